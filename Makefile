@@ -1,0 +1,46 @@
+# Plain venv and pip; `make help` lists the targets.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check docs bench paper clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## make .venv with the exact versions of constraints.txt
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedcsa needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing fedcsa and its tools into $(VENV) (a minute or so the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## run the built-in consortium: five hospitals and a new one
+	@$(BIN)/fedcsa demo --out demo
+
+test: $(STAMP)  ## run every test, the examples in the docs and the coverage gate
+	$(BIN)/python -m pytest --cov --cov-report= -q
+	$(BIN)/coverage report --include='src/fedcsa/core/*,src/fedcsa/protocol/*' --fail-under=95 --skip-covered
+
+check: $(STAMP)  ## lint, format, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(STAMP)  ## build the documentation; warnings are errors
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: $(STAMP)  ## measure against the floor of the arithmetic, as ratios in one run
+	$(BIN)/python benchmarks/ratio.py
+
+paper: $(STAMP)  ## Table 1 of the paper beside ours, in full
+	$(BIN)/python experiments/table1.py
+
+clean:  ## remove what was built, and the environment
+	rm -rf $(VENV) dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .coverage demo

@@ -1,0 +1,83 @@
+"""What an array must be before any arithmetic touches it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcsa.errors import DataError
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+def as_matrix(values: ArrayLike, name: str, n_columns: int | None = None) -> Array:
+    """Return `values` as a finite float64 matrix (rows, columns), or raise a `DataError`.
+
+    >>> as_matrix([[1, 2], [3, 4]], "X").shape
+    (2, 2)
+    >>> as_matrix([[1, float("nan")]], "X")
+    Traceback (most recent call last):
+        ...
+    fedcsa.errors.DataError: X must be finite, but 1 of its 2 cells is NaN or infinite. ...
+    """
+    matrix = _as_float(values, name)
+    if matrix.ndim != 2:
+        raise DataError(
+            f"{name} must be a matrix of rows and columns; it has {matrix.ndim} dimension(s). "
+            "Reshape a single column with X[:, None]."
+        )
+    if n_columns is not None and matrix.shape[1] != n_columns:
+        raise DataError(
+            f"{name} must have {n_columns} column(s) like the data it is used with; "
+            f"it has {matrix.shape[1]}."
+        )
+    if matrix.shape[0] == 0 or matrix.shape[1] == 0:
+        raise DataError(f"{name} must have rows and columns; its shape is {matrix.shape}.")
+    _check_finite(matrix, name)
+    return matrix
+
+
+def as_vector(values: ArrayLike, name: str, n_rows: int | None = None) -> Array:
+    """Return `values` as a finite float64 vector, or raise a `DataError`."""
+    vector = _as_float(values, name)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise DataError(f"{name} must be one column; its shape is {vector.shape}.")
+    if n_rows is not None and vector.shape[0] != n_rows:
+        raise DataError(f"{name} must have {n_rows} row(s); it has {vector.shape[0]}.")
+    _check_finite(vector, name)
+    return vector
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of `array` that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _as_float(values: ArrayLike, name: str) -> Array:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub" and array.dtype != object:
+            raise TypeError
+        return np.ascontiguousarray(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        # `from None`: numpy's own text quotes the cell that it could not convert.
+        raise DataError(
+            f"{name} must hold numbers; some of its cells are text, dates, missing, "
+            "or of ragged shape. Encode categories as numbers first."
+        ) from None
+
+
+def _check_finite(array: Array, name: str) -> None:
+    bad = int(array.size - np.count_nonzero(np.isfinite(array)))
+    if bad:
+        verb = "is" if bad == 1 else "are"
+        raise DataError(
+            f"{name} must be finite, but {bad} of its {array.size} cells {verb} NaN or infinite. "
+            "Drop those rows or fill them in by a rule that all sites share."
+        )

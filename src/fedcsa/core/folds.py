@@ -1,0 +1,101 @@
+"""Who sees which rows: disjoint folds for the ratio, the models and the judgement."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.errors import DataError, must
+
+Rows: TypeAlias = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """One use of the rows: ratio from `density`, models from `train`, terms on `validation`."""
+
+    density: Rows
+    train: Rows
+    validation: Rows
+
+
+def generator_for(seed: int, source_name: str, purpose: str) -> np.random.Generator:
+    """A generator of its own for every source and purpose.
+
+    It depends on nothing else, so that adding or reordering sources changes nobody's draws.
+    """
+    digest = hashlib.sha256(f"{purpose}\0{source_name}".encode()).digest()
+    words = np.frombuffer(digest, dtype="<u4").astype(int).tolist()
+    return np.random.default_rng(np.random.SeedSequence([seed, *words]))
+
+
+def split_evenly(n_rows: int, n_folds: int, rng: np.random.Generator) -> list[Rows]:
+    """Shuffle the rows and cut them into folds whose sizes differ by one at most."""
+    return [np.asarray(part) for part in np.array_split(rng.permutation(n_rows), n_folds)]
+
+
+def check_shares(shares: Sequence[float]) -> tuple[float, float, float]:
+    """Return the shares of the density, train and validation folds, or say what is wrong."""
+    values = tuple(float(share) for share in shares)
+    if len(values) != 3 or min(values) <= 0.0 or abs(sum(values) - 1.0) > 1e-9:
+        raise must("folds", "3, or three positive shares that sum to 1", values)
+    return values[0], values[1], values[2]
+
+
+def rotations(
+    n_rows: int,
+    shares: Sequence[float],
+    *,
+    cross_fit: bool,
+    rng: np.random.Generator,
+) -> list[Rotation]:
+    """Split the rows into density, train and validation folds of the given shares.
+
+    Parameters
+    ----------
+    shares : three floats that sum to 1
+        Equal thirds are the paper's.
+    cross_fit : bool
+        Rotate three equal folds through the three roles, so that every row is judged once.
+
+    Examples
+    --------
+    >>> [r] = rotations(7, (1/3, 1/3, 1/3), cross_fit=False, rng=np.random.default_rng(0))
+    >>> len(r.density), len(r.train), len(r.validation)
+    (3, 2, 2)
+    """
+    shares = check_shares(shares)
+    if n_rows < 6:
+        raise DataError(
+            f"A source must have at least 6 rows, two for each of its three folds; it has {n_rows}."
+        )
+    order = rng.permutation(n_rows)
+    if cross_fit:
+        if max(shares) - min(shares) > 1e-9:
+            raise must("folds", "3 equal folds when cross_fit is on", shares)
+        a, b, c = np.array_split(order, 3)
+        return [Rotation(a, b, c), Rotation(b, c, a), Rotation(c, a, b)]
+    sizes = _sizes(n_rows, shares)
+    if min(sizes) < 2:
+        raise DataError(
+            f"Every fold must have at least 2 rows; {n_rows} rows in shares "
+            f"{tuple(round(share, 3) for share in shares)} leave one with {min(sizes)}. "
+            "Use larger shares or leave the source out."
+        )
+    cut = np.cumsum(sizes)[:-1]
+    density, train, validation = np.split(order, cut)
+    return [Rotation(density, train, validation)]
+
+
+def _sizes(n_rows: int, shares: Sequence[float]) -> list[int]:
+    """Whole numbers that sum to `n_rows`: the largest remainders are rounded up."""
+    exact = np.asarray(shares) * n_rows
+    sizes = np.floor(exact + 1e-9).astype(int)
+    order = np.argsort(-(exact - sizes), kind="stable")
+    sizes[order[: n_rows - sizes.sum()]] += 1
+    return [int(size) for size in sizes]

@@ -1,0 +1,83 @@
+"""Losses, one value per row.
+
+A regressor predicts a vector (rows,); a classifier predicts probabilities (rows, classes), and
+the outcome is then the index of the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.errors import DataError, ModelError, must
+
+Loss: TypeAlias = Callable[[Array, Array], Array]
+
+#: Probabilities are kept this far from 0 in the log loss, so that one row cannot make it infinite.
+LOG_FLOOR = 1e-15
+
+
+def squared(prediction: Array, y: Array) -> Array:
+    """(ŷ − y)²."""
+    return (prediction - y) ** 2
+
+
+def absolute(prediction: Array, y: Array) -> Array:
+    """|ŷ − y|."""
+    return np.abs(prediction - y)
+
+
+def log(prediction: Array, y: Array) -> Array:
+    """−log p̂(y)."""
+    return -np.log(np.maximum(_probability_of(prediction, y), LOG_FLOOR))
+
+
+def brier(prediction: Array, y: Array) -> Array:
+    """½ Σ_k (p̂_k − 1{y = k})², which is (p̂ − y)² for two classes and lies in [0, 1]."""
+    error = prediction.copy()
+    error[np.arange(len(y)), y.astype(np.intp)] -= 1.0
+    halved: Array = 0.5 * np.einsum("ij,ij->i", error, error)
+    return halved
+
+
+def zero_one(prediction: Array, y: Array) -> Array:
+    """1 where the most probable class is not y, else 0."""
+    return (prediction.argmax(axis=1) != y).astype(np.float64)
+
+
+REGRESSION: Mapping[str, Loss] = {"squared": squared, "absolute": absolute}
+CLASSIFICATION: Mapping[str, Loss] = {"log": log, "brier": brier, "zero-one": zero_one}
+
+
+def loss_named(name: str) -> Loss:
+    """Return the loss called `name`.
+
+    >>> loss_named("squared")(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
+    array([0., 4.])
+    """
+    for table in (REGRESSION, CLASSIFICATION):
+        if name in table:
+            return table[name]
+    raise must("loss", f"one of {sorted([*REGRESSION, *CLASSIFICATION])} or a function", name)
+
+
+def evaluate(loss: Loss, prediction: Array, y: Array) -> Array:
+    """Losses of every row, checked: a user's own function must return one finite number a row."""
+    values: NDArray[Any] = np.asarray(loss(prediction, y))
+    if values.shape != y.shape or values.dtype.kind not in "fiub":
+        raise ModelError(
+            f"The loss must return one number per row, shape {y.shape}; "
+            f"it returned shape {values.shape} of type {values.dtype}."
+        )
+    values = values.astype(np.float64, copy=False)
+    if not np.isfinite(values).all():
+        raise DataError("The loss must be finite on every row; it is NaN or infinite on some.")
+    return values
+
+
+def _probability_of(prediction: Array, y: Array) -> Array:
+    return prediction[np.arange(len(y)), y.astype(np.intp)]

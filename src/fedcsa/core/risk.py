@@ -1,0 +1,166 @@
+"""Risk terms of one source for all candidates at once, from moments that merge exactly.
+
+With r_i the density ratio and L_i(θ) the loss of validation row i:
+
+=========  ===========================================  ==================
+f_IW(θ)    mean(r L)                                    eq. (03)
+η(θ)       −Cov(rL, r) / Var(r)                         below eq. (07)
+f_CV(θ)    mean(rL + η (r − 1))                         eq. (07)
+Div(θ)     Var(rL + η (r − 1)), biased                  definition 3
+=========  ===========================================  ==================
+
+Only the moments leave a source: centred sums (n, mean, M2) do not cancel and add up over
+batches and folds (Chan, Golub and LeVeque 1983).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Self
+
+import numpy as np
+
+from fedcsa.core.arrays import Array, as_matrix, as_vector
+from fedcsa.errors import DataError
+
+#: A residual sum of squares below this share of the total is rounding, and counts as zero.
+ROUNDING = 64 * np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True)
+class RiskMoments:
+    """Centred moments of ratios and losses over validation rows; arrays have one entry a candidate.
+
+    Attributes
+    ----------
+    n_rows : int
+    ratio_mean, ratio_m2 : float
+        Mean of r and Σ(r − mean)².
+    loss_mean, loss_m2 : array of shape (candidates,)
+        The same of L.
+    product_mean, product_m2 : array of shape (candidates,)
+        The same of rL.
+    co_moment : array of shape (candidates,)
+        Σ(rL − mean rL)(r − mean r).
+    """
+
+    n_rows: int
+    ratio_mean: float
+    ratio_m2: float
+    loss_mean: Array
+    loss_m2: Array
+    product_mean: Array
+    product_m2: Array
+    co_moment: Array
+
+    @classmethod
+    def of(cls, ratios: Array, losses: Array) -> Self:
+        """Moments of `ratios` (rows,) and `losses` (rows, candidates)."""
+        losses = as_matrix(losses, "losses")
+        ratios = as_vector(ratios, "ratios", n_rows=len(losses))
+        if (ratios < 0.0).any():
+            raise DataError("ratios must not be negative; clip the density ratio at zero.")
+        ratio_mean, ratio_deviation = _centre(ratios)
+        loss_mean, loss_deviation = _centre(losses)
+        loss_m2 = np.einsum("ij,ij->j", loss_deviation, loss_deviation)
+        product_mean, product_deviation = _centre(ratios[:, None] * losses)
+        return cls(
+            n_rows=len(ratios),
+            ratio_mean=float(ratio_mean),
+            ratio_m2=float(ratio_deviation @ ratio_deviation),
+            loss_mean=loss_mean,
+            loss_m2=loss_m2,
+            product_mean=product_mean,
+            product_m2=np.einsum("ij,ij->j", product_deviation, product_deviation),
+            co_moment=ratio_deviation @ product_deviation,
+        )
+
+    def merge(self, other: RiskMoments) -> RiskMoments:
+        """Moments of both sets of rows together."""
+        n = self.n_rows + other.n_rows
+        share = other.n_rows / n
+        between = self.n_rows * share  # n_a n_b / n
+        d_ratio = other.ratio_mean - self.ratio_mean
+        d_loss = other.loss_mean - self.loss_mean
+        d_product = other.product_mean - self.product_mean
+        return RiskMoments(
+            n_rows=n,
+            ratio_mean=self.ratio_mean + share * d_ratio,
+            ratio_m2=self.ratio_m2 + other.ratio_m2 + between * d_ratio**2,
+            loss_mean=self.loss_mean + share * d_loss,
+            loss_m2=self.loss_m2 + other.loss_m2 + between * d_loss**2,
+            product_mean=self.product_mean + share * d_product,
+            product_m2=self.product_m2 + other.product_m2 + between * d_product**2,
+            co_moment=self.co_moment + other.co_moment + between * d_ratio * d_product,
+        )
+
+    @classmethod
+    def merge_all(cls, parts: list[RiskMoments]) -> RiskMoments:
+        """Moments of all parts together, in the order given."""
+        return reduce(lambda left, right: left.merge(right), parts)
+
+
+@dataclass(frozen=True)
+class RiskTerms:
+    """What one source says about the target's risk; arrays have one entry a candidate.
+
+    Attributes
+    ----------
+    outcome : {"ok", "constant-ratio", "zero-ratio"}
+        ``"constant-ratio"``: Var(r) = 0, so that η = 0 and f_CV = f_IW. ``"zero-ratio"``: r ≡ 0,
+        so that in addition f_IW = 0 and the self-normalised risk falls back to the plain mean.
+    zero_divergence : array of bool
+        Where Div = 0: every term rL + η(r − 1) is the same.
+    """
+
+    n_rows: int
+    importance_weighted: Array  # f_IW, eq. (03)
+    eta: Array
+    control_variate: Array  # f_CV, eq. (07)
+    divergence: Array  # Div, definition 3
+    self_normalised: Array  # mean(rL) / mean(r)
+    plain: Array  # mean(L), as if r ≡ 1
+    outcome: str
+    zero_divergence: Array
+
+
+def risk_terms(moments: RiskMoments) -> RiskTerms:
+    """Every estimate that the moments determine.
+
+    >>> moments = RiskMoments.of(np.array([0.5, 1.5, 1.0]), np.array([[1.0], [2.0], [3.0]]))
+    >>> terms = risk_terms(moments)
+    >>> terms.importance_weighted.round(4), terms.plain
+    (array([2.1667]), array([2.]))
+    """
+    m = moments
+    if m.ratio_m2 > 0.0:
+        outcome = "ok"
+        eta = -m.co_moment / m.ratio_m2
+        # Var(rL + η(r − 1)) = Var(rL) − Cov(rL, r)²/Var(r), at the η above
+        residual = m.product_m2 + eta * m.co_moment
+    else:
+        outcome = "zero-ratio" if m.ratio_mean == 0.0 else "constant-ratio"
+        eta = np.zeros_like(m.product_mean)
+        residual = m.product_m2.copy()
+    residual = np.where(residual > ROUNDING * m.product_m2, residual, 0.0)
+    self_normalised = m.loss_mean if outcome == "zero-ratio" else m.product_mean / m.ratio_mean
+    return RiskTerms(
+        n_rows=m.n_rows,
+        importance_weighted=m.product_mean,
+        eta=eta,
+        control_variate=m.product_mean + eta * (m.ratio_mean - 1.0),
+        divergence=residual / m.n_rows,
+        self_normalised=self_normalised,
+        plain=m.loss_mean,
+        outcome=outcome,
+        zero_divergence=residual == 0.0,
+    )
+
+
+def _centre(values: Array) -> tuple[Array, Array]:
+    """Mean and deviations, exact (deviation 0) for a constant column."""
+    first = values[0]
+    shifted = values - first
+    shift = shifted.mean(axis=0)
+    return first + shift, shifted - shift

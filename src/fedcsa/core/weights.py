@@ -1,0 +1,109 @@
+"""From the sources' risk terms to one estimate of the target's risk, a choice and weights.
+
+==========  ===============================  =========================================
+``naive``   Σ n_j mean(L)_j / Σ n            α_j = n_j / Σ n
+``fediwe``  Σ n_j f_IW,j / Σ n, eq. (04)     α_j = n_j / Σ n
+``feddae``  Σ α_j f_CV,j, eq. (09)           α_j(θ) ∝ n_j / Div_j(θ), eq. (10)
+``fedle``   Σ α_j f_CV,j                     α_j given, ≥ 0, summing to one
+==========  ===============================  =========================================
+
+n_j counts validation rows. The paper writes α_j = λ_j n_j; a source cannot compute λ_j, which
+sums over all sources, so it sends Div_j and the weights are made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcsa.core.arrays import Array, as_vector
+from fedcsa.core.risk import RiskTerms
+from fedcsa.errors import must
+
+METHODS = ("naive", "fediwe", "feddae", "fedle")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The target's risk under every candidate.
+
+    Attributes
+    ----------
+    method : str
+    risk : array of shape (candidates,)
+    weights : array of shape (candidates, sources)
+        α_j(θ); every row sums to one.
+    chosen : int
+        Index of the candidate with the smallest risk, the first among equals.
+    """
+
+    method: str
+    risk: Array
+    weights: Array
+    chosen: int
+
+    @property
+    def source_weights(self) -> Array:
+        """Weight of every source's model at the chosen candidate."""
+        chosen: Array = self.weights[self.chosen]
+        return chosen
+
+
+def estimate(
+    method: str, sources: Sequence[RiskTerms], fedle_weights: Sequence[float] | None = None
+) -> Estimate:
+    """Estimate the target's risk under every candidate and choose one.
+
+    Parameters
+    ----------
+    method : {"naive", "fediwe", "feddae", "fedle"}
+    sources : sequence of RiskTerms
+        One per source, all for the same candidates.
+    fedle_weights : sequence of float, optional
+        α_j for ``"fedle"``, one per source, scaled to sum to one.
+    """
+    if not sources:
+        raise must("sources", "at least one source", 0)
+    n_rows = np.array([terms.n_rows for terms in sources], dtype=np.float64)
+    n_candidates = len(sources[0].plain)
+    by_rows = np.tile(n_rows / n_rows.sum(), (n_candidates, 1))  # (candidates, sources)
+    if method == "naive":
+        values, weights = [terms.plain for terms in sources], by_rows
+    elif method == "fediwe":
+        values, weights = [terms.importance_weighted for terms in sources], by_rows
+    elif method == "feddae":
+        values = [terms.control_variate for terms in sources]
+        divergence = np.column_stack([terms.divergence for terms in sources])
+        weights = divergence_weights(n_rows, divergence)
+    elif method == "fedle":
+        values = [terms.control_variate for terms in sources]
+        given = as_vector([] if fedle_weights is None else list(fedle_weights), "fedle_weights")
+        if len(given) != len(sources) or (given < 0.0).any() or given.sum() <= 0.0:
+            raise must("fedle_weights", "one weight ≥ 0 per source, not all zero", len(given))
+        weights = np.tile(given / given.sum(), (n_candidates, 1))
+    else:
+        raise must("method", f"one of {list(METHODS)}", method)
+    risk = np.einsum("ck,ck->c", weights, np.column_stack(values))
+    return Estimate(method, risk, weights, int(risk.argmin()))
+
+
+def divergence_weights(n_rows: Array, divergence: Array) -> Array:
+    """α_j(θ) = (n_j/Div_j(θ)) / Σ_k n_k/Div_k(θ), eq. (10), shape (candidates, sources).
+
+    Where some Div_j(θ) = 0, the limit: those sources share all the weight in proportion to n_j.
+
+    >>> divergence_weights(np.array([10.0, 30.0]), np.array([[1.0, 1.0], [1.0, 0.0]]))
+    array([[0.25, 0.75],
+           [0.  , 1.  ]])
+    """
+    zero = divergence == 0.0
+    smallest = np.where(zero, np.inf, divergence).min(axis=1, keepdims=True)
+    # Relative to the smallest, so that neither a tiny nor a huge Div overflows.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.where(zero, 0.0, n_rows * (smallest / divergence))
+    limit = np.where(zero, n_rows, 0.0)
+    precision = np.where(zero.any(axis=1, keepdims=True), limit, precision)
+    weights: Array = precision / precision.sum(axis=1, keepdims=True)
+    return weights

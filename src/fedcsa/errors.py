@@ -1,0 +1,107 @@
+"""Every error that fedcsa raises on purpose.
+
+A text says what must hold, what came (a name, a number, a shape) and what to do. It never
+contains a data value, because an error text may cross from one site to another.
+
+::
+
+    FedCSAError
+    ├── DataError             rows, columns or outcomes that cannot be used (also a ValueError)
+    │   └── TableError        a file that is not there, cut off, or not a table
+    ├── ParameterError        an argument outside its range (also a ValueError)
+    │   └── StudyError        a study file with an unknown key or a wrong value
+    ├── ModelError            a model that cannot be built, fitted or carried
+    │   ├── CandidatesError   every candidate failed somewhere
+    │   └── UntrustedError    a received model holds types that nobody here trusts
+    ├── ProtocolError         the exchange between sites went wrong
+    │   ├── MessageError      bytes that are not a well-formed message
+    │   ├── PolicyError       a site's own policy refuses to let a message out
+    │   └── NoSourcesError    too few sources answered to go on
+    ├── ResultError           a result folder that is missing, damaged or of another version
+    └── MissingExtraError     an optional dependency is not installed (also an ImportError)
+"""
+
+from __future__ import annotations
+
+
+class FedCSAError(Exception):
+    """Base class: catching this catches everything that fedcsa raises on purpose."""
+
+
+class DataError(FedCSAError, ValueError):
+    """Rows, columns or outcomes that cannot be used."""
+
+
+class TableError(DataError):
+    """A file that is not there, cut off, or not a table."""
+
+
+class ParameterError(FedCSAError, ValueError):
+    """An argument outside its range."""
+
+
+class StudyError(ParameterError):
+    """A study file with an unknown key or a wrong value."""
+
+
+class ModelError(FedCSAError):
+    """A model that cannot be built, fitted or carried to another site."""
+
+
+class CandidatesError(ModelError):
+    """No candidate could be fitted at every source."""
+
+
+class UntrustedError(ModelError):
+    """A received model holds types that nobody here has declared as trusted."""
+
+
+class ProtocolError(FedCSAError):
+    """The exchange between sites went wrong."""
+
+
+class MessageError(ProtocolError):
+    """Bytes that are not a well-formed message, or a message whose parts contradict each other."""
+
+
+class PolicyError(ProtocolError):
+    """A site's own policy refuses to let a message out.
+
+    Attributes
+    ----------
+    rule : str
+        The name of the rule, for example ``"min_fold_rows"``.
+    """
+
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(text)
+        self.rule = rule
+
+
+class NoSourcesError(ProtocolError):
+    """Too few sources answered to go on."""
+
+
+class ResultError(FedCSAError):
+    """A result folder that is missing, damaged or of another version."""
+
+
+class MissingExtraError(FedCSAError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package!r}. "
+            f'Install it with: pip install "fedcsa[{extra}]"'
+        )
+
+
+def must(name: str, rule: str, got: object) -> ParameterError:
+    """Return the one sentence in which every argument is refused.
+
+    >>> raise must("folds", "a whole number of at least 2", 1)
+    Traceback (most recent call last):
+        ...
+    fedcsa.errors.ParameterError: The 'folds' parameter must be a whole number of at least 2. ...
+    """
+    return ParameterError(f"The {name!r} parameter must be {rule}. Got {got!r} instead.")

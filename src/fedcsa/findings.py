@@ -1,0 +1,126 @@
+"""Statistical dangers, as named findings on a result rather than as exceptions.
+
+A source sends a finding as a code and a few numbers, never as free text; the words are added
+on the receiving side from the table below, so that no sentence written elsewhere is shown here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fedcsa.errors import MessageError
+
+Severity = Literal["note", "warning", "danger"]
+
+#: code -> (severity, what it means, what to do)
+CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
+    "no-overlap": (
+        "danger",
+        "the weighted source does not reach the target's population",
+        "do not rely on this source; look for one whose patients resemble the target's",
+    ),
+    "zero-ratio": (
+        "danger",
+        "the density ratio is zero on every validation row",
+        "the source says nothing about the target; leave it out",
+    ),
+    "constant-ratio": (
+        "note",
+        "the density ratio does not vary, so the control variate is switched off",
+        "nothing to do if the populations are alike; otherwise check the bandwidths",
+    ),
+    "zero-divergence": (
+        "warning",
+        "the divergence is zero, which gives this source all the weight under FedDAE",
+        "compare with method='fediwe' and look at the source's mean ratio",
+    ),
+    "ratio-mean-off": (
+        "warning",
+        "the mean density ratio is far from 1, as it must be for a good ratio",
+        "treat the weight of this source with suspicion; compare the methods",
+    ),
+    "few-effective-rows": (
+        "warning",
+        "few of the source's rows resemble the target",
+        "expect a noisy contribution from this source",
+    ),
+    "imbalance": (
+        "warning",
+        "weighting does not bring the source's means onto the target's",
+        "look at the features named; a missing overlap there cannot be weighted away",
+    ),
+    "dominant-source": (
+        "note",
+        "one source carries most of the weight",
+        "check that it deserves it: its overlap numbers should be the best",
+    ),
+    "grid-edge": (
+        "note",
+        "the best value lies at the edge of its grid",
+        "widen the grid in that direction",
+    ),
+    "candidate-failed": (
+        "warning",
+        "a candidate could not be fitted, and was dropped everywhere",
+        "check the candidate, or the size of the source",
+    ),
+    "fit-warning": (
+        "note",
+        "the model library warned while fitting",
+        "more iterations or scaled features usually help",
+    ),
+    "source-refused": (
+        "warning",
+        "the site's policy refused to take part",
+        "ask its data steward; the rule is named",
+    ),
+    "release-budget": (
+        "warning",
+        "the target announces more numbers than a third of its own cells",
+        "with so few rows they could be reconstructed; gather more rows before sharing",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One named danger, with its evidence.
+
+    Attributes
+    ----------
+    code : str
+        A key of `CATALOGUE`.
+    source : str
+        The source concerned, or ``""`` when the finding is about the whole study.
+    evidence : mapping of str to float or str
+        Numbers, and names of features, parameters or rules; never a data value.
+    """
+
+    code: str
+    source: str = ""
+    evidence: Mapping[str, float | str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.code not in CATALOGUE:
+            raise MessageError(f"A finding must have a known code; {self.code[:40]!r} is not one.")
+
+    @property
+    def severity(self) -> Severity:
+        """``"note"``, ``"warning"`` or ``"danger"``."""
+        return CATALOGUE[self.code][0]
+
+    @property
+    def advice(self) -> str:
+        """One sentence on what to do."""
+        return CATALOGUE[self.code][2]
+
+    def __str__(self) -> str:
+        where = f" at source {self.source!r}" if self.source else ""
+        shown = ", ".join(
+            f"{key} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
+            for key, value in self.evidence.items()
+        )
+        facts = f" ({shown})" if shown else ""
+        return f"{self.code}{where}: {CATALOGUE[self.code][1]}{facts}; {self.advice}"
