@@ -1,0 +1,1 @@
+"""Federated covariate shift adaptation."""

@@ -1,1 +1,1 @@
-"""The arithmetic of the method on numpy arrays: no I/O, no logging, no clock, no global generator."""
+"""The arithmetic of the method on arrays: no I/O, no logging, no clock, no global generator."""

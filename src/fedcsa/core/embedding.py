@@ -154,8 +154,8 @@ class EmbeddingRatio:
     >>> rng = np.random.default_rng(0)
     >>> source, target = rng.normal(0, 1, (1000, 1)), rng.normal(1, 1, (800, 1))
     >>> ratio = EmbeddingRatio(random_state=0).fit(source, MeanEmbedding.of(target))
-    >>> ratio.predict([[-1.0], [0.5], [2.0]]).round(1)
-    array([0.2, 1. , 3.8])
+    >>> ratio.predict([[-1.0], [0.5], [1.5]]).round(1)
+    array([0.2, 1. , 2.9])
     """
 
     coefficients_: Array
@@ -198,7 +198,12 @@ class EmbeddingRatio:
         self.embedding_ = embedding
         edge = len(grid) > 1 and best in (0, len(grid) - 1)
         self.findings_ = (
-            (Finding("grid-edge", evidence={"parameter": "regularization", "value": self.regularization_}),)
+            (
+                Finding(
+                    "grid-edge",
+                    evidence={"parameter": "regularization", "value": self.regularization_},
+                ),
+            )
             if edge
             else ()
         )
@@ -233,8 +238,8 @@ def embedding_scores(
     scores = np.zeros(len(regularizations))
     for fold in folds:
         held_out = psi[fold]
-        e, V = np.linalg.eigh((gram - held_out.T @ held_out) / (n - len(fold)))
-        e = np.maximum(e, 0.0)
+        eigenvalues, V = np.linalg.eigh((gram - held_out.T @ held_out) / (n - len(fold)))
+        e = np.maximum(eigenvalues, 0.0)
         h_v = V.T @ h
         shrink = 1.0 / (e[:, None] + regularizations)  # (features, λ)
         in_basis = h_v[:, None] * shrink

@@ -22,7 +22,7 @@ def squared_distances(X: Array, centres: Array) -> Array:
     """
     origin = centres.mean(axis=0)
     x, c = X - origin, centres - origin
-    distances = np.einsum("ij,ij->i", x, x)[:, None] + np.einsum("ij,ij->i", c, c)
+    distances: Array = np.einsum("ij,ij->i", x, x)[:, None] + np.einsum("ij,ij->i", c, c)
     distances -= 2.0 * (x @ c.T)
     np.maximum(distances, 0.0, out=distances)
     return distances

@@ -33,7 +33,8 @@ def absolute(prediction: Array, y: Array) -> Array:
 
 def log(prediction: Array, y: Array) -> Array:
     """−log p̂(y)."""
-    return -np.log(np.maximum(_probability_of(prediction, y), LOG_FLOOR))
+    values: Array = -np.log(np.maximum(_probability_of(prediction, y), LOG_FLOOR))
+    return values
 
 
 def brier(prediction: Array, y: Array) -> Array:
@@ -80,4 +81,5 @@ def evaluate(loss: Loss, prediction: Array, y: Array) -> Array:
 
 
 def _probability_of(prediction: Array, y: Array) -> Array:
-    return prediction[np.arange(len(y)), y.astype(np.intp)]
+    chosen: Array = prediction[np.arange(len(y)), y.astype(np.intp)]
+    return chosen

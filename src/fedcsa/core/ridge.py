@@ -9,7 +9,12 @@ from fedcsa.errors import must
 
 
 def ridge_path(
-    X: Array, y: Array, penalties: Array, weights: Array | None = None
+    X: Array,
+    y: Array,
+    penalties: Array,
+    weights: Array | None = None,
+    *,
+    intercept: bool = True,
 ) -> tuple[Array, Array]:
     """Minimise Σ w̃_i (y_i − b₀ − x_iᵀb)² + θ‖b‖² for every θ, w̃ = w/Σw, the intercept free.
 
@@ -24,6 +29,8 @@ def ridge_path(
         θ ≥ 0.
     weights : array of shape (rows,), optional
         Not negative, not all zero.
+    intercept : bool, default True
+        Off, b₀ is held at zero.
 
     Returns
     -------
@@ -40,6 +47,8 @@ def ridge_path(
         raise must("penalty", "at least 0", float(penalties.min()))
     share = np.full(len(y), 1.0 / len(y)) if weights is None else weights / weights.sum()
     x_mean, y_mean = share @ X, float(share @ y)
+    if not intercept:
+        x_mean, y_mean = np.zeros_like(x_mean), 0.0
     root = np.sqrt(share)
     U, s, Vt = np.linalg.svd(root[:, None] * (X - x_mean), full_matrices=False)
     projected = U.T @ (root * (y - y_mean))  # (rank,)

@@ -107,3 +107,15 @@ def divergence_weights(n_rows: Array, divergence: Array) -> Array:
     precision = np.where(zero.any(axis=1, keepdims=True), limit, precision)
     weights: Array = precision / precision.sum(axis=1, keepdims=True)
     return weights
+
+
+def training_weights(ratios: Array, power: float) -> Array:
+    """r(x)^γ: adaptive importance weighting (Shimodaira 2000), from plain (0) to full (1).
+
+    >>> training_weights(np.array([0.0, 4.0]), 0.5)
+    array([0., 2.])
+    """
+    if not 0.0 <= power <= 1.0:
+        raise must("ratio_power", "between 0 and 1", power)
+    weights: Array = ratios**power  # 0**0 is 1
+    return weights

@@ -1,0 +1,120 @@
+"""A scikit-learn estimator as plain values and back: code is installed at a site, never sent.
+
+``describe`` turns an estimator into nested dictionaries of class names and parameters;
+``build`` makes it again. Only classes of scikit-learn, and those that a site has declared as
+trusted by their full name, are ever looked up.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from fedcsa.errors import ModelError, UntrustedError
+
+
+def describe(value: Any) -> Any:
+    """Plain values (None, bool, int, float, str, list, dict) that `build` turns back.
+
+    >>> from sklearn.linear_model import Lasso
+    >>> describe(Lasso(alpha=0.5))
+    {'class': 'sklearn.linear_model.Lasso', 'parameters': {'alpha': 0.5}}
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple):
+        return {"tuple": [describe(item) for item in value]}
+    if isinstance(value, list):
+        return [describe(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return [describe(item) for item in value.tolist()]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {"dict": {key: describe(item) for key, item in value.items()}}
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return _describe_estimator(value)
+    raise ModelError(
+        f"A model must be made of numbers, texts, lists and estimators to be sent to a source; "
+        f"it holds an object of type {_full_name(type(value))}."
+    )
+
+
+def build(description: Any, trusted: Collection[str] = ()) -> Any:
+    """Make the value that `describe` described.
+
+    Parameters
+    ----------
+    trusted : collection of str
+        Full names of classes outside scikit-learn that may be built.
+    """
+    if isinstance(description, Mapping):
+        if set(description) == {"tuple"}:
+            return tuple(build(item, trusted) for item in description["tuple"])
+        if set(description) == {"dict"}:
+            return {key: build(item, trusted) for key, item in description["dict"].items()}
+        if set(description) == {"class", "parameters"}:
+            return _build_estimator(description, trusted)
+        raise ModelError("A model description must name a class and its parameters.")
+    if isinstance(description, list | tuple):
+        return [build(item, trusted) for item in description]
+    return description
+
+
+def _describe_estimator(estimator: Any) -> dict[str, Any]:
+    cls = type(estimator)
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(cls.__init__).parameters.items()
+    }
+    parameters = {}
+    for name, value in sorted(estimator.get_params(deep=False).items()):
+        default = defaults.get(name, inspect.Parameter.empty)
+        plain = value is None or isinstance(value, bool | int | float | str)
+        if value is default or (plain and type(value) is type(default) and value == default):
+            continue
+        parameters[name] = describe(value)
+    return {"class": _public_name(cls), "parameters": parameters}
+
+
+def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -> Any:
+    name = description["class"]
+    if not isinstance(name, str) or not isinstance(description["parameters"], Mapping):
+        raise ModelError("A model description must name a class and its parameters.")
+    module, _, attribute = name.rpartition(".")
+    if module.split(".")[0] != "sklearn" and name not in trusted:
+        raise UntrustedError(
+            f"A model must be built from scikit-learn's classes or from classes declared as "
+            f"trusted; {name[:100]!r} is neither. Add it to trusted_types if you know it."
+        )
+    try:
+        cls = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError):
+        raise ModelError(f"The class {name[:100]!r} is not installed at this site.") from None
+    if not inspect.isclass(cls) or not hasattr(cls, "get_params"):
+        raise ModelError(f"{name[:100]!r} is not the class of an estimator.")
+    parameters = {key: build(value, trusted) for key, value in description["parameters"].items()}
+    known = set(inspect.signature(cls.__init__).parameters)
+    unknown = sorted(set(parameters) - known)
+    if unknown:
+        raise ModelError(f"{name[:100]!r} has no parameter {unknown[0][:60]!r}.")
+    return cls(**parameters)
+
+
+def _public_name(cls: type) -> str:
+    """``sklearn.linear_model.Lasso`` rather than a name with a private module in it."""
+    parts = [part for part in cls.__module__.split(".") if not part.startswith("_")]
+    public = ".".join(parts)
+    if public and public != cls.__module__:
+        module = importlib.import_module(public)
+        if getattr(module, cls.__name__, None) is cls:
+            return f"{public}.{cls.__name__}"
+    return _full_name(cls)
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

@@ -1,0 +1,121 @@
+"""Fitted models: what predicts at the target, and how it travels without executing anything."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from fedcsa.core.arrays import Array
+from fedcsa.errors import MissingExtraError, ModelError, UntrustedError
+
+#: A packed model may unfold to this many bytes at most.
+MAX_UNPACKED_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """b₀ + xᵀb, or for two classes the probability with that log-odds. Travels as arrays."""
+
+    coefficients: Array
+    intercept: float
+    link: str = "identity"
+
+    def __post_init__(self) -> None:
+        if self.link not in ("identity", "logistic"):
+            raise ModelError(
+                f"A linear model's link must be 'identity' or 'logistic', not {self.link[:20]!r}."
+            )
+
+    def __repr__(self) -> str:
+        return f"LinearModel({len(self.coefficients)} coefficients, link={self.link!r})"
+
+    def predict(self, X: Array) -> Array:
+        """Predict every row."""
+        score: Array = X @ self.coefficients + self.intercept
+        if self.link == "identity":
+            return score
+        return np.column_stack([expit(-score), expit(score)])
+
+
+@dataclass(frozen=True)
+class EstimatorModel:
+    """A fitted scikit-learn estimator; for a classifier, codes 0…K−1 stand for the classes."""
+
+    estimator: Any
+    n_classes: int = 0
+
+    def __repr__(self) -> str:
+        return f"EstimatorModel({type(self.estimator).__name__})"
+
+    def predict(self, X: Array) -> Array:
+        """Predict every row."""
+        if self.n_classes == 0:
+            return np.asarray(self.estimator.predict(X), dtype=np.float64).reshape(len(X))
+        full = np.zeros((len(X), self.n_classes))
+        if hasattr(self.estimator, "predict_proba"):
+            seen = np.asarray(self.estimator.classes_, dtype=np.intp)  # a fold may miss a class
+            full[:, seen] = self.estimator.predict_proba(X)
+        else:
+            codes = np.asarray(self.estimator.predict(X), dtype=np.intp)
+            full[np.arange(len(X)), codes] = 1.0
+        return full
+
+    def pack(self) -> NDArray[np.uint8]:
+        """The estimator in skops' format: a zip of JSON and plain arrays."""
+        return np.frombuffer(_skops().dumps(self.estimator), dtype=np.uint8)
+
+    @classmethod
+    def unpack(
+        cls, blob: NDArray[np.uint8], n_classes: int, trusted: Collection[str] = ()
+    ) -> EstimatorModel:
+        """Load a packed estimator, refusing by name every type that is not trusted."""
+        data = blob.tobytes()
+        _check_unpacked_size(data)
+        skops = _skops()
+        try:
+            unknown = sorted(set(skops.get_untrusted_types(data=data)) - set(trusted))
+        except Exception:
+            raise ModelError("A received model is damaged and cannot be read.") from None
+        if unknown:
+            raise UntrustedError(
+                f"A received model holds types that are not trusted here: {', '.join(unknown)}. "
+                "Add them to trusted_types if you know what they do; otherwise refuse the source."
+            )
+        try:
+            estimator = skops.loads(data, trusted=list(trusted))
+        except Exception:
+            raise ModelError("A received model is damaged and cannot be read.") from None
+        if not hasattr(estimator, "predict"):
+            raise ModelError("A received model cannot predict.")
+        return cls(estimator, n_classes)
+
+
+#: Predicts a vector (rows,), or probabilities (rows, classes) if it is a classifier.
+FittedModel: TypeAlias = LinearModel | EstimatorModel
+
+
+def _check_unpacked_size(data: bytes) -> None:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError):
+        raise ModelError("A received model is damaged and cannot be read.") from None
+    if size > MAX_UNPACKED_BYTES:
+        raise ModelError(f"A received model must unpack to at most {MAX_UNPACKED_BYTES} bytes.")
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError:
+        raise MissingExtraError(
+            "skops", "models", "Sending a scikit-learn model that is not linear"
+        ) from None
+    return skops.io

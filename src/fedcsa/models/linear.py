@@ -1,0 +1,70 @@
+"""Ridge regression and weighted least squares: whole paths in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.ridge import ridge_path
+from fedcsa.core.weights import training_weights
+from fedcsa.errors import must
+from fedcsa.models.base import RATIO_POWER, Candidate, Path
+from fedcsa.models.fitted import FittedModel, LinearModel
+
+PENALTY = "penalty"
+
+
+@dataclass(frozen=True)
+class LinearRegression:
+    """Least squares with penalty θ (``penalty``) and training weights r^γ (``ratio_power``).
+
+    Both default to 0 in a candidate that does not name them.
+
+    Attributes
+    ----------
+    penalty_scale : {"mean", "sklearn"}
+        Whether θ multiplies ‖b‖² beside the *mean* squared error, or beside the sum.
+    intercept : bool
+    """
+
+    penalty_scale: Literal["mean", "sklearn"] = "mean"
+    intercept: bool = True
+
+    def __post_init__(self) -> None:
+        if self.penalty_scale not in ("mean", "sklearn"):
+            raise must("penalty_scale", "'mean' or 'sklearn'", self.penalty_scale)
+
+    @property
+    def n_classes(self) -> int:
+        """0: this predicts numbers."""
+        return 0
+
+    def fit(
+        self,
+        X: Array,
+        y: Array,
+        ratios: Array,
+        candidates: Sequence[Candidate],
+        rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
+    ) -> Path:
+        """Fit all candidates, with one decomposition for every distinct ratio_power."""
+        models: list[FittedModel | None] = [None] * len(candidates)
+        failures: dict[int, str] = {}
+        powers = [float(candidate.get(RATIO_POWER, 0.0)) for candidate in candidates]
+        for power in sorted(set(powers)):
+            members = [index for index, value in enumerate(powers) if value == power]
+            weights = training_weights(ratios, power) if power else None
+            if weights is not None and not weights.any():
+                failures.update(dict.fromkeys(members, "ZeroWeights"))
+                continue
+            penalties = np.array([float(candidates[i].get(PENALTY, 0.0)) for i in members])
+            if self.penalty_scale == "sklearn":
+                penalties = penalties / (len(y) if weights is None else weights.sum())
+            B, intercepts = ridge_path(X, y, penalties, weights, intercept=self.intercept)
+            for column, index in enumerate(members):
+                models[index] = LinearModel(B[:, column].copy(), float(intercepts[column]))
+        return Path(tuple(models), failures)

@@ -1,0 +1,151 @@
+"""From the words of a study to a model and its candidates."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedcsa.errors import ParameterError, must
+from fedcsa.models.base import RATIO_POWER, Candidate, Model
+from fedcsa.models.description import build, describe
+from fedcsa.models.linear import PENALTY, LinearRegression
+
+RIDGE, WEIGHTED = "ridge", "weighted-least-squares"
+#: The parameter that a bare number in `candidates` means, and the paper's Θ = [0, 1] on a grid.
+_MAIN = {RIDGE: PENALTY, WEIGHTED: RATIO_POWER}
+_DEFAULT = {RIDGE: np.linspace(0.0, 1.0, 101), WEIGHTED: np.linspace(0.0, 1.0, 21)}
+_OPTIONS = ("name", "penalty_scale", "intercept")
+
+
+def model_description(model: Any) -> dict[str, Any]:
+    """Plain values that describe `model` to every site.
+
+    Parameters
+    ----------
+    model : str, mapping or scikit-learn estimator
+        ``"ridge"``, ``"weighted-least-squares"``, a mapping with one of these as its ``"name"``
+        and the options ``penalty_scale`` and ``intercept``, or an estimator.
+    """
+    if isinstance(model, str):
+        model = {"name": model}
+    if isinstance(model, Mapping):
+        if model.get("name") == "sklearn":
+            return {"name": "sklearn", "estimator": model.get("estimator")}
+        name = model.get("name")
+        if name not in _MAIN:
+            raise must("model", f"{sorted(_MAIN)} or a scikit-learn estimator", name)
+        for key in model:
+            if key not in _OPTIONS:
+                raise ParameterError(unknown("model option", str(key), _OPTIONS))
+        description = dict(model)
+        LinearRegression(**{k: v for k, v in description.items() if k != "name"})
+        return description
+    if hasattr(model, "get_params") and hasattr(model, "fit") and not isinstance(model, type):
+        return {"name": "sklearn", "estimator": describe(model)}
+    raise must("model", f"{sorted(_MAIN)} or a scikit-learn estimator", type(model).__name__)
+
+
+def build_model(
+    description: Mapping[str, Any], n_classes: int, trusted: Collection[str] = ()
+) -> Model:
+    """Make the model that `description` describes."""
+    name = description.get("name")
+    if name in _MAIN:
+        if n_classes:
+            raise ParameterError(
+                f"{name!r} predicts numbers, but the outcome is declared as classes. "
+                "Use a scikit-learn classifier, or code the outcome as numbers."
+            )
+        options = {key: value for key, value in description.items() if key in _OPTIONS[1:]}
+        return LinearRegression(**options)
+    if name != "sklearn":
+        raise must("model", f"{sorted(_MAIN)} or a scikit-learn estimator", str(name)[:60])
+    from fedcsa.models.sklearn import SklearnModel
+
+    return SklearnModel(build(description.get("estimator"), trusted), n_classes)
+
+
+def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any], ...]:
+    """All candidates as mappings of plain values.
+
+    Parameters
+    ----------
+    model_name : str
+        As in the model's description.
+    candidates : None, sequence of numbers, mapping of lists, or sequence of mappings
+        Numbers stand for the model's main parameter; a mapping stands for all combinations.
+
+    Examples
+    --------
+    >>> expand_candidates("ridge", [0.0, 0.5])
+    ({'penalty': 0.0}, {'penalty': 0.5})
+    >>> expand_candidates("sklearn", {"max_depth": [2, 4], "ratio_power": [0.0]})
+    ({'max_depth': 2, 'ratio_power': 0.0}, {'max_depth': 4, 'ratio_power': 0.0})
+    """
+    if candidates is None:
+        candidates = _DEFAULT.get(model_name, [{}])
+    if isinstance(candidates, Mapping):
+        names = sorted(candidates)
+        lists = [_as_list(name, candidates[name]) for name in names]
+        candidates = [dict(zip(names, row, strict=True)) for row in itertools.product(*lists)]
+    if isinstance(candidates, str) or not isinstance(candidates, Sequence | np.ndarray):
+        raise must(
+            "candidates",
+            "a list of numbers, a list of mappings, or a mapping of lists",
+            type(candidates).__name__,
+        )
+    if len(candidates) == 0:
+        raise must("candidates", "at least one candidate", 0)
+    return tuple(_as_candidate(model_name, candidate) for candidate in candidates)
+
+
+def _as_list(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+        raise must(f"candidates[{name!r}]", "a list of values", type(values).__name__)
+    return list(values)
+
+
+def _as_candidate(model_name: str, candidate: Any) -> dict[str, Any]:
+    if not isinstance(candidate, Mapping):
+        if model_name not in _MAIN or isinstance(candidate, bool):
+            raise must(
+                "candidates", "mappings of parameter names to values", type(candidate).__name__
+            )
+        candidate = {_MAIN[model_name]: candidate}
+    described = {str(key): describe(value) for key, value in candidate.items()}
+    if model_name in _MAIN:
+        for key in described:
+            if key not in (PENALTY, RATIO_POWER):
+                raise ParameterError(unknown("candidate parameter", key, (PENALTY, RATIO_POWER)))
+    for key, upper in ((PENALTY, math.inf), (RATIO_POWER, 1.0)):
+        if key in described and (model_name in _MAIN or key == RATIO_POWER):
+            value = described[key]
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 <= value <= upper
+                or not math.isfinite(value)
+            ):
+                bound = "at least 0" if math.isinf(upper) else "between 0 and 1"
+                raise must(key, f"a number {bound}", value)
+            described[key] = float(value)
+    return described
+
+
+def build_candidates(
+    candidates: Sequence[Candidate], trusted: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Candidates as the model takes them, estimators among their values made again."""
+    return [{key: build(value, trusted) for key, value in c.items()} for c in candidates]
+
+
+def unknown(what: str, got: str, known: Collection[str]) -> str:
+    """One sentence about a misspelt name, with the nearest known one."""
+    near = difflib.get_close_matches(got, known, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(sorted(known))}."
+    return f"Unknown {what} {got!r}.{hint}"

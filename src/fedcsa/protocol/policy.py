@@ -1,0 +1,164 @@
+"""A site's own rules: what it takes part in, and what it lets out.
+
+The defaults are the controls that the privacy study found to matter; `Policy.open` switches
+them off for simulations in which one person holds all the data anyway.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from fedcsa.core.arrays import Array
+from fedcsa.errors import PolicyError, must
+from fedcsa.protocol.messages import Brief, Message, ModelReport, RiskReport
+
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Rules of one site.
+
+    Attributes
+    ----------
+    exchanges : tuple of str
+        Kinds of exchange the site takes part in; ``"rows"`` must be allowed by name.
+    models : tuple of str or None
+        Names of models it fits (``"ridge"``, ``"sklearn.svm.SVR"`` …), None for any.
+    min_target_rows : int
+        A target with fewer rows is refused: it could single out one patient.
+    min_fold_rows : int
+        Rows in the smallest of a source's folds.
+    max_parameters_per_row : float
+        Parameters of a linear model per training row; above it, rows leak through the model.
+    min_bandwidth : float
+        Floor of the kernel's width, in √(features) of the *source's* own standard deviations:
+        a narrower kernel picks out single rows.
+    max_release_share : float or None
+        Numbers that a target may announce per cell of its table.
+    significant_digits : int or None
+        To which the numbers of a report are rounded.
+    """
+
+    exchanges: tuple[str, ...] = ("embedding",)
+    models: tuple[str, ...] | None = None
+    min_target_rows: int = 20
+    min_fold_rows: int = 30
+    max_parameters_per_row: float = 0.33
+    min_bandwidth: float = 0.14
+    max_release_share: float | None = 1.0 / 3.0
+    significant_digits: int | None = 4
+
+    def __post_init__(self) -> None:
+        if not set(self.exchanges) <= {"embedding", "rows"}:
+            raise must("exchanges", "made of 'embedding' and 'rows'", list(self.exchanges))
+        if self.significant_digits is not None and not 1 <= self.significant_digits <= 17:
+            raise must("significant_digits", "between 1 and 17, or none", self.significant_digits)
+
+    @classmethod
+    def open(cls) -> Self:
+        """No rule at all: for simulations, where all sites are in one pair of hands."""
+        return cls(
+            exchanges=("embedding", "rows"),
+            min_target_rows=2,
+            min_fold_rows=1,
+            max_parameters_per_row=float("inf"),
+            min_bandwidth=0.0,
+            max_release_share=None,
+            significant_digits=None,
+        )
+
+    def admit(self, brief: Brief, fold_rows: Sequence[int], train_rows: int, sd: Array) -> None:
+        """Raise a `PolicyError` unless a source may answer `brief`.
+
+        Parameters
+        ----------
+        fold_rows : sequence of int
+            Sizes of the source's folds.
+        train_rows : int
+            Rows that its models are fitted on.
+        sd : array of shape (features,)
+            The source's own standard deviations.
+        """
+        if brief.exchange not in self.exchanges:
+            self._refuse("exchanges", f"exchange {brief.exchange!r} is not allowed here")
+        names = model_names(brief.model)
+        if self.models is not None and not set(names) <= set(self.models):
+            self._refuse("models", f"the model {names[0]!r} is not on this site's list")
+        if brief.n_rows < self.min_target_rows:
+            self._refuse(
+                "min_target_rows", f"the target must have {self.min_target_rows} rows or more"
+            )
+        if min(fold_rows) < self.min_fold_rows:
+            self._refuse(
+                "min_fold_rows", f"every fold here must have {self.min_fold_rows} rows or more"
+            )
+        if "sklearn" not in brief.model.get("name", ""):
+            parameters = len(brief.features) + 1
+            if parameters > self.max_parameters_per_row * train_rows:
+                self._refuse(
+                    "max_parameters_per_row", "the model has too many parameters for the rows here"
+                )
+        if brief.exchange == "embedding" and self.min_bandwidth > 0.0:
+            width = brief.bandwidth * brief.sd / np.sqrt(len(brief.features))
+            if (width < self.min_bandwidth * sd).any():
+                self._refuse("min_bandwidth", "the target's kernel is too narrow for the rows here")
+
+    def announce(self, brief: Brief, released: int) -> None:
+        """Raise a `PolicyError` unless a target may announce `released` numbers about its rows."""
+        if brief.exchange not in self.exchanges:
+            self._refuse("exchanges", f"exchange {brief.exchange!r} is not allowed here")
+        cells = brief.n_rows * len(brief.features)
+        share = np.inf if self.max_release_share is None else self.max_release_share
+        if brief.exchange == "embedding" and released > share * cells:
+            self._refuse(
+                "max_release_share",
+                f"{released} numbers would be announced about {cells} cells; "
+                "with so few rows they could be reconstructed",
+            )
+
+    def release(self, message: AnyMessage) -> AnyMessage:
+        """The message as it may leave: a report's numbers rounded."""
+        if self.significant_digits is None or not isinstance(message, RiskReport | ModelReport):
+            return message
+        rounded: dict[str, Any] = {}
+        for item in dataclasses.fields(message):
+            if item.metadata["kind"] in ("number", "vector"):
+                value = getattr(message, item.name)
+                digits = round_significant(np.asarray(value), self.significant_digits)
+                rounded[item.name] = digits if isinstance(value, np.ndarray) else float(digits)
+        return dataclasses.replace(message, **rounded)
+
+    def _refuse(self, rule: str, why: str) -> None:
+        raise PolicyError(rule, f"This site's policy refuses ({rule}): {why}.")
+
+
+def model_names(description: object) -> list[str]:
+    """Names of the model and of every estimator inside it, outermost first."""
+    names: list[str] = []
+    if hasattr(description, "items"):
+        for key, value in description.items():
+            if key in ("name", "class") and isinstance(value, str) and value != "sklearn":
+                names.append(value)
+            else:
+                names += model_names(value)
+    elif isinstance(description, list | tuple):
+        for item in description:
+            names += model_names(item)
+    return names
+
+
+def round_significant(values: Array, digits: int) -> Array:
+    """Round to significant digits.
+
+    >>> round_significant(np.array([0.0, 123456.0, -0.0012345678]), 4)
+    array([ 0.0000e+00,  1.2350e+05, -1.2350e-03])
+    """
+    # In decimal, not by a power of ten: 1e-310 must neither overflow nor vanish.
+    flat = [float(f"{value:.{digits - 1}e}") for value in np.ravel(values).tolist()]
+    return np.array(flat).reshape(values.shape)

@@ -1,0 +1,108 @@
+"""The target's answer: a model, its risk, the weight of every source, and the dangers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcsa.core.arrays import Array, as_matrix
+from fedcsa.core.weights import Estimate
+from fedcsa.errors import ModelError
+from fedcsa.findings import Finding
+from fedcsa.models.fitted import FittedModel
+from fedcsa.protocol.ledger import LedgerEntry
+from fedcsa.protocol.messages import RiskReport
+from fedcsa.roles.plan import Plan
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """Result of a study, as the target holds it.
+
+    Attributes
+    ----------
+    plan : Plan
+        The study's design.
+    candidate : mapping
+        The chosen one.
+    target_risk : float
+        Its estimated risk at the target.
+    source_weights : mapping of str to float
+        Weight of every source's model, by name; sums to one.
+    sources : tuple of str
+        In alphabetical order, which is the order of every array over sources.
+    kept : tuple of int
+        Indices into ``plan.candidates`` of those that could be fitted everywhere: the order of
+        every array over candidates.
+    estimates : mapping of str to Estimate
+        Every method's estimate from the same messages, for comparison.
+    reports : mapping of str to RiskReport
+    models : mapping of str to FittedModel
+    mean, sd : array of shape (features,)
+        The target's, by which features are scaled if ``plan.scale``.
+    findings : tuple of Finding
+    ledgers : mapping of str to tuple of LedgerEntry
+        What left each site, as far as this process can see.
+    """
+
+    plan: Plan
+    kept: tuple[int, ...]
+    estimates: Mapping[str, Estimate] = field(repr=False)
+    reports: Mapping[str, RiskReport] = field(repr=False)
+    models: Mapping[str, FittedModel] = field(repr=False)
+    source_weights: Mapping[str, float]
+    mean: Array = field(repr=False)
+    sd: Array = field(repr=False)
+    n_target_rows: int
+    findings: tuple[Finding, ...] = ()
+    ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def estimate(self) -> Estimate:
+        """The estimate of the study's own method."""
+        return self.estimates[self.plan.method]
+
+    @property
+    def candidate(self) -> Mapping[str, Any]:
+        """The chosen candidate."""
+        return self.plan.candidates[self.kept[self.estimate.chosen]]
+
+    @property
+    def target_risk(self) -> float:
+        """Estimated risk of the chosen candidate at the target."""
+        return float(self.estimate.risk[self.estimate.chosen])
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the sources that reported, sorted."""
+        return tuple(sorted(self.reports))
+
+    def output(self, X: ArrayLike) -> Array:
+        """Σ α_j h_j(x): numbers (rows,), or probabilities (rows, classes)."""
+        rows = as_matrix(X, "X", n_columns=len(self.plan.features))
+        seen = (rows - self.mean) / self.sd if self.plan.scale else rows
+        total: Array | None = None
+        for name in sorted(self.models):
+            part = self.source_weights[name] * self.models[name].predict(seen)
+            total = part if total is None else total + part
+        if total is None:
+            raise ModelError("No source sent a model, so there is nothing to predict with.")
+        return total
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Numbers, or the most probable class of every row."""
+        output = self.output(X)
+        if not self.plan.classes:
+            return output
+        labels: NDArray[Any] = np.asarray(self.plan.classes)[output.argmax(axis=1)]
+        return labels
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probability of every class, in the order of ``plan.classes``."""
+        if not self.plan.classes:
+            raise ModelError("Only a classifier has probabilities; this study predicts numbers.")
+        return self.output(X)

@@ -1,0 +1,274 @@
+"""The site without outcomes: it announces, chooses, and combines."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcsa.core.arrays import Array, as_matrix, read_only
+from fedcsa.core.embedding import RELEASE_SHARE, MeanEmbedding
+from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
+from fedcsa.core.weights import Estimate, estimate
+from fedcsa.errors import CandidatesError, DataError, MessageError, NoSourcesError, must
+from fedcsa.findings import Finding
+from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
+from fedcsa.protocol.codec import digest, encode
+from fedcsa.protocol.ledger import Clock, Gate, Ledger, utc_now
+from fedcsa.protocol.messages import (
+    Brief,
+    Message,
+    ModelReport,
+    ModelRequest,
+    Refusal,
+    RiskReport,
+)
+from fedcsa.protocol.policy import Policy
+from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.judgement import judge
+from fedcsa.roles.plan import Plan, instantiate
+
+TARGET = "target"
+
+
+class Target:
+    """The site that wants a model.
+
+    Parameters
+    ----------
+    X : array of shape (rows, features)
+        Columns in the order of ``plan.features``.
+    plan : Plan
+    policy : Policy, optional
+        The site's own rules; by default the strict ones.
+    trusted_types : collection of str, optional
+        Types outside scikit-learn that a received model may hold.
+    clock : function, optional
+        Gives the time for the ledger.
+    """
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        plan: Plan,
+        *,
+        policy: Policy | None = None,
+        trusted_types: Collection[str] = (),
+        clock: Clock = utc_now,
+    ) -> None:
+        self._X = read_only(as_matrix(X, "X of the target", n_columns=len(plan.features)))
+        if len(self._X) < 2:
+            raise DataError("The target must have at least 2 rows to say how it varies; it has 1.")
+        # Fails here, before anything is announced, if the model cannot be built.
+        instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
+        self.plan = plan
+        self._trusted = tuple(trusted_types)
+        self._policy = policy or Policy()
+        self.ledger = Ledger(TARGET, clock)
+        self._gate = Gate(self._policy, self.ledger)
+        self._findings: list[Finding] = []
+        self._reports: dict[str, RiskReport] = {}
+        self._kept: tuple[int, ...] = ()
+        self._estimates: dict[str, Estimate] = {}
+
+    def __repr__(self) -> str:
+        return f"Target({len(self._X)} rows, {self._X.shape[1]} features)"
+
+    def brief(self, recipients: Collection[str]) -> Brief:
+        """What this site announces to every source."""
+        plan, rows = self.plan, self._X
+        by_rows = plan.exchange == "rows"
+        embedding = MeanEmbedding.of(
+            rows,
+            kind=plan.ratio.get("basis", "bumps"),
+            seed=plan.seed,
+            n_features=plan.ratio.get("n_features"),
+            bandwidth=plan.ratio.get("bandwidth"),
+            public_sd=plan.public_sd,
+        )
+        basis = embedding.basis
+        source_options = {
+            key: value
+            for key, value in plan.ratio.items()
+            if key not in ("basis", "n_features", "bandwidth")
+        }
+        brief = Brief(
+            study=plan.study,
+            features=list(plan.features),
+            classes=list(plan.classes),
+            model=plan.model,
+            candidates=list(plan.candidates),
+            loss=plan.loss,
+            shares=np.array(plan.shares),
+            cross_fit=plan.cross_fit,
+            refit=plan.refit,
+            scale=plan.scale,
+            seed=plan.seed,
+            exchange=plan.exchange,
+            ratio=source_options,
+            n_rows=len(rows),
+            mean=basis.mean,
+            sd=basis.sd,
+            basis="" if by_rows else basis.kind,
+            basis_seed=0 if by_rows else basis.seed,
+            bandwidth=0.0 if by_rows else basis.bandwidth,
+            trace=0.0 if by_rows else embedding.trace,
+            embedding=np.empty(0) if by_rows else embedding.mean_features,
+            rows=rows if by_rows else np.empty((0, rows.shape[1])),
+        )
+        self._policy.announce(brief, embedding.n_released)
+        if not by_rows and embedding.release_share > RELEASE_SHARE:
+            evidence = {"numbers": float(embedding.n_released), "cells": float(rows.size)}
+            self._findings.append(Finding("release-budget", evidence=evidence))
+        self._brief = self._gate.release(brief, recipients)
+        self._brief_digest = digest(encode(self._brief))
+        return self._brief
+
+    def choose(self, reports: Mapping[str, Message]) -> ModelRequest:
+        """Estimate the risk of every candidate and ask for the best one's models."""
+        for name in sorted(reports):
+            report = self._expect(name, reports[name], RiskReport, self._brief_digest)
+            if isinstance(report, RiskReport):
+                self._check_shape(report)
+                self._reports[name] = report
+        if not self._reports:
+            raise NoSourcesError(
+                f"At least one source must report; {len(reports)} were asked and all refused."
+            )
+        self._kept = self._candidates_fitted_everywhere()
+        terms = [self._terms(self._reports[name]) for name in sorted(self._reports)]
+        methods = {"naive", "fediwe", "feddae", self.plan.method}
+        self._estimates = {
+            method: estimate(method, terms, self._fedle_weights() if method == "fedle" else None)
+            for method in sorted(methods)
+        }
+        chosen = self._kept[self._estimates[self.plan.method].chosen]
+        request = ModelRequest(self.plan.study, self._brief_digest, chosen)
+        self._request = self._gate.release(request, sorted(self._reports))
+        return self._request
+
+    def conclude(self, models: Mapping[str, Message]) -> Adaptation:
+        """Combine the sources' models into the target's own."""
+        expected = digest(encode(self._request))
+        fitted: dict[str, FittedModel] = {}
+        for name in sorted(self._reports):
+            report = self._expect(name, models.get(name), ModelReport, expected)
+            if isinstance(report, ModelReport):
+                fitted[name] = self._unpack(report)
+        if not fitted:
+            raise NoSourcesError("At least one source must send its model; all refused.")
+        names = sorted(self._reports)
+        chosen = self._estimates[self.plan.method]
+        weights = dict(zip(names, chosen.source_weights.tolist(), strict=True))
+        total = sum(weights[name] for name in fitted)
+        if total <= 0.0:
+            raise NoSourcesError("The sources that sent a model have no weight under this method.")
+        adaptation = Adaptation(
+            plan=self.plan,
+            kept=self._kept,
+            estimates=self._estimates,
+            reports=dict(self._reports),
+            models=fitted,
+            source_weights={name: weights[name] / total for name in fitted},
+            mean=self._brief.mean,
+            sd=self._brief.sd,
+            n_target_rows=len(self._X),
+            ledgers={TARGET: tuple(self.ledger.entries)},
+        )
+        return replace(adaptation, findings=(*self._findings, *judge(adaptation)))
+
+    # The pieces -----------------------------------------------------------------------------
+
+    def _expect(
+        self, name: str, message: Message | None, kind: type[Message], in_reply_to: str
+    ) -> Message:
+        if isinstance(message, Refusal):
+            self._check_reply(name, message.source, message.in_reply_to, in_reply_to)
+            evidence = {"rule": message.rule[:60]}
+            self._findings.append(Finding("source-refused", name, evidence))
+            return message
+        if not isinstance(message, kind):
+            got = "nothing" if message is None else f"a {message.name}"
+            raise MessageError(f"Source {name!r} must answer with a {kind.name}; {got} came.")
+        assert isinstance(message, RiskReport | ModelReport)  # noqa: S101 - for the type checker
+        self._check_reply(name, message.source, message.in_reply_to, in_reply_to)
+        return message
+
+    def _check_reply(self, name: str, source: str, replied: str, asked: str) -> None:
+        if source != name or replied != asked:
+            raise MessageError(
+                f"The answer of source {name!r} must be its own, and to this very question."
+            )
+
+    def _check_shape(self, report: RiskReport) -> None:
+        same = len(report.loss_mean) == len(self.plan.candidates)
+        if not same or len(report.difference_after) != len(self.plan.features):
+            raise MessageError(
+                f"The report of source {report.source!r} must cover the study's "
+                f"{len(self.plan.candidates)} candidates and {len(self.plan.features)} features."
+            )
+
+    def _candidates_fitted_everywhere(self) -> tuple[int, ...]:
+        dropped: set[int] = set()
+        for name, report in sorted(self._reports.items()):
+            for key, reason in report.failed.items():
+                dropped.add(int(key))
+                evidence: dict[str, float | str] = {"candidate": float(key), "reason": reason[:60]}
+                self._findings.append(Finding("candidate-failed", name, evidence))
+        kept = tuple(i for i in range(len(self.plan.candidates)) if i not in dropped)
+        if not kept:
+            sources = sorted({f.source for f in self._findings if f.code == "candidate-failed"})
+            reasons = sorted(
+                {str(f.evidence["reason"]) for f in self._findings if f.code == "candidate-failed"}
+            )
+            raise CandidatesError(
+                f"At least one candidate must be fitted at every source; all {len(dropped)} failed "
+                f"at {', '.join(map(repr, sources))} ({', '.join(reasons)}). "
+                "Check the candidates' names and values."
+            )
+        return kept
+
+    def _terms(self, report: RiskReport) -> RiskTerms:
+        kept = np.array(self._kept)
+        m = report.moments
+        return risk_terms(
+            RiskMoments(
+                m.n_rows,
+                m.ratio_mean,
+                m.ratio_m2,
+                *(
+                    column[kept]
+                    for column in (
+                        m.loss_mean,
+                        m.loss_m2,
+                        m.product_mean,
+                        m.product_m2,
+                        m.co_moment,
+                    )
+                ),
+            )
+        )
+
+    def _fedle_weights(self) -> list[float]:
+        given = self.plan.fedle_weights or {}
+        missing = [name for name in sorted(self._reports) if name not in given]
+        if missing:
+            raise must("fedle_weights", "one weight for every source", f"none for {missing[0]!r}")
+        return [float(given[name]) for name in sorted(self._reports)]
+
+    def _unpack(self, report: ModelReport) -> FittedModel:
+        if report.candidate != self._request.candidate:
+            raise MessageError(f"Source {report.source!r} must send the candidate asked for.")
+        n_classes = len(self.plan.classes)
+        if report.format == "skops":
+            return EstimatorModel.unpack(report.packed, n_classes, self._trusted)
+        if len(report.coefficients) != len(self.plan.features):
+            raise MessageError(f"Source {report.source!r} must send one coefficient per feature.")
+        if (report.link == "logistic") != (n_classes == 2):
+            raise MessageError(
+                f"Source {report.source!r} must send a model of the study's outcome."
+            )
+        coefficients: Array = report.coefficients
+        return LinearModel(coefficients, report.intercept, report.link)

@@ -1,0 +1,51 @@
+"""All sites in one process: for tests, experiments and notebooks.
+
+Every message is really encoded and decoded on its way, so that what works here also works
+between sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedcsa.errors import must
+from fedcsa.protocol.codec import decode, encode
+from fedcsa.protocol.ledger import LedgerEntry
+from fedcsa.protocol.messages import Message
+from fedcsa.roles.source import Source
+from fedcsa.transport.base import Progress
+
+
+class InProcessTransport:
+    """Asks the sources one after the other."""
+
+    def __init__(self, sources: Sequence[Source], progress: Progress | None = None) -> None:
+        names = [source.name for source in sources]
+        if not names:
+            raise must("sources", "at least one source", 0)
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise must("sources", "sources with distinct names", doubled[0])
+        self._sources = {source.name: source for source in sources}
+        self._progress = progress
+
+    @property
+    def source_names(self) -> Sequence[str]:
+        """The sources within reach."""
+        return tuple(self._sources)
+
+    def ask(self, message: Message, sources: Sequence[str], phase: str) -> dict[str, Message]:
+        """Send `message` to `sources` and return their answers by name."""
+        wire = encode(message)
+        answers = {}
+        for name in sources:
+            if self._progress:
+                self._progress(phase, name, "started")
+            answers[name] = decode(encode(self._sources[name].answer(decode(wire))))
+            if self._progress:
+                self._progress(phase, name, "done")
+        return answers
+
+    def ledgers(self) -> dict[str, tuple[LedgerEntry, ...]]:
+        """What left every source."""
+        return {name: tuple(source.ledger.entries) for name, source in self._sources.items()}

@@ -1,0 +1,138 @@
+"""Folds are disjoint, cover the rows, have the promised sizes and owe nothing to other sources."""
+
+import hashlib
+import math
+import struct
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fedcsa.core.folds import check_shares, generator_for, rotations, split_evenly
+from fedcsa.errors import DataError, ParameterError
+
+THIRDS = (1 / 3, 1 / 3, 1 / 3)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (5, 5), (7, 3), (100, 5), (11, 2)])
+def test_even_folds_are_disjoint_cover_the_rows_and_differ_by_one_at_most(n, k):
+    folds = split_evenly(n, k, rng())
+    assert sorted(np.concatenate(folds).tolist()) == list(range(n))
+    sizes = [len(fold) for fold in folds]
+    assert len(sizes) == k
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_folds_are_shuffled_and_follow_the_generator():
+    first, again, other = (np.concatenate(split_evenly(50, 5, rng(s))) for s in (1, 1, 2))
+    assert first.tolist() == again.tolist()
+    assert first.tolist() != other.tolist()
+    assert first.tolist() != list(range(50))
+
+
+def largest_remainder(n, shares):
+    """Sizes in exact arithmetic; ties go to the earlier fold."""
+    exact = [Fraction(share).limit_denominator(10**6) * n for share in shares]
+    sizes = [math.floor(value) for value in exact]
+    order = sorted(range(3), key=lambda k: (-(exact[k] - sizes[k]), k))
+    for k in order[: n - sum(sizes)]:
+        sizes[k] += 1
+    return sizes
+
+
+@pytest.mark.parametrize("shares", [THIRDS, (0.21, 0.49, 0.30), (0.25, 0.25, 0.5), (0.4, 0.3, 0.3)])
+@pytest.mark.parametrize("n", [10, 11, 12, 20, 50, 99, 100, 1000])
+def test_one_rotation_has_the_sizes_of_the_largest_remainder(n, shares):
+    [rotation] = rotations(n, shares, cross_fit=False, rng=rng())
+    parts = [rotation.density, rotation.train, rotation.validation]
+    assert [len(part) for part in parts] == largest_remainder(n, shares)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(n))
+
+
+@pytest.mark.parametrize("n", [6, 7, 8, 9, 100])
+def test_cross_fitting_judges_every_row_once_and_uses_it_in_every_role(n):
+    turns = rotations(n, THIRDS, cross_fit=True, rng=rng())
+    assert len(turns) == 3
+    for turn in turns:
+        parts = [turn.density, turn.train, turn.validation]
+        assert sorted(np.concatenate(parts).tolist()) == list(range(n))
+        assert min(len(part) for part in parts) >= 2
+    for role in ("density", "train", "validation"):
+        rows = np.concatenate([getattr(turn, role) for turn in turns])
+        assert sorted(rows.tolist()) == list(range(n))
+
+
+def test_the_first_turn_of_cross_fitting_is_the_single_rotation():
+    [single] = rotations(9, THIRDS, cross_fit=False, rng=rng(4))
+    first = rotations(9, THIRDS, cross_fit=True, rng=rng(4))[0]
+    for role in ("density", "train", "validation"):
+        assert getattr(single, role).tolist() == getattr(first, role).tolist()
+
+
+@pytest.mark.parametrize("cross_fit", [True, False])
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_a_source_must_have_six_rows(n, cross_fit):
+    with pytest.raises(DataError, match=rf"at least 6 rows, .* it has {n}\."):
+        rotations(n, THIRDS, cross_fit=cross_fit, rng=rng())
+
+
+def test_six_rows_are_enough():
+    [rotation] = rotations(6, THIRDS, cross_fit=False, rng=rng())
+    assert len(rotation.density) == len(rotation.train) == len(rotation.validation) == 2
+
+
+def test_every_fold_must_have_two_rows():
+    with pytest.raises(DataError, match=r"at least 2 rows; 10 rows in shares \(0\.1, .* with 1\."):
+        rotations(10, (0.1, 0.4, 0.5), cross_fit=False, rng=rng())
+
+
+def test_cross_fitting_needs_equal_folds():
+    with pytest.raises(ParameterError, match="3 equal folds when cross_fit is on"):
+        rotations(30, (0.21, 0.49, 0.30), cross_fit=True, rng=rng())
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        (0.5, 0.5),
+        (0.25, 0.25, 0.25, 0.25),
+        (0.0, 0.5, 0.5),
+        (-0.2, 0.6, 0.6),
+        (0.3, 0.3, 0.3),
+        (1.0, 1.0, 1.0),
+        (),
+        (math.inf, 0.5, 0.5),
+        (math.nan, 0.5, 0.5),
+        (0.5, 0.5, math.nan),
+    ],
+)
+def test_shares_must_be_three_positive_numbers_that_sum_to_one(shares):
+    with pytest.raises(ParameterError, match="'folds' .*three positive shares that sum to 1"):
+        check_shares(shares)
+
+
+def test_shares_come_back_as_floats():
+    assert check_shares([0.25, np.float32(0.25), 0.5]) == (0.25, 0.25, 0.5)
+
+
+def test_a_generator_depends_on_seed_source_and_purpose_and_on_nothing_else():
+    def draw(*key):
+        return generator_for(*key).integers(2**60)
+
+    base = draw(0, "north", "folds")
+    assert base == draw(0, "north", "folds")
+    others = [draw(1, "north", "folds"), draw(0, "south", "folds"), draw(0, "north", "ratio")]
+    assert len({base, *others}) == 4
+    assert draw(0, "folds", "north") != base
+
+
+@pytest.mark.parametrize("name", ["north", "", "Zürich 病院"])
+def test_a_generator_is_seeded_by_the_hash_of_purpose_and_name(name):
+    # the same words, read by another route: eight little-endian 32-bit integers
+    words = struct.unpack("<8I", hashlib.sha256(b"folds\0" + name.encode("utf-8")).digest())
+    expected = np.random.default_rng(np.random.SeedSequence([7, *words]))
+    assert generator_for(7, name, "folds").integers(2**60) == expected.integers(2**60)

@@ -1,0 +1,198 @@
+"""FedIWE, FedDAE, FedLE and naive against loops written from (04), (09), (10)."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
+from fedcsa.core.weights import METHODS, divergence_weights, estimate
+from fedcsa.errors import DataError, ParameterError
+
+
+def raw_sources(sizes, n_candidates, seed=0):
+    """Ratios and losses of sources that differ in size, spread and level."""
+    rng = np.random.default_rng([seed, len(sizes), n_candidates])
+    return [
+        (rng.gamma(0.5 + j, 1.0, n), rng.gamma(1.0 + j, 1.0 + 0.3 * j, (n, n_candidates)))
+        for j, n in enumerate(sizes)
+    ]
+
+
+def terms_of(raw):
+    return [risk_terms(RiskMoments.of(r, L)) for r, L in raw]
+
+
+def made_terms(n_rows, f_cv, divergence):
+    """Terms with a given f_CV and Div, everything else zero."""
+    f_cv, divergence = np.atleast_1d(f_cv).astype(float), np.atleast_1d(divergence).astype(float)
+    zero = np.zeros_like(f_cv)
+    return RiskTerms(n_rows, zero, zero, f_cv, divergence, zero, zero, "ok", divergence == 0.0)
+
+
+def slow_estimate(method, raw, candidate, given=None):
+    """Risk and weights of one candidate, from the rows, as the paper writes it."""
+    values, precision, sizes = [], [], []
+    for r, L in raw:
+        n, loss = len(r), L[:, candidate]
+        sizes.append(n)
+        product = [r[i] * loss[i] for i in range(n)]
+        mean_p, mean_r = math.fsum(product) / n, math.fsum(r) / n
+        eta = -math.fsum((product[i] - mean_p) * (r[i] - mean_r) for i in range(n)) / math.fsum(
+            (r[i] - mean_r) ** 2 for i in range(n)
+        )
+        adjusted = [product[i] + eta * (r[i] - 1.0) for i in range(n)]
+        f_cv = math.fsum(adjusted) / n
+        # definition 3: mean of the squares minus the square of the mean
+        div = math.fsum(a * a for a in adjusted) / n - f_cv**2
+        precision.append(n / div)
+        values.append({"naive": math.fsum(loss) / n, "fediwe": mean_p}.get(method, f_cv))
+    weights = {
+        "naive": [n / sum(sizes) for n in sizes],
+        "fediwe": [n / sum(sizes) for n in sizes],
+        "feddae": [p / math.fsum(precision) for p in precision],
+        "fedle": None if given is None else [g / math.fsum(given) for g in given],
+    }[method]
+    return math.fsum(w * v for w, v in zip(weights, values, strict=True)), weights
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("sizes", [(12,), (30, 9), (5, 40, 17, 8, 21)])
+@pytest.mark.parametrize("n_candidates", [1, 4])
+def test_every_estimate_equals_a_loop_from_the_paper(method, sizes, n_candidates):
+    raw = raw_sources(sizes, n_candidates)
+    given = [float(j + 1) for j in range(len(sizes))] if method == "fedle" else None
+    got = estimate(method, terms_of(raw), given)
+    assert got.method == method
+    assert got.weights.shape == (n_candidates, len(sizes))
+    risks = []
+    for c in range(n_candidates):
+        risk, weights = slow_estimate(method, raw, c, given)
+        risks.append(risk)
+        assert got.risk[c] == pytest.approx(risk, rel=1e-12, abs=1e-12)
+        np.testing.assert_allclose(got.weights[c], weights, rtol=1e-11)
+    assert got.chosen == risks.index(min(risks))
+    np.testing.assert_array_equal(got.source_weights, got.weights[got.chosen])
+
+
+def test_a_ratio_of_one_makes_fediwe_naive():
+    raw = [(np.ones(len(r)), L) for r, L in raw_sources((10, 25), 3)]
+    fediwe, naive = (estimate(method, terms_of(raw)) for method in ("fediwe", "naive"))
+    np.testing.assert_allclose(fediwe.risk, naive.risk, rtol=1e-14)
+    np.testing.assert_array_equal(fediwe.weights, naive.weights)
+    assert fediwe.chosen == naive.chosen
+
+
+def test_one_source_has_all_the_weight_under_every_method():
+    [terms] = terms_of(raw_sources((20,), 3))
+    for method in METHODS:
+        got = estimate(method, [terms], [0.2] if method == "fedle" else None)
+        assert got.weights.tolist() == [[1.0]] * 3
+
+
+@pytest.mark.parametrize("divergence", [1e-300, 0.3, 1e300])
+def test_equal_divergences_give_weights_by_rows(divergence):
+    sources = [made_terms(n, [0.0], [divergence]) for n in (10, 30, 60)]
+    np.testing.assert_allclose(estimate("feddae", sources).weights, [[0.1, 0.3, 0.6]], rtol=1e-14)
+
+
+def test_fedle_with_rows_over_divergence_is_feddae():
+    sources = terms_of(raw_sources((15, 40, 8), 1, seed=2))
+    given = [terms.n_rows / terms.divergence[0] for terms in sources]
+    fedle, feddae = estimate("fedle", sources, given), estimate("feddae", sources)
+    np.testing.assert_allclose(fedle.weights, feddae.weights, rtol=1e-13)
+    np.testing.assert_allclose(fedle.risk, feddae.risk, rtol=1e-13)
+
+
+def test_feddae_minimises_the_variance_among_all_fedle_weights():
+    # Σ α_j² Div_j/n_j has its minimum at eq. (10): no other weights do better.
+    n, div = np.array([10.0, 40.0, 25.0]), np.array([0.5, 3.0, 1.0])
+    best = divergence_weights(n, div[None])[0]
+    rng = np.random.default_rng(0)
+    others = np.vstack([rng.dirichlet(np.ones(3), 500), n / n.sum(), np.full(3, 1 / 3)])
+    assert (others**2 @ (div / n) >= best**2 @ (div / n)).all()
+    assert best**2 @ (div / n) == pytest.approx(1.0 / (n / div).sum(), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("divergence", "expected"),
+    [
+        ([0.0, 1.0, 2.0], [1.0, 0.0, 0.0]),
+        ([0.0, 1.0, 0.0], [0.25, 0.0, 0.75]),
+        ([0.0, 0.0, 0.0], [10 / 60, 20 / 60, 30 / 60]),
+        ([0.0, 5e-324, 1e308], [1.0, 0.0, 0.0]),
+        ([5e-324, 1e308, 1e308], [1.0, 0.0, 0.0]),
+        ([1e308, 1e308, 5e307], [10 / 90, 20 / 90, 60 / 90]),
+        ([1.0, 2.0, 3.0], [1 / 3, 1 / 3, 1 / 3]),
+    ],
+)
+def test_divergences_of_zero_share_all_the_weight_and_extremes_do_not_overflow(
+    divergence, expected
+):
+    got = divergence_weights(np.array([10.0, 20.0, 30.0]), np.array([divergence]))
+    np.testing.assert_allclose(got, [expected], rtol=1e-13, atol=1e-300)
+
+
+def test_zero_divergence_under_one_candidate_does_not_touch_another():
+    sources = [made_terms(10, [1.0, 1.0], [0.0, 1.0]), made_terms(10, [5.0, 5.0], [1.0, 1.0])]
+    got = estimate("feddae", sources)
+    assert got.weights.tolist() == [[1.0, 0.0], [0.5, 0.5]]
+    assert got.risk.tolist() == [1.0, 3.0]
+
+
+def test_the_first_of_equal_candidates_is_chosen():
+    got = estimate("feddae", [made_terms(5, [2.0, 1.0, 1.0, 3.0], [1.0, 1.0, 1.0, 1.0])])
+    assert got.chosen == 1
+    assert got.source_weights.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_permuting_the_sources_permutes_the_weights(method):
+    sources, order = terms_of(raw_sources((12, 7, 30), 2, seed=4)), [2, 0, 1]
+    given = np.array([0.5, 1.5, 3.0])
+    first = estimate(method, sources, given if method == "fedle" else None)
+    second = estimate(
+        method, [sources[j] for j in order], given[order] if method == "fedle" else None
+    )
+    np.testing.assert_allclose(second.weights, first.weights[:, order], rtol=1e-14)
+    np.testing.assert_allclose(second.risk, first.risk, rtol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_the_scale_of_fedle_weights_does_not_matter(scale):
+    sources = terms_of(raw_sources((12, 7), 1))
+    got = estimate("fedle", sources, [3.0 * scale, 1.0 * scale])
+    np.testing.assert_allclose(got.weights, [[0.75, 0.25]], rtol=1e-14)
+
+
+def test_the_largest_fedle_weights_still_sum_to_one():
+    got = estimate("fedle", terms_of(raw_sources((12, 7), 1)), [1e308, 1e308])
+    np.testing.assert_allclose(got.weights, [[0.5, 0.5]], rtol=1e-14)
+
+
+def test_a_source_may_have_fedle_weight_zero():
+    got = estimate("fedle", terms_of(raw_sources((12, 7), 1)), [0.0, 2.0])
+    assert got.weights.tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize("given", [None, [], [1.0], [1.0, 1.0, 1.0], [1.0, -1.0], [0.0, 0.0]])
+def test_fedle_needs_one_weight_per_source(given):
+    with pytest.raises(ParameterError, match=r"'fedle_weights' .* one weight ≥ 0 per source"):
+        estimate("fedle", terms_of(raw_sources((12, 7), 1)), given)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_fedle_weights_must_be_finite(bad):
+    with pytest.raises(DataError, match="fedle_weights must be finite"):
+        estimate("fedle", terms_of(raw_sources((12, 7), 1)), [1.0, bad])
+
+
+def test_an_unknown_method_is_refused_with_the_known_ones():
+    with pytest.raises(ParameterError, match=r"'method' .*'naive', 'fediwe', .* Got 'fedavg'"):
+        estimate("fedavg", terms_of(raw_sources((12, 7), 1)))
+
+
+@pytest.mark.parametrize("method", [*METHODS, "fedavg"])
+def test_no_source_is_refused(method):
+    with pytest.raises(ParameterError, match=r"'sources' .* at least one source\. Got 0"):
+        estimate(method, [])
