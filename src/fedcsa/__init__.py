@@ -1,1 +1,139 @@
-"""Federated covariate shift adaptation."""
+"""Federated covariate shift adaptation.
+
+A site without outcomes learns which model to use and how well it will do there, from sites that
+have outcomes and never share a row. Start with `FedCSA`; every name below is public.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedcsa.core.density_ratio import ULSIF
+    from fedcsa.core.embedding import EmbeddingRatio, MeanEmbedding
+    from fedcsa.core.overlap import Overlap, overlap
+    from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
+    from fedcsa.core.weights import Estimate, estimate
+    from fedcsa.errors import (
+        CandidatesError,
+        DataError,
+        FedCSAError,
+        MessageError,
+        MissingExtraError,
+        ModelError,
+        NoSourcesError,
+        ParameterError,
+        PolicyError,
+        ProtocolError,
+        ResultError,
+        StudyError,
+        TableError,
+        UntrustedError,
+    )
+    from fedcsa.estimator import FedCSA
+    from fedcsa.findings import Finding
+    from fedcsa.protocol.policy import Policy
+    from fedcsa.result import load_result, save_result
+    from fedcsa.roles.adaptation import Adaptation
+    from fedcsa.roles.plan import Plan
+    from fedcsa.roles.source import Source
+    from fedcsa.roles.target import Target
+    from fedcsa.study import Study
+    from fedcsa.transport.base import run
+    from fedcsa.transport.inprocess import InProcessTransport
+
+__version__ = "0.1.0"
+
+# Loaded when first used, so that `import fedcsa` costs little more than nothing.
+_HOMES = {
+    "Adaptation": "roles.adaptation",
+    "CandidatesError": "errors",
+    "DataError": "errors",
+    "EmbeddingRatio": "core.embedding",
+    "Estimate": "core.weights",
+    "FedCSA": "estimator",
+    "FedCSAError": "errors",
+    "Finding": "findings",
+    "InProcessTransport": "transport.inprocess",
+    "MeanEmbedding": "core.embedding",
+    "MessageError": "errors",
+    "MissingExtraError": "errors",
+    "ModelError": "errors",
+    "NoSourcesError": "errors",
+    "Overlap": "core.overlap",
+    "ParameterError": "errors",
+    "Plan": "roles.plan",
+    "Policy": "protocol.policy",
+    "PolicyError": "errors",
+    "ProtocolError": "errors",
+    "ResultError": "errors",
+    "RiskMoments": "core.risk",
+    "RiskTerms": "core.risk",
+    "Source": "roles.source",
+    "Study": "study",
+    "StudyError": "errors",
+    "TableError": "errors",
+    "Target": "roles.target",
+    "ULSIF": "core.density_ratio",
+    "UntrustedError": "errors",
+    "estimate": "core.weights",
+    "load_result": "result",
+    "overlap": "core.overlap",
+    "risk_terms": "core.risk",
+    "run": "transport.base",
+    "save_result": "result",
+}
+
+__all__ = [
+    "ULSIF",
+    "Adaptation",
+    "CandidatesError",
+    "DataError",
+    "EmbeddingRatio",
+    "Estimate",
+    "FedCSA",
+    "FedCSAError",
+    "Finding",
+    "InProcessTransport",
+    "MeanEmbedding",
+    "MessageError",
+    "MissingExtraError",
+    "ModelError",
+    "NoSourcesError",
+    "Overlap",
+    "ParameterError",
+    "Plan",
+    "Policy",
+    "PolicyError",
+    "ProtocolError",
+    "ResultError",
+    "RiskMoments",
+    "RiskTerms",
+    "Source",
+    "Study",
+    "StudyError",
+    "TableError",
+    "Target",
+    "UntrustedError",
+    "__version__",
+    "estimate",
+    "load_result",
+    "overlap",
+    "risk_terms",
+    "run",
+    "save_result",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'fedcsa' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"fedcsa.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

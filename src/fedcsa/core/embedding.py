@@ -221,8 +221,7 @@ def embedding_coefficients(psi: Array, embedding: MeanEmbedding, regularization:
     """(H + λI)⁻¹ h on the source's features `psi`."""
     H = psi.T @ psi / len(psi)
     H[np.diag_indices_from(H)] += regularization
-    coefficients: Array = np.linalg.solve(H, embedding.mean_features)
-    return coefficients
+    return np.asarray(np.linalg.solve(H, embedding.mean_features), dtype=np.float64)
 
 
 def embedding_scores(

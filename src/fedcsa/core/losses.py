@@ -47,7 +47,8 @@ def brier(prediction: Array, y: Array) -> Array:
 
 def zero_one(prediction: Array, y: Array) -> Array:
     """1 where the most probable class is not y, else 0."""
-    return (prediction.argmax(axis=1) != y).astype(np.float64)
+    wrong: Array = (prediction.argmax(axis=1) != y).astype(np.float64)
+    return wrong
 
 
 REGRESSION: Mapping[str, Loss] = {"squared": squared, "absolute": absolute}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix
 from fedcsa.core.weights import Estimate
-from fedcsa.errors import ModelError
+from fedcsa.errors import MessageError, ModelError
 from fedcsa.findings import Finding
-from fedcsa.models.fitted import FittedModel
+from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.protocol.ledger import LedgerEntry
-from fedcsa.protocol.messages import RiskReport
+from fedcsa.protocol.messages import ModelReport, RiskReport
 from fedcsa.roles.plan import Plan
 
 
@@ -41,7 +41,9 @@ class Adaptation:
     estimates : mapping of str to Estimate
         Every method's estimate from the same messages, for comparison.
     reports : mapping of str to RiskReport
+    model_reports : mapping of str to ModelReport
     models : mapping of str to FittedModel
+        What the reports hold, ready to predict.
     mean, sd : array of shape (features,)
         The target's, by which features are scaled if ``plan.scale``.
     findings : tuple of Finding
@@ -53,6 +55,7 @@ class Adaptation:
     kept: tuple[int, ...]
     estimates: Mapping[str, Estimate] = field(repr=False)
     reports: Mapping[str, RiskReport] = field(repr=False)
+    model_reports: Mapping[str, ModelReport] = field(repr=False)
     models: Mapping[str, FittedModel] = field(repr=False)
     source_weights: Mapping[str, float]
     mean: Array = field(repr=False)
@@ -106,3 +109,15 @@ class Adaptation:
         if not self.plan.classes:
             raise ModelError("Only a classifier has probabilities; this study predicts numbers.")
         return self.output(X)
+
+
+def unpack(report: ModelReport, plan: Plan, trusted: Collection[str] = ()) -> FittedModel:
+    """The fitted model in a source's report, if it fits the study and its types are trusted."""
+    n_classes = len(plan.classes)
+    if report.format == "skops":
+        return EstimatorModel.unpack(report.packed, n_classes, trusted)
+    if len(report.coefficients) != len(plan.features):
+        raise MessageError(f"Source {report.source!r} must send one coefficient per feature.")
+    if (report.link == "logistic") != (n_classes == 2):
+        raise MessageError(f"Source {report.source!r} must send a model of the study's outcome.")
+    return LinearModel(report.coefficients, report.intercept, report.link)

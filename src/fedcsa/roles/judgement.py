@@ -43,11 +43,15 @@ def _of_source(adaptation: Adaptation, name: str, report: RiskReport) -> Iterato
         code = str(item["code"])
         if code not in CATALOGUE:
             raise MessageError(f"The report of source {name!r} must use known finding codes.")
-        evidence = {
+        evidence: dict[str, float | str] = {
             str(key)[:40]: float(value) if isinstance(value, int | float) else str(value)[:60]
             for key, value in item["evidence"].items()
         }
         yield Finding(code, name, evidence)
+
+    for key, reason in report.failed.items():
+        evidence = {"candidate": float(key), "reason": reason[:60]}
+        yield Finding("candidate-failed", name, evidence)
 
     terms = risk_terms(report.moments)
     chosen = adaptation.kept[adaptation.estimate.chosen]

@@ -8,13 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcsa.core.arrays import Array, as_matrix, read_only
+from fedcsa.core.arrays import as_matrix, read_only
 from fedcsa.core.embedding import RELEASE_SHARE, MeanEmbedding
-from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
-from fedcsa.core.weights import Estimate, estimate
-from fedcsa.errors import CandidatesError, DataError, MessageError, NoSourcesError, must
+from fedcsa.core.weights import Estimate
+from fedcsa.errors import DataError, MessageError, NoSourcesError
 from fedcsa.findings import Finding
-from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.protocol.codec import digest, encode
 from fedcsa.protocol.ledger import Clock, Gate, Ledger, utc_now
 from fedcsa.protocol.messages import (
@@ -26,7 +24,8 @@ from fedcsa.protocol.messages import (
     RiskReport,
 )
 from fedcsa.protocol.policy import Policy
-from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.adaptation import Adaptation, unpack
+from fedcsa.roles.estimation import estimates, fitted_everywhere
 from fedcsa.roles.judgement import judge
 from fedcsa.roles.plan import Plan, instantiate
 
@@ -137,13 +136,8 @@ class Target:
             raise NoSourcesError(
                 f"At least one source must report; {len(reports)} were asked and all refused."
             )
-        self._kept = self._candidates_fitted_everywhere()
-        terms = [self._terms(self._reports[name]) for name in sorted(self._reports)]
-        methods = {"naive", "fediwe", "feddae", self.plan.method}
-        self._estimates = {
-            method: estimate(method, terms, self._fedle_weights() if method == "fedle" else None)
-            for method in sorted(methods)
-        }
+        self._kept = fitted_everywhere(self.plan, self._reports)
+        self._estimates = estimates(self.plan, self._reports, self._kept)
         chosen = self._kept[self._estimates[self.plan.method].chosen]
         request = ModelRequest(self.plan.study, self._brief_digest, chosen)
         self._request = self._gate.release(request, sorted(self._reports))
@@ -152,17 +146,19 @@ class Target:
     def conclude(self, models: Mapping[str, Message]) -> Adaptation:
         """Combine the sources' models into the target's own."""
         expected = digest(encode(self._request))
-        fitted: dict[str, FittedModel] = {}
+        sent: dict[str, ModelReport] = {}
         for name in sorted(self._reports):
             report = self._expect(name, models.get(name), ModelReport, expected)
             if isinstance(report, ModelReport):
-                fitted[name] = self._unpack(report)
-        if not fitted:
+                if report.candidate != self._request.candidate:
+                    raise MessageError(f"Source {name!r} must send the candidate asked for.")
+                sent[name] = report
+        if not sent:
             raise NoSourcesError("At least one source must send its model; all refused.")
         names = sorted(self._reports)
         chosen = self._estimates[self.plan.method]
         weights = dict(zip(names, chosen.source_weights.tolist(), strict=True))
-        total = sum(weights[name] for name in fitted)
+        total = sum(weights[name] for name in sent)
         if total <= 0.0:
             raise NoSourcesError("The sources that sent a model have no weight under this method.")
         adaptation = Adaptation(
@@ -170,8 +166,9 @@ class Target:
             kept=self._kept,
             estimates=self._estimates,
             reports=dict(self._reports),
-            models=fitted,
-            source_weights={name: weights[name] / total for name in fitted},
+            model_reports=sent,
+            models={name: unpack(sent[name], self.plan, self._trusted) for name in sent},
+            source_weights={name: weights[name] / total for name in sent},
             mean=self._brief.mean,
             sd=self._brief.sd,
             n_target_rows=len(self._X),
@@ -209,66 +206,3 @@ class Target:
                 f"The report of source {report.source!r} must cover the study's "
                 f"{len(self.plan.candidates)} candidates and {len(self.plan.features)} features."
             )
-
-    def _candidates_fitted_everywhere(self) -> tuple[int, ...]:
-        dropped: set[int] = set()
-        for name, report in sorted(self._reports.items()):
-            for key, reason in report.failed.items():
-                dropped.add(int(key))
-                evidence: dict[str, float | str] = {"candidate": float(key), "reason": reason[:60]}
-                self._findings.append(Finding("candidate-failed", name, evidence))
-        kept = tuple(i for i in range(len(self.plan.candidates)) if i not in dropped)
-        if not kept:
-            sources = sorted({f.source for f in self._findings if f.code == "candidate-failed"})
-            reasons = sorted(
-                {str(f.evidence["reason"]) for f in self._findings if f.code == "candidate-failed"}
-            )
-            raise CandidatesError(
-                f"At least one candidate must be fitted at every source; all {len(dropped)} failed "
-                f"at {', '.join(map(repr, sources))} ({', '.join(reasons)}). "
-                "Check the candidates' names and values."
-            )
-        return kept
-
-    def _terms(self, report: RiskReport) -> RiskTerms:
-        kept = np.array(self._kept)
-        m = report.moments
-        return risk_terms(
-            RiskMoments(
-                m.n_rows,
-                m.ratio_mean,
-                m.ratio_m2,
-                *(
-                    column[kept]
-                    for column in (
-                        m.loss_mean,
-                        m.loss_m2,
-                        m.product_mean,
-                        m.product_m2,
-                        m.co_moment,
-                    )
-                ),
-            )
-        )
-
-    def _fedle_weights(self) -> list[float]:
-        given = self.plan.fedle_weights or {}
-        missing = [name for name in sorted(self._reports) if name not in given]
-        if missing:
-            raise must("fedle_weights", "one weight for every source", f"none for {missing[0]!r}")
-        return [float(given[name]) for name in sorted(self._reports)]
-
-    def _unpack(self, report: ModelReport) -> FittedModel:
-        if report.candidate != self._request.candidate:
-            raise MessageError(f"Source {report.source!r} must send the candidate asked for.")
-        n_classes = len(self.plan.classes)
-        if report.format == "skops":
-            return EstimatorModel.unpack(report.packed, n_classes, self._trusted)
-        if len(report.coefficients) != len(self.plan.features):
-            raise MessageError(f"Source {report.source!r} must send one coefficient per feature.")
-        if (report.link == "logistic") != (n_classes == 2):
-            raise MessageError(
-                f"Source {report.source!r} must send a model of the study's outcome."
-            )
-        coefficients: Array = report.coefficients
-        return LinearModel(coefficients, report.intercept, report.link)

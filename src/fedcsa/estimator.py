@@ -1,0 +1,283 @@
+"""The scikit-learn face: ``FedCSA(...).fit(sources, X_target).predict(X)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from fedcsa.core.arrays import Array, as_vector
+from fedcsa.data.frames import as_named_matrix
+from fedcsa.errors import DataError, must
+from fedcsa.findings import Finding
+from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.protocol.policy import Policy
+from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.plan import THIRDS, Plan, check_loss
+from fedcsa.roles.source import Source
+from fedcsa.roles.target import Target
+from fedcsa.transport.base import Progress, run
+from fedcsa.transport.inprocess import InProcessTransport
+
+
+def _classifies(model: Any) -> bool:
+    return hasattr(model, "get_params") and bool(is_classifier(model))
+
+
+def _has_probabilities(estimator: FedCSA) -> bool:
+    return _classifies(estimator.model)
+
+
+class FedCSA(BaseEstimator):  # type: ignore[misc]
+    """Federated covariate shift adaptation, all sites in this process.
+
+    Every source estimates how the target's population differs from its own, fits a model for
+    every candidate and reports a few numbers; the target estimates its own risk from these,
+    chooses a candidate, and predicts with the weighted models of the sources.
+
+    Parameters
+    ----------
+    model : {"ridge", "weighted-least-squares"}, mapping or scikit-learn estimator
+        A mapping names one of the two and sets its options, for example
+        ``{"name": "ridge", "penalty_scale": "sklearn"}``.
+    candidates : sequence of numbers, mapping of lists, or sequence of mappings, optional
+        Hyperparameters to choose from. Numbers stand for ridge's ``penalty`` or the
+        ``ratio_power`` of weighted least squares; a mapping stands for all combinations. Any
+        model that takes sample weights also understands ``ratio_power``: training weights r^γ.
+        By default a grid on [0, 1], and the estimator as it is for scikit-learn.
+    loss : str or function, default "squared"
+        ``"squared"``, ``"absolute"``; for classifiers ``"log"``, ``"brier"``, ``"zero-one"``
+        (and ``"squared"`` is then read as ``"brier"``); or a function of (prediction, y) that
+        returns one number a row.
+    method : {"feddae", "fediwe", "naive", "fedle"}, default "feddae"
+        How the sources' numbers become one risk.
+    exchange : {"embedding", "rows"}, default "embedding"
+        What the target announces: averages, or, as in the paper, its rows.
+    folds : 3 or three shares, default 3
+        Shares of the density, train and validation folds.
+    random_state : int, Generator or RandomState, optional
+    fedle_weights : mapping of str to float, optional
+        Weight of every source under ``method="fedle"``.
+    cross_fit, refit : bool, default False
+        Rotate the folds so that every row is judged once; send models fitted on all rows.
+    scale : bool, default True
+        Let models see features in units of the target's means and standard deviations.
+    ratio : mapping, optional
+        Options of the density ratio: ``basis``, ``n_features``, ``bandwidth``,
+        ``regularizations`` for the embedding; those of `ULSIF` for rows.
+    public_sd : array of shape (features,), optional
+        Agreed scale of every feature; keeps a narrow target from picking out single rows.
+    policy : Policy, optional
+        Rules of every site. By default none, since one process sees everything anyway.
+    trusted_types : collection of str, optional
+        Full names of classes outside scikit-learn that a model may use.
+
+    Attributes
+    ----------
+    candidate_ : mapping
+        The chosen candidate.
+    target_risk_ : float
+        Its estimated risk at the target.
+    source_weights_ : mapping of str to float
+    findings_ : tuple of Finding
+    adaptation_ : Adaptation
+        The whole result.
+    classes_ : array
+        Of a classifier.
+    feature_names_in_ : array of str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> def hospital(mean, rows):
+    ...     X = rng.normal(mean, 1.0, (rows, 2))
+    ...     return X, X.sum(axis=1) + rng.normal(size=rows)
+    >>> sources = {"north": hospital(0.0, 300), "south": hospital(0.5, 200)}
+    >>> X_target, _ = hospital(0.3, 100)
+    >>> fedcsa = FedCSA(candidates=[0.0, 0.1, 1.0], random_state=0).fit(sources, X_target)
+    >>> fedcsa.candidate_
+    {'penalty': 0.0}
+    >>> fedcsa.predict(X_target).shape
+    (100,)
+    """
+
+    def __init__(
+        self,
+        model: Any = "ridge",
+        candidates: Any = None,
+        loss: str | Callable[[Array, Array], Array] = "squared",
+        method: str = "feddae",
+        exchange: str = "embedding",
+        folds: int | Sequence[float] = 3,
+        random_state: Any = None,
+        *,
+        fedle_weights: Mapping[str, float] | None = None,
+        cross_fit: bool = False,
+        refit: bool = False,
+        scale: bool = True,
+        ratio: Mapping[str, Any] | None = None,
+        public_sd: ArrayLike | None = None,
+        policy: Policy | None = None,
+        trusted_types: Collection[str] = (),
+    ) -> None:
+        self.model = model
+        self.candidates = candidates
+        self.loss = loss
+        self.method = method
+        self.exchange = exchange
+        self.folds = folds
+        self.random_state = random_state
+        self.fedle_weights = fedle_weights
+        self.cross_fit = cross_fit
+        self.refit = refit
+        self.scale = scale
+        self.ratio = ratio
+        self.public_sd = public_sd
+        self.policy = policy
+        self.trusted_types = trusted_types
+
+    def fit(self, sources: Any, X_target: Any, *, progress: Progress | None = None) -> Self:
+        """Adapt to the target.
+
+        Parameters
+        ----------
+        sources : mapping of str to (X, y), or sequence of (X, y)
+            Arrays, pandas or Polars frames; without names they are called source-1, source-2, …
+        X_target : array or frame of shape (rows, features)
+            The target's rows. It has no outcomes.
+        progress : function, optional
+            Called with the phase, the source and "started" or "done".
+        """
+        X, features = as_named_matrix(X_target, "The target", None)
+        data = {
+            name: (as_named_matrix(Xs, f"Source {name!r}", features)[0], y)
+            for name, Xs, y in _named_pairs(sources)
+        }
+        classes = _classes(data) if _classifies(self.model) else ()
+        plan = self._plan(features, classes)
+        policy = self.policy or Policy.open()
+        losses = {plan.loss: self.loss} if callable(self.loss) else {}
+        check_loss(plan.loss, len(classes), losses)
+        roles = [
+            Source(
+                name, Xs, y, features=features, policy=policy, losses=losses,
+                trusted_types=self.trusted_types,
+            )
+            for name, (Xs, y) in data.items()
+        ]  # fmt: skip
+        target = Target(X, plan, policy=policy, trusted_types=self.trusted_types)
+        self.adaptation_: Adaptation = run(target, InProcessTransport(roles, progress))
+        self.candidate_ = dict(self.adaptation_.candidate)
+        self.target_risk_ = self.adaptation_.target_risk
+        self.source_weights_ = dict(self.adaptation_.source_weights)
+        self.findings_: tuple[Finding, ...] = self.adaptation_.findings
+        self.feature_names_in_ = np.asarray(features, dtype=object)
+        self.n_features_in_ = len(features)
+        if classes:
+            self.classes_ = np.asarray(classes)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict numbers, or the most probable class, with the weighted model."""
+        return self.adaptation_.predict(self._rows(X))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of every class, in the order of ``classes_``."""
+        return self.adaptation_.predict_proba(self._rows(X))
+
+    def _rows(self, X: Any) -> Array:
+        check_is_fitted(self, "adaptation_")
+        return as_named_matrix(X, "X", self.feature_names_in_.tolist())[0]
+
+    def _plan(self, features: tuple[str, ...], classes: tuple[Any, ...]) -> Plan:
+        model = model_description(self.model)
+        loss = f"own:{getattr(self.loss, '__name__', 'loss')}" if callable(self.loss) else self.loss
+        if classes and loss == "squared":
+            loss = "brier"
+        public_sd = None
+        if self.public_sd is not None:
+            public_sd = as_vector(self.public_sd, "public_sd", n_rows=len(features))
+        return Plan(
+            features=features,
+            model=model,
+            candidates=expand_candidates(model["name"], self.candidates),
+            classes=classes,
+            loss=loss,
+            method=self.method,
+            fedle_weights=self.fedle_weights,
+            exchange=self.exchange,
+            shares=fold_shares(self.folds),
+            cross_fit=self.cross_fit,
+            refit=self.refit,
+            scale=self.scale,
+            ratio=dict(self.ratio or {}),
+            seed=_seed(self.random_state),
+            public_sd=public_sd,
+        )
+
+
+def fold_shares(folds: Any) -> tuple[float, float, float]:
+    """Three equal shares for 3, or the shares themselves."""
+    if isinstance(folds, int) and not isinstance(folds, bool):
+        if folds != 3:
+            raise must("folds", "3, or three positive shares that sum to 1", folds)
+        return THIRDS
+    try:
+        a, b, c = (float(share) for share in folds)
+    except (TypeError, ValueError):
+        raise must("folds", "3, or three positive shares that sum to 1", folds) from None
+    return a, b, c
+
+
+def _named_pairs(sources: Any) -> list[tuple[str, Any, Any]]:
+    if isinstance(sources, Mapping):
+        items = [(str(name), pair) for name, pair in sources.items()]
+    elif isinstance(sources, Sequence) and not isinstance(sources, str):
+        items = [(f"source-{index + 1}", pair) for index, pair in enumerate(sources)]
+    else:
+        raise must("sources", "a mapping name -> (X, y) or a list of pairs", type(sources).__name__)
+    if not items:
+        raise must("sources", "at least one source", 0)
+    triples = []
+    for name, pair in items:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise DataError(f"Source {name!r} must be a pair (X, y); it is not.")
+        if pair[1] is None:
+            raise DataError(f"Source {name!r} must have outcomes y; they are missing.")
+        triples.append((name, pair[0], pair[1]))
+    return triples
+
+
+def _classes(data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
+    """The union of all sources' labels, sorted; in a federation the study file declares them."""
+    labels: set[Any] = set()
+    for name, (_, y) in data.items():
+        found = np.asarray(y).ravel().tolist()
+        if any(label is None or label != label for label in found):
+            raise DataError(f"The outcome of source {name!r} must be complete; some are missing.")
+        labels |= set(found)
+    if not all(isinstance(label, str | int | float) for label in labels):
+        raise DataError("Classes must be texts or numbers.")
+    try:
+        return tuple(sorted(labels))
+    except TypeError:
+        raise DataError("Classes must all be texts or all be numbers; they are mixed.") from None
+
+
+def _seed(random_state: Any) -> int:
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**32))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**32))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        return int(random_state)
+    raise must("random_state", "a whole number, a generator or None", type(random_state).__name__)

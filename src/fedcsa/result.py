@@ -1,0 +1,220 @@
+"""A result as a folder, and back with equal predictions to the bit.
+
+::
+
+    RESULT/
+      adaptation.json    the design, every report, the estimates, the weights, the findings
+      models/0.fcsa …    one model message per source, in alphabetical order
+      ledgers/0.jsonl …  what left each site, one line a message
+      study.toml         the study's file, if there was one
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcsa.core.arrays import read_only
+from fedcsa.errors import FedCSAError, MessageError, ResultError
+from fedcsa.findings import Finding
+from fedcsa.protocol.codec import decode, encode
+from fedcsa.protocol.ledger import LedgerEntry
+from fedcsa.protocol.messages import ModelReport, RiskReport, thaw
+from fedcsa.roles.adaptation import Adaptation, unpack
+from fedcsa.roles.estimation import estimates
+from fedcsa.roles.plan import Plan
+
+FORMAT = 1
+
+
+def save_result(adaptation: Adaptation, folder: str | Path, study_toml: str | None = None) -> Path:
+    """Write a result; an older result in the same folder is replaced.
+
+    Parameters
+    ----------
+    study_toml : str, optional
+        Text of the study's file, kept beside the result so that tables can be read the same way.
+    """
+    folder = Path(folder)
+    if folder.exists() and any(folder.iterdir()) and not (folder / "adaptation.json").is_file():
+        raise ResultError(
+            f"The folder {str(folder)!r} must be empty or hold an older result; it holds "
+            "something else. Choose another one."
+        )
+    try:
+        _clear(folder)
+        for position, name in enumerate(sorted(adaptation.model_reports)):
+            path = folder / "models" / f"{position}.fcsa"
+            path.write_bytes(encode(adaptation.model_reports[name]))
+        for position, site in enumerate(sorted(adaptation.ledgers)):
+            lines = [entry.to_json() + "\n" for entry in adaptation.ledgers[site]]
+            path = folder / "ledgers" / f"{position}.jsonl"
+            path.write_text("".join(lines), encoding="utf-8")
+        if study_toml is not None:
+            (folder / "study.toml").write_text(study_toml, encoding="utf-8")
+        text = json.dumps(summary(adaptation), indent=1, allow_nan=False, ensure_ascii=False)
+        (folder / "adaptation.json").write_text(text + "\n", encoding="utf-8")  # last: it is whole
+    except OSError as error:
+        raise ResultError(
+            f"The folder {str(folder)!r} must be writable; {type(error).__name__} came instead."
+        ) from None
+    return folder
+
+
+def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adaptation:
+    """Read a result; its predictions equal those of the adaptation that was saved."""
+    folder = Path(folder)
+    content = _read_json(folder / "adaptation.json")
+    if content.get("format") != FORMAT:
+        raise ResultError(
+            f"A result must be of format {FORMAT}; {str(folder)!r} is of another. "
+            "Read it with the version of fedcsa that wrote it."
+        )
+    try:
+        return _restore(folder, content, trusted_types)
+    except (ResultError, MessageError):
+        raise
+    except FedCSAError:
+        raise
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, IndexError):
+        raise ResultError(
+            f"The result in {str(folder)!r} is damaged: a file is missing or was changed."
+        ) from None
+
+
+def summary(adaptation: Adaptation) -> dict[str, Any]:
+    """The content of ``adaptation.json``: plain values, no row, no model."""
+    from fedcsa import __version__
+
+    a = adaptation
+    return {
+        "format": FORMAT,
+        "fedcsa": __version__,
+        "study": a.plan.study,
+        "method": a.plan.method,
+        "candidate": thaw(a.candidate),
+        "target_risk": a.target_risk,
+        "source_weights": dict(a.source_weights),
+        "n_target_rows": a.n_target_rows,
+        "estimates": {
+            method: {
+                "candidate": thaw(a.plan.candidates[a.kept[found.chosen]]),
+                "target_risk": float(found.risk[found.chosen]),
+                "source_weights": dict(zip(a.sources, found.source_weights.tolist(), strict=True)),
+                "risk": found.risk.tolist(),
+            }
+            for method, found in a.estimates.items()
+        },
+        "findings": [
+            {
+                "code": finding.code,
+                "severity": finding.severity,
+                "source": finding.source,
+                "evidence": dict(finding.evidence),
+                "text": str(finding),
+            }
+            for finding in a.findings
+        ],
+        "kept": list(a.kept),
+        "mean": a.mean.tolist(),
+        "sd": a.sd.tolist(),
+        "plan": _plan_to_json(a.plan),
+        "reports": {name: _report_to_json(report) for name, report in sorted(a.reports.items())},
+        "sites": sorted(a.ledgers),
+    }
+
+
+def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) -> Adaptation:
+    plan = _plan_from_json(content["plan"])
+    reports = {name: _report_from_json(item) for name, item in content["reports"].items()}
+    kept = tuple(int(index) for index in content["kept"])
+    weights = {name: float(weight) for name, weight in content["source_weights"].items()}
+    model_reports = {}
+    for position, name in enumerate(sorted(weights)):
+        message = decode((folder / "models" / f"{position}.fcsa").read_bytes())
+        if not isinstance(message, ModelReport) or message.source != name:
+            raise ResultError(f"The result in {str(folder)!r} is damaged: models are mixed up.")
+        model_reports[name] = message
+    ledgers = {}
+    for position, site in enumerate(content["sites"]):
+        lines = (folder / "ledgers" / f"{position}.jsonl").read_text(encoding="utf-8").splitlines()
+        ledgers[str(site)] = tuple(LedgerEntry.from_json(line) for line in lines)
+    return Adaptation(
+        plan=plan,
+        kept=kept,
+        estimates=estimates(plan, reports, kept),
+        reports=reports,
+        model_reports=model_reports,
+        models={name: unpack(model_reports[name], plan, trusted) for name in model_reports},
+        source_weights=weights,
+        mean=read_only(np.array(content["mean"], dtype=np.float64)),
+        sd=read_only(np.array(content["sd"], dtype=np.float64)),
+        n_target_rows=int(content["n_target_rows"]),
+        findings=tuple(
+            Finding(item["code"], item["source"], item["evidence"]) for item in content["findings"]
+        ),
+        ledgers=ledgers,
+    )
+
+
+def _clear(folder: Path) -> None:
+    """Make the folders and remove an older result's files, adaptation.json first."""
+    (folder / "adaptation.json").unlink(missing_ok=True)
+    (folder / "study.toml").unlink(missing_ok=True)
+    for name, pattern in (("models", "*.fcsa"), ("ledgers", "*.jsonl")):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for old in (folder / name).glob(pattern):
+            old.unlink()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ResultError(
+            f"A result folder must hold adaptation.json; {str(path.parent)!r} does not. "
+            "Make one with: fedcsa run STUDY --out DIR"
+        ) from None
+    except (OSError, ValueError, RecursionError):
+        raise ResultError(f"{str(path)!r} is damaged: it is not readable JSON.") from None
+    if not isinstance(content, dict):
+        raise ResultError(f"{str(path)!r} is damaged: it must hold a JSON object.")
+    return content
+
+
+def _plan_to_json(plan: Plan) -> dict[str, Any]:
+    content = {item.name: thaw(getattr(plan, item.name)) for item in dataclasses.fields(plan)}
+    if plan.public_sd is not None:
+        content["public_sd"] = plan.public_sd.tolist()
+    return content
+
+
+def _plan_from_json(content: Mapping[str, Any]) -> Plan:
+    values = dict(content)
+    for name in ("features", "classes", "candidates", "shares"):
+        values[name] = tuple(values[name])
+    if values["public_sd"] is not None:
+        values["public_sd"] = np.array(values["public_sd"], dtype=np.float64)
+    return Plan(**values)
+
+
+def _report_to_json(report: RiskReport) -> dict[str, Any]:
+    return {
+        item.name: value.tolist() if isinstance(value, np.ndarray) else thaw(value)
+        for item in dataclasses.fields(report)
+        for value in [getattr(report, item.name)]
+    }
+
+
+def _report_from_json(content: Mapping[str, Any]) -> RiskReport:
+    kinds = {item.name: item.metadata["kind"] for item in dataclasses.fields(RiskReport)}
+    values: dict[str, Any] = {
+        name: np.array(value, dtype=np.float64) if kinds[name] == "vector" else value
+        for name, value in content.items()
+    }
+    return RiskReport(**values)
