@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedcsa.core.density_ratio import ULSIF
     from fedcsa.core.embedding import EmbeddingRatio, MeanEmbedding
+    from fedcsa.core.ensemble import EnsembleRisk
     from fedcsa.core.overlap import Overlap, overlap
     from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
     from fedcsa.core.weights import Estimate, estimate
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         MessageError,
         MissingExtraError,
         ModelError,
+        NoOverlapError,
         NoSourcesError,
         ParameterError,
         PolicyError,
@@ -51,6 +53,7 @@ _HOMES = {
     "CandidatesError": "errors",
     "DataError": "errors",
     "EmbeddingRatio": "core.embedding",
+    "EnsembleRisk": "core.ensemble",
     "Estimate": "core.weights",
     "FedCSA": "estimator",
     "FedCSAError": "errors",
@@ -60,6 +63,7 @@ _HOMES = {
     "MessageError": "errors",
     "MissingExtraError": "errors",
     "ModelError": "errors",
+    "NoOverlapError": "errors",
     "NoSourcesError": "errors",
     "Overlap": "core.overlap",
     "ParameterError": "errors",
@@ -91,6 +95,7 @@ __all__ = [
     "CandidatesError",
     "DataError",
     "EmbeddingRatio",
+    "EnsembleRisk",
     "Estimate",
     "FedCSA",
     "FedCSAError",
@@ -100,6 +105,7 @@ __all__ = [
     "MessageError",
     "MissingExtraError",
     "ModelError",
+    "NoOverlapError",
     "NoSourcesError",
     "Overlap",
     "ParameterError",

@@ -17,6 +17,7 @@ contains a data value, because an error text may cross from one site to another.
     │   ├── MessageError      bytes that are not a well-formed message
     │   ├── PolicyError       a site's own policy refuses to let a message out
     │   └── NoSourcesError    too few sources answered to go on
+    ├── NoOverlapError        no source resembles the target, so there is no answer
     ├── ResultError           a result folder that is missing, damaged or of another version
     └── MissingExtraError     an optional dependency is not installed (also an ImportError)
 """
@@ -80,6 +81,10 @@ class PolicyError(ProtocolError):
 
 class NoSourcesError(ProtocolError):
     """Too few sources answered to go on."""
+
+
+class NoOverlapError(FedCSAError):
+    """No source resembles the target, so there is no answer worth giving."""
 
 
 class ResultError(FedCSAError):

@@ -12,13 +12,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fedcsa.core.arrays import Array, as_vector
+from fedcsa.core.folds import check_shares
 from fedcsa.data.frames import as_named_matrix
 from fedcsa.errors import DataError, must
 from fedcsa.findings import Finding
-from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.models.registry import expand_candidates, model_description, with_ratio_powers
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.adaptation import Adaptation
-from fedcsa.roles.plan import THIRDS, Plan, check_loss
+from fedcsa.roles.plan import Plan, check_loss
 from fedcsa.roles.source import Source
 from fedcsa.roles.target import Target
 from fedcsa.transport.base import Progress, run
@@ -54,17 +55,28 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         ``"squared"``, ``"absolute"``; for classifiers ``"log"``, ``"brier"``, ``"zero-one"``
         (and ``"squared"`` is then read as ``"brier"``); or a function of (prediction, y) that
         returns one number a row.
-    method : {"feddae", "fediwe", "naive", "fedle"}, default "feddae"
-        How the sources' numbers become one risk.
+    method : {"guarded", "feddae", "fediwe", "naive", "fedle"}, default "guarded"
+        How the sources' numbers become one risk. The others are the paper's, verbatim; the
+        guarded one adds an interval and a verdict, and also tries training weights r^γ with
+        γ = 0, ½, 1 unless the candidates name ``ratio_power`` themselves.
     exchange : {"embedding", "rows"}, default "embedding"
         What the target announces: averages, or, as in the paper, its rows.
-    folds : 3 or three shares, default 3
-        Shares of the density, train and validation folds.
+    folds : int or three shares, optional
+        Number of folds for cross-fitting (by default 5); or, for the paper's methods, the shares
+        of the density, train and validation folds (by default 3: equal).
     random_state : int, Generator or RandomState, optional
     fedle_weights : mapping of str to float, optional
         Weight of every source under ``method="fedle"``.
-    cross_fit, refit : bool, default False
-        Rotate the folds so that every row is judged once; send models fitted on all rows.
+    scheme : {"cross-fit", "split", "rotate"}, optional
+        Who sees which rows; by default as the method wants it, see `Plan`.
+    refit : bool, optional
+        Send models fitted on all rows; by default so unless the scheme is ``"split"``.
+    combine : {"mean", "median"}, default "mean"
+        The median (four sources or more) withstands a lying source, but has no interval.
+    on_no_overlap : {"refuse", "predict"}, default "refuse"
+        Whether to raise a `NoOverlapError` when no source resembles the target.
+    level : float, default 0.95
+        Of the interval.
     scale : bool, default True
         Let models see features in units of the target's means and standard deviations.
     ratio : mapping, optional
@@ -82,7 +94,11 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     candidate_ : mapping
         The chosen candidate.
     target_risk_ : float
-        Its estimated risk at the target.
+        Estimated risk at the target.
+    interval_ : (float, float) or None
+        Of the risk, at the level asked for.
+    status_ : str
+        The verdict: ``"ok"``, ``"weak overlap"``, ``"sources disagree"``, ``"no overlap"``.
     source_weights_ : mapping of str to float
     findings_ : tuple of Finding
     adaptation_ : Adaptation
@@ -112,14 +128,17 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         model: Any = "ridge",
         candidates: Any = None,
         loss: str | Callable[[Array, Array], Array] = "squared",
-        method: str = "feddae",
+        method: str = "guarded",
         exchange: str = "embedding",
-        folds: int | Sequence[float] = 3,
+        folds: int | Sequence[float] | None = None,
         random_state: Any = None,
         *,
         fedle_weights: Mapping[str, float] | None = None,
-        cross_fit: bool = False,
-        refit: bool = False,
+        scheme: str | None = None,
+        refit: bool | None = None,
+        combine: str = "mean",
+        on_no_overlap: str = "refuse",
+        level: float = 0.95,
         scale: bool = True,
         ratio: Mapping[str, Any] | None = None,
         public_sd: ArrayLike | None = None,
@@ -134,8 +153,11 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self.folds = folds
         self.random_state = random_state
         self.fedle_weights = fedle_weights
-        self.cross_fit = cross_fit
+        self.scheme = scheme
         self.refit = refit
+        self.combine = combine
+        self.on_no_overlap = on_no_overlap
+        self.level = level
         self.scale = scale
         self.ratio = ratio
         self.public_sd = public_sd
@@ -175,6 +197,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self.adaptation_: Adaptation = run(target, InProcessTransport(roles, progress))
         self.candidate_ = dict(self.adaptation_.candidate)
         self.target_risk_ = self.adaptation_.target_risk
+        self.interval_ = self.adaptation_.interval
+        self.status_ = self.adaptation_.status
         self.source_weights_ = dict(self.adaptation_.source_weights)
         self.findings_: tuple[Finding, ...] = self.adaptation_.findings
         self.feature_names_in_ = np.asarray(features, dtype=object)
@@ -207,15 +231,20 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return Plan(
             features=features,
             model=model,
-            candidates=expand_candidates(model["name"], self.candidates),
+            candidates=with_ratio_powers(
+                model, expand_candidates(model["name"], self.candidates), self.method
+            ),
             classes=classes,
             loss=loss,
             method=self.method,
             fedle_weights=self.fedle_weights,
             exchange=self.exchange,
-            shares=fold_shares(self.folds),
-            cross_fit=self.cross_fit,
+            scheme=self.scheme,
+            folds=_folds(self.folds),
             refit=self.refit,
+            combine=self.combine,
+            on_no_overlap=self.on_no_overlap,
+            level=self.level,
             scale=self.scale,
             ratio=dict(self.ratio or {}),
             seed=_seed(self.random_state),
@@ -223,17 +252,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         )
 
 
-def fold_shares(folds: Any) -> tuple[float, float, float]:
-    """Three equal shares for 3, or the shares themselves."""
-    if isinstance(folds, int) and not isinstance(folds, bool):
-        if folds != 3:
-            raise must("folds", "3, or three positive shares that sum to 1", folds)
-        return THIRDS
-    try:
-        a, b, c = (float(share) for share in folds)
-    except (TypeError, ValueError):
-        raise must("folds", "3, or three positive shares that sum to 1", folds) from None
-    return a, b, c
+def _folds(folds: Any) -> int | tuple[float, float, float] | None:
+    return check_shares(folds) if isinstance(folds, Sequence) else folds
 
 
 def _named_pairs(sources: Any) -> list[tuple[str, Any, Any]]:

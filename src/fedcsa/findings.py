@@ -21,6 +21,21 @@ CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
         "the weighted source does not reach the target's population",
         "do not rely on this source; look for one whose patients resemble the target's",
     ),
+    "sources-disagree": (
+        "warning",
+        "the sources' models contradict each other on the target's rows",
+        "p(y|x) may differ between sites; read both ends of the interval, and run a back-test",
+    ),
+    "weak-overlap": (
+        "warning",
+        "the weighted sources resemble the target only roughly",
+        "the interval is not certified; look for a source closer to the target",
+    ),
+    "not-certified": (
+        "note",
+        "there is no interval for this combination of loss and mixture",
+        "use the squared or Brier loss and combine='mean' if you need one",
+    ),
     "zero-ratio": (
         "danger",
         "the density ratio is zero on every validation row",

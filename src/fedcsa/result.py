@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from fedcsa.core.arrays import read_only
+from fedcsa.core.ensemble import EnsembleRisk
 from fedcsa.errors import FedCSAError, MessageError, ResultError
 from fedcsa.findings import Finding
 from fedcsa.protocol.codec import decode, encode
@@ -87,6 +88,17 @@ def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adap
         ) from None
 
 
+def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
+    """What left each site, without loading any model."""
+    folder = Path(folder)
+    try:
+        return _read_ledgers(folder, _read_json(folder / "adaptation.json"))
+    except (OSError, KeyError, TypeError, ValueError):
+        raise ResultError(
+            f"The result in {str(folder)!r} is damaged: a ledger is missing or was changed."
+        ) from None
+
+
 def summary(adaptation: Adaptation) -> dict[str, Any]:
     """The content of ``adaptation.json``: plain values, no row, no model."""
     from fedcsa import __version__
@@ -99,7 +111,12 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
         "method": a.plan.method,
         "candidate": thaw(a.candidate),
         "target_risk": a.target_risk,
+        "interval": list(a.interval) if a.interval else None,
+        "status": a.status,
         "source_weights": dict(a.source_weights),
+        "risk": _risk_to_json(a.risk),
+        "by_rows": _risk_to_json(a.by_rows),
+        "constant_risks": dict(a.constant_risks),
         "n_target_rows": a.n_target_rows,
         "estimates": {
             method: {
@@ -140,10 +157,6 @@ def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) ->
         if not isinstance(message, ModelReport) or message.source != name:
             raise ResultError(f"The result in {str(folder)!r} is damaged: models are mixed up.")
         model_reports[name] = message
-    ledgers = {}
-    for position, site in enumerate(content["sites"]):
-        lines = (folder / "ledgers" / f"{position}.jsonl").read_text(encoding="utf-8").splitlines()
-        ledgers[str(site)] = tuple(LedgerEntry.from_json(line) for line in lines)
     return Adaptation(
         plan=plan,
         kept=kept,
@@ -155,11 +168,22 @@ def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) ->
         mean=read_only(np.array(content["mean"], dtype=np.float64)),
         sd=read_only(np.array(content["sd"], dtype=np.float64)),
         n_target_rows=int(content["n_target_rows"]),
+        constant_risks={k: float(v) for k, v in content["constant_risks"].items()},
+        risk=_risk_from_json(content["risk"]),
+        by_rows=_risk_from_json(content["by_rows"]),
         findings=tuple(
             Finding(item["code"], item["source"], item["evidence"]) for item in content["findings"]
         ),
-        ledgers=ledgers,
+        ledgers=_read_ledgers(folder, content),
     )
+
+
+def _read_ledgers(folder: Path, content: dict[str, Any]) -> dict[str, tuple[LedgerEntry, ...]]:
+    ledgers = {}
+    for position, site in enumerate(content["sites"]):
+        lines = (folder / "ledgers" / f"{position}.jsonl").read_text(encoding="utf-8").splitlines()
+        ledgers[str(site)] = tuple(LedgerEntry.from_json(line) for line in lines)
+    return ledgers
 
 
 def _clear(folder: Path) -> None:
@@ -196,8 +220,9 @@ def _plan_to_json(plan: Plan) -> dict[str, Any]:
 
 def _plan_from_json(content: Mapping[str, Any]) -> Plan:
     values = dict(content)
-    for name in ("features", "classes", "candidates", "shares"):
-        values[name] = tuple(values[name])
+    for name in ("features", "classes", "candidates", "folds"):
+        if isinstance(values[name], list):
+            values[name] = tuple(values[name])
     if values["public_sd"] is not None:
         values["public_sd"] = np.array(values["public_sd"], dtype=np.float64)
     return Plan(**values)
@@ -218,3 +243,16 @@ def _report_from_json(content: Mapping[str, Any]) -> RiskReport:
         for name, value in content.items()
     }
     return RiskReport(**values)
+
+
+def _risk_to_json(risk: EnsembleRisk | None) -> dict[str, Any] | None:
+    if risk is None:
+        return None
+    return {**vars(risk), "weights": risk.weights.tolist()}
+
+
+def _risk_from_json(content: dict[str, Any] | None) -> EnsembleRisk | None:
+    if content is None:
+        return None
+    weights = read_only(np.array(content["weights"], dtype=np.float64))
+    return EnsembleRisk(**{**content, "weights": weights})

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, as_vector, read_only
-from fedcsa.core.folds import split_evenly
+from fedcsa.core.folds import Rows, split_evenly
 from fedcsa.core.kernels import BANDWIDTH_FACTOR, Basis
 from fedcsa.errors import DataError, must
 from fedcsa.findings import Finding
@@ -32,7 +32,7 @@ REGULARIZATIONS = np.logspace(-4.0, 0.5, 10)
 
 @dataclass(frozen=True)
 class MeanEmbedding:
-    """What the target announces of its rows: 2d + D + 2 numbers.
+    """What the target announces of its rows: means, sds, h and its trace, 2d + D + 1 numbers.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class MeanEmbedding:
                 raise must("public_sd", "positive in every column", "a value of zero or below")
             sd = np.maximum(sd, floor)
         if n_features is None:
-            allowed = int(n * d * RELEASE_SHARE) - 2 * d - 1
+            allowed = n * d // 3 - 2 * d - 1  # all in all at most RELEASE_SHARE of the cells
             n_features = int(np.clip(allowed, MIN_FEATURES, MAX_FEATURES))
         if n_features < 2 or int(n_features) != n_features:
             raise must("n_features", "a whole number of at least 2", n_features)
@@ -110,7 +110,7 @@ class MeanEmbedding:
     @property
     def n_released(self) -> int:
         """How many numbers about the target's rows this announces."""
-        return 2 * len(self.basis.mean) + self.basis.n_features + 2
+        return 2 * len(self.basis.mean) + self.basis.n_features + 1
 
     @property
     def release_share(self) -> float:
@@ -190,7 +190,9 @@ class EmbeddingRatio:
         rng = np.random.default_rng(self.random_state)
         psi = embedding.basis(X)
         folds = split_evenly(len(X), min(self.n_folds, len(X)), rng)
-        self.cv_scores_ = embedding_scores(psi, embedding, folds, self.regularizations_)
+        self.cv_scores_ = embedding_scores(
+            psi, embedding, spectra(psi, folds), self.regularizations_
+        )
         best = int(self.cv_scores_.argmin())
         self.regularization_ = float(self.regularizations_[best])
         self.coefficients_ = embedding_coefficients(psi, embedding, self.regularization_)
@@ -224,26 +226,38 @@ def embedding_coefficients(psi: Array, embedding: MeanEmbedding, regularization:
     return np.asarray(np.linalg.solve(H, embedding.mean_features), dtype=np.float64)
 
 
+@dataclass(frozen=True)
+class Spectrum:
+    """H of all rows but one fold, as V diag(e) Vᵀ: what every λ is fitted from."""
+
+    fold: Rows
+    eigenvalues: Array
+    vectors: Array
+
+
+def spectra(psi: Array, folds: Sequence[Rows]) -> list[Spectrum]:
+    """One eigendecomposition for every fold left out; it serves all λ."""
+    gram, found = psi.T @ psi, []
+    for fold in folds:
+        without = (gram - psi[fold].T @ psi[fold]) / (len(psi) - len(fold))
+        eigenvalues, V = np.linalg.eigh(without)
+        found.append(Spectrum(fold, np.maximum(eigenvalues, 0.0), V))
+    return found
+
+
 def embedding_scores(
-    psi: Array,
-    embedding: MeanEmbedding,
-    folds: Sequence[NDArray[np.intp]],
-    regularizations: Array,
+    psi: Array, embedding: MeanEmbedding, left_out: Sequence[Spectrum], regularizations: Array
 ) -> Array:
     """Score of every λ: fitted without each fold, judged on it, corrected for the noise in h."""
-    n, h = len(psi), embedding.mean_features
     noise = embedding.trace / embedding.n_rows
-    gram = psi.T @ psi
     scores = np.zeros(len(regularizations))
-    for fold in folds:
-        held_out = psi[fold]
-        eigenvalues, V = np.linalg.eigh((gram - held_out.T @ held_out) / (n - len(fold)))
-        e = np.maximum(eigenvalues, 0.0)
-        h_v = V.T @ h
+    for part in left_out:
+        e = part.eigenvalues
+        h_v = part.vectors.T @ embedding.mean_features
         shrink = 1.0 / (e[:, None] + regularizations)  # (features, λ)
         in_basis = h_v[:, None] * shrink
-        fitted = (held_out @ V) @ in_basis  # (rows of the fold, λ)
+        fitted = (psi[part.fold] @ part.vectors) @ in_basis  # (rows of the fold, λ)
         covariance = e / max(float(e.sum()), np.finfo(float).tiny) * noise
         score = 0.5 * (fitted**2).mean(axis=0) - h_v @ in_basis + covariance @ shrink
-        scores += len(fold) / n * score
+        scores += len(part.fold) / len(psi) * score
     return scores

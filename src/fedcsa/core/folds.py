@@ -14,6 +14,9 @@ from fedcsa.errors import DataError, must
 
 Rows: TypeAlias = NDArray[np.intp]
 
+SCHEMES = ("split", "rotate", "cross-fit")
+THIRDS = (1 / 3, 1 / 3, 1 / 3)
+
 
 @dataclass(frozen=True)
 class Rotation:
@@ -49,37 +52,43 @@ def check_shares(shares: Sequence[float]) -> tuple[float, float, float]:
 
 def rotations(
     n_rows: int,
-    shares: Sequence[float],
-    *,
-    cross_fit: bool,
+    scheme: str,
     rng: np.random.Generator,
+    *,
+    shares: Sequence[float] = THIRDS,
+    n_folds: int = 5,
 ) -> list[Rotation]:
-    """Split the rows into density, train and validation folds of the given shares.
+    """Who sees which rows.
 
     Parameters
     ----------
-    shares : three floats that sum to 1
-        Equal thirds are the paper's.
-    cross_fit : bool
-        Rotate three equal folds through the three roles, so that every row is judged once.
+    scheme : {"split", "rotate", "cross-fit"}
+        ``"split"``, the paper's: one density, one train and one validation fold of the given
+        `shares`. ``"rotate"``: three equal folds pass through the three roles, so that every row
+        is judged once. ``"cross-fit"``: `n_folds` folds; each is judged by a ratio and models
+        fitted on all the others.
 
     Examples
     --------
-    >>> [r] = rotations(7, (1/3, 1/3, 1/3), cross_fit=False, rng=np.random.default_rng(0))
+    >>> [r] = rotations(7, "split", np.random.default_rng(0))
     >>> len(r.density), len(r.train), len(r.validation)
     (3, 2, 2)
+    >>> [len(r.train) for r in rotations(10, "cross-fit", np.random.default_rng(0))]
+    [8, 8, 8, 8, 8]
     """
-    shares = check_shares(shares)
-    if n_rows < 6:
-        raise DataError(
-            f"A source must have at least 6 rows, two for each of its three folds; it has {n_rows}."
-        )
-    order = rng.permutation(n_rows)
-    if cross_fit:
-        if max(shares) - min(shares) > 1e-9:
-            raise must("folds", "3 equal folds when cross_fit is on", shares)
-        a, b, c = np.array_split(order, 3)
+    if scheme == "cross-fit":
+        _need(n_rows, n_folds)
+        folds = split_evenly(n_rows, n_folds, rng)
+        everyone = np.arange(n_rows)
+        others = [np.setdiff1d(everyone, fold) for fold in folds]
+        return [Rotation(o, o, fold) for o, fold in zip(others, folds, strict=True)]
+    _need(n_rows, 3)
+    if scheme == "rotate":
+        a, b, c = split_evenly(n_rows, 3, rng)
         return [Rotation(a, b, c), Rotation(b, c, a), Rotation(c, a, b)]
+    if scheme != "split":
+        raise must("scheme", f"one of {list(SCHEMES)}", scheme)
+    shares = check_shares(shares)
     sizes = _sizes(n_rows, shares)
     if min(sizes) < 2:
         raise DataError(
@@ -87,9 +96,16 @@ def rotations(
             f"{tuple(round(share, 3) for share in shares)} leave one with {min(sizes)}. "
             "Use larger shares or leave the source out."
         )
-    cut = np.cumsum(sizes)[:-1]
-    density, train, validation = np.split(order, cut)
+    density, train, validation = np.split(rng.permutation(n_rows), np.cumsum(sizes)[:-1])
     return [Rotation(density, train, validation)]
+
+
+def _need(n_rows: int, n_folds: int) -> None:
+    if n_rows < 2 * n_folds:
+        raise DataError(
+            f"A source must have at least {2 * n_folds} rows, two for each of its {n_folds} folds; "
+            f"it has {n_rows}."
+        )
 
 
 def _sizes(n_rows: int, shares: Sequence[float]) -> list[int]:

@@ -50,11 +50,9 @@ def overlap(ratios: Array, standardised: Array, target_mean_ratio: float) -> Ove
     (2.0, array([1.]), array([0.]))
     """
     before = standardised.mean(axis=0)
-    largest = float(ratios.max())
-    if largest == 0.0:
+    if not ratios.any():
         return Overlap(0.0, 0.0, 0.0, target_mean_ratio, before, before)
-    scaled = ratios / largest  # Σr² of tiny ratios would vanish
-    weights = scaled / scaled.sum()
+    weights = normalised(ratios)
     return Overlap(
         mean_ratio=float(ratios.mean()),
         effective_rows=float(1.0 / (weights @ weights)),
@@ -63,3 +61,13 @@ def overlap(ratios: Array, standardised: Array, target_mean_ratio: float) -> Ove
         difference_before=before,
         difference_after=weights @ standardised,
     )
+
+
+def normalised(ratios: Array) -> Array:
+    """r/Σr; equal weights where r ≡ 0."""
+    largest = float(ratios.max())
+    if largest == 0.0:
+        return np.full(len(ratios), 1.0 / len(ratios))
+    scaled = ratios / largest  # Σr of tiny ratios would lose digits
+    weights: Array = scaled / scaled.sum()
+    return weights

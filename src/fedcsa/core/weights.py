@@ -22,7 +22,7 @@ from fedcsa.core.arrays import Array, as_vector
 from fedcsa.core.risk import RiskTerms
 from fedcsa.errors import must
 
-METHODS = ("naive", "fediwe", "feddae", "fedle")
+METHODS = ("guarded", "naive", "fediwe", "feddae", "fedle")
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,24 @@ def estimate(
             raise must("fedle_weights", "one weight ≥ 0 per source, not all zero", len(given))
         weights = np.tile(given / given.sum(), (n_candidates, 1))
     else:
-        raise must("method", f"one of {list(METHODS)}", method)
+        raise must("method", f"one of {list(METHODS[1:])} here", method)
     risk = np.einsum("ck,ck->c", weights, np.column_stack(values))
     return Estimate(method, risk, weights, int(risk.argmin()))
+
+
+def guarded_estimate(sources: Sequence[RiskTerms], worth: Array) -> Estimate:
+    """Σ m_j f_j / Σ m with f_j the self-normalised risk: the same weights for every candidate.
+
+    Parameters
+    ----------
+    worth : array of shape (sources,)
+        m_j, see `fedcsa.core.guard.target_rows_worth`; if all are 0, rows count instead.
+    """
+    if worth.sum() <= 0.0:
+        worth = np.array([terms.n_rows for terms in sources], dtype=np.float64)
+    share = worth / worth.sum()
+    risk = np.column_stack([terms.self_normalised for terms in sources]) @ share
+    return Estimate("guarded", risk, np.tile(share, (len(risk), 1)), int(risk.argmin()))
 
 
 def divergence_weights(n_rows: Array, divergence: Array) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcsa.errors import ParameterError, must
+from fedcsa.errors import ModelError, ParameterError, must
 from fedcsa.models.base import RATIO_POWER, Candidate, Model
 from fedcsa.models.description import build, describe
 from fedcsa.models.linear import PENALTY, LinearRegression
@@ -135,6 +135,36 @@ def _as_candidate(model_name: str, candidate: Any) -> dict[str, Any]:
                 raise must(key, f"a number {bound}", value)
             described[key] = float(value)
     return described
+
+
+def with_ratio_powers(
+    description: Mapping[str, Any], candidates: Sequence[Candidate], method: str
+) -> tuple[Candidate, ...]:
+    """Under the guarded method, every candidate also with training weights r^½ and r.
+
+    Unless the candidates name ``ratio_power`` themselves, or the model takes no sample weights.
+
+    >>> with_ratio_powers({"name": "ridge"}, [{"penalty": 0.1}], "guarded")[1]
+    {'penalty': 0.1, 'ratio_power': 0.5}
+    """
+    named = any(RATIO_POWER in candidate for candidate in candidates)
+    if method != "guarded" or named or not _takes_weights(description):
+        return tuple(candidates)
+    return tuple(
+        {**candidate, RATIO_POWER: power} for power in (0.0, 0.5, 1.0) for candidate in candidates
+    )
+
+
+def _takes_weights(description: Mapping[str, Any]) -> bool:
+    if description.get("name") != "sklearn":
+        return True
+    from fedcsa.models.sklearn import weight_keyword
+
+    try:
+        weight_keyword(build(description.get("estimator")))
+    except (ModelError, TypeError):  # built again, with trusted types and its own error, later
+        return False
+    return True
 
 
 def build_candidates(

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from fedcsa.errors import MessageError
 from fedcsa.protocol.messages import MESSAGES, Message, thaw
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAGIC = b"FCSA"
 #: A million target rows of 30 columns, in the exchange of rows, fit; a header never needs 4 MiB.
 MAX_BYTES = 256 << 20

@@ -101,8 +101,9 @@ class Brief(Message):
     model: Mapping[str, Any] = _field("plain")
     candidates: Sequence[Mapping[str, Any]] = _field("plain")
     loss: str = _field("text")
+    scheme: str = _field("text")
+    n_folds: int = _field("whole")
     shares: Array = _field("vector")
-    cross_fit: bool = _field("flag")
     refit: bool = _field("flag")
     scale: bool = _field("flag")
     seed: int = _field("whole")
@@ -145,7 +146,11 @@ class Brief(Message):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RiskReport(Message):
-    """A source's answer to the brief: moments per candidate and overlap numbers."""
+    """A source's answer to the brief: moments per candidate and overlap numbers.
+
+    Arrays over candidates have one more entry, the last, for a constant prediction. `spread`,
+    `variance` and `explained` are empty unless the folds are cross-fitted.
+    """
 
     name: ClassVar[str] = "risk-report"
 
@@ -160,6 +165,10 @@ class RiskReport(Message):
     product_mean: Array = _field("vector")
     product_m2: Array = _field("vector")
     co_moment: Array = _field("vector")
+    spread: Array = _field("vector")
+    variance: Array = _field("vector")
+    explained: Array = _field("vector")
+    kernel_imbalance: float = _field("number")
     effective_rows: float = _field("number")
     largest_share: float = _field("number")
     target_mean_ratio: float = _field("number")
@@ -171,32 +180,68 @@ class RiskReport(Message):
     def check(self) -> None:
         """Check that the numbers do not contradict each other."""
         count = len(self.loss_mean)
-        self.must(count >= 1, "at least one candidate")
+        self.must(count >= 2, "at least one candidate, and the constant prediction")
         for array in (self.loss_m2, self.product_mean, self.product_m2, self.co_moment):
             self.must(len(array) == count, "the same number of candidates throughout")
-        self.must(
-            len(self.difference_before) == len(self.difference_after) >= 1,
-            "the same features throughout",
-        )
+        for array in (self.spread, self.variance, self.explained):
+            self.must(len(array) in (0, count), "the same number of candidates throughout")
+        features = len(self.difference_before)
+        self.must(len(self.difference_after) == features >= 1, "the same features throughout")
         self.must(1 <= self.n_validation <= self.n_rows, "1 ≤ n_validation ≤ n_rows")
-        for number in (self.ratio_mean, self.ratio_m2, self.effective_rows, self.largest_share):
-            self.must(number >= 0.0, "ratio moments and shares that are not negative")
-        self.must((self.loss_m2 >= 0).all() and (self.product_m2 >= 0).all(), "second moments ≥ 0")
-        self.must(self.effective_rows <= SLACK * self.n_validation, "effective rows ≤ n_validation")
-        self.must(self.largest_share <= SLACK, "a largest share of at most 1")
-        bound = SLACK * np.sqrt(self.product_m2 * self.ratio_m2)
-        self.must(
-            (np.abs(self.co_moment) <= bound + 1e-300).all(), "moments that obey Cauchy–Schwarz"
-        )
         self.must(isinstance(self.failed, Mapping), "failures by candidate")
         for key, reason in self.failed.items():
-            known = key.isdecimal() and len(key) < 12 and int(key) < count
+            known = key.isdecimal() and len(key) < 12 and int(key) < count - 1
             self.must(known and isinstance(reason, str), "failures of known candidates")
         for item in self.findings:
+            plain = isinstance(item, Mapping) and set(item) == {"code", "evidence"}
             self.must(
-                isinstance(item, Mapping) and set(item) == {"code", "evidence"},
-                "findings as code and evidence",
+                plain and isinstance(item["evidence"], Mapping), "findings as code and evidence"
             )
+        self._check_ratio()
+        self._check_terms()
+
+    def _check_ratio(self) -> None:
+        """What the ratio's numbers must satisfy, whatever the data are."""
+        n, rows, share = self.n_validation, self.effective_rows, self.largest_share
+        for number in (self.ratio_mean, self.ratio_m2, rows, share, self.kernel_imbalance):
+            self.must(number >= 0.0, "ratio moments, shares and imbalance that are not negative")
+        self.must(rows <= SLACK * n, "effective rows ≤ n_validation")
+        self.must(
+            (rows == 0.0) == (self.ratio_mean == 0.0) == (share == 0.0), "all or no zero ratios"
+        )
+        if rows > 0.0:
+            # Σw² ≤ max w ≤ √Σw², with Σw² = 1/ESS
+            self.must(SLACK * share * rows >= 1.0, "a largest share of at least 1 / effective rows")
+            self.must(
+                share**2 * rows <= SLACK**2, "a largest share of at most 1 / √(effective rows)"
+            )
+        if self.ratio_mean > 1e-100:  # below, second moments may underflow
+            expected = n / (1.0 + self.ratio_m2 / self.ratio_mean / self.ratio_mean / n)
+            close = expected / SLACK <= rows <= SLACK * expected
+            self.must(close, "effective rows that follow from the ratio's moments")
+
+    def _check_terms(self) -> None:
+        """What the moments of every candidate must satisfy, whatever the data are."""
+        tiny = 1e-300
+        for array in (self.loss_m2, self.product_m2, self.spread, self.variance, self.explained):
+            self.must((array >= 0.0).all(), "second moments that are not negative")
+        bound = SLACK * np.sqrt(self.product_m2) * np.sqrt(self.ratio_m2)
+        self.must(
+            (np.abs(self.co_moment) <= bound + tiny).all(), "moments that obey Cauchy–Schwarz"
+        )
+        if len(self.spread):
+            self.must((self.explained <= SLACK * self.spread + tiny).all(), "explained ≤ spread")
+            rows = max(self.effective_rows, 1.0)
+            inflation = rows / max(rows - 1.0, 0.5)
+            smallest = self.spread / rows / SLACK
+            largest = SLACK * max(self.largest_share, 1.0 / rows) * inflation * self.spread
+            within = (smallest <= self.variance + tiny) & (self.variance <= largest + tiny)
+            self.must(within.all() or self.effective_rows == 0.0, "variances that fit the spread")
+
+    @property
+    def imbalance(self) -> float:
+        """ι: mean over features of the squared standardised difference after weighting."""
+        return float(np.mean(self.difference_after**2))
 
     @property
     def moments(self) -> RiskMoments:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix
+from fedcsa.core.ensemble import EnsembleRisk, median_mixture
 from fedcsa.core.weights import Estimate
 from fedcsa.errors import MessageError, ModelError
 from fedcsa.findings import Finding
@@ -30,7 +31,7 @@ class Adaptation:
     candidate : mapping
         The chosen one.
     target_risk : float
-        Its estimated risk at the target.
+        Estimated risk at the target: of the mixture under the guarded method, else the paper's.
     source_weights : mapping of str to float
         Weight of every source's model, by name; sums to one.
     sources : tuple of str
@@ -46,6 +47,12 @@ class Adaptation:
         What the reports hold, ready to predict.
     mean, sd : array of shape (features,)
         The target's, by which features are scaled if ``plan.scale``.
+    constant_risks : mapping of str to float
+        Risk of a constant prediction at the target, by every method.
+    risk : EnsembleRisk or None
+        Risk of the mixture with interval and verdict; None for the paper's methods.
+    by_rows : EnsembleRisk or None
+        The same for models weighted by their numbers of rows alone.
     findings : tuple of Finding
     ledgers : mapping of str to tuple of LedgerEntry
         What left each site, as far as this process can see.
@@ -61,6 +68,9 @@ class Adaptation:
     mean: Array = field(repr=False)
     sd: Array = field(repr=False)
     n_target_rows: int
+    constant_risks: Mapping[str, float] = field(repr=False)
+    risk: EnsembleRisk | None = None
+    by_rows: EnsembleRisk | None = field(default=None, repr=False)
     findings: tuple[Finding, ...] = ()
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
 
@@ -76,8 +86,22 @@ class Adaptation:
 
     @property
     def target_risk(self) -> float:
-        """Estimated risk of the chosen candidate at the target."""
+        """Estimated risk at the target."""
+        if self.risk is not None:
+            return self.risk.risk
         return float(self.estimate.risk[self.estimate.chosen])
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of the target's risk, where it can be certified."""
+        if self.risk is None or self.risk.lower is None or self.risk.upper is None:
+            return None
+        return self.risk.lower, self.risk.upper
+
+    @property
+    def status(self) -> str:
+        """The verdict: ``"ok"``, ``"weak overlap"``, …; ``"not judged"`` for paper methods."""
+        return "not judged" if self.risk is None else self.risk.status
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -85,16 +109,10 @@ class Adaptation:
         return tuple(sorted(self.reports))
 
     def output(self, X: ArrayLike) -> Array:
-        """Σ α_j h_j(x): numbers (rows,), or probabilities (rows, classes)."""
+        """The combined prediction: numbers (rows,), or probabilities (rows, classes)."""
         rows = as_matrix(X, "X", n_columns=len(self.plan.features))
         seen = (rows - self.mean) / self.sd if self.plan.scale else rows
-        total: Array | None = None
-        for name in sorted(self.models):
-            part = self.source_weights[name] * self.models[name].predict(seen)
-            total = part if total is None else total + part
-        if total is None:
-            raise ModelError("No source sent a model, so there is nothing to predict with.")
-        return total
+        return combine(self.models, self.source_weights, seen, self.plan.combine)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Numbers, or the most probable class of every row."""
@@ -109,6 +127,22 @@ class Adaptation:
         if not self.plan.classes:
             raise ModelError("Only a classifier has probabilities; this study predicts numbers.")
         return self.output(X)
+
+
+def combine(
+    models: Mapping[str, FittedModel], weights: Mapping[str, float], seen: Array, how: str
+) -> Array:
+    """Σ a_j h_j(x), or the weighted median of the predictions, rescaled for probabilities."""
+    if not models:
+        raise ModelError("No source sent a model, so there is nothing to predict with.")
+    names = sorted(models)
+    if how == "median":
+        outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
+        return median_mixture(outputs, np.array([weights[name] for name in names]))
+    total: Array = weights[names[0]] * models[names[0]].predict(seen)
+    for name in names[1:]:
+        total = total + weights[name] * models[name].predict(seen)
+    return total
 
 
 def unpack(report: ModelReport, plan: Plan, trusted: Collection[str] = ()) -> FittedModel:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from fedcsa.core.arrays import Array
+from fedcsa.core.ensemble import SourceNumbers
+from fedcsa.core.guard import target_rows_worth
 from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
-from fedcsa.core.weights import Estimate, estimate
+from fedcsa.core.weights import Estimate, estimate, guarded_estimate
 from fedcsa.errors import CandidatesError, must
 from fedcsa.protocol.messages import RiskReport
 from fedcsa.roles.plan import Plan
@@ -36,18 +39,60 @@ def fitted_everywhere(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[in
 
 
 def estimates(
-    plan: Plan, reports: Mapping[str, RiskReport], kept: tuple[int, ...]
+    plan: Plan, reports: Mapping[str, RiskReport], kept: Sequence[int]
 ) -> dict[str, Estimate]:
     """Every method's estimate over the `kept` candidates, sources in alphabetical order."""
     names = sorted(reports)
     terms = [_terms(reports[name], kept) for name in names]
-    return {
-        method: estimate(method, terms, _given(plan, names) if method == "fedle" else None)
-        for method in sorted({*COMPARED, plan.method})
-    }
+    methods = {*COMPARED, plan.method}
+    if all(len(reports[name].spread) for name in names):
+        methods.add("guarded")
+    found = {}
+    for method in sorted(methods):
+        if method == "guarded":
+            found[method] = guarded_estimate(terms, worth(reports))
+        else:
+            given = _given(plan, names) if method == "fedle" else None
+            found[method] = estimate(method, terms, given)
+    return found
 
 
-def _terms(report: RiskReport, kept: tuple[int, ...]) -> RiskTerms:
+def constant_risks(plan: Plan, reports: Mapping[str, RiskReport]) -> dict[str, float]:
+    """The target's risk under a constant prediction, by every method."""
+    found = estimates(plan, reports, [len(plan.candidates)])
+    return {method: float(item.risk[0]) for method, item in found.items()}
+
+
+def worth(reports: Mapping[str, RiskReport]) -> Array:
+    """m_j of every source: how many rows of the target its weighted rows are worth."""
+    ordered = [reports[name] for name in sorted(reports)]
+    return target_rows_worth(
+        np.array([report.effective_rows for report in ordered]),
+        np.array([report.kernel_imbalance for report in ordered]),
+        np.array([report.imbalance for report in ordered]),
+    )
+
+
+def source_numbers(reports: Mapping[str, RiskReport], candidate: int) -> SourceNumbers:
+    """What the sources say of one candidate, as the ensemble's risk needs it."""
+    ordered = [reports[name] for name in sorted(reports)]
+
+    def column(pick: Callable[[RiskReport], float]) -> Array:
+        return np.array([pick(report) for report in ordered], dtype=np.float64)
+
+    terms = [_terms(report, [candidate]) for report in ordered]
+    return SourceNumbers(
+        effective_rows=column(lambda r: r.effective_rows),
+        kernel=column(lambda r: r.kernel_imbalance),
+        imbalance=column(lambda r: r.imbalance),
+        risk=np.array([float(term.self_normalised[0]) for term in terms]),
+        variance=column(lambda r: r.variance[candidate]),
+        spread=column(lambda r: min(r.loss_m2[candidate] / r.n_validation, r.spread[candidate])),
+        explained=column(lambda r: r.explained[candidate]),
+    )
+
+
+def _terms(report: RiskReport, kept: Sequence[int]) -> RiskTerms:
     m, columns = report.moments, np.array(kept)
     return risk_terms(
         RiskMoments(

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fedcsa.core.losses import CLASSIFICATION, REGRESSION
 from fedcsa.core.risk import risk_terms
-from fedcsa.errors import MessageError
+from fedcsa.errors import MessageError, NoOverlapError
 from fedcsa.findings import CATALOGUE, Finding
 from fedcsa.models.base import RATIO_POWER
 from fedcsa.models.linear import PENALTY
-from fedcsa.protocol.messages import RiskReport
+from fedcsa.protocol.messages import SLACK, Brief, RiskReport
 from fedcsa.roles.adaptation import Adaptation
 
 #: The mean ratio must be 1; outside these bounds it is called off.
@@ -25,17 +26,90 @@ DOMINANT = 0.9
 NATURAL_BOUNDS = {PENALTY: (0.0,), RATIO_POWER: (0.0, 1.0)}
 
 
+def check_report(report: RiskReport, brief: Brief) -> None:
+    """Refuse by name a report whose numbers no honest source could have sent for this brief."""
+    name = report.source
+    if len(report.loss_mean) != len(brief.candidates) + 1 or len(report.difference_after) != len(
+        brief.features
+    ):
+        raise MessageError(
+            f"The report of source {name!r} must cover the study's {len(brief.candidates)} "
+            f"candidates and {len(brief.features)} features."
+        )
+    cross_fitted = brief.scheme == "cross-fit"
+    if cross_fitted and (report.n_validation != report.n_rows):
+        raise MessageError(f"The report of source {name!r} must judge every row once.")
+    if (len(report.spread) > 0) != (cross_fitted and brief.exchange == "embedding"):
+        raise MessageError(f"The report of source {name!r} must suit the study's scheme.")
+    if len(brief.embedding) and brief.trace > 0.0:  # ‖ψ‖ ≤ 1, so ‖Σwψ − h‖ ≤ 1 + ‖h‖
+        largest = (1.0 + float(np.linalg.norm(brief.embedding))) ** 2 / brief.trace
+        if report.kernel_imbalance > SLACK * largest:
+            raise MessageError(f"The report of source {name!r} has an impossible kernel imbalance.")
+    if brief.loss in (*REGRESSION, *CLASSIFICATION):
+        _check_losses(report, bounded=brief.loss in ("brier", "zero-one"))
+
+
+def _check_losses(report: RiskReport, *, bounded: bool) -> None:
+    """Built-in losses are not negative, and some are at most 1; weighted ones follow."""
+    name, n = report.source, report.n_validation
+    if (report.loss_mean < 0.0).any() or (report.product_mean < 0.0).any():
+        raise MessageError(f"The report of source {name!r} has a negative risk.")
+    # Σ rL ≤ max r · ΣL, with max r = largest share · Σr
+    ceiling = report.largest_share * n * report.ratio_mean * report.loss_mean
+    if (report.product_mean > SLACK * ceiling + 1e-300).any():
+        raise MessageError(f"The report of source {name!r} has an impossible weighted risk.")
+    if bounded:
+        weighted = report.product_mean > SLACK * report.ratio_mean
+        if (report.loss_mean > SLACK).any() or weighted.any():
+            raise MessageError(f"The report of source {name!r} has a risk above 1.")
+
+
+def refuse_without_overlap(adaptation: Adaptation) -> None:
+    """Raise a `NoOverlapError` if the verdict is that there is no answer."""
+    if adaptation.status != "no overlap" or adaptation.plan.on_no_overlap == "predict":
+        return
+    far = sorted(adaptation.sources, key=lambda name: adaptation.reports[name].imbalance)
+    nearest = adaptation.reports[far[0]]
+    worst = int(np.argmax(np.abs(nearest.difference_after)))
+    raise NoOverlapError(
+        f"At least one source must resemble the target; the nearest, {far[0]!r}, still lies "
+        f"{abs(nearest.difference_after[worst]):.1f} standard deviations off in "
+        f"{adaptation.plan.features[worst]!r} after weighting. Look for another source, or insist "
+        "with on_no_overlap='predict' and get a model without an interval."
+    )
+
+
 def judge(adaptation: Adaptation) -> tuple[Finding, ...]:
     """All findings that the messages support, by source and then about the choice."""
     findings: list[Finding] = []
     for name in adaptation.sources:
         findings += _of_source(adaptation, name, adaptation.reports[name])
+    findings += _verdict(adaptation)
     if len(adaptation.source_weights) > 1:
         for name, weight in adaptation.source_weights.items():
             if weight > DOMINANT:
                 findings.append(Finding("dominant-source", name, {"weight": weight}))
     findings += _edges(adaptation)
     return tuple(findings)
+
+
+def _verdict(adaptation: Adaptation) -> Iterator[Finding]:
+    risk = adaptation.risk
+    if risk is None:
+        return
+    if risk.status == "no overlap":
+        yield Finding("no-overlap", evidence={"imbalance": risk.mean_imbalance})
+    elif risk.status == "sources disagree":
+        evidence = {"ambiguity": risk.ambiguity, "average risk": risk.average}
+        yield Finding("sources-disagree", evidence=evidence)
+    elif risk.status == "weak overlap":
+        evidence = {
+            "kernel imbalance": risk.kernel_imbalance,
+            "rows of the target it is worth": risk.target_rows,
+        }
+        yield Finding("weak-overlap", evidence=evidence)
+    if risk.kind == "none":
+        yield Finding("not-certified", evidence={"combine": adaptation.plan.combine})
 
 
 def _of_source(adaptation: Adaptation, name: str, report: RiskReport) -> Iterator[Finding]:
@@ -66,7 +140,7 @@ def _of_source(adaptation: Adaptation, name: str, report: RiskReport) -> Iterato
         yield Finding("few-effective-rows", name, evidence)
 
     after = report.difference_after
-    imbalance = float(np.mean(after**2))
+    imbalance = report.imbalance
     if imbalance > MAX_IMBALANCE:
         worst = np.argsort(-np.abs(after), kind="stable")[:3]
         off = {adaptation.plan.features[i]: float(after[i]) for i in worst}

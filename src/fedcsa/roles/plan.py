@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.folds import check_shares
+from fedcsa.core.folds import SCHEMES, THIRDS, check_shares
 from fedcsa.core.losses import CLASSIFICATION, REGRESSION, loss_named
 from fedcsa.core.weights import METHODS
-from fedcsa.errors import ParameterError, must
+from fedcsa.errors import DataError, ParameterError, must
 from fedcsa.models.base import Model
 from fedcsa.models.registry import build_candidates, build_model, unknown
 
 EXCHANGES = ("embedding", "rows")
-THIRDS = (1 / 3, 1 / 3, 1 / 3)
+COMBINATIONS = ("mean", "median")
+#: Losses that a study may name beside the built-in ones, given to every source beforehand.
+LossFunctions = Mapping[str, Callable[[Array, Array], Array]]
+
 _RATIO_OPTIONS = {
     "embedding": ("basis", "n_features", "bandwidth", "regularizations"),
     "rows": ("bandwidths", "regularizations", "n_centres", "nonnegative", "alpha"),
@@ -30,27 +33,37 @@ class Plan:
 
     Attributes
     ----------
-    study : str
-        A name.
     features : tuple of str
-    classes : tuple
-        Labels of a classifier's outcome in the agreed order; empty for a number.
     model : mapping
         Description of the model, as `fedcsa.models.registry.model_description` makes it.
     candidates : tuple of mapping
+    study : str
+        A name.
+    classes : tuple
+        Labels of a classifier's outcome in the agreed order; empty for a number.
     loss : str
         A known loss, or the name of a function that every source has been given.
-    method : {"naive", "fediwe", "feddae", "fedle"}
+    method : {"guarded", "naive", "fediwe", "feddae", "fedle"}
     fedle_weights : mapping of str to float, optional
         Weight of every source, by name, for ``"fedle"``.
     exchange : {"embedding", "rows"}
-    shares : three floats
-        Of the density, train and validation folds.
-    cross_fit, refit, scale : bool
-        Rotate the folds; fit the model that is sent on all rows; standardise features by the
-        target's means and sds.
+    scheme : {"cross-fit", "split", "rotate"}, optional
+        Who sees which rows, see `fedcsa.core.folds.rotations`. By default ``"cross-fit"`` for the
+        guarded method and the paper's ``"split"`` for the others.
+    folds : int or three shares, optional
+        Number of folds of ``"cross-fit"`` (default 5), or shares of the density, train and
+        validation folds of ``"split"`` (default 3: equal).
+    refit : bool, optional
+        Send models fitted on all rows. By default so except under ``"split"``.
+    scale : bool
+        Standardise features by the target's means and sds.
     ratio : mapping
         Options of the density ratio.
+    combine : {"mean", "median"}
+        How the sources' predictions become one; the median withstands a lying source.
+    on_no_overlap : {"refuse", "predict"}
+    level : float
+        Of the interval.
     seed : int
     public_sd : array of shape (features,), optional
         Agreed scale of every feature, see `fedcsa.MeanEmbedding`.
@@ -62,33 +75,77 @@ class Plan:
     study: str = "study"
     classes: tuple[Any, ...] = ()
     loss: str = "squared"
-    method: str = "feddae"
+    method: str = "guarded"
     fedle_weights: Mapping[str, float] | None = None
     exchange: str = "embedding"
-    shares: tuple[float, float, float] = THIRDS
-    cross_fit: bool = False
-    refit: bool = False
+    scheme: str | None = None
+    folds: int | tuple[float, float, float] | None = None
+    refit: bool | None = None
     scale: bool = True
     ratio: Mapping[str, Any] = field(default_factory=dict)
+    combine: str = "mean"
+    on_no_overlap: str = "refuse"
+    level: float = 0.95
     seed: int = 0
     public_sd: Array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise must("method", f"one of {list(METHODS)}", self.method)
+        _one_of("method", self.method, METHODS)
         if (self.method == "fedle") != (self.fedle_weights is not None):
             raise must("fedle_weights", "given if and only if method is 'fedle'", self.method)
-        if self.exchange not in EXCHANGES:
-            raise must("exchange", f"one of {list(EXCHANGES)}", self.exchange)
-        check_shares(self.shares)
-        if self.cross_fit and not self.refit:
-            raise must("refit", "on when cross_fit is on: no single fold's model stands out", False)
+        _one_of("exchange", self.exchange, EXCHANGES)
+        _one_of("combine", self.combine, COMBINATIONS)
+        _one_of("on_no_overlap", self.on_no_overlap, ("refuse", "predict"))
+        if not 0.0 < self.level < 1.0:
+            raise must("level", "between 0 and 1", self.level)
+        self._settle_folds()
+        if self.method == "guarded" and (self.scheme, self.exchange) != ("cross-fit", "embedding"):
+            raise ParameterError(
+                "The guarded method must have exchange='embedding' and scheme='cross-fit'; for "
+                "another, name a method of the paper: 'naive', 'fediwe', 'feddae' or 'fedle'."
+            )
         for key in self.ratio:
             if key not in _RATIO_OPTIONS[self.exchange]:
                 what = f"option of the ratio with exchange {self.exchange!r}"
                 raise ParameterError(unknown(what, str(key), _RATIO_OPTIONS[self.exchange]))
         if not 0 <= self.seed < 2**63:
             raise must("seed", "a whole number from 0 up", self.seed)
+
+    def _settle_folds(self) -> None:
+        """Fill in what was left open, so that a plan says everything."""
+        scheme = self.scheme or ("cross-fit" if self.method == "guarded" else "split")
+        _one_of("scheme", scheme, SCHEMES)
+        folds = self.folds
+        whole = isinstance(folds, int) and not isinstance(folds, bool)
+        if scheme == "cross-fit":
+            folds = 5 if folds is None else folds
+            if not isinstance(folds, int) or isinstance(folds, bool) or folds < 2:
+                raise must("folds", "a whole number of at least 2 for cross-fitting", folds)
+        elif folds is None or (whole and folds == 3):
+            folds = 3
+        elif whole or scheme == "rotate":
+            allowed = "3" if scheme == "rotate" else "3, or three positive shares that sum to 1"
+            raise must("folds", f"{allowed} with scheme {scheme!r}", folds)
+        else:
+            folds = check_shares(folds)  # type: ignore[arg-type]
+        refit = scheme != "split" if self.refit is None else self.refit
+        if scheme != "split" and not refit:
+            raise must(
+                "refit", f"on with scheme {scheme!r}: no single fold's model stands out", refit
+            )
+        object.__setattr__(self, "scheme", scheme)
+        object.__setattr__(self, "folds", folds)
+        object.__setattr__(self, "refit", refit)
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return self.folds if isinstance(self.folds, int) else 3
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """Shares of the density, train and validation folds."""
+        return self.folds if isinstance(self.folds, tuple) else THIRDS
 
 
 def check_loss(loss: str, n_classes: int, own: Collection[str] = ()) -> None:
@@ -115,9 +172,6 @@ def instantiate(
     )
 
 
-LossFunctions = Mapping[str, Callable[[Array, Array], Array]]
-
-
 def encode_classes(y: Any, classes: Sequence[Any], where: str) -> Array:
     """Codes 0…K−1 of the labels in `y`, in the order of `classes`.
 
@@ -130,10 +184,13 @@ def encode_classes(y: Any, classes: Sequence[Any], where: str) -> Array:
         codes[labels == label] = code
     strangers = int((codes < 0).sum())
     if strangers:
-        from fedcsa.errors import DataError
-
         raise DataError(
             f"{where} must hold only the {len(classes)} agreed classes; "
             f"{strangers} of its {len(labels)} rows hold something else."
         )
     return codes
+
+
+def _one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise must(name, f"one of {list(allowed)}", value)

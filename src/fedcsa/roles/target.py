@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcsa.core.arrays import as_matrix, read_only
+from fedcsa.core.arrays import Array, as_matrix, read_only
 from fedcsa.core.embedding import RELEASE_SHARE, MeanEmbedding
+from fedcsa.core.ensemble import EnsembleRisk, capped, ensemble_risk, model_weights
 from fedcsa.core.weights import Estimate
-from fedcsa.errors import DataError, MessageError, NoSourcesError
+from fedcsa.errors import DataError, MessageError, NoSourcesError, must
 from fedcsa.findings import Finding
+from fedcsa.models.fitted import FittedModel
 from fedcsa.protocol.codec import digest, encode
 from fedcsa.protocol.ledger import Clock, Gate, Ledger, utc_now
 from fedcsa.protocol.messages import (
@@ -25,11 +27,19 @@ from fedcsa.protocol.messages import (
 )
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.adaptation import Adaptation, unpack
-from fedcsa.roles.estimation import estimates, fitted_everywhere
-from fedcsa.roles.judgement import judge
+from fedcsa.roles.estimation import (
+    constant_risks,
+    estimates,
+    fitted_everywhere,
+    source_numbers,
+    worth,
+)
+from fedcsa.roles.judgement import check_report, judge, refuse_without_overlap
 from fedcsa.roles.plan import Plan, instantiate
 
 TARGET = "target"
+#: Under combine="median" no source may hold half of the weight, whatever it says of itself.
+MIN_MEDIAN_SOURCES, MAX_MEDIAN_WEIGHT = 4, 1.0 / 3.0
 
 
 class Target:
@@ -100,8 +110,9 @@ class Target:
             model=plan.model,
             candidates=list(plan.candidates),
             loss=plan.loss,
+            scheme=plan.scheme,
+            n_folds=plan.n_folds,
             shares=np.array(plan.shares),
-            cross_fit=plan.cross_fit,
             refit=plan.refit,
             scale=plan.scale,
             seed=plan.seed,
@@ -130,7 +141,7 @@ class Target:
         for name in sorted(reports):
             report = self._expect(name, reports[name], RiskReport, self._brief_digest)
             if isinstance(report, RiskReport):
-                self._check_shape(report)
+                check_report(report, self._brief)
                 self._reports[name] = report
         if not self._reports:
             raise NoSourcesError(
@@ -155,26 +166,61 @@ class Target:
                 sent[name] = report
         if not sent:
             raise NoSourcesError("At least one source must send its model; all refused.")
-        names = sorted(self._reports)
-        chosen = self._estimates[self.plan.method]
-        weights = dict(zip(names, chosen.source_weights.tolist(), strict=True))
-        total = sum(weights[name] for name in sent)
-        if total <= 0.0:
-            raise NoSourcesError("The sources that sent a model have no weight under this method.")
+        fitted = {name: unpack(sent[name], self.plan, self._trusted) for name in sent}
+        weights, risk, by_rows = self._weigh(fitted)
         adaptation = Adaptation(
             plan=self.plan,
             kept=self._kept,
             estimates=self._estimates,
             reports=dict(self._reports),
             model_reports=sent,
-            models={name: unpack(sent[name], self.plan, self._trusted) for name in sent},
-            source_weights={name: weights[name] / total for name in sent},
+            models=fitted,
+            source_weights=dict(zip(sorted(fitted), weights.tolist(), strict=True)),
             mean=self._brief.mean,
             sd=self._brief.sd,
             n_target_rows=len(self._X),
+            constant_risks=constant_risks(self.plan, self._reports),
+            risk=risk,
+            by_rows=by_rows,
             ledgers={TARGET: tuple(self.ledger.entries)},
         )
-        return replace(adaptation, findings=(*self._findings, *judge(adaptation)))
+        judged = replace(adaptation, findings=(*self._findings, *judge(adaptation)))
+        refuse_without_overlap(judged)
+        return judged
+
+    def _weigh(
+        self, models: Mapping[str, FittedModel]
+    ) -> tuple[Array, EnsembleRisk | None, EnsembleRisk | None]:
+        """Weights of the models in alphabetical order; under the guarded method, their risk."""
+        plan, names = self.plan, sorted(models)
+        if plan.method != "guarded":
+            position = {name: index for index, name in enumerate(sorted(self._reports))}
+            given = self._estimates[plan.method].source_weights[[position[n] for n in names]]
+            if given.sum() <= 0.0:
+                raise NoSourcesError("The sources that sent a model have no weight at all.")
+            return self._limit(given / given.sum()), None, None
+        reports = {name: self._reports[name] for name in names}
+        rows = np.array([reports[name].n_rows for name in names], dtype=np.float64)
+        value = worth(reports)
+        if value.sum() <= 0.0:
+            value = rows
+        seen = (self._X - self._brief.mean) / self._brief.sd if plan.scale else self._X
+        outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
+        numbers = source_numbers(reports, self._request.candidate)
+        weights = self._limit(model_weights(value, outputs))
+        loss = plan.loss if plan.combine == "mean" else ""
+        return (
+            weights,
+            ensemble_risk(numbers, weights, outputs, loss, plan.level),
+            ensemble_risk(numbers, rows / rows.sum(), outputs, plan.loss, plan.level),
+        )
+
+    def _limit(self, weights: Array) -> Array:
+        if self.plan.combine == "mean":
+            return weights
+        if len(weights) < MIN_MEDIAN_SOURCES:
+            raise must("combine", f"'mean' with fewer than {MIN_MEDIAN_SOURCES} sources", "median")
+        return capped(weights, MAX_MEDIAN_WEIGHT)
 
     # The pieces -----------------------------------------------------------------------------
 
@@ -197,12 +243,4 @@ class Target:
         if source != name or replied != asked:
             raise MessageError(
                 f"The answer of source {name!r} must be its own, and to this very question."
-            )
-
-    def _check_shape(self, report: RiskReport) -> None:
-        same = len(report.loss_mean) == len(self.plan.candidates)
-        if not same or len(report.difference_after) != len(self.plan.features):
-            raise MessageError(
-                f"The report of source {report.source!r} must cover the study's "
-                f"{len(self.plan.candidates)} candidates and {len(self.plan.features)} features."
             )

@@ -1,0 +1,279 @@
+"""The guarded rule at the target: weights of the models, the risk of their mixture, a verdict.
+
+The reports give F = Σ a_j f_j, the average risk of *single* models. What the target uses is their
+mixture h̄ = Σ a_j h_j. How far its risk R lies below F can be read off the models' disagreement on
+the target's own rows, without labels:
+
+=========  ==========================================================  ============
+loss       relation, with the mean over the target's rows             kind
+=========  ==========================================================  ============
+squared    R = F − Σ a_j (h_j − h̄)²   (Krogh and Vedelsby 1995)        exact
+brier      R = F − Σ a_j ½‖p_j − p̄‖²                                   exact
+absolute   F − Σ a_j |h_j − h̄| ≤ R ≤ F                                 bound
+log        F − max_y Σ a_j log(p̄_y/p_jy) ≤ R ≤ F                       bound
+zero-one   |R − F| ≤ Σ a_j 1{class of h_j ≠ class of h̄}                bound
+=========  ==========================================================  ============
+
+For any other loss nothing is known about R, and no interval is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import stdtrit
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.losses import LOG_FLOOR
+
+Status = Literal["ok", "weak overlap", "sources disagree", "no overlap"]
+Kind = Literal["exact", "bound", "none"]
+
+HUBER = 1.5
+MAX_IMBALANCE, MAX_DISAGREEMENT, MAX_KERNEL, MIN_ROWS = 1.0, 0.15, 0.10, 10.0
+#: q·se is at most this many units on the log scale, so that a hopeless interval stays finite.
+MAX_LOG_WIDTH = 6.0
+
+
+@dataclass(frozen=True)
+class SourceNumbers:
+    """What the target knows of K sources at one candidate; arrays of shape (sources,)."""
+
+    effective_rows: Array
+    kernel: Array  # δ²
+    imbalance: Array  # ι
+    risk: Array  # f
+    variance: Array  # v
+    spread: Array  # V, the smaller of the plain and the weighted variance of the loss
+    explained: Array  # Vx
+
+
+@dataclass(frozen=True)
+class EnsembleRisk:
+    """Risk of the mixture, with interval and verdict.
+
+    Attributes
+    ----------
+    weights : array of shape (sources,)
+        a_j.
+    risk : float
+        R; for a loss of kind ``"bound"`` the largest value that the bound allows.
+    average : float
+        F, the average risk of the single models.
+    ambiguity : float
+        Disagreement of the models on the target's rows, in units of the loss.
+    standard_error : float
+    lower, upper : float or None
+        The interval; None where it cannot be certified.
+    level : float
+    kind : {"exact", "bound", "none"}
+        How R follows from F.
+    status : str
+        The verdict: ``"ok"``, ``"weak overlap"``, ``"sources disagree"`` or ``"no overlap"``.
+    worst : float
+        The other reading of the disagreement: risk if all of it is a difference in p(y|x).
+    target_rows : float
+        How many rows of the target the estimate is worth.
+    kernel_imbalance, mean_imbalance : float
+        Σ a δ² and Σ a ι.
+    """
+
+    weights: Array
+    risk: float
+    average: float
+    ambiguity: float
+    standard_error: float
+    lower: float | None
+    upper: float | None
+    level: float
+    kind: Kind
+    status: Status
+    worst: float
+    target_rows: float
+    kernel_imbalance: float
+    mean_imbalance: float
+
+
+def model_weights(worth: Array, outputs: Array, iterations: int = 30) -> Array:
+    """Weights a_j of the models: their worth, less for one far from the others (K ≥ 3).
+
+    Parameters
+    ----------
+    worth : array of shape (sources,)
+        m_j, not all zero.
+    outputs : array of shape (rows, sources) or (rows, sources, classes)
+        Predictions of every model on the target's rows.
+    """
+    a: Array = worth / worth.sum()
+    if len(worth) < 3:
+        return a
+    for _ in range(iterations):
+        distance = np.sqrt(_squared_distances(outputs, a).mean(axis=0))
+        middle = weighted_median(distance, worth)
+        b = worth * np.minimum(1.0, HUBER * middle / np.maximum(distance, 1e-12))
+        a = 0.5 * a + 0.5 * b / b.sum()
+    return a
+
+
+def capped(weights: Array, largest: float) -> Array:
+    """The nearest weights in proportion of which none exceeds `largest` (≥ 1/K).
+
+    >>> capped(np.array([0.97, 0.01, 0.01, 0.01]), 0.4)
+    array([0.4, 0.2, 0.2, 0.2])
+    """
+    result: Array = weights / weights.sum()
+    fixed = np.zeros(len(result), dtype=bool)
+    while (result > largest * (1.0 + 1e-12)).any():
+        fixed |= result > largest
+        free = np.where(fixed, 0.0, weights)
+        left = 1.0 - largest * fixed.sum()
+        equal = np.where(fixed, 0.0, 1.0) / max((~fixed).sum(), 1)
+        spread = free / free.sum() if free.sum() > 0.0 else equal
+        result = np.where(fixed, largest, left * spread)
+    return result
+
+
+def median_mixture(outputs: Array, weights: Array) -> Array:
+    """Weighted median of the models' predictions, row by row.
+
+    Parameters
+    ----------
+    outputs : array of shape (rows, sources) or (rows, sources, classes)
+        Probabilities are rescaled to sum to one afterwards.
+    """
+    order = np.argsort(outputs, axis=1, kind="stable")
+    ranked = np.take_along_axis(outputs, order, axis=1)
+    reached = np.cumsum(weights[order], axis=1)
+    middle = (reached < 0.5 * weights.sum() * (1.0 - 1e-12)).sum(axis=1)
+    middle = np.minimum(middle, outputs.shape[1] - 1)
+    picked: Array = np.take_along_axis(ranked, middle[:, None], axis=1)[:, 0]
+    if outputs.ndim == 3:
+        total = picked.sum(axis=1, keepdims=True)
+        picked = np.where(
+            total > 0.0, picked / np.where(total > 0.0, total, 1.0), 1.0 / outputs.shape[2]
+        )
+    return picked
+
+
+def weighted_median(values: Array, weights: Array) -> float:
+    """The first value, in order, at which half of the weight is reached."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order]) / weights.sum()
+    return float(values[order][min(np.searchsorted(reached, 0.5), len(values) - 1)])
+
+
+def ensemble_risk(
+    numbers: SourceNumbers,
+    weights: Array,
+    outputs: Array,
+    loss: str,
+    level: float = 0.95,
+) -> EnsembleRisk:
+    """Risk of the mixture of K models with `weights`, whose predictions are `outputs`."""
+    a, n = weights, len(outputs)
+    measure, kind, above, largest = _RULES.get(loss, (_squared_ambiguity, "none", 0.0, np.inf))
+    per_row = measure(outputs, a)
+    ambiguity = float(per_row.mean())
+    average = float(a @ numbers.risk)
+    below = max(average - ambiguity, average / 4.0, 1e-9)
+    risk = below if kind == "exact" else min(average + above * ambiguity, largest)
+    sampling = (a**2) @ (numbers.variance + numbers.spread * (numbers.kernel + 1.0 / n))
+    rows = (a @ numbers.explained + per_row.var()) / n
+    se = float(np.sqrt(sampling + rows))
+    # At the upper end all disagreement is a difference in p(y|x): it does not average out.
+    concentration = float(a @ a)
+    factor = min((1.0 + concentration) / max(1.0 - concentration, 0.1), 3.0)
+    worst = average + ambiguity * factor
+    q = float(stdtrit(_degrees_of_freedom(numbers, a), 0.5 + level / 2.0))
+    with np.errstate(divide="ignore"):
+        target_rows = float(
+            1.0 / ((a**2) @ (1.0 / np.maximum(numbers.effective_rows, 1e-12) + numbers.kernel))
+        )
+    kernel, imbalance = float(a @ numbers.kernel), float(a @ numbers.imbalance)
+    status = _status(imbalance, ambiguity, average, kernel, target_rows)
+    certified = kind != "none" and status != "no overlap"
+    return EnsembleRisk(
+        weights=a,
+        risk=risk,
+        average=average,
+        ambiguity=ambiguity,
+        standard_error=se,
+        lower=below * float(np.exp(-min(q * se / below, MAX_LOG_WIDTH))) if certified else None,
+        upper=min(worst * float(np.exp(min(q * se / worst, MAX_LOG_WIDTH))), largest)
+        if certified
+        else None,
+        level=level,
+        kind=kind,
+        status=status,
+        worst=min(worst, largest),
+        target_rows=target_rows,
+        kernel_imbalance=kernel,
+        mean_imbalance=imbalance,
+    )
+
+
+def _degrees_of_freedom(numbers: SourceNumbers, a: Array) -> float:
+    """Satterthwaite's, for a sum of K variances."""
+    parts = a**4 * numbers.variance**2 / np.maximum(numbers.effective_rows - 1.0, 1.0)
+    return max(2.0, float(((a**2) @ numbers.variance) ** 2 / (parts.sum() + 1e-300)))
+
+
+def _status(
+    imbalance: float, ambiguity: float, average: float, kernel: float, target_rows: float
+) -> Status:
+    if imbalance > MAX_IMBALANCE:
+        return "no overlap"
+    if ambiguity > MAX_DISAGREEMENT * average:
+        return "sources disagree"
+    if kernel > MAX_KERNEL or target_rows < MIN_ROWS:
+        return "weak overlap"
+    return "ok"
+
+
+def mixture(outputs: Array, weights: Array) -> Array:
+    """h̄ = Σ a_j h_j, shape (rows,) or (rows, classes)."""
+    mixed: Array = np.einsum("nk...,k->n...", outputs, weights)
+    return mixed
+
+
+def _squared_distances(outputs: Array, a: Array) -> Array:
+    """(h_j − h̄)² or ½‖p_j − p̄‖², shape (rows, sources)."""
+    difference = outputs - mixture(outputs, a)[:, None]
+    if difference.ndim == 3:
+        halved: Array = 0.5 * np.einsum("nkc,nkc->nk", difference, difference)
+        return halved
+    squares: Array = difference**2
+    return squares
+
+
+def _squared_ambiguity(outputs: Array, a: Array) -> Array:
+    return _squared_distances(outputs, a) @ a
+
+
+def _absolute_ambiguity(outputs: Array, a: Array) -> Array:
+    return np.asarray(np.abs(outputs - mixture(outputs, a)[:, None]) @ a)
+
+
+def _log_ambiguity(outputs: Array, a: Array) -> Array:
+    logs = np.log(np.maximum(outputs, LOG_FLOOR))
+    mixed = np.log(np.maximum(mixture(outputs, a), LOG_FLOOR))
+    gap: Array = (mixed - mixture(logs, a)).max(axis=1)  # the label that disagreement costs most
+    return gap
+
+
+def _zero_one_ambiguity(outputs: Array, a: Array) -> Array:
+    chosen = mixture(outputs, a).argmax(axis=1)
+    return np.asarray((outputs.argmax(axis=2) != chosen[:, None]) @ a)
+
+
+#: loss -> (disagreement per row, kind, how much of it R may lie above F, largest value of the loss)
+_RULES: Mapping[str, tuple[Callable[[Array, Array], Array], Kind, float, float]] = {
+    "squared": (_squared_ambiguity, "exact", 0.0, np.inf),
+    "brier": (_squared_ambiguity, "exact", 0.0, 1.0),
+    "absolute": (_absolute_ambiguity, "bound", 0.0, np.inf),
+    "log": (_log_ambiguity, "bound", 0.0, np.inf),
+    "zero-one": (_zero_one_ambiguity, "bound", 1.0, 1.0),
+}
