@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from fedcsa.estimator import FedCSA
     from fedcsa.findings import Finding
     from fedcsa.protocol.policy import Policy
+    from fedcsa.reconcile import Reconciliation
     from fedcsa.result import load_result, save_result
     from fedcsa.roles.adaptation import Adaptation
+    from fedcsa.roles.backtest import Backtest, BacktestRow
     from fedcsa.roles.plan import Plan
     from fedcsa.roles.source import Source
     from fedcsa.roles.target import Target
@@ -50,6 +52,8 @@ __version__ = "0.1.0"
 # Loaded when first used, so that `import fedcsa` costs little more than nothing.
 _HOMES = {
     "Adaptation": "roles.adaptation",
+    "Backtest": "roles.backtest",
+    "BacktestRow": "roles.backtest",
     "CandidatesError": "errors",
     "DataError": "errors",
     "EmbeddingRatio": "core.embedding",
@@ -71,6 +75,7 @@ _HOMES = {
     "Policy": "protocol.policy",
     "PolicyError": "errors",
     "ProtocolError": "errors",
+    "Reconciliation": "reconcile",
     "ResultError": "errors",
     "RiskMoments": "core.risk",
     "RiskTerms": "core.risk",
@@ -92,6 +97,8 @@ _HOMES = {
 __all__ = [
     "ULSIF",
     "Adaptation",
+    "Backtest",
+    "BacktestRow",
     "CandidatesError",
     "DataError",
     "EmbeddingRatio",
@@ -113,6 +120,7 @@ __all__ = [
     "Policy",
     "PolicyError",
     "ProtocolError",
+    "Reconciliation",
     "ResultError",
     "RiskMoments",
     "RiskTerms",

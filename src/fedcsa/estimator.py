@@ -11,14 +11,16 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from fedcsa.backtest import run_backtest
 from fedcsa.core.arrays import Array, as_vector
 from fedcsa.core.folds import check_shares
 from fedcsa.data.frames import as_named_matrix
 from fedcsa.errors import DataError, must
-from fedcsa.findings import Finding
 from fedcsa.models.registry import expand_candidates, model_description, with_ratio_powers
 from fedcsa.protocol.policy import Policy
+from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.backtest import Backtest
 from fedcsa.roles.plan import Plan, check_loss
 from fedcsa.roles.source import Source
 from fedcsa.roles.target import Target
@@ -177,35 +179,66 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             Called with the phase, the source and "started" or "done".
         """
         X, features = as_named_matrix(X_target, "The target", None)
+        data, plan, common = self._prepare(sources, features)
+        roles = [Source(name, *pair, features=features, **common) for name, pair in data.items()]
+        target = Target(X, plan, policy=common["policy"], trusted_types=self.trusted_types)
+        self._keep(run(target, InProcessTransport(roles, progress)))
+        self.feature_names_in_ = np.asarray(features, dtype=object)
+        self.n_features_in_ = len(features)
+        if plan.classes:
+            self.classes_ = np.asarray(plan.classes)
+        return self
+
+    def backtest(self, sources: Any, *, progress: Progress | None = None) -> Backtest:
+        """Let every source play the target for the others, and see which promises hold.
+
+        On a fitted estimator, a back-test that fails lowers the verdict ``status_``.
+
+        Parameters
+        ----------
+        sources : as for `fit`
+        """
+        pairs = _named_pairs(sources)
+        features = as_named_matrix(pairs[0][1], f"Source {pairs[0][0]!r}", None)[1]
+        if hasattr(self, "feature_names_in_"):
+            features = tuple(self.feature_names_in_.tolist())
+        data, plan, common = self._prepare(sources, features)
+        found = run_backtest(data, plan, progress=progress, **common)
+        if hasattr(self, "adaptation_"):
+            self._keep(self.adaptation_.with_backtest(found))
+        return found
+
+    def reconcile(self, X: Any, y: Any) -> Reconciliation:
+        """Compare the promised risk with outcomes that have arrived since."""
+        rows = self._rows(X)
+        return reconcile(self.adaptation_, rows, y, self.loss if callable(self.loss) else None)
+
+    def _keep(self, adaptation: Adaptation) -> None:
+        self.adaptation_ = adaptation
+        self.candidate_ = dict(adaptation.candidate)
+        self.target_risk_ = adaptation.target_risk
+        self.interval_ = adaptation.interval
+        self.status_ = adaptation.status
+        self.source_weights_ = dict(adaptation.source_weights)
+        self.findings_ = adaptation.findings
+
+    def _prepare(
+        self, sources: Any, features: tuple[str, ...]
+    ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any]]:
+        """Checked data by name, the plan, and what every site is given besides."""
         data = {
             name: (as_named_matrix(Xs, f"Source {name!r}", features)[0], y)
             for name, Xs, y in _named_pairs(sources)
         }
-        classes = _classes(data) if _classifies(self.model) else ()
-        plan = self._plan(features, classes)
-        policy = self.policy or Policy.open()
+        plan = self._plan(features, _classes(data) if _classifies(self.model) else ())
         losses = {plan.loss: self.loss} if callable(self.loss) else {}
-        check_loss(plan.loss, len(classes), losses)
-        roles = [
-            Source(
-                name, Xs, y, features=features, policy=policy, losses=losses,
-                trusted_types=self.trusted_types,
-            )
-            for name, (Xs, y) in data.items()
-        ]  # fmt: skip
-        target = Target(X, plan, policy=policy, trusted_types=self.trusted_types)
-        self.adaptation_: Adaptation = run(target, InProcessTransport(roles, progress))
-        self.candidate_ = dict(self.adaptation_.candidate)
-        self.target_risk_ = self.adaptation_.target_risk
-        self.interval_ = self.adaptation_.interval
-        self.status_ = self.adaptation_.status
-        self.source_weights_ = dict(self.adaptation_.source_weights)
-        self.findings_: tuple[Finding, ...] = self.adaptation_.findings
-        self.feature_names_in_ = np.asarray(features, dtype=object)
-        self.n_features_in_ = len(features)
-        if classes:
-            self.classes_ = np.asarray(classes)
-        return self
+        check_loss(plan.loss, len(plan.classes), losses)
+        common = {
+            "policy": self.policy or Policy.open(),
+            "losses": losses,
+            "trusted_types": tuple(self.trusted_types),
+        }
+        return data, plan, common
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict numbers, or the most probable class, with the weighted model."""

@@ -36,6 +36,16 @@ CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
         "there is no interval for this combination of loss and mixture",
         "use the squared or Brier loss and combine='mean' if you need one",
     ),
+    "backtest-failed": (
+        "danger",
+        "promises made to sources that played the target were broken too often",
+        "p(y|x) is probably not shared between the sites; do not rely on the estimate",
+    ),
+    "backtest-untested": (
+        "warning",
+        "too few sources could play the target for others to adapt to",
+        "the promise could not be tested; treat the interval with reserve",
+    ),
     "zero-ratio": (
         "danger",
         "the density ratio is zero on every validation row",

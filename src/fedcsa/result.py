@@ -27,6 +27,7 @@ from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.ledger import LedgerEntry
 from fedcsa.protocol.messages import ModelReport, RiskReport, thaw
 from fedcsa.roles.adaptation import Adaptation, unpack
+from fedcsa.roles.backtest import Backtest, BacktestRow
 from fedcsa.roles.estimation import estimates
 from fedcsa.roles.plan import Plan
 
@@ -127,6 +128,7 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
             }
             for method, found in a.estimates.items()
         },
+        "backtest": backtest_to_json(a.backtest),
         "findings": [
             {
                 "code": finding.code,
@@ -171,6 +173,7 @@ def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) ->
         constant_risks={k: float(v) for k, v in content["constant_risks"].items()},
         risk=_risk_from_json(content["risk"]),
         by_rows=_risk_from_json(content["by_rows"]),
+        backtest=_backtest_from_json(content["backtest"]),
         findings=tuple(
             Finding(item["code"], item["source"], item["evidence"]) for item in content["findings"]
         ),
@@ -256,3 +259,23 @@ def _risk_from_json(content: dict[str, Any] | None) -> EnsembleRisk | None:
         return None
     weights = read_only(np.array(content["weights"], dtype=np.float64))
     return EnsembleRisk(**{**content, "weights": weights})
+
+
+def backtest_to_json(backtest: Backtest | None) -> dict[str, Any] | None:
+    """A back-test as plain values."""
+    if backtest is None:
+        return None
+    return {
+        "level": backtest.level,
+        "verdict": backtest.verdict,
+        "coverage": backtest.coverage,
+        "calibration": backtest.calibration,
+        "regret": backtest.regret,
+        "rows": [dataclasses.asdict(row) for row in backtest.rows],
+    }
+
+
+def _backtest_from_json(content: dict[str, Any] | None) -> Backtest | None:
+    if content is None:
+        return None
+    return Backtest(tuple(BacktestRow(**row) for row in content["rows"]), content["level"])

@@ -162,7 +162,8 @@ def weighted_median(values: Array, weights: Array) -> float:
     """The first value, in order, at which half of the weight is reached."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order]) / weights.sum()
-    return float(values[order][min(np.searchsorted(reached, 0.5), len(values) - 1)])
+    middle = min(int(np.searchsorted(reached, 0.5)), len(values) - 1)
+    return float(values[order][middle])
 
 
 def ensemble_risk(

@@ -7,6 +7,7 @@
     target ──  ModelRequest  ──►  source     the chosen candidate
     target ◄── ModelReport   ──   source     one model
     target ◄── Refusal       ──   source     instead of a report: the rule that forbids it
+    study  ◄── BacktestReport ─   source     three numbers, after it has played the target
 
 Each field has one of seven kinds, which is all that the codec knows. A message checks itself
 when it is made, on the sending and on the receiving side alike.
@@ -301,8 +302,24 @@ class Refusal(Message):
     rule: str = _field("text")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class BacktestReport(Message):
+    """What a source says after it has played the target: how the promise turned out."""
+
+    name: ClassVar[str] = "backtest-report"
+
+    source: str = _field("text")
+    realised: float = _field("number")
+    standard_error: float = _field("number")
+    reference: float = _field("number")
+
+    def check(self) -> None:
+        """Check that the error is not negative."""
+        self.must(self.standard_error >= 0.0, "a standard error that is not negative")
+
+
 MESSAGES: Mapping[str, type[Message]] = {
-    cls.name: cls for cls in (Brief, RiskReport, ModelRequest, ModelReport, Refusal)
+    cls.name: cls for cls in (Brief, RiskReport, ModelRequest, ModelReport, Refusal, BacktestReport)
 }
 
 

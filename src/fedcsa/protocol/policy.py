@@ -15,7 +15,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import PolicyError, must
-from fedcsa.protocol.messages import Brief, Message, ModelReport, RiskReport
+from fedcsa.protocol.messages import BacktestReport, Brief, Message, ModelReport, RiskReport
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
@@ -124,7 +124,9 @@ class Policy:
 
     def release(self, message: AnyMessage) -> AnyMessage:
         """The message as it may leave: a report's numbers rounded."""
-        if self.significant_digits is None or not isinstance(message, RiskReport | ModelReport):
+        if self.significant_digits is None or not isinstance(
+            message, RiskReport | ModelReport | BacktestReport
+        ):
             return message
         rounded: dict[str, Any] = {}
         for item in dataclasses.fields(message):

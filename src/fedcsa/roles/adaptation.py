@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from fedcsa.findings import Finding
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.protocol.ledger import LedgerEntry
 from fedcsa.protocol.messages import ModelReport, RiskReport
+from fedcsa.roles.backtest import Backtest
 from fedcsa.roles.plan import Plan
 
 
@@ -53,6 +54,8 @@ class Adaptation:
         Risk of the mixture with interval and verdict; None for the paper's methods.
     by_rows : EnsembleRisk or None
         The same for models weighted by their numbers of rows alone.
+    backtest : Backtest or None
+        What happened when the sources played the target, if that was tried.
     findings : tuple of Finding
     ledgers : mapping of str to tuple of LedgerEntry
         What left each site, as far as this process can see.
@@ -71,6 +74,7 @@ class Adaptation:
     constant_risks: Mapping[str, float] = field(repr=False)
     risk: EnsembleRisk | None = None
     by_rows: EnsembleRisk | None = field(default=None, repr=False)
+    backtest: Backtest | None = field(default=None, repr=False)
     findings: tuple[Finding, ...] = ()
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
 
@@ -100,8 +104,29 @@ class Adaptation:
 
     @property
     def status(self) -> str:
-        """The verdict: ``"ok"``, ``"weak overlap"``, …; ``"not judged"`` for paper methods."""
-        return "not judged" if self.risk is None else self.risk.status
+        """The verdict on the study.
+
+        ``"ok"``, ``"weak overlap"``, ``"sources disagree"``, ``"no overlap"``;
+        ``"back-test failed"`` if one was run and failed; ``"not judged"`` for paper methods.
+        """
+        if self.risk is None:
+            return "not judged"
+        failed = self.backtest is not None and self.backtest.verdict == "failed"
+        return (
+            "back-test failed" if failed and self.risk.status != "no overlap" else self.risk.status
+        )
+
+    def with_backtest(self, backtest: Backtest) -> Adaptation:
+        """The same answer, its verdict lowered if the back-test failed."""
+        findings = tuple(f for f in self.findings if not f.code.startswith("backtest-"))
+        if backtest.verdict != "passed":
+            evidence = {
+                "judged": float(len(backtest.judged)),
+                "of": float(len(backtest.rows)),
+                "broken": float(backtest.broken),
+            }
+            findings += (Finding(f"backtest-{backtest.verdict}", evidence=evidence),)
+        return replace(self, backtest=backtest, findings=findings)
 
     @property
     def sources(self) -> tuple[str, ...]:

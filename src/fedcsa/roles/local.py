@@ -129,7 +129,8 @@ def measure(
         judged = np.column_stack([judged, evaluate(loss, constant.predict(held_X), held_y)])
         moments.append(RiskMoments.of(ratio.validation[turn], judged))
         losses[rotation.validation] = judged
-        failed.update(path.failures | dict(failures))
+        failed.update(path.failures)
+        failed.update(failures)
         findings += [
             Finding("fit-warning", evidence={"warning": name, "count": float(count)})
             for name, count in path.warned.items()

@@ -86,8 +86,8 @@ class Source:
         self._trusted = tuple(trusted_types)
         self.ledger = Ledger(name, clock)
         self._gate = Gate(self._policy, self.ledger)
-        self._brief: Brief | None = None
-        self._requested: ModelRequest | None = None
+        self._briefs: dict[str, Brief] = {}
+        self._requests: dict[str, ModelRequest] = {}
 
     def __repr__(self) -> str:
         return f"Source({self.name!r}, {len(self._X)} rows, {self._X.shape[1]} features)"
@@ -108,10 +108,10 @@ class Source:
     # Phase 1: numbers for every candidate -------------------------------------------------
 
     def _report(self, brief: Brief, in_reply_to: str) -> RiskReport:
-        if self._brief is not None and self._brief.study == brief.study and self._brief != brief:
+        if self._briefs.get(brief.study, brief) != brief:
             raise PolicyError("one_brief", "This site answers one brief per study.")
         self._admit(brief)
-        self._brief = brief
+        self._briefs[brief.study] = brief
         rows = self._rows(brief)
         model, candidates = self._model_of(brief)
         ratio = local_ratio(brief, rows)
@@ -149,14 +149,14 @@ class Source:
     # Phase 2: one model at the chosen candidate -------------------------------------------
 
     def _model(self, request: ModelRequest, in_reply_to: str) -> ModelReport:
-        brief = self._brief
+        brief = self._briefs.get(request.study)
         if brief is None or digest(encode(brief)) != request.brief:
             raise PolicyError("phase_order", "A model is sent only after a report on that brief.")
-        if self._requested is not None and self._requested != request:
+        if self._requests.get(request.study, request) != request:
             raise PolicyError("one_model", "This site sends one model per study.")
         if request.candidate >= len(brief.candidates):
             raise MessageError("A model-request message must have a candidate of the brief.")
-        self._requested = request
+        self._requests[request.study] = request
         rows = self._rows(brief)
         model, candidates = self._model_of(brief)
         fitted, n_rows = fit_chosen(

@@ -82,6 +82,11 @@ class Target:
         self._kept: tuple[int, ...] = ()
         self._estimates: dict[str, Estimate] = {}
 
+    @property
+    def n_rows(self) -> int:
+        """n_T."""
+        return len(self._X)
+
     def __repr__(self) -> str:
         return f"Target({len(self._X)} rows, {self._X.shape[1]} features)"
 
@@ -110,10 +115,10 @@ class Target:
             model=plan.model,
             candidates=list(plan.candidates),
             loss=plan.loss,
-            scheme=plan.scheme,
+            scheme=str(plan.scheme),
             n_folds=plan.n_folds,
             shares=np.array(plan.shares),
-            refit=plan.refit,
+            refit=bool(plan.refit),
             scale=plan.scale,
             seed=plan.seed,
             exchange=plan.exchange,

@@ -1,0 +1,102 @@
+"""``fedcsa backtest STUDY``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedcsa.backtest import run_backtest
+from fedcsa.cli.common import (
+    EXIT_BROKEN,
+    Json,
+    Quiet,
+    console,
+    named_errors,
+    print_json,
+    site_progress,
+)
+from fedcsa.result import backtest_to_json, load_result, save_result
+from fedcsa.roles.backtest import Backtest
+from fedcsa.study import Study
+
+_MEANING = {
+    "passed": ("green", "the promises held as often as they should"),
+    "failed": ("red", "promises were broken too often: p(y|x) is probably not shared"),
+    "untested": ("yellow", "too few sources could play the target to tell"),
+}
+
+
+@named_errors
+def backtest(
+    study: Annotated[Path, typer.Argument(help="The study file, for example study.toml.")],
+    result: Annotated[
+        Path | None,
+        typer.Option(help="A result of this study; a failing back-test lowers its verdict."),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Let every source play the target for the others, and see which promises hold.
+
+    It is the only available check that p(y|x) is the same everywhere. Exit code 7 if it fails.
+
+    Example: [bold]fedcsa backtest study.toml --result result[/bold]
+    """
+    loaded = Study.load(study)
+    data = {name: loaded.read_source(name) for name in loaded.sources}
+    steps = len(data) * (len(data) - 1)
+    with site_progress(steps, quiet=quiet or json) as progress:
+        found = run_backtest(data, loaded.plan(), policy=loaded.policy(), progress=progress)
+    if result is not None:
+        save_result(load_result(result).with_backtest(found), result, loaded.to_toml())
+    if json:
+        print_json(backtest_to_json(found))
+    else:
+        _print(console(), found)
+    if found.verdict == "failed":
+        raise typer.Exit(EXIT_BROKEN)
+
+
+def _print(screen: Console, found: Backtest) -> None:
+    table = Table(title="Each source as the target", title_justify="left", title_style="bold")
+    for heading in (
+        "source",
+        "rows",
+        "promised",
+        "interval",
+        "realised",
+        "own model",
+        "",
+        "status",
+    ):
+        table.add_column(
+            heading, justify="left" if heading in ("source", "", "status") else "right"
+        )
+    for row in found.rows:
+        kept = row.kept(found.level)
+        mark = {True: ("kept", "green"), False: ("broken", "red"), None: ("not judged", "dim")}[
+            kept
+        ]
+        interval = "—" if row.lower is None else f"{row.lower:.3g} to {row.upper:.3g}"
+        table.add_row(
+            Text(row.source), f"{row.n_rows}", _number(row.promised), interval,
+            _number(row.realised), _number(row.reference), Text(*mark), row.status,
+        )  # fmt: skip
+    screen.print(table)
+    colour, meaning = _MEANING[found.verdict]
+    screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), f" — {meaning}"))
+    for label, value in (
+        ("coverage of the intervals", found.coverage),
+        ("promised over realised risk", found.calibration),
+        ("realised over own model's risk", found.regret),
+    ):
+        screen.print(Text.assemble((f"{label:>32}  ", "dim"), _number(value)))
+
+
+def _number(value: float | None) -> str:
+    return "—" if value is None else f"{value:.3g}"

@@ -1,0 +1,164 @@
+"""``fedcsa demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedcsa.cli.common import (
+    VERDICTS,
+    Json,
+    Quiet,
+    candidate_text,
+    console,
+    named_errors,
+    print_findings,
+    print_json,
+    site_progress,
+    source_table,
+)
+from fedcsa.core.weights import METHODS as ALL_METHODS
+from fedcsa.data.encoding import Feature, Outcome
+from fedcsa.data.synthetic import FEATURES, Consortium, consortium
+from fedcsa.data.tables import write_table
+from fedcsa.protocol.policy import Policy
+from fedcsa.result import save_result, summary
+from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.source import Source
+from fedcsa.roles.target import Target
+from fedcsa.study import Study
+from fedcsa.transport.base import Progress, run
+from fedcsa.transport.inprocess import InProcessTransport
+
+#: The paper's, and last the default.
+METHODS = ("naive", "fediwe", "feddae", ALL_METHODS[0])
+
+
+@named_errors
+def demo(
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Also write the tables, a study file and the result."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Draws the patients and the folds.", min=0)] = 1,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show the method on five simulated hospitals with outcomes and a new one without.
+
+    Since they are simulated, the true risk is known, and stands beside every estimate.
+
+    Example: [bold]fedcsa demo --out demo[/bold]
+    """
+    drawn = consortium(seed)
+    study = demo_study(drawn, seed)
+    results: dict[str, Adaptation] = {}
+    with site_progress(len(METHODS) * len(drawn.sources), quiet=quiet or json) as progress:
+        for method in METHODS:
+            results[method] = _adapt(study, drawn, method, progress)
+    truth = {method: _true_risk(result, drawn) for method, result in results.items()}
+    if out is not None:
+        _write(out, study, drawn, results[METHODS[-1]])
+    if json:
+        print_json({m: {**summary(results[m]), "true_risk": truth[m]} for m in METHODS})
+        return
+    screen = console()
+    _print(screen, drawn, results, truth)
+    if out is not None:
+        screen.print(f"\nWritten to {out}: a study file, six tables, a result. Now try:")
+        for line in (
+            f"run {out}/study.toml",
+            f"backtest {out}/study.toml --result {out}/result",
+            f"predict {out}/result {out}/tables/new.csv",
+            f"reconcile {out}/result {out}/tables/outcomes-later.csv",
+            f"ledger {out}/result",
+        ):
+            screen.print(Text(f"  fedcsa {line}", style="bold"))
+
+
+def demo_study(drawn: Consortium, seed: int) -> Study:
+    """The study file of the demo."""
+    return Study(
+        name="demo",
+        features=tuple(Feature(name) for name in FEATURES),
+        outcome=Outcome("days"),
+        model={"name": "ridge"},
+        target="tables/new.csv",
+        sources={name: f"tables/{name.split()[0].lower()}.csv" for name in drawn.sources},
+        options={"seed": seed},
+    )
+
+
+def _adapt(study: Study, drawn: Consortium, method: str, progress: Progress | None) -> Adaptation:
+    plan = Study(**{**vars(study), "options": {**study.options, "method": method}}).plan()
+    policy = Policy.open()
+    sources = [
+        Source(name, X, y, features=FEATURES, policy=policy)
+        for name, (X, y) in drawn.sources.items()
+    ]
+    return run(Target(drawn.target, plan, policy=policy), InProcessTransport(sources, progress))
+
+
+def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> None:
+    tables = out / "tables"
+    tables.mkdir(parents=True, exist_ok=True)
+    for name, (X, y) in drawn.sources.items():
+        columns = dict(zip(FEATURES, X.T, strict=True))
+        write_table(out / study.sources[name], {**columns, "days": y})
+    write_table(out / study.target, dict(zip(FEATURES, drawn.target.T, strict=True)))
+    later = dict(zip(FEATURES, drawn.judge_rows[:400].T, strict=True))
+    write_table(tables / "outcomes-later.csv", {**later, "days": drawn.judge_outcomes[:400]})
+    (out / "study.toml").write_text(study.to_toml(), encoding="utf-8")
+    save_result(result, out / "result", study.to_toml())
+
+
+def _print(
+    screen: Console, drawn: Consortium, results: dict[str, Adaptation], truth: dict[str, float]
+) -> None:
+    rows = sum(len(y) for _, y in drawn.sources.values())
+    screen.print(
+        f"A new hospital has {len(drawn.target)} patients and no outcomes. Five others have {rows} "
+        "patients\nwith outcomes (days in hospital), and no row leaves its site.\n"
+    )
+    table = Table(
+        title="How well will the model do at the new hospital?",
+        title_justify="left",
+        title_style="bold",
+    )
+    for heading in ("method", "chosen", "estimated risk", "interval", "true risk"):
+        table.add_column(heading, justify="left" if heading in ("method", "chosen") else "right")
+    for method in METHODS:
+        result = results[method]
+        interval = "—" if result.interval is None else "{:.2f} to {:.2f}".format(*result.interval)
+        table.add_row(
+            method,
+            candidate_text(result.candidate),
+            f"{result.target_risk:.2f}",
+            interval,
+            f"{truth[method]:.2f}",
+            style="bold" if method == METHODS[-1] else "",
+        )
+    shown = results[METHODS[-1]]
+    constant = shown.constant_risks[METHODS[-1]]
+    table.add_row("constant", "the sources' mean", f"{constant:.2f}", "—", "", style="dim")
+    screen.print(table)
+    colour, meaning = VERDICTS[shown.status]
+    screen.print(Text.assemble("Verdict: ", (shown.status, f"bold {colour}"), f" — {meaning}\n"))
+    screen.print(source_table(shown))
+    far = results["feddae"]
+    heaviest = max(far.source_weights, key=lambda name: far.source_weights[name])
+    screen.print(
+        f"\nThe paper's own weights (feddae) would give {far.source_weights[heaviest]:.0%} "
+        f"to {heaviest}."
+    )
+    print_findings(screen, [f for f in shown.findings if f.severity != "note"])
+
+
+def _true_risk(result: Adaptation, drawn: Consortium) -> float:
+    return float(np.mean((result.predict(drawn.judge_rows) - drawn.judge_outcomes) ** 2))

@@ -1,0 +1,63 @@
+"""``fedcsa run STUDY``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from fedcsa.cli.common import (
+    Json,
+    Quiet,
+    console,
+    named_errors,
+    print_adaptation,
+    print_json,
+    site_progress,
+)
+from fedcsa.result import save_result, summary
+from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.source import Source
+from fedcsa.roles.target import Target
+from fedcsa.study import Study
+from fedcsa.transport.base import run as run_study
+from fedcsa.transport.inprocess import InProcessTransport
+
+
+@named_errors
+def run(
+    study: Annotated[Path, typer.Argument(help="The study file, for example study.toml.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for the result. [default: NAME-result]"),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a study whose tables are all on this machine, and write a result folder.
+
+    Example: [bold]fedcsa run study.toml --out result[/bold]
+    """
+    loaded = Study.load(study)
+    adaptation = carry_out(loaded, quiet=quiet or json)
+    folder = save_result(adaptation, out or Path(f"{study.stem}-result"), loaded.to_toml())
+    if json:
+        print_json(summary(adaptation))
+        return
+    screen = console()
+    print_adaptation(screen, adaptation)
+    screen.print(Text.assemble("\nResult in ", (str(folder), "bold")))
+
+
+def carry_out(study: Study, *, quiet: bool) -> Adaptation:
+    """Run a study in this process."""
+    policy = study.policy()
+    sources = []
+    for name in study.sources:
+        X, y = study.read_source(name)
+        sources.append(Source(name, X, y, features=study.coding.columns, policy=policy))
+    target = Target(study.read_target(), study.plan(), policy=policy)
+    with site_progress(len(sources), quiet=quiet) as progress:
+        return run_study(target, InProcessTransport(sources, progress))

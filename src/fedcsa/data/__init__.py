@@ -1,0 +1,1 @@
+"""Tables in, matrices out: files, their agreed coding, and simulated ones."""

@@ -1,0 +1,204 @@
+"""One column of a table as numbers or as codes of levels; what is wrong is counted, never shown."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What counts as a number in a text. Infinity is read as one, so that it is refused as one.
+_NUMBER = r"^(?i:[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?)$"
+_WHOLE = re.compile(r"(0|-?[1-9][0-9]*)")
+_WHOLE_WITH_ZEROS = re.compile(r"(0|-?[1-9][0-9]*)\.0+")
+MISSING = -1
+
+
+def arrow(purpose: str) -> Any:
+    """The package pyarrow, or the advice to install it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError("pyarrow", "tables", purpose) from None
+    return pyarrow
+
+
+def numbers(column: pa.ChunkedArray, what: str, problems: list[str]) -> Array:
+    """The cells of `column` as float64, NaN where one is missing.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+    what : str
+        For the sentences, such as ``"Column 'age' of the target"``.
+    problems : list of str
+        Gains a sentence for everything that is wrong.
+    """
+    pa = arrow("Reading a table")
+    column = plain_column(column)
+    rows, kind = len(column), column.type
+    n_text = 0
+    if is_text(kind):
+        values, n_text = _parse(column)
+    elif (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_null(kind)
+    ):
+        # Not `safe`: that would refuse whole numbers above 2**53, in words that quote them.
+        values = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+    else:
+        problems.append(f"{what} must hold numbers; it holds {_kind_of(kind)}. {_RECODE}")
+        return np.zeros(rows)
+    if n_text:
+        problems.append(
+            f"{what} must hold numbers; {of(n_text, rows)} text. Correct them, with a point as "
+            "the decimal sign, or list the spelling of a missing cell in missing_values."
+        )
+    infinite = np.isinf(values)
+    if infinite.any():
+        problems.append(
+            f"{what} must be finite; {of(int(infinite.sum()), rows)} infinite or too large. "
+            "Correct them or drop those rows."
+        )
+    return np.where(infinite, 0.0, values)
+
+
+def level_codes(
+    column: pa.ChunkedArray, levels: Sequence[str], what: str, problems: list[str]
+) -> NDArray[np.intp]:
+    """The cells of `column` as positions in `levels`, `MISSING` where one is missing.
+
+    Cells that are not text compare by their text: 1 is the level ``"1"`` and so is 1.0, true is
+    ``"true"`` or ``"True"``. Among texts, ``"01"`` is not ``"1"``.
+
+    Parameters
+    ----------
+    column, what, problems
+        As for `numbers`.
+    levels : sequence of str
+    """
+    pa = arrow("Reading a table")
+    column = plain_column(column)
+    rows, kind = len(column), column.type
+    if pa.types.is_null(kind):
+        return np.full(rows, MISSING)
+    if pa.types.is_floating(kind):
+        column = column.cast(pa.float64())
+    elif not (
+        is_text(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    ):
+        problems.append(
+            f"{what} must hold texts, whole numbers or true and false, as its levels are; "
+            f"it holds {_kind_of(kind)}. {_RECODE}"
+        )
+        return np.zeros(rows, dtype=np.intp)
+    encoded = column.combine_chunks().dictionary_encode()
+    code_of = _reader_of(levels)
+    stranger = len(levels)
+    code_of_entry = [
+        MISSING if value != value else code_of(level_text(value), stranger)
+        for value in encoded.dictionary.to_pylist()
+    ]
+    # The entry appended last is the one that a null, at position -1, refers to.
+    codes = np.array([*code_of_entry, MISSING])[encoded.indices.fill_null(-1).to_numpy()]
+    n_strangers = int((codes == stranger).sum())
+    if n_strangers:
+        problems.append(
+            f"{what} must hold only its {len(levels)} agreed level(s); "
+            f"{of(n_strangers, rows, 'something else', hold=True)}. "
+            "Check spelling, case and spaces, or agree on a further level."
+        )
+    return np.where(codes == stranger, 0, codes)
+
+
+def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`column` without dictionary encoding, texts of one type."""
+    pa = arrow("Reading a table")
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.large_string()) if is_text(column.type) else column
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether cells of this type are texts."""
+    return str(kind) in ("string", "large_string", "string_view")
+
+
+def level_text(value: object) -> str:
+    """The text by which a level and a cell are compared.
+
+    >>> [level_text(value) for value in ("01", 1, 1.0, 1.5, True)]
+    ['01', '1', '1', '1.5', 'true']
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value):
+        return str(int(value))
+    return str(value)
+
+
+def of(count: int, rows: int, what: str = "", *, hold: bool = False) -> str:
+    """``"1 of its 9 cells is"``, ``"2 of its 9 cells are"``, or the same with hold."""
+    one, many = ("holds", "hold") if hold else ("is", "are")
+    return f"{count} of its {rows} cells {one if count == 1 else many} {what}".rstrip()
+
+
+def _parse(column: pa.ChunkedArray) -> tuple[Array, int]:
+    """Texts as numbers, NaN where a cell is missing, and how many of them are not numbers."""
+    import pyarrow.compute as pc
+
+    text = pc.utf8_trim_whitespace(column)
+    number = pc.match_substring_regex(text, _NUMBER)
+    n_text = len(number) - number.null_count - (pc.sum(number).as_py() or 0)
+    text = pc.if_else(number.fill_null(False), text, "nan")
+    values = text.to_numpy().astype(np.float64)
+    values[~number.fill_null(True).to_numpy().astype(bool)] = 0.0
+    return values, n_text
+
+
+def _reader_of(levels: Sequence[str]) -> Callable[[str, int], int]:
+    position = {level: index for index, level in enumerate(levels)}
+    flags = {level.lower(): index for index, level in enumerate(levels)}
+    if not set(flags) <= {"true", "false"} or len(flags) < len(levels):
+        flags = {}
+    whole = all(_WHOLE.fullmatch(level) for level in levels)
+
+    def code_of(text: str, otherwise: int) -> int:
+        if text in position:
+            return position[text]
+        # A whole number that went through a column with missing cells often comes out as 1.0.
+        zeros = _WHOLE_WITH_ZEROS.fullmatch(text) if whole else None
+        if zeros:
+            return position.get(zeros[1], otherwise)
+        return flags.get(text.lower(), otherwise)
+
+    return code_of
+
+
+def _kind_of(kind: pa.DataType) -> str:
+    """Words for a type; its own name could hold the names of fields inside it."""
+    pa = arrow("Reading a table")
+    if pa.types.is_temporal(kind):
+        return "dates or times"
+    if pa.types.is_nested(kind):
+        return "lists or records"
+    return "bytes or another type that is neither number nor text"
+
+
+_RECODE = "Recode it by a rule that all sites share, such as days since a fixed date."

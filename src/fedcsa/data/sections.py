@@ -1,0 +1,136 @@
+"""The parts of a study file that describe the table, the sites and the policy."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedcsa.data.encoding import Feature, Outcome
+from fedcsa.data.toml import Section, kind_of, raise_all
+from fedcsa.errors import ParameterError, StudyError
+from fedcsa.protocol.policy import Policy
+
+
+def read_features(section: Mapping[str, Any], where: str, problems: list[str]) -> list[Feature]:
+    """The features, in the order of the file."""
+    features = []
+    here = Section(section, where, problems)
+    for name, value in section.items():
+        if value == "number":
+            value = {"kind": "number"}
+        if not isinstance(value, dict):
+            here.say(
+                f'{name!r} must be "number" or a table such as {{ levels = ["a", "b"] }}; '
+                f"it is {kind_of(value)}."
+            )
+            continue
+        inner = Section(value, f"{where} {name!r}", problems)
+        before = len(problems)
+        levels = inner.take("levels", "labels", [])
+        options = {
+            "kind": inner.take("kind", "str", "levels" if "levels" in value else "number"),
+            "levels": tuple(levels),
+            "missing": inner.take("missing", "str", "error"),
+            "fill": inner.take("fill", "float", None),
+            "sd": inner.take("sd", "float", None),
+        }
+        inner.close()
+        if len(problems) == before:
+            try:
+                features.append(Feature(name, **options))
+            except ParameterError as error:
+                here.say(f"{name!r}: {error}")
+    return features
+
+
+def write_features(features: Sequence[Feature]) -> dict[str, Any]:
+    """What `read_features` reads."""
+    section: dict[str, Any] = {}
+    for feature in features:
+        options: dict[str, Any] = {
+            item.name: getattr(feature, item.name)
+            for item in dataclasses.fields(Feature)
+            if item.name != "name" and getattr(feature, item.name) != item.default
+        }
+        if "levels" in options:
+            options.pop("kind")
+        section[feature.name] = options or "number"
+    return section
+
+
+def read_outcome(values: Mapping[str, Any], where: str, problems: list[str]) -> Outcome | None:
+    """The outcome, or None if something is wrong with it."""
+    section = Section(values, where, problems)
+    name, levels = section.take("name", "str"), section.take("levels", "labels", [])
+    section.close()
+    if "levels" in values and levels == []:
+        section.say("'levels' must be two or more, or left out for a number.")
+    try:
+        return None if name is None else Outcome(name, tuple(levels))
+    except ParameterError as error:
+        section.say(str(error))
+        return None
+
+
+def write_outcome(outcome: Outcome) -> dict[str, Any]:
+    """What `read_outcome` reads."""
+    levels = {"levels": list(outcome.levels)} if outcome.levels else {}
+    return {"name": outcome.name, **levels}
+
+
+def build_policy(rules: Mapping[str, Any]) -> Policy:
+    """The policy of every site of a simulation.
+
+    Parameters
+    ----------
+    rules : mapping
+        The section ``[policy]``: ``preset``, ``"open"`` unless told, and fields of `Policy`
+        to change. Where a field may be None, the text ``"none"`` says so.
+    """
+    preset, changes = read_policy(rules)
+    try:
+        return dataclasses.replace(Policy() if preset == "site" else Policy.open(), **changes)
+    except ParameterError as error:
+        raise StudyError(f"[policy] {error}") from None
+
+
+def read_policy(rules: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The preset and the changed fields, or a `StudyError` about a key or a type."""
+    problems: list[str] = []
+    section = Section(rules, "[policy]", problems)
+    preset = section.take("preset", "str", "open")
+    if preset not in ("open", "site"):
+        section.say('\'preset\' must be "open" or "site".')
+    changes: dict[str, Any] = {}
+    for item in dataclasses.fields(Policy):
+        rule = str(item.type).removesuffix(" | None")
+        if rule != item.type and rules.get(item.name) == "none":
+            section.skip(item.name)
+            changes[item.name] = None
+            continue
+        value = section.take(item.name, rule, None)
+        if value is not None:
+            changes[item.name] = tuple(value) if isinstance(value, list) else value
+    section.close()
+    raise_all(problems)
+    return preset, changes
+
+
+def read_sources(section: Mapping[str, Any], where: str, problems: list[str]) -> dict[str, str]:
+    """Path of every source's table."""
+    here = Section(section, where, problems)
+    paths = {}
+    for name in section:
+        values = here.take(name, "Mapping[str, Any]")
+        if values is not None:
+            paths[name] = read_path(values, f"{where} {name!r}", problems)
+    return paths
+
+
+def read_path(values: Mapping[str, Any], where: str, problems: list[str]) -> str:
+    """The path of one site's table."""
+    section = Section(values, where, problems)
+    path: str = section.take("table", "str")
+    section.close()
+    return path

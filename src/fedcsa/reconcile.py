@@ -1,0 +1,100 @@
+"""When outcomes arrive: whether the promise was kept, and whether p(y|x) moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtrit
+
+from fedcsa.core.arrays import as_matrix, as_vector
+from fedcsa.core.losses import Loss, evaluate, loss_named
+from fedcsa.errors import DataError
+from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.plan import encode_classes
+
+Conclusion = Literal["kept", "better than promised", "worse than promised", "no interval"]
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """Promised against realised risk.
+
+    Attributes
+    ----------
+    realised, lower, upper : float
+        Risk on the rows whose outcomes arrived, with its own interval.
+    promised : float
+    promised_lower, promised_upper : float or None
+    n_rows : int
+    conclusion : str
+        ``"kept"`` if the two intervals meet; then nothing speaks for a p(y|x) of the target's
+        own. ``"worse than promised"`` or ``"better than promised"`` if they do not: the
+        estimate already allows for the shift in x, so p(y|x) moved, or the overlap was bad.
+    """
+
+    realised: float
+    lower: float
+    upper: float
+    n_rows: int
+    promised: float
+    promised_lower: float | None
+    promised_upper: float | None
+    level: float
+    status: str
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether promise and outcome are compatible."""
+        if self.promised_lower is None or self.promised_upper is None:
+            return "no interval"
+        if self.lower > self.promised_upper:
+            return "worse than promised"
+        if self.upper < self.promised_lower:
+            return "better than promised"
+        return "kept"
+
+    @property
+    def moved(self) -> bool | None:
+        """Whether p(y|x) at the target seems to differ from the sources'; None if unknown."""
+        return None if self.conclusion == "no interval" else self.conclusion != "kept"
+
+
+def reconcile(
+    adaptation: Adaptation, X: ArrayLike, y: Any, loss: Loss | None = None
+) -> Reconciliation:
+    """Compare the promised risk with the outcomes of some of the target's rows.
+
+    Parameters
+    ----------
+    X, y : array
+        Rows of the target and their outcomes; at least two.
+    loss : function, optional
+        Needed only if the study used a loss of its own.
+    """
+    plan = adaptation.plan
+    rows = as_matrix(X, "X", n_columns=len(plan.features))
+    if len(rows) < 2:
+        raise DataError("At least 2 rows with outcomes are needed to say how sure they are.")
+    where = "The outcome"
+    outcome = encode_classes(y, plan.classes, where) if plan.classes else as_vector(y, where)
+    if len(outcome) != len(rows):
+        raise DataError(f"{where} must have {len(rows)} rows like X; it has {len(outcome)}.")
+    losses = evaluate(loss or loss_named(plan.loss), adaptation.output(rows), outcome)
+    error = float(losses.std(ddof=1) / np.sqrt(len(losses)))
+    q = float(stdtrit(len(losses) - 1, 0.5 + plan.level / 2.0))
+    promised = adaptation.interval or (None, None)
+    realised = float(losses.mean())
+    return Reconciliation(
+        realised=realised,
+        lower=max(realised - q * error, 0.0),
+        upper=realised + q * error,
+        n_rows=len(rows),
+        promised=adaptation.target_risk,
+        promised_lower=promised[0],
+        promised_upper=promised[1],
+        level=plan.level,
+        status=adaptation.status,
+    )

@@ -1,0 +1,124 @@
+"""What a back-test found: every source in turn played the target for the others.
+
+It is the only available check that p(y|x) is shared, and it sees what one round cannot: a target
+that no single source resembles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import bdtrc, ndtri
+
+#: The chance of so many broken promises, if every promise held at its level, below which the
+#: back-test fails.
+SIGNIFICANCE = 0.05
+
+Verdict = Literal["passed", "failed", "untested"]
+
+
+@dataclass(frozen=True)
+class BacktestRow:
+    """One source as the target: what was promised, and what came of it.
+
+    Attributes
+    ----------
+    promised, lower, upper : float or None
+        The estimate and its interval; None where the adaptation was refused.
+    status : str
+        The verdict of that adaptation, or the reason for its refusal.
+    realised, standard_error : float or None
+        Risk of the mixture on the source's own rows.
+    reference : float or None
+        Cross-validated risk of a model fitted on the source's own rows alone.
+    """
+
+    source: str
+    n_rows: int
+    status: str
+    promised: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    realised: float | None = None
+    standard_error: float | None = None
+    reference: float | None = None
+
+    @property
+    def covered(self) -> bool | None:
+        """Whether the realised risk lies in the interval; None where there is none."""
+        if self.lower is None or self.upper is None or self.realised is None:
+            return None
+        return self.lower <= self.realised <= self.upper
+
+    def kept(self, level: float) -> bool | None:
+        """Whether promise and outcome are compatible, given the outcome's own sampling error."""
+        if self.lower is None or self.upper is None:
+            return None
+        if self.realised is None or self.standard_error is None:
+            return None
+        slack = float(ndtri(0.5 + level / 2.0)) * self.standard_error
+        return self.lower - slack <= self.realised <= self.upper + slack
+
+    @property
+    def regret(self) -> float | None:
+        """Realised risk over that of a model of the site's own."""
+        if self.realised is None or not self.reference:
+            return None
+        return self.realised / self.reference
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """All sources as targets, and what follows for the study."""
+
+    rows: tuple[BacktestRow, ...]
+    level: float
+
+    @property
+    def judged(self) -> list[BacktestRow]:
+        """Rows with a promise that could be kept or broken."""
+        return [row for row in self.rows if row.covered is not None]
+
+    @property
+    def broken(self) -> int:
+        """Promises that the outcome contradicts."""
+        return sum(row.kept(self.level) is False for row in self.rows)
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of intervals that hold the realised risk."""
+        judged = self.judged
+        return sum(bool(row.covered) for row in judged) / len(judged) if judged else None
+
+    @property
+    def calibration(self) -> float | None:
+        """Geometric mean of promised over realised risk; 1 is perfect, below 1 too hopeful."""
+        logs = [
+            np.log(row.promised / row.realised)
+            for row in self.judged
+            if row.promised and row.realised
+        ]
+        return float(np.exp(np.mean(logs))) if logs else None
+
+    @property
+    def regret(self) -> float | None:
+        """Geometric mean of realised risk over that of a model of the site's own."""
+        ratios = [row.regret for row in self.judged]
+        logs = [np.log(ratio) for ratio in ratios if ratio]
+        return float(np.exp(np.mean(logs))) if logs else None
+
+    @property
+    def chance(self) -> float:
+        """Chance of at least so many broken promises if each held with probability `level`."""
+        if self.broken == 0:
+            return 1.0
+        return float(bdtrc(self.broken - 1, len(self.judged), 1.0 - self.level))
+
+    @property
+    def verdict(self) -> Verdict:
+        """``"failed"``: too many broken promises; ``"untested"``: fewer than half were judged."""
+        if self.chance < SIGNIFICANCE:
+            return "failed"
+        return "passed" if 2 * len(self.judged) >= len(self.rows) else "untested"

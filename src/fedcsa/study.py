@@ -1,0 +1,302 @@
+"""A study as one file: study.toml ⇄ a frozen dataclass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.folds import generator_for, rotations
+from fedcsa.data.encoding import Coding, Feature, Outcome
+from fedcsa.data.model_section import check_model, describe_model, list_candidates
+from fedcsa.data.sections import build_policy
+from fedcsa.data.study_file import check_options, read_study, write_study
+from fedcsa.data.tables import read_table
+from fedcsa.errors import FedCSAError, ParameterError, StudyError, must
+from fedcsa.models.registry import unknown, with_ratio_powers
+from fedcsa.protocol.messages import Brief, thaw
+from fedcsa.protocol.policy import Policy
+from fedcsa.roles.plan import Plan, check_loss
+from fedcsa.roles.target import TARGET, Target
+
+Value = TypeVar("Value")
+#: What a study says in its own words, or what follows from it; all else in a plan is an option.
+_DERIVED = ("study", "features", "classes", "model", "candidates", "public_sd")
+_FIELDS = {item.name: item for item in fields(Plan) if item.name not in _DERIVED}
+#: name -> annotation. These and the defaults are said once, in the plan.
+_OPTIONS = {name: str(item.type) for name, item in _FIELDS.items()}
+_LOSS_OF_CLASSES = "brier"
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything that a study fixes, and where the tables of its simulation are.
+
+    Attributes
+    ----------
+    name : str
+    features : tuple of Feature
+    outcome : Outcome
+    model : mapping
+        As in the section ``[model]``.
+    target : str
+        Path of the target's table.
+    sources : mapping of str to str
+        Path of every source's table.
+    candidates : mapping, list of mappings, or None
+        As in the section ``[candidates]``; None for those of the model.
+    options : mapping
+        Of the plan, by the names of its fields: ``seed``, ``method``, ``loss``, ``ratio`` …
+        What is left out is as in `Plan`, save that classes are judged by the Brier loss.
+    missing_values : tuple of str
+        Spellings of a missing cell, beside the usual ones.
+    policy_rules : mapping
+        As in the section ``[policy]``.
+    folder : Path
+        What relative paths start from.
+    """
+
+    name: str
+    features: tuple[Feature, ...]
+    outcome: Outcome
+    model: Mapping[str, Any]
+    target: str
+    sources: Mapping[str, str]
+    candidates: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    missing_values: tuple[str, ...] = ()
+    policy_rules: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path = field(default=Path(), compare=False)
+
+    def __post_init__(self) -> None:
+        # Plain values, so that a study equals the one that is read from what it writes.
+        for name in ("model", "sources", "candidates", "options", "policy_rules"):
+            object.__setattr__(self, name, thaw(getattr(self, name)))
+        for name in ("features", "missing_values"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if not self.name:
+            raise must("name", "a text that is not empty", self.name)
+        if not self.sources or TARGET in self.sources:
+            raise must("sources", f"at least one, and none named {TARGET!r}", [*self.sources])
+        check_options(self.options, _OPTIONS)
+        Coding(self.features, self.outcome)
+
+    # The file -------------------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a study file; the paths in it are relative to its folder."""
+        path = Path(path)
+        try:
+            text = path.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise StudyError(f"{path.name}: a study file must be text in UTF-8.") from None
+        except OSError as error:
+            raise StudyError(
+                f"The study file {str(path)!r} must be there and open to reading; "
+                f"it is not ({type(error).__name__})."
+            ) from None
+        return cls.parse(text, folder=path.parent, origin=path.name)
+
+    @classmethod
+    def parse(cls, text: str, *, folder: str | Path = "", origin: str = "study.toml") -> Self:
+        """Read the text of a study file.
+
+        Raises
+        ------
+        StudyError
+            With one line for every unknown key and every value of the wrong type.
+        """
+        values = read_study(text, origin, _OPTIONS)
+        try:
+            return cls(**values, folder=Path(folder))
+        except ParameterError as error:
+            raise StudyError(f"{origin}: {error}") from None
+
+    def to_toml(self) -> str:
+        """The text of a study file that `parse` reads as this study."""
+        return write_study({item.name: getattr(self, item.name) for item in fields(self)})
+
+    # What it means --------------------------------------------------------------------------
+
+    @property
+    def coding(self) -> Coding:
+        """How every site turns its table into a matrix and outcomes."""
+        return Coding(self.features, self.outcome)
+
+    def plan(self) -> Plan:
+        """The design that the target announces."""
+        model = describe_model(self.model)
+        options = self._plan_options()
+        listed = list_candidates(model["name"], self.candidates)
+        candidates = with_ratio_powers(model, listed, options["method"])
+        return Plan(model=model, candidates=candidates, **options)
+
+    def policy(self) -> Policy:
+        """The rules of every site of this simulation."""
+        return build_policy(self.policy_rules)
+
+    def read_target(self) -> Array:
+        """The target's rows; a column of outcomes, if there is one, is not read."""
+        return self._read(self.target, "the target", with_outcome=False)[0]
+
+    def read_source(self, name: str) -> tuple[Array, NDArray[Any]]:
+        """Rows and outcomes of the source `name`."""
+        if name not in self.sources:
+            raise StudyError(unknown("source", name, self.sources))
+        X, y = self._read(self.sources[name], f"source {name!r}", with_outcome=True)
+        return X, np.asarray(y)
+
+    def read_rows(self, path: str | Path) -> Array:
+        """Rows of any further table, for predictions; its path is taken as it is."""
+        path = Path(path)
+        return self._read(path.absolute(), f"the table {str(path)!r}", with_outcome=False)[0]
+
+    def problems(self, trusted_types: Collection[str] = ()) -> list[str]:
+        """Everything that would go wrong, found without fitting anything.
+
+        Parameters
+        ----------
+        trusted_types : collection of str
+            Classes outside scikit-learn that the model may use.
+        """
+        found: list[str] = []
+        plan = _checked_plan(self, trusted_types, found)
+        policy = _attempt(found, self.policy)
+        X = _attempt(found, self.read_target)
+        brief = None
+        if plan is not None and policy is not None and X is not None:
+            brief = _checked_brief(X, plan, policy, trusted_types, found)
+        for name in self.sources:
+            rows = _attempt(found, partial(self.read_source, name))
+            if rows is not None:
+                _check_source(name, *rows, plan, brief, policy, found)
+        return list(dict.fromkeys(found))
+
+    def _plan_options(self) -> dict[str, Any]:
+        """What a plan takes besides the model and its candidates."""
+        options = {
+            name: value
+            for name, item in _FIELDS.items()
+            if (value := self.options.get(name, item.default)) is not MISSING
+        }
+        if self.outcome.levels and "loss" not in self.options:
+            options["loss"] = _LOSS_OF_CLASSES
+        if isinstance(options["folds"], list):
+            options["folds"] = tuple(options["folds"])
+        return {
+            **options,
+            "study": self.name,
+            "features": self.coding.columns,
+            "classes": self.outcome.levels,
+            "public_sd": self.coding.public_sd,
+        }
+
+    def _read(
+        self, path: str | Path, where: str, *, with_outcome: bool
+    ) -> tuple[Array, NDArray[Any] | None]:
+        coding = self.coding
+        table = read_table(
+            self.folder / path,
+            columns=coding.needed(with_outcome=with_outcome),
+            missing_values=self.missing_values,
+            levels=coding.level_texts,
+        )
+        return coding.encode(table, where, with_outcome=with_outcome)
+
+
+# Looking ahead ------------------------------------------------------------------------------
+
+
+def _attempt(found: list[str], action: Callable[[], Value], where: str = "") -> Value | None:
+    """What `action` returns, or None and its complaints, a line each."""
+    try:
+        return action()
+    except FedCSAError as error:
+        found += [where + line for line in str(error).splitlines()]
+        return None
+
+
+def _checked_plan(study: Study, trusted: Collection[str], found: list[str]) -> Plan | None:
+    before = len(found)
+    options = study._plan_options()
+    model = _attempt(found, partial(describe_model, study.model))
+    name = str((model or {}).get("name"))
+    candidates = _attempt(found, partial(list_candidates, name, study.candidates))
+    n_classes = len(study.outcome.levels)
+    found += _option_problems({**options, "model": {}, "candidates": ()})
+    _attempt(found, partial(check_loss, options["loss"], n_classes))
+    weights = options["fedle_weights"]
+    if weights is not None and set(weights) != set(study.sources):
+        found.append("[fedle_weights] must name every source of the study, and no other.")
+    if model is not None:
+        check = partial(check_model, model, candidates or (), n_classes, trusted)
+        _attempt(found, check, "[model] ")
+    return study.plan() if len(found) == before else None
+
+
+def _option_problems(options: Mapping[str, Any]) -> list[str]:
+    """All that a plan complains about, found by leaving out what it complained of before."""
+
+    def complaint(kept: Mapping[str, Any]) -> str:
+        found: list[str] = []
+        _attempt(found, partial(Plan, **kept))
+        return found[0] if found else ""
+
+    # What depends on another option is tried before it, and goes with it.
+    droppable = [("ratio",), ("fedle_weights",), ("method", "fedle_weights"), ("exchange", "ratio")]
+    droppable += [(name,) for name in _OPTIONS]
+    found: list[str] = []
+    kept = dict(options)
+    while text := complaint(kept):
+        found.append(text)
+        fewer = ({n: v for n, v in kept.items() if n not in names} for names in droppable)
+        kept = next((trial for trial in fewer if complaint(trial) != text), {})
+        if not kept:
+            break
+    return found
+
+
+def _checked_brief(
+    X: Array, plan: Plan, policy: Policy, trusted: Collection[str], found: list[str]
+) -> Brief | None:
+    """What the target would announce; nobody is told."""
+
+    def announce() -> Brief:
+        try:
+            return Target(X, plan, policy=policy, trusted_types=trusted).brief([])
+        except TypeError:
+            raise StudyError(
+                "[ratio] must give every option in the kind it wants, such as a number."
+            ) from None
+
+    return _attempt(found, announce, "The target: ")
+
+
+def _check_source(
+    name: str,
+    X: Array,
+    y: NDArray[Any],
+    plan: Plan | None,
+    brief: Brief | None,
+    policy: Policy | None,
+    found: list[str],
+) -> None:
+    where = f"Source {name!r}: "
+    if (y == y[0]).all():
+        found.append(f"{where}The outcome must vary; it is the same in all {len(y)} rows.")
+    if plan is None:
+        return
+    rng = generator_for(plan.seed, name, "folds")
+    split = partial(rotations, len(X), str(plan.scheme), rng, shares=plan.shares)
+    folds = _attempt(found, partial(split, n_folds=plan.n_folds), where)
+    if folds is not None and brief is not None and policy is not None:
+        sizes = [len(rows) for r in folds for rows in (r.density, r.train, r.validation)]
+        train_rows = len(X) if plan.refit else len(folds[0].train)
+        _attempt(found, partial(policy.admit, brief, sizes, train_rows, X.std(axis=0)), where)
