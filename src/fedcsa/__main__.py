@@ -1,0 +1,6 @@
+"""``python -m fedcsa``."""
+
+from fedcsa.cli.app import main
+
+if __name__ == "__main__":
+    main()
