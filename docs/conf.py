@@ -2,7 +2,7 @@ from fedcsa import __version__
 
 project = "fedcsa"
 author = "The fedcsa developers"
-copyright = "2026, the fedcsa developers"  # noqa: A001
+copyright = "2026, the fedcsa developers"
 release = version = __version__
 
 extensions = [

@@ -85,6 +85,9 @@ class Study:
         if not self.sources or TARGET in self.sources:
             raise must("sources", f"at least one, and none named {TARGET!r}", [*self.sources])
         check_options(self.options, _OPTIONS)
+        in_order = {name: self.options[name] for name in _OPTIONS if name in self.options}
+        object.__setattr__(self, "options", in_order)
+        object.__setattr__(self, "folder", Path(self.folder))
         Coding(self.features, self.outcome)
 
     # The file -------------------------------------------------------------------------------
@@ -249,9 +252,9 @@ def _option_problems(options: Mapping[str, Any]) -> list[str]:
         _attempt(found, partial(Plan, **kept))
         return found[0] if found else ""
 
-    # What depends on another option is tried before it, and goes with it.
-    droppable = [("ratio",), ("fedle_weights",), ("method", "fedle_weights"), ("exchange", "ratio")]
-    droppable += [(name,) for name in _OPTIONS]
+    # Later options depend on earlier ones; what a method or an exchange needs goes with it.
+    together = {"method": ("method", "fedle_weights"), "exchange": ("exchange", "ratio")}
+    droppable = [together.get(name, (name,)) for name in reversed(_OPTIONS)]
     found: list[str] = []
     kept = dict(options)
     while text := complaint(kept):

@@ -122,9 +122,10 @@ def source_table(adaptation: Adaptation) -> Table:
 def print_findings(screen: Console, findings: Sequence[Finding]) -> None:
     """One line a finding, gravest first."""
     order = ("danger", "warning", "note")
+    grid = Table.grid(padding=(0, 2))
     for finding in sorted(findings, key=lambda item: order.index(item.severity)):
-        mark = f"{finding.severity:>8}  "
-        screen.print(Text.assemble((mark, _STYLES[finding.severity]), str(finding)))
+        grid.add_row(Text(finding.severity, style=_STYLES[finding.severity]), Text(str(finding)))
+    screen.print(grid)
 
 
 def candidate_text(candidate: Any) -> str:

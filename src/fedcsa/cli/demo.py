@@ -155,7 +155,7 @@ def _print(
     heaviest = max(far.source_weights, key=lambda name: far.source_weights[name])
     screen.print(
         f"\nThe paper's own weights (feddae) would give {far.source_weights[heaviest]:.0%} "
-        f"to {heaviest}."
+        f"to {heaviest}.\n"
     )
     print_findings(screen, [f for f in shown.findings if f.severity != "note"])
 

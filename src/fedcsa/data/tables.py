@@ -156,7 +156,7 @@ def _read_parquet(path: Path, kind: str, columns: Sequence[str] | None) -> pa.Ta
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             names = file.schema_arrow.names
             if columns is not None:
                 require_columns(names, columns, f"the table {str(path)!r}")
@@ -307,7 +307,7 @@ def _write_parquet(part: Path, cells: Mapping[str, list[Any]], path: Path) -> No
             f"The table {str(path)!r} must have columns of one type each, of numbers, texts or "
             "true and false."
         ) from None
-    pq.write_table(table, part)
+    pq.write_table(table, part, write_page_checksum=True)
 
 
 def _write_text(part: Path, cells: Mapping[str, list[Any]], kind: str) -> None:

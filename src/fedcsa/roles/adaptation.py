@@ -133,25 +133,36 @@ class Adaptation:
         """Names of the sources that reported, sorted."""
         return tuple(sorted(self.reports))
 
-    def output(self, X: ArrayLike) -> Array:
-        """The combined prediction: numbers (rows,), or probabilities (rows, classes)."""
+    def output(self, X: ArrayLike, *, by_rows: bool = False) -> Array:
+        """The combined prediction: numbers (rows,), or probabilities (rows, classes).
+
+        Parameters
+        ----------
+        by_rows : bool, default False
+            Weight the models by their sources' numbers of rows instead: the other reading when
+            sources disagree.
+        """
         rows = as_matrix(X, "X", n_columns=len(self.plan.features))
         seen = (rows - self.mean) / self.sd if self.plan.scale else rows
-        return combine(self.models, self.source_weights, seen, self.plan.combine)
+        weights = self.source_weights
+        if by_rows:
+            total = sum(self.reports[name].n_rows for name in self.models)
+            weights = {name: self.reports[name].n_rows / total for name in self.models}
+        return combine(self.models, weights, seen, self.plan.combine)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike, *, by_rows: bool = False) -> NDArray[Any]:
         """Numbers, or the most probable class of every row."""
-        output = self.output(X)
+        output = self.output(X, by_rows=by_rows)
         if not self.plan.classes:
             return output
         labels: NDArray[Any] = np.asarray(self.plan.classes)[output.argmax(axis=1)]
         return labels
 
-    def predict_proba(self, X: ArrayLike) -> Array:
+    def predict_proba(self, X: ArrayLike, *, by_rows: bool = False) -> Array:
         """Probability of every class, in the order of ``plan.classes``."""
         if not self.plan.classes:
             raise ModelError("Only a classifier has probabilities; this study predicts numbers.")
-        return self.output(X)
+        return self.output(X, by_rows=by_rows)
 
 
 def combine(

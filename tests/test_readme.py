@@ -1,0 +1,32 @@
+"""The README shows what the demo really prints."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from fedcsa.cli.app import app
+
+README = Path(__file__).parents[1] / "README.md"
+BLOCK = re.compile(r"<!-- begin:demo -->\n```text\n(.*?)```\n<!-- end:demo -->", re.DOTALL)
+
+
+def printed() -> str:
+    result = CliRunner().invoke(app, ["demo"], env={"COLUMNS": "88", "NO_COLOR": "1"})
+    assert result.exit_code == 0
+    return "".join(line.rstrip() + "\n" for line in result.stdout.splitlines())
+
+
+def test_the_readme_shows_what_the_demo_prints() -> None:
+    shown = BLOCK.search(README.read_text(encoding="utf-8"))
+    assert shown is not None
+    assert shown.group(1) == printed()
+
+
+if __name__ == "__main__":  # python tests/test_readme.py rewrites the block
+    text = README.read_text(encoding="utf-8")
+    block = f"<!-- begin:demo -->\n```text\n{printed()}```\n<!-- end:demo -->"
+    text = re.sub(r"<!-- begin:demo -->.*?<!-- end:demo -->", lambda _: block, text, flags=re.DOTALL)
+    README.write_text(text, encoding="utf-8")
