@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Collection, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from fedcsa.core.ensemble import EnsembleRisk
 from fedcsa.errors import FedCSAError, MessageError, ResultError
 from fedcsa.findings import Finding
 from fedcsa.protocol.codec import decode, encode
+from fedcsa.protocol.fields import thaw
 from fedcsa.protocol.ledger import LedgerEntry
-from fedcsa.protocol.messages import ModelReport, RiskReport, thaw
+from fedcsa.protocol.messages import ModelReport, RiskReport
 from fedcsa.roles.adaptation import Adaptation, unpack
 from fedcsa.roles.backtest import Backtest, BacktestRow
 from fedcsa.roles.estimation import estimates
@@ -102,12 +104,10 @@ def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
 
 def summary(adaptation: Adaptation) -> dict[str, Any]:
     """The content of ``adaptation.json``: plain values, no row, no model."""
-    from fedcsa import __version__
-
     a = adaptation
     return {
         "format": FORMAT,
-        "fedcsa": __version__,
+        "fedcsa": version("fedcsa"),
         "study": a.plan.study,
         "method": a.plan.method,
         "candidate": thaw(a.candidate),

@@ -20,7 +20,8 @@ from fedcsa.data.study_file import check_options, read_study, write_study
 from fedcsa.data.tables import read_table
 from fedcsa.errors import FedCSAError, ParameterError, StudyError, must
 from fedcsa.models.registry import unknown, with_ratio_powers
-from fedcsa.protocol.messages import Brief, thaw
+from fedcsa.protocol.fields import thaw
+from fedcsa.protocol.messages import Brief
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.plan import Plan, check_loss
 from fedcsa.roles.target import TARGET, Target
@@ -158,8 +159,14 @@ class Study:
 
     def read_rows(self, path: str | Path) -> Array:
         """Rows of any further table, for predictions; its path is taken as it is."""
-        path = Path(path)
-        return self._read(path.absolute(), f"the table {str(path)!r}", with_outcome=False)[0]
+        where = f"the table {str(path)!r}"
+        return self._read(Path(path).absolute(), where, with_outcome=False)[0]
+
+    def read_outcomes(self, path: str | Path) -> tuple[Array, NDArray[Any]]:
+        """Rows and outcomes of any further table; its path is taken as it is."""
+        where = f"the table {str(path)!r}"
+        X, y = self._read(Path(path).absolute(), where, with_outcome=True)
+        return X, np.asarray(y)
 
     def problems(self, trusted_types: Collection[str] = ()) -> list[str]:
         """Everything that would go wrong, found without fitting anything.

@@ -113,7 +113,9 @@ def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> No
         write_table(out / study.sources[name], {**columns, "days": y.tolist()})
     write_table(out / study.target, dict(zip(FEATURES, drawn.target.T.tolist(), strict=True)))
     later = dict(zip(FEATURES, drawn.judge_rows[:400].T.tolist(), strict=True))
-    write_table(tables / "outcomes-later.csv", {**later, "days": drawn.judge_outcomes[:400].tolist()})
+    write_table(
+        tables / "outcomes-later.csv", {**later, "days": drawn.judge_outcomes[:400].tolist()}
+    )
     (out / "study.toml").write_text(study.to_toml(), encoding="utf-8")
     save_result(result, out / "result", study.to_toml())
 

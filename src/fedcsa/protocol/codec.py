@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.errors import MessageError
-from fedcsa.protocol.messages import MESSAGES, Message, thaw
+from fedcsa.protocol.fields import Message, thaw
+from fedcsa.protocol.messages import MESSAGES
 
 PROTOCOL_VERSION = 2
 MAGIC = b"FCSA"

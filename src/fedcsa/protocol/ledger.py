@@ -13,7 +13,7 @@ import numpy as np
 
 from fedcsa.errors import MessageError
 from fedcsa.protocol.codec import digest, encode
-from fedcsa.protocol.messages import Message, thaw
+from fedcsa.protocol.fields import Message, thaw
 from fedcsa.protocol.policy import AnyMessage, Policy
 
 Clock = Callable[[], datetime]

@@ -9,83 +9,24 @@
     target ◄── Refusal       ──   source     instead of a report: the rule that forbids it
     study  ◄── BacktestReport ─   source     three numbers, after it has played the target
 
-Each field has one of seven kinds, which is all that the codec knows. A message checks itself
-when it is made, on the sending and on the receiving side alike.
+A message checks itself when it is made, on the sending and on the receiving side alike.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array, read_only
+from fedcsa.core.arrays import Array
 from fedcsa.core.risk import RiskMoments
-from fedcsa.errors import MessageError
+from fedcsa.protocol.fields import Message, wire_field
 
-Kind: TypeAlias = Literal["text", "whole", "number", "flag", "plain", "vector", "matrix", "blob"]
-
-MAX_TEXT = 200
-MAX_DEPTH = 12
-MAX_WHOLE = 2**63
 #: Rounding to a few digits may push a share or a count just over its bound.
 SLACK = 1.01
-
-
-def _field(kind: Kind, **options: Any) -> Any:
-    return field(metadata={"kind": kind, **options})
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Message:
-    """Base of all messages: checks every field's kind, compares by value, shows no data."""
-
-    name: ClassVar[str]
-
-    study: str = _field("text")
-
-    def __post_init__(self) -> None:
-        for item in dataclasses.fields(self):
-            value = _checked(
-                f"{self.name}.{item.name}", item.metadata["kind"], getattr(self, item.name)
-            )
-            object.__setattr__(self, item.name, value)
-        self.check()
-
-    def check(self) -> None:
-        """Raise a `MessageError` if the fields contradict each other."""
-
-    def must(self, condition: object, rule: str) -> None:
-        """Raise a `MessageError` that names the rule unless `condition` holds."""
-        if not condition:
-            raise MessageError(f"A {self.name} message must have {rule}.")
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        return all(
-            np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs
-            for mine, theirs in (
-                (getattr(self, item.name), getattr(other, item.name))
-                for item in dataclasses.fields(self)
-            )
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        shapes = ", ".join(
-            f"{item.name}{getattr(self, item.name).shape}"
-            for item in dataclasses.fields(self)
-            if isinstance(getattr(self, item.name), np.ndarray)
-        )
-        return f"{type(self).__name__}(study={self.study!r}{', ' if shapes else ''}{shapes})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,28 +38,28 @@ class Brief(Message):
 
     name: ClassVar[str] = "brief"
 
-    features: Sequence[str] = _field("plain")
-    classes: Sequence[Any] = _field("plain")
-    model: Mapping[str, Any] = _field("plain")
-    candidates: Sequence[Mapping[str, Any]] = _field("plain")
-    loss: str = _field("text")
-    scheme: str = _field("text")
-    n_folds: int = _field("whole")
-    shares: Array = _field("vector")
-    refit: bool = _field("flag")
-    scale: bool = _field("flag")
-    seed: int = _field("whole")
-    exchange: str = _field("text")
-    ratio: Mapping[str, Any] = _field("plain")
-    n_rows: int = _field("whole")
-    mean: Array = _field("vector")
-    sd: Array = _field("vector")
-    basis: str = _field("text")
-    basis_seed: int = _field("whole")
-    bandwidth: float = _field("number")
-    trace: float = _field("number")
-    embedding: Array = _field("vector")
-    rows: Array = _field("matrix")
+    features: Sequence[str] = wire_field("plain")
+    classes: Sequence[Any] = wire_field("plain")
+    model: Mapping[str, Any] = wire_field("plain")
+    candidates: Sequence[Mapping[str, Any]] = wire_field("plain")
+    loss: str = wire_field("text")
+    scheme: str = wire_field("text")
+    n_folds: int = wire_field("whole")
+    shares: Array = wire_field("vector")
+    refit: bool = wire_field("flag")
+    scale: bool = wire_field("flag")
+    seed: int = wire_field("whole")
+    exchange: str = wire_field("text")
+    ratio: Mapping[str, Any] = wire_field("plain")
+    n_rows: int = wire_field("whole")
+    mean: Array = wire_field("vector")
+    sd: Array = wire_field("vector")
+    basis: str = wire_field("text")
+    basis_seed: int = wire_field("whole")
+    bandwidth: float = wire_field("number")
+    trace: float = wire_field("number")
+    embedding: Array = wire_field("vector")
+    rows: Array = wire_field("matrix")
 
     def check(self) -> None:
         """Check that the parts fit together."""
@@ -155,28 +96,28 @@ class RiskReport(Message):
 
     name: ClassVar[str] = "risk-report"
 
-    source: str = _field("text")
-    in_reply_to: str = _field("text")
-    n_rows: int = _field("whole")
-    n_validation: int = _field("whole")
-    ratio_mean: float = _field("number")
-    ratio_m2: float = _field("number")
-    loss_mean: Array = _field("vector")
-    loss_m2: Array = _field("vector")
-    product_mean: Array = _field("vector")
-    product_m2: Array = _field("vector")
-    co_moment: Array = _field("vector")
-    spread: Array = _field("vector")
-    variance: Array = _field("vector")
-    explained: Array = _field("vector")
-    kernel_imbalance: float = _field("number")
-    effective_rows: float = _field("number")
-    largest_share: float = _field("number")
-    target_mean_ratio: float = _field("number")
-    difference_before: Array = _field("vector")
-    difference_after: Array = _field("vector")
-    failed: Mapping[str, str] = _field("plain")
-    findings: Sequence[Mapping[str, Any]] = _field("plain")
+    source: str = wire_field("text")
+    in_reply_to: str = wire_field("text")
+    n_rows: int = wire_field("whole")
+    n_validation: int = wire_field("whole")
+    ratio_mean: float = wire_field("number")
+    ratio_m2: float = wire_field("number")
+    loss_mean: Array = wire_field("vector")
+    loss_m2: Array = wire_field("vector")
+    product_mean: Array = wire_field("vector")
+    product_m2: Array = wire_field("vector")
+    co_moment: Array = wire_field("vector")
+    spread: Array = wire_field("vector")
+    variance: Array = wire_field("vector")
+    explained: Array = wire_field("vector")
+    kernel_imbalance: float = wire_field("number")
+    effective_rows: float = wire_field("number")
+    largest_share: float = wire_field("number")
+    target_mean_ratio: float = wire_field("number")
+    difference_before: Array = wire_field("vector")
+    difference_after: Array = wire_field("vector")
+    failed: Mapping[str, str] = wire_field("plain")
+    findings: Sequence[Mapping[str, Any]] = wire_field("plain")
 
     def check(self) -> None:
         """Check that the numbers do not contradict each other."""
@@ -259,8 +200,8 @@ class ModelRequest(Message):
 
     name: ClassVar[str] = "model-request"
 
-    brief: str = _field("text")
-    candidate: int = _field("whole")
+    brief: str = wire_field("text")
+    candidate: int = wire_field("whole")
 
     def check(self) -> None:
         """Nothing to contradict."""
@@ -272,15 +213,15 @@ class ModelReport(Message):
 
     name: ClassVar[str] = "model-report"
 
-    source: str = _field("text")
-    in_reply_to: str = _field("text")
-    candidate: int = _field("whole")
-    n_rows: int = _field("whole")
-    format: str = _field("text")
-    link: str = _field("text")
-    intercept: float = _field("number")
-    coefficients: Array = _field("vector")
-    packed: NDArray[np.uint8] = _field("blob")
+    source: str = wire_field("text")
+    in_reply_to: str = wire_field("text")
+    candidate: int = wire_field("whole")
+    n_rows: int = wire_field("whole")
+    format: str = wire_field("text")
+    link: str = wire_field("text")
+    intercept: float = wire_field("number")
+    coefficients: Array = wire_field("vector")
+    packed: NDArray[np.uint8] = wire_field("blob")
 
     def check(self) -> None:
         """Check that it holds exactly one model."""
@@ -297,9 +238,9 @@ class Refusal(Message):
 
     name: ClassVar[str] = "refusal"
 
-    source: str = _field("text")
-    in_reply_to: str = _field("text")
-    rule: str = _field("text")
+    source: str = wire_field("text")
+    in_reply_to: str = wire_field("text")
+    rule: str = wire_field("text")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -308,10 +249,10 @@ class BacktestReport(Message):
 
     name: ClassVar[str] = "backtest-report"
 
-    source: str = _field("text")
-    realised: float = _field("number")
-    standard_error: float = _field("number")
-    reference: float = _field("number")
+    source: str = wire_field("text")
+    realised: float = wire_field("number")
+    standard_error: float = wire_field("number")
+    reference: float = wire_field("number")
 
     def check(self) -> None:
         """Check that the error is not negative."""
@@ -321,70 +262,3 @@ class BacktestReport(Message):
 MESSAGES: Mapping[str, type[Message]] = {
     cls.name: cls for cls in (Brief, RiskReport, ModelRequest, ModelReport, Refusal, BacktestReport)
 }
-
-
-def thaw(value: Any) -> Any:
-    """Dictionaries and lists from the read-only mappings and tuples inside a message."""
-    if isinstance(value, Mapping):
-        return {key: thaw(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [thaw(item) for item in value]
-    return value
-
-
-def _checked(where: str, kind: Kind, value: Any) -> Any:
-    if kind == "text":
-        if not isinstance(value, str) or len(value) > MAX_TEXT:
-            raise MessageError(f"{where} must be a text of at most {MAX_TEXT} characters.")
-        return value
-    if kind == "flag":
-        if not isinstance(value, bool):
-            raise MessageError(f"{where} must be true or false.")
-        return value
-    if kind == "whole":
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | np.integer)
-            or not 0 <= value < MAX_WHOLE
-        ):
-            raise MessageError(f"{where} must be a whole number from 0 up.")
-        return int(value)
-    if kind == "number":
-        real = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
-        if not real or not math.isfinite(value):
-            raise MessageError(f"{where} must be a finite number.")
-        return float(value)
-    if kind == "plain":
-        return _frozen(where, value, MAX_DEPTH)
-    return _checked_array(where, kind, value)
-
-
-def _checked_array(where: str, kind: Kind, value: Any) -> NDArray[Any]:
-    dtype, ndim = (np.uint8, 1) if kind == "blob" else (np.float64, 2 if kind == "matrix" else 1)
-    if not isinstance(value, np.ndarray) or value.dtype != dtype or value.ndim != ndim:
-        raise MessageError(f"{where} must be an array of {ndim} dimension(s) of {dtype.__name__}.")
-    if dtype is np.float64 and not np.isfinite(value).all():
-        raise MessageError(f"{where} must be finite.")
-    return read_only(np.ascontiguousarray(value))
-
-
-def _frozen(where: str, value: Any, depth: int) -> Any:
-    if depth == 0:
-        raise MessageError(f"{where} must not be nested more than {MAX_DEPTH} levels deep.")
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        if len(value) > 10 * MAX_TEXT:
-            raise MessageError(f"{where} must hold texts of at most {10 * MAX_TEXT} characters.")
-        return value
-    if isinstance(value, int | float):
-        if not math.isfinite(value) or (abs(value) >= MAX_WHOLE and isinstance(value, int)):
-            raise MessageError(f"{where} must hold finite numbers.")
-        return value
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) and len(key) <= MAX_TEXT for key in value):
-            raise MessageError(f"{where} must have short texts as keys.")
-        return MappingProxyType({k: _frozen(where, v, depth - 1) for k, v in value.items()})
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(where, item, depth - 1) for item in value)
-    raise MessageError(f"{where} must hold plain values only.")

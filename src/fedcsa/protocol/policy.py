@@ -15,7 +15,8 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import PolicyError, must
-from fedcsa.protocol.messages import BacktestReport, Brief, Message, ModelReport, RiskReport
+from fedcsa.protocol.fields import Message
+from fedcsa.protocol.messages import BacktestReport, Brief, ModelReport, RiskReport
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 

@@ -31,7 +31,8 @@ from fedcsa.findings import Finding
 from fedcsa.models.base import Candidate, Model, path_losses
 from fedcsa.models.constant import ConstantModel
 from fedcsa.models.fitted import FittedModel
-from fedcsa.protocol.messages import Brief, thaw
+from fedcsa.protocol.fields import thaw
+from fedcsa.protocol.messages import Brief
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,14 @@ from fedcsa.findings import Finding
 from fedcsa.models.base import Model
 from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.protocol.codec import digest, encode
+from fedcsa.protocol.fields import Message, thaw
 from fedcsa.protocol.ledger import Clock, Gate, Ledger, utc_now
 from fedcsa.protocol.messages import (
     Brief,
-    Message,
     ModelReport,
     ModelRequest,
     Refusal,
     RiskReport,
-    thaw,
 )
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.local import (

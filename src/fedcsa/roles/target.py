@@ -16,10 +16,10 @@ from fedcsa.errors import DataError, MessageError, NoSourcesError, must
 from fedcsa.findings import Finding
 from fedcsa.models.fitted import FittedModel
 from fedcsa.protocol.codec import digest, encode
+from fedcsa.protocol.fields import Message
 from fedcsa.protocol.ledger import Clock, Gate, Ledger, utc_now
 from fedcsa.protocol.messages import (
     Brief,
-    Message,
     ModelReport,
     ModelRequest,
     Refusal,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from fedcsa.protocol.fields import Message
 from fedcsa.protocol.ledger import LedgerEntry
-from fedcsa.protocol.messages import Message
 from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.target import Target
 

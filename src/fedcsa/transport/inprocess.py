@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from fedcsa.errors import must
 from fedcsa.protocol.codec import decode, encode
+from fedcsa.protocol.fields import Message
 from fedcsa.protocol.ledger import LedgerEntry
-from fedcsa.protocol.messages import Message
 from fedcsa.roles.source import Source
 from fedcsa.transport.base import Progress
 

@@ -1,0 +1,140 @@
+"""What a message is made of: seven kinds of field, checked when a message is made."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import read_only
+from fedcsa.errors import MessageError
+
+Kind: TypeAlias = Literal["text", "whole", "number", "flag", "plain", "vector", "matrix", "blob"]
+
+MAX_TEXT = 200
+MAX_DEPTH = 12
+MAX_WHOLE = 2**63
+
+
+def wire_field(kind: Kind) -> Any:
+    """A field of a message, of one of the kinds that the codec knows."""
+    return field(metadata={"kind": kind})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Message:
+    """Base of all messages: checks every field's kind, compares by value, shows no data."""
+
+    name: ClassVar[str]
+
+    study: str = wire_field("text")
+
+    def __post_init__(self) -> None:
+        for item in dataclasses.fields(self):
+            value = _checked(
+                f"{self.name}.{item.name}", item.metadata["kind"], getattr(self, item.name)
+            )
+            object.__setattr__(self, item.name, value)
+        self.check()
+
+    def check(self) -> None:
+        """Raise a `MessageError` if the fields contradict each other."""
+
+    def must(self, condition: object, rule: str) -> None:
+        """Raise a `MessageError` that names the rule unless `condition` holds."""
+        if not condition:
+            raise MessageError(f"A {self.name} message must have {rule}.")
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(
+            np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs
+            for mine, theirs in (
+                (getattr(self, item.name), getattr(other, item.name))
+                for item in dataclasses.fields(self)
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(
+            f"{item.name}{getattr(self, item.name).shape}"
+            for item in dataclasses.fields(self)
+            if isinstance(getattr(self, item.name), np.ndarray)
+        )
+        return f"{type(self).__name__}(study={self.study!r}{', ' if shapes else ''}{shapes})"
+
+
+def thaw(value: Any) -> Any:
+    """Dictionaries and lists from the read-only mappings and tuples inside a message."""
+    if isinstance(value, Mapping):
+        return {key: thaw(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [thaw(item) for item in value]
+    return value
+
+
+def _checked(where: str, kind: Kind, value: Any) -> Any:
+    if kind == "text":
+        if not isinstance(value, str) or len(value) > MAX_TEXT:
+            raise MessageError(f"{where} must be a text of at most {MAX_TEXT} characters.")
+        return value
+    if kind == "flag":
+        if not isinstance(value, bool):
+            raise MessageError(f"{where} must be true or false.")
+        return value
+    if kind == "whole":
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | np.integer)
+            or not 0 <= value < MAX_WHOLE
+        ):
+            raise MessageError(f"{where} must be a whole number from 0 up.")
+        return int(value)
+    if kind == "number":
+        real = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
+        if not real or not math.isfinite(value):
+            raise MessageError(f"{where} must be a finite number.")
+        return float(value)
+    if kind == "plain":
+        return _frozen(where, value, MAX_DEPTH)
+    return _checked_array(where, kind, value)
+
+
+def _checked_array(where: str, kind: Kind, value: Any) -> NDArray[Any]:
+    dtype, ndim = (np.uint8, 1) if kind == "blob" else (np.float64, 2 if kind == "matrix" else 1)
+    if not isinstance(value, np.ndarray) or value.dtype != dtype or value.ndim != ndim:
+        raise MessageError(f"{where} must be an array of {ndim} dimension(s) of {dtype.__name__}.")
+    if dtype is np.float64 and not np.isfinite(value).all():
+        raise MessageError(f"{where} must be finite.")
+    return read_only(np.ascontiguousarray(value))
+
+
+def _frozen(where: str, value: Any, depth: int) -> Any:
+    if depth == 0:
+        raise MessageError(f"{where} must not be nested more than {MAX_DEPTH} levels deep.")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        if len(value) > 10 * MAX_TEXT:
+            raise MessageError(f"{where} must hold texts of at most {10 * MAX_TEXT} characters.")
+        return value
+    if isinstance(value, int | float):
+        if not math.isfinite(value) or (abs(value) >= MAX_WHOLE and isinstance(value, int)):
+            raise MessageError(f"{where} must hold finite numbers.")
+        return value
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) and len(key) <= MAX_TEXT for key in value):
+            raise MessageError(f"{where} must have short texts as keys.")
+        return MappingProxyType({k: _frozen(where, v, depth - 1) for k, v in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(where, item, depth - 1) for item in value)
+    raise MessageError(f"{where} must hold plain values only.")
