@@ -16,6 +16,7 @@ from fedcsa.core.arrays import Array, as_vector
 from fedcsa.core.folds import check_shares
 from fedcsa.data.frames import as_named_matrix
 from fedcsa.errors import DataError, must
+from fedcsa.models.description import describe
 from fedcsa.models.registry import expand_candidates, model_description, with_ratio_powers
 from fedcsa.protocol.policy import Policy
 from fedcsa.reconcile import Reconciliation, reconcile
@@ -265,7 +266,10 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             features=features,
             model=model,
             candidates=with_ratio_powers(
-                model, expand_candidates(model["name"], self.candidates), self.method
+                model,
+                expand_candidates(model["name"], self.candidates),
+                self.method,
+                self.trusted_types,
             ),
             classes=classes,
             loss=loss,
@@ -279,7 +283,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             on_no_overlap=self.on_no_overlap,
             level=self.level,
             scale=self.scale,
-            ratio=dict(self.ratio or {}),
+            ratio={key: describe(value) for key, value in (self.ratio or {}).items()},
             seed=_seed(self.random_state),
             public_sd=public_sd,
         )

@@ -138,7 +138,10 @@ def _as_candidate(model_name: str, candidate: Any) -> dict[str, Any]:
 
 
 def with_ratio_powers(
-    description: Mapping[str, Any], candidates: Sequence[Candidate], method: str
+    description: Mapping[str, Any],
+    candidates: Sequence[Candidate],
+    method: str,
+    trusted: Collection[str] = (),
 ) -> tuple[Candidate, ...]:
     """Under the guarded method, every candidate also with training weights r^½ and r.
 
@@ -148,21 +151,21 @@ def with_ratio_powers(
     {'penalty': 0.1, 'ratio_power': 0.5}
     """
     named = any(RATIO_POWER in candidate for candidate in candidates)
-    if method != "guarded" or named or not _takes_weights(description):
+    if method != "guarded" or named or not _takes_weights(description, trusted):
         return tuple(candidates)
     return tuple(
         {**candidate, RATIO_POWER: power} for power in (0.0, 0.5, 1.0) for candidate in candidates
     )
 
 
-def _takes_weights(description: Mapping[str, Any]) -> bool:
+def _takes_weights(description: Mapping[str, Any], trusted: Collection[str]) -> bool:
     if description.get("name") != "sklearn":
         return True
     from fedcsa.models.sklearn import weight_keyword
 
     try:
-        weight_keyword(build(description.get("estimator")))
-    except (ModelError, TypeError):  # built again, with trusted types and its own error, later
+        weight_keyword(build(description.get("estimator"), trusted))
+    except (ModelError, TypeError):  # what is wrong with it is said when it is built for use
         return False
     return True
 
