@@ -8,10 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedcsa.core.folds import check_shares, generator_for, rotations, split_evenly
+from fedcsa.core.folds import SCHEMES, THIRDS, check_shares, generator_for, rotations, split_evenly
 from fedcsa.errors import DataError, ParameterError
-
-THIRDS = (1 / 3, 1 / 3, 1 / 3)
 
 
 def rng(seed=0):
@@ -46,16 +44,22 @@ def largest_remainder(n, shares):
 
 @pytest.mark.parametrize("shares", [THIRDS, (0.21, 0.49, 0.30), (0.25, 0.25, 0.5), (0.4, 0.3, 0.3)])
 @pytest.mark.parametrize("n", [10, 11, 12, 20, 50, 99, 100, 1000])
-def test_one_rotation_has_the_sizes_of_the_largest_remainder(n, shares):
-    [rotation] = rotations(n, shares, cross_fit=False, rng=rng())
+def test_a_split_has_the_sizes_of_the_largest_remainder(n, shares):
+    [rotation] = rotations(n, "split", rng(), shares=shares)
     parts = [rotation.density, rotation.train, rotation.validation]
     assert [len(part) for part in parts] == largest_remainder(n, shares)
     assert sorted(np.concatenate(parts).tolist()) == list(range(n))
 
 
+def test_a_split_is_in_thirds_unless_told():
+    [rotation] = rotations(9, "split", rng())
+    assert len(rotation.density) == len(rotation.train) == len(rotation.validation) == 3
+    assert math.fsum(THIRDS) == 1.0
+
+
 @pytest.mark.parametrize("n", [6, 7, 8, 9, 100])
-def test_cross_fitting_judges_every_row_once_and_uses_it_in_every_role(n):
-    turns = rotations(n, THIRDS, cross_fit=True, rng=rng())
+def test_rotating_judges_every_row_once_and_uses_it_once_in_every_role(n):
+    turns = rotations(n, "rotate", rng())
     assert len(turns) == 3
     for turn in turns:
         parts = [turn.density, turn.train, turn.validation]
@@ -66,33 +70,59 @@ def test_cross_fitting_judges_every_row_once_and_uses_it_in_every_role(n):
         assert sorted(rows.tolist()) == list(range(n))
 
 
-def test_the_first_turn_of_cross_fitting_is_the_single_rotation():
-    [single] = rotations(9, THIRDS, cross_fit=False, rng=rng(4))
-    first = rotations(9, THIRDS, cross_fit=True, rng=rng(4))[0]
+def test_the_first_turn_of_rotating_is_the_split():
+    [single] = rotations(9, "split", rng(4))
+    first = rotations(9, "rotate", rng(4))[0]
     for role in ("density", "train", "validation"):
         assert getattr(single, role).tolist() == getattr(first, role).tolist()
 
 
-@pytest.mark.parametrize("cross_fit", [True, False])
-@pytest.mark.parametrize("n", [0, 1, 5])
-def test_a_source_must_have_six_rows(n, cross_fit):
-    with pytest.raises(DataError, match=rf"at least 6 rows, .* it has {n}\."):
-        rotations(n, THIRDS, cross_fit=cross_fit, rng=rng())
+@pytest.mark.parametrize(("n", "n_folds"), [(4, 2), (10, 5), (13, 5), (101, 10)])
+def test_cross_fitting_judges_every_row_once_by_all_the_others(n, n_folds):
+    turns = rotations(n, "cross-fit", rng(), n_folds=n_folds)
+    assert len(turns) == n_folds
+    judged = np.concatenate([turn.validation for turn in turns])
+    assert sorted(judged.tolist()) == list(range(n))
+    for turn in turns:
+        others = sorted(set(range(n)) - set(turn.validation.tolist()))
+        assert sorted(turn.density.tolist()) == others
+        assert sorted(turn.train.tolist()) == others
+        assert n // n_folds <= len(turn.validation) <= -(-n // n_folds)
 
 
-def test_six_rows_are_enough():
-    [rotation] = rotations(6, THIRDS, cross_fit=False, rng=rng())
-    assert len(rotation.density) == len(rotation.train) == len(rotation.validation) == 2
+def test_cross_fitting_has_five_folds_unless_told():
+    assert len(rotations(10, "cross-fit", rng())) == 5
 
 
-def test_every_fold_must_have_two_rows():
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_scheme_follows_its_generator(scheme):
+    first, again, other = (
+        [turn.validation.tolist() for turn in rotations(60, scheme, rng(seed))]
+        for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize(
+    ("scheme", "n_folds", "needed"),
+    [("split", 5, 6), ("rotate", 5, 6), ("cross-fit", 5, 10), ("cross-fit", 3, 6)],
+)
+def test_a_source_must_have_two_rows_for_every_fold(scheme, n_folds, needed):
+    for n in (0, 1, needed - 1):
+        with pytest.raises(DataError, match=rf"at least {needed} rows, two for .* it has {n}\."):
+            rotations(n, scheme, rng(), n_folds=n_folds)
+    assert rotations(needed, scheme, rng(), n_folds=n_folds)
+
+
+def test_every_fold_of_a_split_must_have_two_rows():
     with pytest.raises(DataError, match=r"at least 2 rows; 10 rows in shares \(0\.1, .* with 1\."):
-        rotations(10, (0.1, 0.4, 0.5), cross_fit=False, rng=rng())
+        rotations(10, "split", rng(), shares=(0.1, 0.4, 0.5))
 
 
-def test_cross_fitting_needs_equal_folds():
-    with pytest.raises(ParameterError, match="3 equal folds when cross_fit is on"):
-        rotations(30, (0.21, 0.49, 0.30), cross_fit=True, rng=rng())
+def test_an_unknown_scheme_is_refused_with_the_known_ones():
+    with pytest.raises(ParameterError, match=r"'scheme' .*'split', 'rotate', .* Got 'bootstrap'"):
+        rotations(30, "bootstrap", rng())
 
 
 @pytest.mark.parametrize(
@@ -111,7 +141,7 @@ def test_cross_fitting_needs_equal_folds():
     ],
 )
 def test_shares_must_be_three_positive_numbers_that_sum_to_one(shares):
-    with pytest.raises(ParameterError, match="'folds' .*three positive shares that sum to 1"):
+    with pytest.raises(ParameterError, match=r"'folds' .*three positive shares that sum to 1"):
         check_shares(shares)
 
 

@@ -9,7 +9,9 @@ from fedcsa.core.kernels import BANDWIDTH_FACTOR, Basis, gaussian, squared_dista
 
 
 def slow_squared_distances(X, C):
-    return np.array([[math.fsum((a - b) ** 2 for a, b in zip(x, c, strict=True)) for c in C] for x in X])
+    return np.array(
+        [[math.fsum((a - b) ** 2 for a, b in zip(x, c, strict=True)) for c in C] for x in X]
+    )
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3, -1e6, 1e6])
@@ -60,7 +62,8 @@ def slow_basis(basis, X):
             z = [(x[k] - basis.mean[k]) / basis.sd[k] for k in range(d)]
             rows.append(
                 [
-                    math.exp(-sum((z[k] - c[k]) ** 2 for k in range(d)) / (2 * s * s)) / math.sqrt(D)
+                    math.exp(-sum((z[k] - c[k]) ** 2 for k in range(d)) / (2 * s * s))
+                    / math.sqrt(D)
                     for c in centres
                 ]
             )
@@ -68,7 +71,7 @@ def slow_basis(basis, X):
         frequencies = rng.standard_normal((d, D // 2)) / s
         for x in X:
             z = [(x[k] - basis.mean[k]) / basis.sd[k] for k in range(d)]
-            angles = [sum(z[k] * frequencies[k, l] for k in range(d)) for l in range(D // 2)]
+            angles = [sum(z[k] * frequencies[k, j] for k in range(d)) for j in range(D // 2)]
             waves = [math.cos(a) for a in angles] + [math.sin(a) for a in angles]
             rows.append([wave / math.sqrt(D / 2) for wave in waves])
     return np.array(rows)

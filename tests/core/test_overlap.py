@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fedcsa.core.overlap import overlap
+from fedcsa.core.overlap import normalised, overlap
 
 
 def slow_overlap(r, Z):
@@ -91,3 +91,14 @@ def test_the_true_ratio_of_two_gaussians_brings_the_means_together():
     assert abs(got.difference_before[0] + 1.0 / 0.6) < 4 / 0.6 / math.sqrt(4000)
     assert abs(got.difference_after[0]) < 4 * standard_error
     assert abs(got.mean_ratio - 1.0) < 4 * r.std() / math.sqrt(4000)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_normalised_ratios_sum_to_one_and_keep_their_proportions(scale):
+    got = normalised(scale * np.array([1.0, 0.0, 3.0]))
+    np.testing.assert_allclose(got, [0.25, 0.0, 0.75], rtol=1e-14)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_normalised_ratios_of_zero_are_equal_weights(n):
+    assert normalised(np.zeros(n)).tolist() == [1.0 / n] * n

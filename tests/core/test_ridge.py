@@ -18,15 +18,16 @@ def problem(n, d, seed=0):
 
 @pytest.mark.parametrize(("n", "d"), [(20, 1), (30, 4), (5, 8), (2, 1), (2, 3)])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_path_equals_scikit_learn_with_the_summed_penalty(n, d, weighted):
+@pytest.mark.parametrize("intercept", [False, True])
+def test_path_equals_scikit_learn_with_the_summed_penalty(n, d, weighted, intercept):
     X, y, w = problem(n, d)
     w = w if weighted else None
-    coefficients, intercepts = ridge_path(X, y, PENALTIES, w)
+    coefficients, intercepts = ridge_path(X, y, PENALTIES, w, intercept=intercept)
     assert coefficients.shape == (d, len(PENALTIES))
     assert intercepts.shape == (len(PENALTIES),)
     total = n if w is None else w.sum()  # Σ w̃ (…)² + θ|b|², times Σ w
     for k, theta in enumerate(PENALTIES):
-        model = Ridge(alpha=total * theta, solver="cholesky", tol=1e-12).fit(X, y, w)
+        model = Ridge(alpha=total * theta, fit_intercept=intercept, solver="svd").fit(X, y, w)
         np.testing.assert_allclose(coefficients[:, k], model.coef_, rtol=1e-6, atol=1e-8)
         assert intercepts[k] == pytest.approx(model.intercept_, rel=1e-6, abs=1e-7)
 
@@ -52,6 +53,18 @@ def test_no_penalty_gives_the_least_squares_solution_of_smallest_norm(n, d):
     expected = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=None)[0]
     np.testing.assert_allclose(coefficients[:, 0], expected, rtol=1e-8, atol=1e-9)
     assert intercepts[0] == pytest.approx(y.mean() - X.mean(axis=0) @ expected, rel=1e-9)
+
+
+def test_without_an_intercept_the_line_goes_through_the_origin():
+    X, y, w = problem(9, 2, seed=10)
+    coefficients, intercepts = ridge_path(X, y, np.array([0.0, 0.4]), w, intercept=False)
+    assert intercepts.tolist() == [0.0, 0.0]
+    share = w / w.sum()
+    for k, theta in enumerate((0.0, 0.4)):
+        gram = sum(share[i] * np.outer(X[i], X[i]) for i in range(9))
+        moment = sum(share[i] * y[i] * X[i] for i in range(9))
+        expected = np.linalg.solve(gram + theta * np.eye(2), moment)
+        np.testing.assert_allclose(coefficients[:, k], expected, rtol=1e-9)
 
 
 def test_no_penalty_with_a_repeated_column_shares_the_slope():
@@ -93,7 +106,9 @@ def test_shifting_the_rows_moves_only_the_intercept():
     coefficients, intercepts = ridge_path(X, y, PENALTIES)
     shifted, moved = ridge_path(X + 100.0, y + 7.0, PENALTIES)
     np.testing.assert_allclose(shifted, coefficients, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(moved, intercepts + 7.0 - 100.0 * coefficients.sum(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(
+        moved, intercepts + 7.0 - 100.0 * coefficients.sum(axis=0), rtol=1e-9
+    )
 
 
 def test_a_huge_penalty_leaves_the_weighted_mean():
@@ -105,14 +120,15 @@ def test_a_huge_penalty_leaves_the_weighted_mean():
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6 + 0.1])
 @pytest.mark.parametrize("theta", [0.0, 0.5])
-def test_a_constant_column_beside_others_gets_no_slope(theta, value):
-    X, y, _ = problem(12, 2, seed=8)
+@pytest.mark.parametrize("seed", [8, 9, 10])
+def test_a_constant_column_beside_others_gets_no_slope(theta, value, seed):
+    X, y, w = problem(12, 2, seed=seed)
     with_constant = np.column_stack([X, np.full(12, value)])
-    coefficients, intercepts = ridge_path(with_constant, y, np.array([theta]))
-    expected, expected_intercepts = ridge_path(X, y, np.array([theta]))
-    np.testing.assert_allclose(coefficients[:2], expected, rtol=1e-9)
+    coefficients, intercepts = ridge_path(with_constant, y, np.array([theta]), w)
+    expected, expected_intercepts = ridge_path(X, y, np.array([theta]), w)
+    np.testing.assert_allclose(coefficients[:2], expected, rtol=1e-7)
     assert abs(coefficients[2, 0]) < 1e-9
-    np.testing.assert_allclose(intercepts, expected_intercepts, rtol=1e-9)
+    np.testing.assert_allclose(intercepts, expected_intercepts, rtol=1e-7)
 
 
 @pytest.mark.parametrize("value", [0.0, 2.0, 0.1, 1e6 + 0.1])
@@ -127,7 +143,9 @@ def test_features_that_do_not_vary_get_no_slope_and_the_intercept_is_the_mean(va
 
 
 def test_one_row_is_predicted_by_its_own_outcome():
-    coefficients, intercepts = ridge_path(np.array([[4.0, 2.0]]), np.array([3.0]), np.array([0.0, 1.0]))
+    coefficients, intercepts = ridge_path(
+        np.array([[4.0, 2.0]]), np.array([3.0]), np.array([0.0, 1.0])
+    )
     assert coefficients.tolist() == [[0.0, 0.0], [0.0, 0.0]]
     assert intercepts.tolist() == [3.0, 3.0]
 

@@ -162,6 +162,15 @@ def test_a_constant_loss_is_recovered_exactly_and_has_zero_divergence(n):
     assert got.zero_divergence.tolist() == [True]
 
 
+def test_a_small_divergence_is_not_taken_for_rounding():
+    # losses 1 ± 1e-5: Div is about 1e-10 of Var(rL), far above rounding
+    r, noise = sample(50, 1, seed=7)
+    L = 1.0 + 1e-5 * noise
+    got = risk_terms(RiskMoments.of(r, L))
+    assert not got.zero_divergence[0]
+    assert got.divergence[0] == pytest.approx(slow_terms(r, L[:, 0])["divergence"], rel=1e-4)
+
+
 def test_zero_divergence_is_told_per_candidate():
     r, L = sample(12, 2)
     L[:, 1] = 2.0

@@ -6,8 +6,21 @@ import numpy as np
 import pytest
 
 from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
-from fedcsa.core.weights import METHODS, divergence_weights, estimate
+from fedcsa.core.weights import (
+    METHODS,
+    divergence_weights,
+    estimate,
+    guarded_estimate,
+    training_weights,
+)
 from fedcsa.errors import DataError, ParameterError
+
+#: The four estimates of the paper; "guarded" has a function of its own.
+PAPER = ("naive", "fediwe", "feddae", "fedle")
+
+
+def test_the_methods_are_the_papers_and_the_guarded_one():
+    assert ("guarded", *PAPER) == METHODS
 
 
 def raw_sources(sizes, n_candidates, seed=0):
@@ -56,7 +69,7 @@ def slow_estimate(method, raw, candidate, given=None):
     return math.fsum(w * v for w, v in zip(weights, values, strict=True)), weights
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", PAPER)
 @pytest.mark.parametrize("sizes", [(12,), (30, 9), (5, 40, 17, 8, 21)])
 @pytest.mark.parametrize("n_candidates", [1, 4])
 def test_every_estimate_equals_a_loop_from_the_paper(method, sizes, n_candidates):
@@ -85,7 +98,7 @@ def test_a_ratio_of_one_makes_fediwe_naive():
 
 def test_one_source_has_all_the_weight_under_every_method():
     [terms] = terms_of(raw_sources((20,), 3))
-    for method in METHODS:
+    for method in PAPER:
         got = estimate(method, [terms], [0.2] if method == "fedle" else None)
         assert got.weights.tolist() == [[1.0]] * 3
 
@@ -146,7 +159,7 @@ def test_the_first_of_equal_candidates_is_chosen():
     assert got.source_weights.tolist() == [1.0]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", PAPER)
 def test_permuting_the_sources_permutes_the_weights(method):
     sources, order = terms_of(raw_sources((12, 7, 30), 2, seed=4)), [2, 0, 1]
     given = np.array([0.5, 1.5, 3.0])
@@ -187,12 +200,58 @@ def test_fedle_weights_must_be_finite(bad):
         estimate("fedle", terms_of(raw_sources((12, 7), 1)), [1.0, bad])
 
 
-def test_an_unknown_method_is_refused_with_the_known_ones():
-    with pytest.raises(ParameterError, match=r"'method' .*'naive', 'fediwe', .* Got 'fedavg'"):
-        estimate("fedavg", terms_of(raw_sources((12, 7), 1)))
+@pytest.mark.parametrize("method", ["fedavg", "guarded"])
+def test_a_method_not_of_the_paper_is_refused_with_those_that_are(method):
+    with pytest.raises(ParameterError, match=rf"'method' .*'naive', 'fediwe', .* Got '{method}'"):
+        estimate(method, terms_of(raw_sources((12, 7), 1)))
 
 
-@pytest.mark.parametrize("method", [*METHODS, "fedavg"])
+@pytest.mark.parametrize("method", [*PAPER, "fedavg"])
 def test_no_source_is_refused(method):
     with pytest.raises(ParameterError, match=r"'sources' .* at least one source\. Got 0"):
         estimate(method, [])
+
+
+# --- guarded -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("worth", [(3.0, 1.0, 6.0), (0.0, 2.0, 2.0), (1e-300, 3e-300, 0.0)])
+def test_the_guarded_risk_is_the_worth_weighted_self_normalised_risk(worth):
+    raw = raw_sources((12, 7, 30), 4, seed=5)
+    got = guarded_estimate(terms_of(raw), np.array(worth))
+    share = [value / math.fsum(worth) for value in worth]
+    risks = []
+    for c in range(4):
+        self_normalised = [
+            math.fsum(r[i] * L[i, c] for i in range(len(r))) / math.fsum(r) for r, L in raw
+        ]
+        risks.append(math.fsum(s * f for s, f in zip(share, self_normalised, strict=True)))
+        np.testing.assert_allclose(got.weights[c], share, rtol=1e-12)
+    np.testing.assert_allclose(got.risk, risks, rtol=1e-12)
+    assert got.method == "guarded"
+    assert got.chosen == risks.index(min(risks))
+    np.testing.assert_allclose(got.source_weights, share, rtol=1e-12)
+
+
+def test_sources_of_no_worth_are_weighted_by_rows():
+    sources = terms_of(raw_sources((10, 30), 2))
+    got = guarded_estimate(sources, np.zeros(2))
+    np.testing.assert_allclose(got.weights, [[0.25, 0.75]] * 2, rtol=1e-14)
+    expected = 0.25 * sources[0].self_normalised + 0.75 * sources[1].self_normalised
+    np.testing.assert_allclose(got.risk, expected, rtol=1e-13)
+
+
+# --- training weights --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
+def test_training_weights_are_powers_of_the_ratio(power):
+    ratios = np.array([0.0, 0.2, 1.0, 7.0])
+    expected = [1.0 if power == 0.0 else 0.0, *(value**power for value in (0.2, 1.0, 7.0))]
+    np.testing.assert_allclose(training_weights(ratios, power), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("power", [-0.1, 1.1, math.nan, math.inf])
+def test_the_power_of_the_ratio_lies_between_0_and_1(power):
+    with pytest.raises(ParameterError, match=r"'ratio_power' .* between 0 and 1"):
+        training_weights(np.ones(2), power)

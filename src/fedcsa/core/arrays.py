@@ -52,6 +52,12 @@ def as_vector(values: ArrayLike, name: str, n_rows: int | None = None) -> Array:
     return vector
 
 
+def is_whole(value: Any, smallest: int) -> bool:
+    """Whether `value` is a whole number of at least `smallest`, and not a truth value."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and bool(value >= smallest)
+
+
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a view of `array` that cannot be written to."""
     view = array.view()
@@ -62,10 +68,15 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 def _as_float(values: ArrayLike, name: str) -> Array:
     try:
         array = np.asarray(values)
-        if array.dtype.kind not in "fiub" and array.dtype != object:
+        if array.dtype == object:
+            if any(isinstance(cell, str | bytes) for cell in array.ravel()):
+                raise TypeError
+        elif array.dtype.kind not in "fiub":
+            raise TypeError
+        if np.ma.is_masked(values):
             raise TypeError
         return np.ascontiguousarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         # `from None`: numpy's own text quotes the cell that it could not convert.
         raise DataError(
             f"{name} must hold numbers; some of its cells are text, dates, missing, "

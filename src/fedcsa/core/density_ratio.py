@@ -13,7 +13,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcsa.core.arrays import Array, as_matrix, as_vector
+from fedcsa.core.arrays import Array, as_matrix, as_vector, is_whole
 from fedcsa.core.kernels import gaussian, squared_distances
 from fedcsa.errors import DataError, must
 from fedcsa.findings import Finding
@@ -22,6 +22,8 @@ from fedcsa.findings import Finding
 #: source row as unlike the target, and the ratio collapses to zero.
 BANDWIDTH_MULTIPLES = 2.0 ** np.arange(-2.0, 2.25, 0.5)
 REGULARIZATIONS = np.logspace(-3.0, 1.0, 9)
+#: Rows nearer than this share of the largest distance are one and the same.
+COINCIDENT = 1e-7
 
 
 class ULSIF:
@@ -129,7 +131,7 @@ class ULSIF:
         to_source = squared_distances(source, self.centres_)  # (n_S, centres)
         to_target = squared_distances(target, self.centres_)  # (n_T, centres)
         self.bandwidths_ = self._bandwidth_grid(to_source, to_target)
-        self.regularizations_ = _grid(
+        self.regularizations_ = positive_grid(
             "regularizations",
             REGULARIZATIONS if self.regularizations is None else self.regularizations,
         )
@@ -180,14 +182,15 @@ class ULSIF:
             raise must("nonnegative", "'coefficients' or 'ratio'", self.nonnegative)
         if not 0.0 <= self.alpha < 1.0:
             raise must("alpha", "at least 0 and below 1", self.alpha)
-        if int(self.n_centres) != self.n_centres or self.n_centres < 1:
+        if not is_whole(self.n_centres, 1):
             raise must("n_centres", "a whole number of at least 1", self.n_centres)
 
     def _bandwidth_grid(self, to_source: Array, to_target: Array) -> Array:
         if self.bandwidths is not None:
-            return _grid("bandwidths", self.bandwidths)
+            return positive_grid("bandwidths", self.bandwidths)
         distances = np.sqrt(np.concatenate([to_source, to_target]).ravel())
-        distances = distances[distances > 0.0]  # a centre is at distance 0 from itself
+        # A centre is at distance 0 from itself, up to rounding.
+        distances = distances[distances > COINCIDENT * distances.max(initial=0.0)]
         median = float(np.median(distances)) if distances.size else 1.0  # all rows the same
         return median * BANDWIDTH_MULTIPLES
 
@@ -283,8 +286,9 @@ def _dots(left: Array, right: Array) -> Array:
     return products
 
 
-def _grid(name: str, values: Sequence[float] | Array) -> Array:
-    grid = as_vector(np.asarray(values), name)
+def positive_grid(name: str, values: Sequence[float] | Array) -> Array:
+    """The values to choose from, in ascending order."""
+    grid = as_vector(values, name)
     if not grid.size or (grid <= 0.0).any():
         raise must(name, "a non-empty sequence of positive numbers", len(grid))
     return np.sort(grid)

@@ -14,7 +14,8 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcsa.core.arrays import Array, as_matrix, as_vector, read_only
+from fedcsa.core.arrays import Array, as_matrix, as_vector, is_whole, read_only
+from fedcsa.core.density_ratio import positive_grid
 from fedcsa.core.folds import Rows, split_evenly
 from fedcsa.core.kernels import BANDWIDTH_FACTOR, Basis
 from fedcsa.errors import DataError, must
@@ -87,7 +88,8 @@ class MeanEmbedding:
             raise must("kind", f"one of {sorted(BANDWIDTH_FACTOR)}", kind)
         sd = X.std(axis=0)
         if public_sd is None:
-            sd = np.where(sd > 0.0, sd, 1.0)
+            # Not sd > 0: the sd of a constant column is often a rounding error away from 0.
+            sd = np.where(np.ptp(X, axis=0) > 0.0, sd, 1.0)
         else:
             floor = SD_FLOOR * as_vector(public_sd, "public_sd", n_rows=d)
             if (floor <= 0.0).any():
@@ -96,7 +98,7 @@ class MeanEmbedding:
         if n_features is None:
             allowed = n * d // 3 - 2 * d - 1  # all in all at most RELEASE_SHARE of the cells
             n_features = int(np.clip(allowed, MIN_FEATURES, MAX_FEATURES))
-        if n_features < 2 or int(n_features) != n_features:
+        if not is_whole(n_features, 2):
             raise must("n_features", "a whole number of at least 2", n_features)
         n_features -= n_features % 2 if kind == "fourier" else 0
         if bandwidth is None:
@@ -182,10 +184,8 @@ class EmbeddingRatio:
         if len(X) < 2:
             raise DataError("X_source must have at least 2 rows to choose λ; it has 1.")
         grid = REGULARIZATIONS if self.regularizations is None else self.regularizations
-        self.regularizations_ = as_vector(np.asarray(grid), "regularizations")
-        if not self.regularizations_.size or (self.regularizations_ <= 0.0).any():
-            raise must("regularizations", "a non-empty sequence of positive numbers", len(grid))
-        if self.n_folds < 2:
+        self.regularizations_ = positive_grid("regularizations", grid)
+        if not is_whole(self.n_folds, 2):
             raise must("n_folds", "a whole number of at least 2", self.n_folds)
         rng = np.random.default_rng(self.random_state)
         psi = embedding.basis(X)
@@ -198,7 +198,7 @@ class EmbeddingRatio:
         self.coefficients_ = embedding_coefficients(psi, embedding, self.regularization_)
         self.target_mean_ = float(embedding.mean_features @ self.coefficients_)
         self.embedding_ = embedding
-        edge = len(grid) > 1 and best in (0, len(grid) - 1)
+        edge = len(self.regularizations_) > 1 and best in (0, len(self.regularizations_) - 1)
         self.findings_ = (
             (
                 Finding(

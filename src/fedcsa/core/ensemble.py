@@ -20,7 +20,7 @@ For any other loss nothing is known about R, and no interval is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -42,13 +42,15 @@ MAX_LOG_WIDTH = 6.0
 class SourceNumbers:
     """What the target knows of K sources at one candidate; arrays of shape (sources,)."""
 
-    effective_rows: Array
-    kernel: Array  # δ²
-    imbalance: Array  # ι
-    risk: Array  # f
-    variance: Array  # v
-    spread: Array  # V, the smaller of the plain and the weighted variance of the loss
-    explained: Array  # Vx
+    effective_rows: Array = field(repr=False)
+    kernel: Array = field(repr=False)  # δ²
+    imbalance: Array = field(repr=False)  # ι
+    risk: Array = field(repr=False)  # f
+    variance: Array = field(repr=False)  # v
+    spread: Array = field(
+        repr=False
+    )  # V, the smaller of the plain and the weighted variance of the loss
+    explained: Array = field(repr=False)  # Vx
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class EnsembleRisk:
         Σ a δ² and Σ a ι.
     """
 
-    weights: Array
+    weights: Array = field(repr=False)
     risk: float
     average: float
     ambiguity: float
@@ -110,10 +112,11 @@ def model_weights(worth: Array, outputs: Array, iterations: int = 30) -> Array:
     a: Array = worth / worth.sum()
     if len(worth) < 3:
         return a
+    rounding = 1e-12 * max(float(np.abs(outputs).max()), 1e-288)  # models as near agree
     for _ in range(iterations):
         distance = np.sqrt(_squared_distances(outputs, a).mean(axis=0))
-        middle = weighted_median(distance, worth)
-        b = worth * np.minimum(1.0, HUBER * middle / np.maximum(distance, 1e-12))
+        allowed = max(HUBER * weighted_median(distance, worth), rounding)
+        b = worth * np.minimum(1.0, allowed / np.maximum(distance, rounding))
         a = 0.5 * a + 0.5 * b / b.sum()
     return a
 
@@ -187,7 +190,7 @@ def ensemble_risk(
     # At the upper end all disagreement is a difference in p(y|x): it does not average out.
     concentration = float(a @ a)
     factor = min((1.0 + concentration) / max(1.0 - concentration, 0.1), 3.0)
-    worst = average + ambiguity * factor
+    worst = max(average + ambiguity * factor, below)
     q = float(stdtrit(_degrees_of_freedom(numbers, a), 0.5 + level / 2.0))
     with np.errstate(divide="ignore"):
         target_rows = float(
@@ -195,17 +198,21 @@ def ensemble_risk(
         )
     kernel, imbalance = float(a @ numbers.kernel), float(a @ numbers.imbalance)
     status = _status(imbalance, ambiguity, average, kernel, target_rows)
-    certified = kind != "none" and status != "no overlap"
+    lower = upper = None
+    if kind != "none" and status != "no overlap":
+        lower = below * float(np.exp(-min(q * se / below, MAX_LOG_WIDTH)))
+        upper = worst * float(np.exp(min(q * se / worst, MAX_LOG_WIDTH)))
+        if loss == "zero-one":  # no error in n rows does not mean that none is possible
+            upper = max(upper, 1.0 - (0.5 - level / 2.0) ** (1.0 / target_rows))
+        upper = min(upper, largest)
     return EnsembleRisk(
         weights=a,
         risk=risk,
         average=average,
         ambiguity=ambiguity,
         standard_error=se,
-        lower=below * float(np.exp(-min(q * se / below, MAX_LOG_WIDTH))) if certified else None,
-        upper=min(worst * float(np.exp(min(q * se / worst, MAX_LOG_WIDTH))), largest)
-        if certified
-        else None,
+        lower=lower,
+        upper=upper,
         level=level,
         kind=kind,
         status=status,

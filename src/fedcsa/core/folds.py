@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcsa.core.arrays import is_whole
 from fedcsa.errors import DataError, must
 
 Rows: TypeAlias = NDArray[np.intp]
@@ -45,7 +46,7 @@ def split_evenly(n_rows: int, n_folds: int, rng: np.random.Generator) -> list[Ro
 def check_shares(shares: Sequence[float]) -> tuple[float, float, float]:
     """Return the shares of the density, train and validation folds, or say what is wrong."""
     values = tuple(float(share) for share in shares)
-    if len(values) != 3 or min(values) <= 0.0 or abs(sum(values) - 1.0) > 1e-9:
+    if len(values) != 3 or not min(values) > 0.0 or not abs(sum(values) - 1.0) <= 1e-9:
         raise must("folds", "3, or three positive shares that sum to 1", values)
     return values[0], values[1], values[2]
 
@@ -77,6 +78,8 @@ def rotations(
     [8, 8, 8, 8, 8]
     """
     if scheme == "cross-fit":
+        if not is_whole(n_folds, 2):
+            raise must("n_folds", "a whole number of at least 2", n_folds)
         _need(n_rows, n_folds)
         folds = split_evenly(n_rows, n_folds, rng)
         everyone = np.arange(n_rows)

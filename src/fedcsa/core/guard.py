@@ -10,7 +10,7 @@ Everything here is computed on rows that the fold's ratio and models have not se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,9 +30,9 @@ class FoldFit:
 
     held_out: Rows
     others: Rows
-    coefficients: Array
-    eigenvalues: Array
-    eigenvectors: Array
+    coefficients: Array = field(repr=False)
+    eigenvalues: Array = field(repr=False)
+    eigenvectors: Array = field(repr=False)
 
     def ratios(self, psi: Array) -> Array:
         """r̂ = max(0, ψᵀα)."""
@@ -101,10 +101,10 @@ class GuardTerms:
         The part of `spread` that depends on x, and so on which rows the target has.
     """
 
-    risk: Array
-    spread: Array
-    variance: Array
-    explained: Array
+    risk: Array = field(repr=False)
+    spread: Array = field(repr=False)
+    variance: Array = field(repr=False)
+    explained: Array = field(repr=False)
 
 
 def guard_terms(psi: Array, losses: Array, weights: Array, fit: CrossFit) -> GuardTerms:

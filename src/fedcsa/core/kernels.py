@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -52,8 +52,8 @@ class Basis:
     """
 
     kind: Literal["bumps", "fourier"]
-    mean: Array
-    sd: Array
+    mean: Array = field(repr=False)
+    sd: Array = field(repr=False)
     n_features: int
     bandwidth: float
     seed: int

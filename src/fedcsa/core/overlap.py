@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -32,8 +32,8 @@ class Overlap:
     effective_rows: float
     largest_share: float
     target_mean_ratio: float
-    difference_before: Array
-    difference_after: Array
+    difference_before: Array = field(repr=False)
+    difference_after: Array = field(repr=False)
 
     @property
     def imbalance(self) -> float:

@@ -50,7 +50,10 @@ def ridge_path(
     if not intercept:
         x_mean, y_mean = np.zeros_like(x_mean), 0.0
     root = np.sqrt(share)
-    U, s, Vt = np.linalg.svd(root[:, None] * (X - x_mean), full_matrices=False)
+    centred = X - x_mean
+    if intercept:  # of a constant column only rounding is left, which must not become a slope
+        centred[:, np.ptp(X, axis=0) == 0.0] = 0.0
+    U, s, Vt = np.linalg.svd(root[:, None] * centred, full_matrices=False)
     projected = U.T @ (root * (y - y_mean))  # (rank,)
     null = s <= s.max(initial=0.0) * max(X.shape) * np.finfo(np.float64).eps
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -15,7 +15,7 @@ batches and folds (Chan, Golub and LeVeque 1983).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Self
 
@@ -48,11 +48,11 @@ class RiskMoments:
     n_rows: int
     ratio_mean: float
     ratio_m2: float
-    loss_mean: Array
-    loss_m2: Array
-    product_mean: Array
-    product_m2: Array
-    co_moment: Array
+    loss_mean: Array = field(repr=False)
+    loss_m2: Array = field(repr=False)
+    product_mean: Array = field(repr=False)
+    product_m2: Array = field(repr=False)
+    co_moment: Array = field(repr=False)
 
     @classmethod
     def of(cls, ratios: Array, losses: Array) -> Self:
@@ -115,14 +115,14 @@ class RiskTerms:
     """
 
     n_rows: int
-    importance_weighted: Array  # f_IW, eq. (03)
-    eta: Array
-    control_variate: Array  # f_CV, eq. (07)
-    divergence: Array  # Div, definition 3
-    self_normalised: Array  # mean(rL) / mean(r)
-    plain: Array  # mean(L), as if r ≡ 1
+    importance_weighted: Array = field(repr=False)  # f_IW, eq. (03)
+    eta: Array = field(repr=False)
+    control_variate: Array = field(repr=False)  # f_CV, eq. (07)
+    divergence: Array = field(repr=False)  # Div, definition 3
+    self_normalised: Array = field(repr=False)  # mean(rL) / mean(r)
+    plain: Array = field(repr=False)  # mean(L), as if r ≡ 1
     outcome: str
-    zero_divergence: Array
+    zero_divergence: Array = field(repr=False)
 
 
 def risk_terms(moments: RiskMoments) -> RiskTerms:

@@ -14,7 +14,7 @@ sums over all sources, so it sends Div_j and the weights are made here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -40,8 +40,8 @@ class Estimate:
     """
 
     method: str
-    risk: Array
-    weights: Array
+    risk: Array = field(repr=False)
+    weights: Array = field(repr=False)
     chosen: int
 
     @property
@@ -80,8 +80,9 @@ def estimate(
     elif method == "fedle":
         values = [terms.control_variate for terms in sources]
         given = as_vector([] if fedle_weights is None else list(fedle_weights), "fedle_weights")
-        if len(given) != len(sources) or (given < 0.0).any() or given.sum() <= 0.0:
+        if len(given) != len(sources) or (given < 0.0).any() or not given.any():
             raise must("fedle_weights", "one weight ≥ 0 per source, not all zero", len(given))
+        given = given / given.max()  # their sum may overflow
         weights = np.tile(given / given.sum(), (n_candidates, 1))
     else:
         raise must("method", f"one of {list(METHODS[1:])} here", method)

@@ -26,7 +26,7 @@ from fedcsa.core.risk import RiskMoments
 from fedcsa.protocol.fields import Message, wire_field
 
 #: Rounding to a few digits may push a share or a count just over its bound.
-SLACK = 1.01
+SLACK = 1.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -58,8 +58,8 @@ class Policy:
     def __post_init__(self) -> None:
         if not set(self.exchanges) <= {"embedding", "rows"}:
             raise must("exchanges", "made of 'embedding' and 'rows'", list(self.exchanges))
-        if self.significant_digits is not None and not 1 <= self.significant_digits <= 17:
-            raise must("significant_digits", "between 1 and 17, or none", self.significant_digits)
+        if self.significant_digits is not None and not 3 <= self.significant_digits <= 17:
+            raise must("significant_digits", "between 3 and 17, or none", self.significant_digits)
 
     @classmethod
     def open(cls) -> Self:

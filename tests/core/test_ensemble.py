@@ -1,0 +1,506 @@
+"""The guarded rule at the target: identities of the mixture's risk, weights that withstand lies."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.stats import t as student
+
+from fedcsa.core.ensemble import (
+    SourceNumbers,
+    capped,
+    ensemble_risk,
+    median_mixture,
+    mixture,
+    model_weights,
+    weighted_median,
+)
+from fedcsa.core.losses import absolute, brier, log, squared, zero_one
+
+FAST = settings(max_examples=60, deadline=None)
+SEEDS = st.integers(0, 10**6)
+LOSSES = ("squared", "brier", "absolute", "log", "zero-one", "own:loss")
+
+
+def numbers(K, **changes):
+    """What K good sources say."""
+    values = {
+        "effective_rows": np.full(K, 100.0),
+        "kernel": np.zeros(K),
+        "imbalance": np.zeros(K),
+        "risk": np.ones(K),
+        "variance": np.full(K, 0.01),
+        "spread": np.full(K, 1.0),
+        "explained": np.full(K, 0.1),
+    }
+    for name, value in changes.items():
+        values[name] = np.broadcast_to(np.asarray(value, dtype=float), K).copy()
+    return SourceNumbers(**values)
+
+
+def regressors(seed, scale=1.0):
+    """Weights, predictions of K models and outcomes: nothing is related to anything."""
+    rng = np.random.default_rng(seed)
+    K, n = int(rng.integers(1, 6)), int(rng.integers(2, 30))
+    return rng.dirichlet(np.ones(K)), scale * rng.normal(size=(n, K)), scale * rng.normal(size=n)
+
+
+def classifiers(seed):
+    rng = np.random.default_rng(seed)
+    K, n, classes = int(rng.integers(1, 6)), int(rng.integers(2, 30)), int(rng.integers(2, 5))
+    outputs = rng.dirichlet(np.full(classes, 0.5), (n, K))
+    return rng.dirichlet(np.ones(K)), outputs, rng.integers(0, classes, n).astype(float)
+
+
+def single_and_mixed(loss, a, outputs, y):
+    """F and R as they really are, on labelled rows."""
+    risks = np.array([loss(outputs[:, j], y).mean() for j in range(len(a))])
+    return risks, float(a @ risks), float(loss(mixture(outputs, a), y).mean())
+
+
+# R = F − ambiguity --------------------------------------------------------------------------
+
+
+@FAST
+@given(SEEDS, st.sampled_from([1e-3, 1.0, 1e4]))
+def test_average_less_ambiguity_is_the_squared_risk_of_the_mixture(seed, scale):
+    a, outputs, y = regressors(seed, scale)
+    risks, average, true = single_and_mixed(squared, a, outputs, y)
+    found = ensemble_risk(numbers(len(a), risk=risks), a, outputs, "squared")
+    assert found.average == pytest.approx(average, rel=1e-12)
+    assert found.average - found.ambiguity == pytest.approx(true, rel=1e-9, abs=1e-12 * scale**2)
+    assert found.kind == "exact"
+    assert found.risk == pytest.approx(max(true, average / 4, 1e-9), rel=1e-9)
+
+
+@FAST
+@given(SEEDS)
+def test_average_less_ambiguity_is_the_brier_risk_of_the_mixture(seed):
+    a, outputs, y = classifiers(seed)
+    risks, average, true = single_and_mixed(brier, a, outputs, y)
+    found = ensemble_risk(numbers(len(a), risk=risks), a, outputs, "brier")
+    assert found.average == pytest.approx(average, rel=1e-12)
+    assert found.average - found.ambiguity == pytest.approx(true, abs=1e-12)
+    assert found.kind == "exact"
+
+
+@FAST
+@given(SEEDS)
+def test_the_brier_ambiguity_of_two_classes_is_the_squared_one_of_the_probability(seed):
+    rng = np.random.default_rng(seed)
+    p, a = rng.uniform(size=(9, 3)), rng.dirichlet(np.ones(3))
+    both = ensemble_risk(numbers(3), a, np.stack([1 - p, p], axis=2), "brier").ambiguity
+    assert both == pytest.approx(ensemble_risk(numbers(3), a, p, "squared").ambiguity, rel=1e-12)
+
+
+# Bounds hold for any labels -----------------------------------------------------------------
+
+
+@FAST
+@given(SEEDS)
+def test_the_absolute_risk_of_the_mixture_lies_between_its_bounds(seed):
+    a, outputs, y = regressors(seed)
+    risks, average, true = single_and_mixed(absolute, a, outputs, y)
+    found = ensemble_risk(numbers(len(a), risk=risks), a, outputs, "absolute")
+    assert average - found.ambiguity - 1e-12 <= true <= average + 1e-12
+    assert found.risk >= true - 1e-12
+    assert (found.kind, found.risk) == ("bound", pytest.approx(average))
+
+
+@FAST
+@given(SEEDS, st.booleans())
+def test_the_log_risk_of_the_mixture_lies_between_its_bounds(seed, certain):
+    a, outputs, y = classifiers(seed)
+    if certain:  # probabilities of 0 and 1, the log loss at its floor
+        outputs = (outputs == outputs.max(axis=2, keepdims=True)).astype(float)
+    risks, average, true = single_and_mixed(log, a, outputs, y)
+    found = ensemble_risk(numbers(len(a), risk=risks), a, outputs, "log")
+    assert average - found.ambiguity - 1e-9 <= true <= average + 1e-9
+    assert (found.kind, found.risk) == ("bound", pytest.approx(average))
+
+
+@FAST
+@given(SEEDS)
+def test_the_zero_one_risk_of_the_mixture_lies_between_its_bounds(seed):
+    a, outputs, y = classifiers(seed)
+    risks, average, true = single_and_mixed(zero_one, a, outputs, y)
+    found = ensemble_risk(numbers(len(a), risk=risks), a, outputs, "zero-one")
+    assert abs(true - average) <= found.ambiguity + 1e-12
+    assert true - 1e-12 <= found.risk <= 1.0
+    assert found.kind == "bound"
+
+
+def test_the_log_bound_is_reached_by_the_label_that_disagreement_costs_most():
+    outputs = np.array([[[0.9, 0.1], [0.5, 0.5]]])
+    a = np.array([0.5, 0.5])
+    gaps = [
+        single_and_mixed(log, a, outputs, np.array([label]))[1]
+        - single_and_mixed(log, a, outputs, np.array([label]))[2]
+        for label in (0.0, 1.0)
+    ]
+    found = ensemble_risk(numbers(2), a, outputs, "log")
+    assert found.ambiguity == pytest.approx(max(gaps), rel=1e-12)
+
+
+@FAST
+@given(SEEDS)
+def test_no_disagreement_means_no_ambiguity_under_any_loss(seed):
+    rng = np.random.default_rng(seed)
+    K = int(rng.integers(1, 5))
+    a = rng.dirichlet(np.ones(K))
+    regression = np.repeat(rng.normal(size=(7, 1)), K, axis=1)
+    classes = np.repeat(rng.dirichlet(np.ones(3), (7, 1)), K, axis=1)
+    for loss in LOSSES:
+        outputs = classes if loss in ("brier", "log", "zero-one") else regression
+        found = ensemble_risk(numbers(K), a, outputs, loss)
+        assert found.ambiguity == pytest.approx(0.0, abs=1e-12)
+        assert found.risk == pytest.approx(1.0, rel=1e-9)
+
+
+def test_a_loss_of_ones_own_has_no_interval():
+    found = ensemble_risk(numbers(2), np.array([0.5, 0.5]), np.zeros((5, 2)), "own:loss")
+    assert (found.kind, found.lower, found.upper) == ("none", None, None)
+
+
+# The interval -------------------------------------------------------------------------------
+
+
+@FAST
+@given(SEEDS)
+def test_an_interval_widens_with_its_level_and_holds_the_risk(seed):
+    a, outputs, y = regressors(seed)
+    risks, _, _ = single_and_mixed(squared, a, outputs, y)
+    said = numbers(len(a), risk=risks, variance=0.05)
+    narrow = ensemble_risk(said, a, outputs, "squared", 0.5)
+    wide = ensemble_risk(said, a, outputs, "squared", 0.99)
+    assert wide.lower < narrow.lower < narrow.risk <= narrow.worst < narrow.upper < wide.upper
+    assert (narrow.risk, narrow.level) == (wide.risk, 0.5)
+
+
+@FAST
+@given(SEEDS)
+def test_standard_error_and_ends_follow_their_formulas(seed):
+    rng = np.random.default_rng(seed)
+    a, outputs, _ = regressors(seed, scale=0.3)
+    K, n = len(a), len(outputs)
+    said = SourceNumbers(
+        effective_rows=rng.uniform(2, 200, K),
+        kernel=rng.uniform(0, 0.2, K),
+        imbalance=rng.uniform(0, 0.5, K),
+        risk=rng.uniform(0.5, 2, K),
+        variance=rng.uniform(0, 0.1, K),
+        spread=rng.uniform(0, 2, K),
+        explained=rng.uniform(0, 1, K),
+    )
+    found = ensemble_risk(said, a, outputs, "squared", 0.9)
+    per_row = [sum(a[j] * (row[j] - sum(a * row)) ** 2 for j in range(K)) for row in outputs]
+    variance = (np.sum(a * said.explained) + np.var(per_row)) / n
+    for j in range(K):
+        variance += a[j] ** 2 * (said.variance[j] + said.spread[j] * (said.kernel[j] + 1 / n))
+    assert found.standard_error == pytest.approx(np.sqrt(variance), rel=1e-10)
+    own = a**2 * said.variance
+    df = own.sum() ** 2 / sum(own[j] ** 2 / max(said.effective_rows[j] - 1, 1) for j in range(K))
+    q = student.ppf(0.95, max(2.0, df))
+    low = found.risk * np.exp(-min(6.0, q * found.standard_error / found.risk))
+    high = found.worst * np.exp(min(6.0, q * found.standard_error / found.worst))
+    assert (found.lower, found.upper) == pytest.approx((low, high), rel=1e-9)
+    share = float(np.sum(a * a))
+    factor = 3.0 if share > 0.9 else min(3.0, (1 + share) / (1 - share))
+    assert found.worst == pytest.approx(found.average + found.ambiguity * factor, rel=1e-12)
+    rows = 1 / sum(a[j] ** 2 * (1 / said.effective_rows[j] + said.kernel[j]) for j in range(K))
+    assert found.target_rows == pytest.approx(rows, rel=1e-12)
+    assert found.kernel_imbalance == pytest.approx(sum(a * said.kernel), rel=1e-12)
+    assert found.mean_imbalance == pytest.approx(sum(a * said.imbalance), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["brier", "zero-one"])
+def test_a_loss_that_is_at_most_one_has_no_end_above_one(loss):
+    outputs = np.zeros((20, 2, 2))
+    outputs[:, 0, 0] = outputs[:, 1, 1] = 1.0
+    said = numbers(2, risk=0.9, variance=4.0)
+    found = ensemble_risk(said, np.array([0.5, 0.5]), outputs, loss)
+    assert found.risk <= found.worst <= 1.0
+    assert found.upper == 1.0
+
+
+def test_a_hopeless_interval_stays_finite():
+    found = ensemble_risk(numbers(1, variance=1e30), np.ones(1), np.zeros((3, 1)), "squared")
+    assert found.lower == pytest.approx(np.exp(-6.0))
+    assert found.upper == pytest.approx(np.exp(6.0))
+
+
+# The verdict --------------------------------------------------------------------------------
+
+
+def verdict(ambiguity=0.0, **changes):
+    """Status of one source, or of two that disagree by `ambiguity` on every row."""
+    apart = np.sqrt(ambiguity)
+    outputs = np.tile([[-apart, apart]], (50, 1))
+    said = numbers(2, **{"effective_rows": 1e6, **changes})
+    return ensemble_risk(said, np.array([0.5, 0.5]), outputs, "squared")
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, "ok"),
+        ({"imbalance": 1.0}, "ok"),
+        ({"imbalance": 1.001}, "no overlap"),
+        ({"imbalance": [0.0, 2.002]}, "no overlap"),
+        ({"imbalance": [0.0, 1.998]}, "ok"),
+        ({"ambiguity": 0.1499}, "ok"),
+        ({"ambiguity": 0.1501}, "sources disagree"),
+        ({"ambiguity": 0.29, "risk": 2.0}, "ok"),
+        ({"ambiguity": 0.31, "risk": 2.0}, "sources disagree"),
+        ({"kernel": 0.0999}, "ok"),
+        ({"kernel": 0.1001}, "weak overlap"),
+        ({"effective_rows": 5.001}, "ok"),
+        ({"effective_rows": 4.999}, "weak overlap"),
+        ({"imbalance": 1.1, "ambiguity": 0.5, "kernel": 1.0}, "no overlap"),
+        ({"ambiguity": 0.5, "kernel": 1.0}, "sources disagree"),
+    ],
+)
+def test_the_first_verdict_that_applies_is_given(changes, status):
+    assert verdict(**changes).status == status
+
+
+def test_only_no_overlap_takes_the_interval_away():
+    for changes in ({}, {"ambiguity": 0.5}, {"kernel": 0.5}):
+        found = verdict(**changes)
+        assert found.lower < found.risk < found.upper
+    found = verdict(imbalance=1.1)
+    assert (found.lower, found.upper) == (None, None)
+    assert found.risk == pytest.approx(1.0)
+
+
+# Weights of the models ----------------------------------------------------------------------
+
+
+@FAST
+@given(SEEDS, st.integers(1, 7))
+def test_model_weights_are_not_negative_and_sum_to_one(seed, K):
+    rng = np.random.default_rng(seed)
+    worth = rng.uniform(0, 100, K) + 1e-6
+    outputs = rng.normal(size=(12, K)) * 10.0 ** rng.integers(-6, 7, K)
+    a = model_weights(worth, outputs)
+    assert a.shape == (K,)
+    assert (a >= 0.0).all()
+    assert a.sum() == pytest.approx(1.0, rel=1e-12)
+
+
+@FAST
+@given(SEEDS, st.permutations(range(5)))
+def test_permuting_the_models_permutes_their_weights(seed, order):
+    rng = np.random.default_rng(seed)
+    worth, outputs = rng.uniform(1, 100, 5), rng.normal(size=(12, 5))
+    order = np.array(order)
+    np.testing.assert_allclose(
+        model_weights(worth[order], outputs[:, order]), model_weights(worth, outputs)[order],
+        rtol=1e-9,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("K", [1, 2])
+def test_one_or_two_models_weigh_as_much_as_they_are_worth(K):
+    worth = np.array([3.0, 1.0])[:K]
+    outputs = np.random.default_rng(0).normal(size=(9, K)) * 1e6
+    np.testing.assert_allclose(model_weights(worth, outputs), worth / worth.sum(), rtol=1e-15)
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("shape", [(), (3,)])
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_models_that_agree_weigh_as_much_as_they_are_worth(K, shape, scale):
+    rng = np.random.default_rng(K)
+    worth = rng.uniform(1, 100, K)
+    outputs = np.repeat(scale * rng.uniform(size=(11, 1, *shape)), K, axis=1)
+    np.testing.assert_allclose(model_weights(worth, outputs), worth / worth.sum(), rtol=1e-9)
+
+
+def test_a_majority_that_agrees_to_the_bit_keeps_finite_weights():
+    outputs = np.zeros((6, 4))
+    outputs[:, 3] = 5.0
+    a = model_weights(np.ones(4), outputs)
+    assert np.isfinite(a).all()
+    assert a.sum() == pytest.approx(1.0)
+    assert a[3] < 0.01
+    np.testing.assert_allclose(a[:3], a[0], rtol=1e-9)
+
+
+def test_a_model_far_from_the_others_loses_weight_and_the_farther_the_more():
+    rng = np.random.default_rng(0)
+    honest = rng.normal(0.0, 0.1, (40, 4))
+    lost = []
+    for distance in (0.0, 1.0, 10.0, 1e6):
+        outputs = np.column_stack([honest, distance + rng.normal(0.0, 0.1, 40)])
+        lost.append(model_weights(np.ones(5), outputs)[4])
+    assert lost[0] == pytest.approx(0.2, abs=0.05)
+    assert lost[0] > lost[1] > lost[2] > lost[3]
+    assert lost[3] < 1e-5
+
+
+def test_a_source_without_worth_has_no_weight():
+    a = model_weights(np.array([1.0, 0.0, 2.0]), np.random.default_rng(0).normal(size=(8, 3)))
+    assert a[1] == 0.0
+
+
+def test_distances_of_probabilities_are_those_of_the_brier_score():
+    rng = np.random.default_rng(3)
+    p, worth = rng.uniform(size=(20, 4)), rng.uniform(1, 5, 4)
+    np.testing.assert_allclose(
+        model_weights(worth, np.stack([1 - p, p], axis=2)), model_weights(worth, p), rtol=1e-9
+    )
+
+
+# Weighted medians ---------------------------------------------------------------------------
+
+
+@FAST
+@given(SEEDS, st.integers(1, 8))
+def test_the_weighted_median_leaves_at_most_half_of_the_weight_on_either_side(seed, K):
+    rng = np.random.default_rng(seed)
+    values, weights = rng.integers(0, 5, K).astype(float), rng.uniform(0.01, 1, K)
+    middle = weighted_median(values, weights)
+    assert middle in values
+    half = 0.5 * weights.sum() * (1 + 1e-9)
+    assert weights[values < middle].sum() <= half
+    assert weights[values > middle].sum() <= half
+
+
+@FAST
+@given(SEEDS)
+def test_the_median_of_equal_weights_is_the_lower_median(seed):
+    rng = np.random.default_rng(seed)
+    outputs = rng.normal(size=(9, int(rng.integers(1, 8))))
+    expected = [sorted(row)[(len(row) - 1) // 2] for row in outputs.tolist()]
+    K = outputs.shape[1]
+    assert median_mixture(outputs, np.full(K, 1.0 / K)).tolist() == expected
+
+
+@FAST
+@given(SEEDS, st.sampled_from([1e-12, 0.3, 1.0, 50.0, 1e12]), st.floats(-1e12, 1e12))
+def test_no_single_source_moves_the_median_outside_the_range_of_the_others(seed, claim, lie):
+    rng = np.random.default_rng(seed)
+    K = int(rng.integers(4, 8))
+    outputs, worth = rng.normal(size=(10, K)), rng.uniform(0.1, 1, K)
+    liar = int(rng.integers(K))
+    outputs[:, liar], worth[liar] = lie, claim
+    weights = capped(worth, 1.0 / 3.0)
+    found = median_mixture(outputs, weights)
+    honest = np.delete(outputs, liar, axis=1)
+    assert (found >= honest.min(axis=1)).all()
+    assert (found <= honest.max(axis=1)).all()
+
+
+@FAST
+@given(SEEDS, st.floats(0.0, 1e12))
+def test_no_single_source_can_put_a_class_beyond_what_the_others_allow(seed, claim):
+    rng = np.random.default_rng(seed)
+    K, classes = int(rng.integers(4, 7)), 3
+    outputs, worth = rng.dirichlet(np.ones(classes), (8, K)), rng.uniform(0.1, 1, K)
+    outputs[:, 0], worth[0] = [1.0, 0.0, 0.0], claim
+    found = median_mixture(outputs, capped(worth, 1.0 / 3.0))
+    honest = outputs[:, 1:]
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    assert (found >= 0.0).all()
+    # Before rescaling every class lies in the range of the others; rescaling keeps the odds.
+    odds = found[:, 0] / found[:, 1]
+    assert (odds <= honest[..., 0].max(axis=1) / honest[..., 1].min(axis=1) * (1 + 1e-9)).all()
+
+
+def test_medians_that_are_all_zero_become_equal_probabilities():
+    outputs = np.eye(4)[None]  # every class is believed by one of four, so every median is 0
+    assert median_mixture(outputs, np.full(4, 0.25)).tolist() == [[0.25] * 4]
+
+
+def test_the_median_of_one_model_is_that_model():
+    outputs = np.array([[3.0], [4.0]])
+    assert median_mixture(outputs, np.ones(1)).tolist() == [3.0, 4.0]
+
+
+# The cap ------------------------------------------------------------------------------------
+
+
+@FAST
+@given(hnp.arrays(float, st.integers(2, 9), elements=st.floats(0.0, 1e12)), st.floats(0.0, 1.0))
+def test_capped_weights_sum_to_one_below_the_cap_in_their_old_order(weights, slack):
+    assume(weights.sum() > 0.0)
+    K = len(weights)
+    largest = 1.0 / K + slack * (1.0 - 1.0 / K)
+    found = capped(weights, largest)
+    assert found.sum() == pytest.approx(1.0, rel=1e-9)
+    assert (found >= 0.0).all()
+    assert (found <= largest * (1 + 1e-9)).all()
+    for i, j in itertools.permutations(range(K), 2):
+        if weights[i] >= weights[j]:
+            assert found[i] >= found[j] - 1e-12
+
+
+@FAST
+@given(SEEDS)
+def test_weights_below_the_cap_keep_their_proportions(seed):
+    weights = np.random.default_rng(seed).uniform(0.0, 1.0, 6) ** 4
+    found = capped(weights, 1.0 / 3.0)
+    free = found < 1.0 / 3.0 - 1e-9
+    assert free.any()
+    share = found[free] / weights[free]
+    np.testing.assert_allclose(share, share[0], rtol=1e-9)
+
+
+def test_a_cap_that_nobody_reaches_changes_nothing():
+    weights = np.array([0.2, 0.3, 0.25, 0.25])
+    np.testing.assert_allclose(capped(weights, 0.4), weights, rtol=1e-15)
+
+
+def test_weights_that_are_all_in_one_hand_are_spread_equally():
+    np.testing.assert_allclose(
+        capped(np.array([1.0, 0.0, 0.0, 0.0]), 1 / 3), [1 / 3, 2 / 9, 2 / 9, 2 / 9], rtol=1e-12
+    )
+
+
+# Degenerate inputs --------------------------------------------------------------------------
+
+
+def finite(found):
+    values = [value for value in dataclasses.asdict(found).values() if value is not None]
+    numeric = [np.asarray(value) for value in values if not isinstance(value, str)]
+    return all(np.isfinite(value).all() for value in numeric)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("K", [1, 2, 3])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"risk": 0.0, "variance": 0.0, "spread": 0.0, "explained": 0.0},
+        {"risk": 0.0, "variance": 0.1},
+        {"effective_rows": 0.0},
+        {"effective_rows": 1.0, "variance": 0.0},
+        {"kernel": 1e9, "imbalance": 1e9},
+        {"variance": 1e140, "spread": 1e140, "explained": 1e140},
+        {"variance": 1e-140, "spread": 1e-140, "risk": 1e-140},
+    ],
+    ids=lambda changes: "-".join(f"{key}={value}" for key, value in changes.items()),
+)
+def test_degenerate_reports_give_finite_numbers(loss, K, changes):
+    outputs = np.zeros((4, K))
+    if loss in ("brier", "log", "zero-one"):
+        outputs = np.zeros((4, K, 2))
+        outputs[..., 0] = 1.0  # all agree on one class
+    found = ensemble_risk(numbers(K, **changes), np.full(K, 1.0 / K), outputs, loss)
+    assert finite(found)
+    if found.lower is not None:
+        assert 0.0 <= found.lower <= found.risk * (1 + 1e-12) + 1e-9
+        assert found.risk <= found.upper * (1 + 1e-12) + 1e-9
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_target_row_gives_finite_numbers(n):
+    found = ensemble_risk(
+        numbers(3), np.full(3, 1 / 3), np.arange(3.0)[None].repeat(n, 0), "squared"
+    )
+    assert finite(found)
