@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -79,7 +81,12 @@ def demo(
             f"reconcile {out}/result {out}/tables/outcomes-later.csv",
             f"ledger {out}/result",
         ):
-            screen.print(Text(f"  fedcsa {line}", style="bold"))
+            screen.print(Text(f"  {_program()} {line}", style="bold"))
+
+
+def _program() -> str:
+    """How to call this program from here: it may not be on the path."""
+    return "fedcsa" if shutil.which("fedcsa") else sys.argv[0]
 
 
 def demo_study(drawn: Consortium, seed: int) -> Study:
