@@ -102,7 +102,10 @@ def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -
     unknown = sorted(set(parameters) - known)
     if unknown:
         raise ModelError(f"{name[:100]!r} has no parameter {unknown[0][:60]!r}.")
-    return cls(**parameters)
+    try:
+        return cls(**parameters)
+    except TypeError:
+        raise ModelError(f"{name[:100]!r} must be given all its required parameters.") from None
 
 
 def _public_name(cls: type) -> str:

@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.core.folds import generator_for, rotations
 from fedcsa.data.encoding import Coding, Feature, Outcome
-from fedcsa.data.model_section import check_model, describe_model, list_candidates
-from fedcsa.data.sections import build_policy
-from fedcsa.data.study_file import check_options, read_study, write_study
 from fedcsa.data.tables import read_table
 from fedcsa.errors import FedCSAError, ParameterError, StudyError, must
 from fedcsa.models.registry import unknown, with_ratio_powers
@@ -25,6 +22,9 @@ from fedcsa.protocol.messages import Brief
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.plan import Plan, check_loss
 from fedcsa.roles.target import TARGET, Target
+from fedcsa.study.file import check_options, read_study, write_study
+from fedcsa.study.model_section import check_model, describe_model, list_candidates
+from fedcsa.study.sections import build_policy
 
 Value = TypeVar("Value")
 #: What a study says in its own words, or what follows from it; all else in a plan is an option.

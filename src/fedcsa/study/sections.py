@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedcsa.data.encoding import Feature, Outcome
-from fedcsa.data.toml import Section, kind_of, raise_all
 from fedcsa.errors import ParameterError, StudyError
 from fedcsa.protocol.policy import Policy
+from fedcsa.study.toml import Section, kind_of, raise_all
 
 
 def read_features(section: Mapping[str, Any], where: str, problems: list[str]) -> list[Feature]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fedcsa.data.toml import Section, raise_all
 from fedcsa.errors import FedCSAError, ModelError, ParameterError, StudyError
 from fedcsa.models.base import RATIO_POWER, Candidate
 from fedcsa.models.registry import (
@@ -19,6 +18,7 @@ from fedcsa.models.registry import (
     model_description,
     unknown,
 )
+from fedcsa.study.toml import Section, raise_all
 
 PIPELINE = "pipeline"
 MAX_STEPS = 10_000

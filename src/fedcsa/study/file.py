@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from fedcsa.data.model_section import describe_model, spread_ranges
-from fedcsa.data.sections import (
+from fedcsa.errors import StudyError
+from fedcsa.study.model_section import describe_model, spread_ranges
+from fedcsa.study.sections import (
     read_features,
     read_outcome,
     read_path,
@@ -16,8 +17,7 @@ from fedcsa.data.sections import (
     write_features,
     write_outcome,
 )
-from fedcsa.data.toml import Section, format_toml, parse_toml, raise_all
-from fedcsa.errors import StudyError
+from fedcsa.study.toml import Section, format_toml, parse_toml, raise_all
 
 _CANDIDATES = "Mapping[str, Any] | list[Mapping[str, Any]]"
 _SECTIONS: Mapping[str, Callable[[Mapping[str, Any], str, list[str]], Any]] = {

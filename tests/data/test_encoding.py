@@ -1,0 +1,460 @@
+"""How cells become numbers, and what is said, without showing one, when they cannot."""
+
+import dataclasses
+import datetime
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedcsa.data.encoding import Coding, Feature, Outcome
+from fedcsa.errors import DataError, MissingExtraError, ParameterError
+
+AGE = Feature("age")
+SEX = Feature("sex", "levels", ("F", "M"))
+#: Stand for a patient's values: they must never appear in an error text.
+PLANTED, SECRET = 4711.25, "SECRET"
+
+
+def encode(features, columns, outcome=None, where="source 'a'"):
+    """Encode a table given as a mapping; with the outcome if there is one."""
+    table = pa.table({name: pa.chunked_array([values]) for name, values in columns.items()})
+    coding = Coding(tuple(features), outcome)
+    return coding.encode(table, where, with_outcome=outcome is not None)
+
+
+def refusal(features, columns, outcome=None):
+    """The error text of a table that cannot be used; it never holds a planted value."""
+    with pytest.raises(DataError, match=r"must ") as caught:
+        encode(features, columns, outcome)
+    text = str(caught.value)
+    assert str(PLANTED) not in text
+    assert "4711" not in text
+    assert SECRET not in text
+    return text
+
+
+# Numbers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array([1, 0, 1], pa.int8()),
+        pa.array([1, 0, 1], pa.uint64()),
+        pa.array([1.0, 0.0, 1.0], pa.float32()),
+        pa.array([1.0, 0.0, 1.0], pa.float16()),
+        pa.array([True, False, True]),
+        pa.array([decimal.Decimal("1.0"), decimal.Decimal("0.0"), decimal.Decimal("1.0")]),
+        pa.array(["1", "0.0", " +1e0 "]),
+        pa.array(["1", "0.0", "1."], pa.large_string()),
+        pa.array(["1", "0", "1"]).dictionary_encode(),
+        pa.array([1, 0, 1]).dictionary_encode(),
+    ],
+    ids=lambda cells: str(cells.type),
+)
+def test_every_kind_of_number_becomes_a_float(cells):
+    X, y = encode([AGE], {"age": cells})
+    assert X.dtype == np.float64
+    assert y is None
+    np.testing.assert_array_equal(X, [[1.0], [0.0], [1.0]])
+
+
+def test_a_whole_number_beyond_two_to_the_53_is_rounded_and_not_refused():
+    X, _ = encode([AGE], {"age": pa.array([2**53 + 1, 2**62])})
+    np.testing.assert_array_equal(X[:, 0], [float(2**53 + 1), float(2**62)])
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+def test_a_number_written_as_text_comes_back_to_the_bit(values):
+    X, _ = encode([AGE], {"age": pa.array([repr(value) for value in values])})
+    assert X[:, 0].tobytes() == np.array(values).tobytes()
+
+
+@given(st.text(alphabet="0123456789+-.eE naif_x,", max_size=8))
+def test_a_text_is_a_number_exactly_if_python_says_so_and_it_is_neither_nan_nor_odd(text):
+    try:
+        expected = float(text)
+    except ValueError:
+        expected = float("nan")
+    if "_" in text or expected != expected:
+        assert "1 of its 1 cells is text" in refusal([AGE], {"age": pa.array([text])})
+    elif np.isinf(expected):
+        assert "infinite or too large" in refusal([AGE], {"age": pa.array([text])})
+    else:
+        assert encode([AGE], {"age": pa.array([text])})[0][0, 0] == expected
+
+
+@pytest.mark.parametrize("text", ["١٢", "1,5", "0x10", "1e", "12 kg", "--1", "1 2", "1\n2"])
+def test_a_text_that_only_resembles_a_number_is_text(text):
+    assert "1 of its 2 cells is text" in refusal([AGE], {"age": pa.array([text, "1"])})
+
+
+def test_texts_in_a_column_of_numbers_are_counted_and_not_shown():
+    text = refusal([AGE], {"age": pa.array(["50", SECRET, f"{PLANTED} kg", "61"])})
+    assert text == (
+        "Column 'age' of source 'a' must hold numbers; 2 of its 4 cells are text. Correct them, "
+        "with a point as the decimal sign, or list the spelling of a missing cell in "
+        "missing_values."
+    )
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array([float("inf"), PLANTED, -float("inf")]),
+        pa.array(["inf", str(PLANTED), "-Infinity"]),
+        pa.array(["1e999", str(PLANTED), "-1e999"]),
+    ],
+)
+def test_infinities_are_counted(cells):
+    text = refusal([AGE], {"age": cells})
+    assert "must be finite; 2 of its 3 cells are infinite or too large." in text
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array([1.0, None, float("nan"), PLANTED]),
+        pa.array(["1", None, None, str(PLANTED)]),
+        pa.array([decimal.Decimal("4711.25"), None, None, decimal.Decimal("1.00")]),
+    ],
+)
+def test_a_missing_number_is_an_error_unless_agreed_otherwise(cells):
+    text = refusal([AGE], {"age": cells})
+    assert "Column 'age' of source 'a' must be complete; 2 of its 4 cells are missing." in text
+    assert 'missing = "indicator"' in text
+
+
+def test_a_missing_number_becomes_the_agreed_one_and_an_indicator():
+    feature = Feature("sbp", missing="indicator", fill=140)
+    X, _ = encode([feature], {"sbp": pa.array([120.0, None, float("nan")])})
+    assert feature.columns == ("sbp", "sbp=missing")
+    np.testing.assert_array_equal(X, [[120.0, 0.0], [140.0, 1.0], [140.0, 1.0]])
+
+
+def test_a_missing_number_becomes_zero_if_no_other_was_agreed():
+    X, _ = encode([Feature("sbp", missing="indicator")], {"sbp": pa.array([None, 2.5])})
+    np.testing.assert_array_equal(X, [[0.0, 1.0], [2.5, 0.0]])
+
+
+def test_a_column_without_any_value_is_missing_throughout():
+    X, _ = encode([Feature("sbp", missing="indicator")], {"sbp": pa.nulls(2)})
+    np.testing.assert_array_equal(X, [[0.0, 1.0], [0.0, 1.0]])
+    X, _ = encode([Feature("sex", "levels", ("F",), missing="indicator")], {"sex": pa.nulls(2)})
+    np.testing.assert_array_equal(X, [[0.0, 1.0], [0.0, 1.0]])
+
+
+def test_a_negative_zero_stays_one():
+    X, _ = encode([AGE], {"age": pa.array(["-0.0"])})
+    assert np.signbit(X[0, 0])
+
+
+OTHER_TYPES = [
+    (pa.array([datetime.date(2020, 1, 1)]), "dates or times"),
+    (pa.array([datetime.datetime(2020, 1, 1)]), "dates or times"),
+    (pa.array([datetime.time(4, 7)]), "dates or times"),
+    (pa.array([datetime.timedelta(1)]), "dates or times"),
+    (pa.array([[1.0]]), "lists or records"),
+    (pa.array([{SECRET: 1.0}]), "lists or records"),
+    (pa.array([b"SECRET"]), "bytes or another type"),
+]
+
+
+@pytest.mark.parametrize(("cells", "words"), OTHER_TYPES)
+@pytest.mark.parametrize("feature", [Feature("x"), Feature("x", "levels", ("a",))])
+def test_dates_and_other_types_are_named_by_kind(cells, words, feature):
+    assert f"it holds {words}" in refusal([feature], {"x": cells})
+
+
+# Levels ---------------------------------------------------------------------------------------
+
+
+def test_levels_become_one_column_each_in_the_agreed_order():
+    feature = Feature("sex", "levels", ("M", "F", "X"))
+    X, _ = encode([feature], {"sex": pa.array(["F", "M", "F"])})
+    assert feature.columns == ("sex=M", "sex=F", "sex=X")
+    np.testing.assert_array_equal(X, [[0, 1, 0], [1, 0, 0], [0, 1, 0]])
+
+
+@pytest.mark.parametrize("levels", [("1", "2"), (1, 2)])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array([2, 1], pa.int32()),
+        pa.array(["2", "1"]),
+        pa.array(["2", "1"]).dictionary_encode(),
+        pa.array([2.0, 1.0]),
+        pa.array(["2.0", "1.00"]),
+        pa.array([decimal.Decimal("2.0"), decimal.Decimal("1.0")]),
+    ],
+    ids=lambda cells: str(getattr(cells, "type", cells)),
+)
+def test_whole_numbers_are_levels_by_their_text(levels, cells):
+    X, _ = encode([Feature("grade", "levels", levels)], {"grade": cells})
+    np.testing.assert_array_equal(X, [[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("levels", [("true", "false"), (True, False), ("True", "False")])
+@pytest.mark.parametrize(
+    "cells", [pa.array([False, True]), pa.array(["false", "TRUE"]), pa.array(["False", "True"])]
+)
+def test_true_and_false_are_levels_however_they_are_written(levels, cells):
+    X, _ = encode([Feature("smoker", "levels", levels)], {"smoker": cells})
+    np.testing.assert_array_equal(X, [[0, 1], [1, 0]])
+
+
+def test_case_matters_for_all_other_levels():
+    assert "1 of its 2 cells holds something else" in refusal([SEX], {"sex": pa.array(["f", "M"])})
+    feature = Feature("flag", "levels", ("true", "unknown"))
+    assert "1 of its 1 cells holds" in refusal([feature], {"flag": pa.array(["TRUE"])})
+
+
+def test_a_leading_zero_is_part_of_a_level():
+    feature = Feature("ward", "levels", ("01", "1"))
+    X, _ = encode([feature], {"ward": pa.array(["1", "01"])})
+    np.testing.assert_array_equal(X, [[0, 1], [1, 0]])
+    assert "2 of its 2 cells hold" in refusal(
+        [Feature("ward", "levels", ("1", "2"))], {"ward": pa.array(["01", "1.50"])}
+    )
+
+
+def test_half_a_level_is_none():
+    text = refusal([Feature("grade", "levels", (1, 2))], {"grade": pa.array([1.5, 1.0, PLANTED])})
+    assert "must hold only its 2 agreed level(s); 2 of its 3 cells hold something else." in text
+
+
+def test_an_unknown_level_is_counted_and_not_shown():
+    text = refusal([SEX], {"sex": pa.array(["F", SECRET, "M", SECRET])})
+    assert text == (
+        "Column 'sex' of source 'a' must hold only its 2 agreed level(s); 2 of its 4 cells hold "
+        "something else. Check spelling, case and spaces, or agree on a further level."
+    )
+
+
+@pytest.mark.parametrize(
+    ("levels", "cells"),
+    [(("F", "M"), pa.array(["M", None])), ((1, 2), pa.array([2.0, float("nan")]))],
+)
+def test_a_missing_level_is_an_error_unless_agreed_otherwise(levels, cells):
+    text = refusal([Feature("sex", "levels", levels)], {"sex": cells})
+    assert "must be complete; 1 of its 2 cells is missing." in text
+    feature = Feature("sex", "levels", levels, missing="indicator")
+    X, _ = encode([feature], {"sex": cells})
+    assert feature.columns[-1] == "sex=missing"
+    np.testing.assert_array_equal(X, [[0, 1, 0], [0, 0, 1]])
+
+
+@given(
+    levels=st.lists(st.text(max_size=4), min_size=1, max_size=5, unique=True),
+    data=st.data(),
+)
+def test_one_hot_columns_say_exactly_which_level_a_cell_has(levels, data):
+    feature = Feature("x", "levels", tuple(levels), missing="indicator")
+    cells = data.draw(st.lists(st.sampled_from([*levels, None]), min_size=1, max_size=12))
+    X, _ = encode([feature], {"x": pa.array(cells, pa.string())})
+    assert (X.sum(axis=1) == 1).all()
+    chosen = [[*levels, None][position] for position in X.argmax(axis=1)]
+    assert chosen == cells
+
+
+def test_chunks_with_dictionaries_of_their_own_agree():
+    chunks = [pa.array(["F", "M"]).dictionary_encode(), pa.array(["M", "F"]).dictionary_encode()]
+    table = pa.table({"sex": pa.chunked_array(chunks)})
+    X, _ = Coding((SEX,)).encode(table, "the target", with_outcome=False)
+    np.testing.assert_array_equal(X[:, 0], [1, 0, 0, 1])
+
+
+# The outcome ----------------------------------------------------------------------------------
+
+
+def test_an_outcome_of_numbers():
+    _, y = encode([AGE], {"age": pa.array([1, 2]), "y": pa.array(["0.5", "-3"])}, Outcome("y"))
+    np.testing.assert_array_equal(y, [0.5, -3.0])
+    assert y.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("levels", "cells"),
+    [
+        (("no", "yes"), pa.array(["yes", "no"])),
+        ((0, 1), pa.array([1, 0])),
+        ((0, 1), pa.array(["1", "0"])),
+        ((0, 1), pa.array([1.0, 0.0])),
+        ((False, True), pa.array([True, False])),
+        ((False, True), pa.array(["True", "False"])),
+    ],
+)
+def test_labels_are_those_that_were_declared(levels, cells):
+    _, y = encode([AGE], {"age": pa.array([1, 2]), "y": cells}, Outcome("y", levels))
+    assert y.tolist() == [levels[1], levels[0]]
+    assert [type(label) for label in y.tolist()] == [type(levels[0])] * 2
+
+
+@pytest.mark.parametrize("outcome", [Outcome("y"), Outcome("y", ("4711.25", "no"))])
+def test_a_missing_outcome_is_always_an_error(outcome):
+    columns = {"age": pa.array([1, 2, 3]), "y": pa.array(["4711.25", None, None])}
+    text = refusal([AGE], columns, outcome)
+    assert "Outcome 'y' of source 'a' must be complete; 2 of its 3 cells are missing." in text
+    assert "indicator" not in text
+
+
+def test_an_unknown_class_is_counted_and_not_shown():
+    columns = {"age": pa.array([1, 2]), "y": pa.array(["no", SECRET])}
+    text = refusal([AGE], columns, Outcome("y", ("no", "yes")))
+    assert "Outcome 'y' of source 'a' must hold only its 2 agreed level(s); 1 of its 2" in text
+
+
+def test_an_outcome_that_is_not_asked_for_is_not_looked_at():
+    coding = Coding((AGE,), Outcome("y"))
+    table = pa.table({"age": [1.0], "y": [datetime.date(2020, 1, 1)]})
+    X, y = coding.encode(table, "the target", with_outcome=False)
+    assert y is None
+    np.testing.assert_array_equal(X, [[1.0]])
+
+
+def test_a_coding_without_outcome_cannot_give_one():
+    with pytest.raises(ParameterError, match="'with_outcome' parameter must be False"):
+        Coding((AGE,)).encode(pa.table({"age": [1.0]}), "it", with_outcome=True)
+
+
+# The table ------------------------------------------------------------------------------------
+
+
+def test_features_come_in_the_agreed_order_and_further_columns_are_ignored():
+    columns = {"note": pa.array([SECRET]), "sex": pa.array(["M"]), "age": pa.array([50])}
+    X, _ = encode([AGE, SEX], columns)
+    np.testing.assert_array_equal(X, [[50, 0, 1]])
+    assert Coding((AGE, SEX)).columns == ("age", "sex=F", "sex=M")
+
+
+def test_a_mapping_of_arrays_is_a_table():
+    X, _ = Coding((AGE,)).encode({"age": np.array([1.0, 2.0])}, "it", with_outcome=False)
+    np.testing.assert_array_equal(X, [[1.0], [2.0]])
+
+
+@pytest.mark.parametrize(
+    "columns", [{"age": [1.0, SECRET]}, {"age": [1.0], "sex": [SECRET, SECRET]}]
+)
+def test_a_mapping_that_is_no_table_is_refused_without_a_cell(columns):
+    with pytest.raises(DataError, match="The target must be a table") as caught:
+        Coding((AGE,)).encode(columns, "the target", with_outcome=False)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_a_table_without_rows_is_refused():
+    assert refusal([AGE], {"age": pa.array([], pa.float64())}) == (
+        "Source 'a' must have rows; its table has none."
+    )
+
+
+def test_everything_that_is_wrong_is_said_at_once():
+    columns = {
+        "age": pa.array(["x", "inf", None]),
+        "sex": pa.array(["F", SECRET, None]),
+        "y": pa.array([1.0, None, float("inf")]),
+    }
+    lines = refusal([AGE, SEX], columns, Outcome("y")).splitlines()
+    expected = ["is text", "is infinite", "is missing", "something else", "is missing"]
+    expected += ["is infinite", "is missing"]
+    assert len(lines) == len(expected)
+    for line, words in zip(lines, expected, strict=True):
+        assert words in line
+        assert line.count("1 of its 3 cells") == 1
+
+
+# The agreement --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"name": ""}, "'name' parameter must be a text that is not empty"),
+        ({"kind": "level"}, "'kind' parameter must be 'number' or 'levels'"),
+        ({"kind": "levels"}, "'levels' parameter must be one or more if the kind is 'levels'"),
+        ({"levels": ("a",)}, "'levels' parameter must be one or more if the kind is 'levels'"),
+        ({"kind": "levels", "levels": ("a", "a")}, "'levels' parameter must be distinct"),
+        ({"kind": "levels", "levels": ("1", 1)}, "'levels' parameter must be distinct"),
+        ({"kind": "levels", "levels": (1.5,)}, "'levels' parameter must be texts, whole numbers"),
+        ({"kind": "levels", "levels": "FM"}, "'levels' parameter must be texts, whole numbers"),
+        ({"missing": "drop"}, "'missing' parameter must be 'error' or 'indicator'"),
+        ({"fill": 1.0}, "'fill' parameter must be left out, except for a number with missing"),
+        (
+            {"kind": "levels", "levels": ("a",), "missing": "indicator", "fill": 0.0},
+            "'fill' parameter must be left out, except",
+        ),
+        ({"missing": "indicator", "fill": float("nan")}, "'fill' parameter must be a finite"),
+        ({"missing": "indicator", "fill": True}, "'fill' parameter must be a finite"),
+        ({"sd": 0}, "'sd' parameter must be a positive number"),
+        ({"sd": float("inf")}, "'sd' parameter must be a positive number"),
+    ],
+)
+def test_a_feature_that_cannot_be_meant_is_refused(options, rule):
+    with pytest.raises(ParameterError, match=rule):
+        Feature(**{"name": "x", **options})
+
+
+@pytest.mark.parametrize(
+    ("levels", "rule"),
+    [
+        (("a",), "two or more, or left out"),
+        (("a", "a"), "distinct"),
+        (("a", 1), "all of one type"),
+        ((1, True), "all of one type"),
+        ((0.5, 1.5), "texts, whole numbers, or true and false"),
+    ],
+)
+def test_classes_that_cannot_be_meant_are_refused(levels, rule):
+    with pytest.raises(ParameterError, match=f"'levels' parameter must be {rule}"):
+        Outcome("y", levels)
+
+
+def test_lists_become_tuples_and_nothing_can_be_changed():
+    coding = Coding([Feature("x", "levels", ["a", 1])], Outcome("y", ["no", "yes"]))
+    assert coding == Coding((Feature("x", "levels", ("a", "1")),), Outcome("y", ("no", "yes")))
+    for record in (coding, coding.features[0], coding.outcome):
+        with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign"):
+            record.name = "z"
+
+
+def test_an_outcome_has_a_name():
+    with pytest.raises(ParameterError, match="'name' parameter must be a text that is not empty"):
+        Outcome("")
+
+
+@pytest.mark.parametrize(
+    ("features", "outcome"),
+    [
+        ((AGE, AGE), None),
+        ((AGE,), Outcome("age")),
+        ((Feature("a", "levels", ("b",)), Feature("a=b")), None),
+        ((Feature("a", "levels", ("missing",), missing="indicator"),), None),
+    ],
+)
+def test_one_name_stands_for_one_column(features, outcome):
+    with pytest.raises(ParameterError, match="must be columns and an outcome of distinct names"):
+        Coding(features, outcome)
+
+
+def test_a_coding_needs_a_feature():
+    with pytest.raises(ParameterError, match="at least one feature"):
+        Coding((), Outcome("y"))
+
+
+def test_the_public_scale_is_known_if_every_feature_gives_it():
+    sbp = Feature("sbp", missing="indicator", sd=20)
+    sex = Feature("sex", "levels", ("F", "M"), sd=0.4)
+    coding = Coding((sbp, sex))
+    np.testing.assert_array_equal(coding.public_sd, [20, 0.5, 0.4, 0.4])
+    assert len(coding.public_sd) == len(coding.columns)
+    assert Coding((sbp, AGE)).public_sd is None
+
+
+def test_without_pyarrow_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"Reading a table needs .*fedcsa\[tables\]"):
+        Coding((AGE,)).encode({"age": [1.0]}, "it", with_outcome=False)

@@ -1,0 +1,215 @@
+"""The sections [model] and [candidates]."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from fedcsa.errors import FedCSAError, ModelError, StudyError, UntrustedError
+from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.study.model_section import check_model, describe_model, list_candidates
+
+FOREST = "sklearn.ensemble.RandomForestClassifier"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"name": "ridge"},
+        {"name": "ridge", "penalty_scale": "sklearn", "intercept": False},
+        {"name": "weighted-least-squares", "intercept": True},
+    ],
+)
+def test_a_model_of_ours_is_described_as_it_is(model):
+    assert describe_model(model) == model
+
+
+def test_a_class_and_its_parameters():
+    model = {"name": FOREST, "parameters": {"n_estimators": 20, "class_weight": {"a": 2.0}}}
+    expected = RandomForestClassifier(n_estimators=20, class_weight={"a": 2.0})
+    assert describe_model(model) == model_description(expected)
+    assert describe_model({"name": FOREST}) == model_description(RandomForestClassifier())
+
+
+def test_an_estimator_inside_an_estimator():
+    tree = {"class": "sklearn.tree.DecisionTreeClassifier", "parameters": {"max_depth": 1}}
+    model = {"name": "sklearn.ensemble.AdaBoostClassifier", "parameters": {"estimator": tree}}
+    expected = AdaBoostClassifier(estimator=DecisionTreeClassifier(max_depth=1))
+    assert describe_model(model) == model_description(expected)
+
+
+def test_a_pipeline():
+    model = {
+        "name": "pipeline",
+        "steps": [
+            {"name": "scale", "class": "sklearn.preprocessing.StandardScaler"},
+            {
+                "name": "model",
+                "class": "sklearn.linear_model.LogisticRegression",
+                "parameters": {"C": 0.5},
+            },
+        ],
+    }
+    expected = Pipeline([("scale", StandardScaler()), ("model", LogisticRegression(C=0.5))])
+    assert describe_model(model) == model_description(expected)
+    check_model(describe_model(model), [{"model__C": 1.0, "ratio_power": 0.5}], n_classes=2)
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        ({}, r"\[model\] 'name' must be given: a text"),
+        ({"name": 3}, r"\[model\] 'name' must be a text; it is a whole number"),
+        ({"name": "rigde"}, r"\[model\] Unknown model 'rigde'. Did you mean 'ridge'\?"),
+        ({"name": "forest"}, r"Known: pipeline, ridge.*full name of a scikit-learn class"),
+        ({"name": "ridge", "penalty": 1}, r"\[model\] Unknown model option 'penalty'"),
+        ({"name": "ridge", "penalty_scale": "sum"}, r"\[model\] The 'penalty_scale' parameter"),
+        ({"name": "ridge", "intercept": "no"}, r"\[model\] 'intercept' must be true or false"),
+        ({"name": FOREST, "parameter": {}}, r"Unknown key 'parameter'. Did you mean 'parameters'"),
+        ({"name": FOREST, "parameters": [1]}, r"'parameters' must be a table of keys and values"),
+        ({"name": "pipeline"}, r"\[model\] 'steps' must be given: a list"),
+        ({"name": "pipeline", "steps": []}, r"\[model\] 'steps' must list at least one step"),
+        (
+            {"name": "pipeline", "steps": [{"name": "a", "klass": "b"}]},
+            r"number 1 'class' must be given: a text.\n.* number 1 Unknown key 'klass'. Did you",
+        ),
+        ({"name": "pipeline", "steps": ["a"]}, r"number 1 'name' must be given"),
+    ],
+)
+def test_a_section_that_describes_no_model(model, text):
+    with pytest.raises(StudyError, match=text):
+        describe_model(model)
+
+
+def test_lists_are_combined():
+    found = list_candidates("sklearn", {"b": [1, 2], "a": [True]})
+    assert found == ({"a": True, "b": 1}, {"a": True, "b": 2})
+
+
+def test_tables_are_taken_one_by_one():
+    listed = [{"penalty": 0.5}, {"ratio_power": 1}]
+    assert list_candidates("ridge", listed) == ({"penalty": 0.5}, {"ratio_power": 1.0})
+
+
+def test_without_candidates_those_of_the_model_are_taken():
+    assert list_candidates("ridge", None) == expand_candidates("ridge", None)
+    assert list_candidates("sklearn", {}) == ({},)
+
+
+def test_a_range_is_the_grid_of_the_paper_to_the_bit():
+    grid = {"penalty": {"from": 0.0, "to": 1.0, "steps": 101}}
+    assert list_candidates("ridge", grid) == expand_candidates("ridge", None)
+
+
+def test_a_log_range_has_equal_ratios_and_exact_ends():
+    grid = {"C": {"from": 1e-3, "to": 10, "steps": 9, "scale": "log"}}
+    values = [candidate["C"] for candidate in list_candidates("sklearn", grid)]
+    assert (values[0], values[-1], len(values)) == (1e-3, 10.0, 9)
+    np.testing.assert_allclose(np.diff(np.log10(values)), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("ends", "whole"),
+    [
+        ((1, 9, 5), True),
+        ((1, 9, 2), True),
+        ((0, 9999, 10_000), True),
+        ((1, 2, 3), False),
+        ((1.0, 9.0, 5), False),
+        ((9, 1, 5), True),
+    ],
+)
+def test_a_range_is_of_whole_numbers_if_all_of_it_is(ends, whole):
+    start, stop, steps = ends
+    grid = {"depth": {"from": start, "to": stop, "steps": steps}}
+    values = [candidate["depth"] for candidate in list_candidates("sklearn", grid)]
+    assert values == np.linspace(start, stop, steps).tolist()
+    assert {type(value) for value in values} == {int if whole else float}
+
+
+@pytest.mark.parametrize(
+    ("range_", "text"),
+    [
+        ({"to": 1, "steps": 3}, "'from' must be given: a number"),
+        ({"from": 0, "to": 1, "steps": 2.5}, "'steps' must be a whole number"),
+        ({"from": 0, "to": 1, "steps": 1}, "'steps' must be from 2 to 10000"),
+        ({"from": 0, "to": 1, "steps": 10**9}, "'steps' must be from 2 to 10000"),
+        ({"from": 0, "to": 1, "steps": 3, "scale": "ln"}, '\'scale\' must be "linear" or "log"'),
+        (
+            {"from": 0, "to": 1, "steps": 3, "scale": "log"},
+            "'from' and 'to' must be .*above zero on a log scale",
+        ),
+        ({"from": 0, "to": float("inf"), "steps": 3}, "'from' and 'to' must be finite"),
+        ({"form": 0, "to": 1, "steps": 3}, "Unknown key 'form'. Did you mean 'from'"),
+    ],
+)
+def test_a_range_that_is_none(range_, text):
+    with pytest.raises(StudyError, match=rf"\[candidates\] 'penalty' {text}"):
+        list_candidates("ridge", {"penalty": range_})
+
+
+@pytest.mark.parametrize(
+    ("candidates", "text"),
+    [
+        ({"penalty": 1.0}, r"\[candidates\] 'penalty' must be a list; it is a number"),
+        ({"penalty": [-1.0]}, r"\[candidates\] The 'penalty' parameter must be a number at least"),
+        ({"penalti": [1.0]}, r"\[candidates\] Unknown candidate parameter 'penalti'"),
+        ([], r"\[candidates\] The 'candidates' parameter must be at least one"),
+        ({"penalty": []}, r"\[candidates\] The 'candidates' parameter must be at least one"),
+        ([{"penalty": {"from": 0}}], r"\[\[candidates\]\] number 1 'penalty' must be one value"),
+    ],
+)
+def test_candidates_that_are_none(candidates, text):
+    with pytest.raises(StudyError, match=text):
+        list_candidates("ridge", candidates)
+
+
+@pytest.mark.parametrize(
+    ("model", "candidates", "n_classes", "error", "text"),
+    [
+        ({"name": "ridge"}, [{}], 2, FedCSAError, "predicts numbers"),
+        ({"name": FOREST}, [{}], 0, ModelError, "The model is a classifier"),
+        ({"name": "sklearn.ensemble.Forest"}, [{}], 2, ModelError, "is not installed"),
+        ({"name": "os.path"}, [{}], 2, UntrustedError, "trusted"),
+        ({"name": FOREST, "parameters": {"trees": 3}}, [{}], 2, ModelError, "no parameter 'trees'"),
+        (
+            {"name": FOREST},
+            [{"max_dept": 3}, {"n_estimator": 3}],
+            2,
+            StudyError,
+            r"Unknown candidate parameter 'max_dept'. Did you mean 'max_depth'\?\nUnknown",
+        ),
+        (
+            {"name": "sklearn.neighbors.KNeighborsClassifier"},
+            [{"ratio_power": 1.0}],
+            2,
+            ModelError,
+            "does not take sample weights",
+        ),
+        (
+            {"name": "sklearn.preprocessing.StandardScaler"},
+            [{}],
+            0,
+            ModelError,
+            "StandardScaler must be able to predict",
+        ),
+        (
+            {"name": "sklearn.multiclass.OneVsRestClassifier"},
+            [{}],
+            2,
+            ModelError,
+            "must be given all its required parameters",
+        ),
+    ],
+)
+def test_a_model_that_cannot_be_built(model, candidates, n_classes, error, text):
+    with pytest.raises(error, match=text):
+        check_model(describe_model(model), candidates, n_classes)
+
+
+def test_a_model_that_can_be_built():
+    check_model(describe_model({"name": "ridge"}), [{"penalty": 1.0}], 0)
+    check_model(describe_model({"name": FOREST}), [{"max_depth": 3, "ratio_power": 1.0}], 2)
