@@ -30,7 +30,8 @@ from fedcsa.transport.inprocess import InProcessTransport
 
 
 def _classifies(model: Any) -> bool:
-    return hasattr(model, "get_params") and bool(is_classifier(model))
+    instance = hasattr(model, "get_params") and not isinstance(model, type)
+    return instance and bool(is_classifier(model))
 
 
 def _has_probabilities(estimator: FedCSA) -> bool:
@@ -186,6 +187,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self._keep(run(target, InProcessTransport(roles, progress)))
         self.feature_names_in_ = np.asarray(features, dtype=object)
         self.n_features_in_ = len(features)
+        self.__dict__.pop("classes_", None)  # of an earlier fit
         if plan.classes:
             self.classes_ = np.asarray(plan.classes)
         return self
@@ -243,12 +245,14 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict numbers, or the most probable class, with the weighted model."""
-        return self.adaptation_.predict(self._rows(X))
+        rows = self._rows(X)
+        return self.adaptation_.predict(rows)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Probability of every class, in the order of ``classes_``."""
-        return self.adaptation_.predict_proba(self._rows(X))
+        rows = self._rows(X)
+        return self.adaptation_.predict_proba(rows)
 
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self, "adaptation_")
@@ -290,7 +294,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
 
 
 def _folds(folds: Any) -> int | tuple[float, float, float] | None:
-    return check_shares(folds) if isinstance(folds, Sequence) else folds
+    if folds is None or isinstance(folds, int | np.integer):
+        return None if folds is None else int(folds)
+    return check_shares(folds)
 
 
 def _named_pairs(sources: Any) -> list[tuple[str, Any, Any]]:
@@ -302,6 +308,9 @@ def _named_pairs(sources: Any) -> list[tuple[str, Any, Any]]:
         raise must("sources", "a mapping name -> (X, y) or a list of pairs", type(sources).__name__)
     if not items:
         raise must("sources", "at least one source", 0)
+    names = [name for name, _ in items]
+    if len(set(names)) < len(names):
+        raise must("sources", "sources with distinct names", max(names, key=names.count))
     triples = []
     for name, pair in items:
         if not isinstance(pair, tuple | list) or len(pair) != 2:

@@ -89,7 +89,8 @@ def reconcile(
     realised = float(losses.mean())
     return Reconciliation(
         realised=realised,
-        lower=max(realised - q * error, 0.0),
+        # A built-in loss is never negative; one of the user's own may be.
+        lower=realised - q * error if loss else max(realised - q * error, 0.0),
         upper=realised + q * error,
         n_rows=len(rows),
         promised=adaptation.target_risk,

@@ -13,16 +13,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Collection, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from fedcsa.core.arrays import read_only
-from fedcsa.core.ensemble import EnsembleRisk
-from fedcsa.errors import FedCSAError, MessageError, ResultError
+from fedcsa.core.arrays import is_whole, read_only
+from fedcsa.core.ensemble import EnsembleRisk, Kind, Status
+from fedcsa.errors import (
+    FedCSAError,
+    MessageError,
+    MissingExtraError,
+    ModelError,
+    ResultError,
+)
 from fedcsa.findings import Finding
 from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.fields import thaw
@@ -34,6 +41,7 @@ from fedcsa.roles.estimation import estimates
 from fedcsa.roles.plan import Plan
 
 FORMAT = 1
+_WORDS = ("weights", "kind", "status")
 
 
 def save_result(adaptation: Adaptation, folder: str | Path, study_toml: str | None = None) -> Path:
@@ -45,11 +53,6 @@ def save_result(adaptation: Adaptation, folder: str | Path, study_toml: str | No
         Text of the study's file, kept beside the result so that tables can be read the same way.
     """
     folder = Path(folder)
-    if folder.exists() and any(folder.iterdir()) and not (folder / "adaptation.json").is_file():
-        raise ResultError(
-            f"The folder {str(folder)!r} must be empty or hold an older result; it holds "
-            "something else. Choose another one."
-        )
     try:
         _clear(folder)
         for position, name in enumerate(sorted(adaptation.model_reports)):
@@ -81,14 +84,18 @@ def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adap
         )
     try:
         return _restore(folder, content, trusted_types)
-    except (ResultError, MessageError):
+    except (ResultError, MessageError, ModelError, MissingExtraError):
         raise
-    except FedCSAError:
-        raise
-    except (OSError, KeyError, TypeError, ValueError, AttributeError, IndexError):
-        raise ResultError(
-            f"The result in {str(folder)!r} is damaged: a file is missing or was changed."
-        ) from None
+    except (
+        FedCSAError,
+        OSError,
+        ArithmeticError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ):
+        raise _damaged(folder, "a file is missing or was changed") from None
 
 
 def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
@@ -96,10 +103,8 @@ def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
     folder = Path(folder)
     try:
         return _read_ledgers(folder, _read_json(folder / "adaptation.json"))
-    except (OSError, KeyError, TypeError, ValueError):
-        raise ResultError(
-            f"The result in {str(folder)!r} is damaged: a ledger is missing or was changed."
-        ) from None
+    except (OSError, LookupError, TypeError, ValueError):
+        raise _damaged(folder, "a ledger is missing or was changed") from None
 
 
 def summary(adaptation: Adaptation) -> dict[str, Any]:
@@ -142,22 +147,43 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
         "kept": list(a.kept),
         "mean": a.mean.tolist(),
         "sd": a.sd.tolist(),
-        "plan": _plan_to_json(a.plan),
+        "plan": plan_to_json(a.plan),
         "reports": {name: _report_to_json(report) for name, report in sorted(a.reports.items())},
         "sites": sorted(a.ledgers),
     }
 
 
+def _damaged(folder: Path, how: str) -> ResultError:
+    return ResultError(f"The result in {str(folder)!r} is damaged: {how}.")
+
+
 def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) -> Adaptation:
     plan = _plan_from_json(content["plan"])
     reports = {name: _report_from_json(item) for name, item in content["reports"].items()}
-    kept = tuple(int(index) for index in content["kept"])
+    kept = tuple(content["kept"])
     weights = {name: float(weight) for name, weight in content["source_weights"].items()}
+    mean, sd = (np.array(content[key], dtype=np.float64) for key in ("mean", "sd"))
+    sound = (
+        mean.shape == sd.shape == (len(plan.features),)
+        and np.isfinite(mean).all()
+        and np.isfinite(sd).all()
+        and (sd > 0.0).all()
+        and kept == tuple(sorted({i for i in kept if is_whole(i, 0) and i < len(plan.candidates)}))
+        and len(kept) > 0
+        and 0 < len(weights) <= len(reports)
+        and set(weights) <= set(reports)
+        and min(weights.values()) >= 0.0
+        and abs(sum(weights.values()) - 1.0) < 1e-6
+        and is_whole(content["n_target_rows"], 2)
+        and all(len(report.loss_mean) == len(plan.candidates) + 1 for report in reports.values())
+    )
+    if not sound:
+        raise _damaged(folder, "its numbers contradict each other")
     model_reports = {}
     for position, name in enumerate(sorted(weights)):
         message = decode((folder / "models" / f"{position}.fcsa").read_bytes())
         if not isinstance(message, ModelReport) or message.source != name:
-            raise ResultError(f"The result in {str(folder)!r} is damaged: models are mixed up.")
+            raise _damaged(folder, "models are mixed up")
         model_reports[name] = message
     return Adaptation(
         plan=plan,
@@ -167,12 +193,12 @@ def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) ->
         model_reports=model_reports,
         models={name: unpack(model_reports[name], plan, trusted) for name in model_reports},
         source_weights=weights,
-        mean=read_only(np.array(content["mean"], dtype=np.float64)),
-        sd=read_only(np.array(content["sd"], dtype=np.float64)),
-        n_target_rows=int(content["n_target_rows"]),
+        mean=read_only(mean),
+        sd=read_only(sd),
+        n_target_rows=content["n_target_rows"],
         constant_risks={k: float(v) for k, v in content["constant_risks"].items()},
-        risk=_risk_from_json(content["risk"]),
-        by_rows=_risk_from_json(content["by_rows"]),
+        risk=_risk_from_json(content["risk"], len(weights)),
+        by_rows=_risk_from_json(content["by_rows"], len(weights)),
         backtest=_backtest_from_json(content["backtest"]),
         findings=tuple(
             Finding(item["code"], item["source"], item["evidence"]) for item in content["findings"]
@@ -191,6 +217,11 @@ def _read_ledgers(folder: Path, content: dict[str, Any]) -> dict[str, tuple[Ledg
 
 def _clear(folder: Path) -> None:
     """Make the folders and remove an older result's files, adaptation.json first."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / "adaptation.json").is_file():
+        raise ResultError(
+            f"The folder {str(folder)!r} must be empty or hold an older result; it holds "
+            "something else. Choose another one."
+        )
     (folder / "adaptation.json").unlink(missing_ok=True)
     (folder / "study.toml").unlink(missing_ok=True)
     for name, pattern in (("models", "*.fcsa"), ("ledgers", "*.jsonl")):
@@ -201,7 +232,8 @@ def _clear(folder: Path) -> None:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text, parse_constant=_no_constant)
     except FileNotFoundError:
         raise ResultError(
             f"A result folder must hold adaptation.json; {str(path.parent)!r} does not. "
@@ -214,7 +246,12 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _plan_to_json(plan: Plan) -> dict[str, Any]:
+def _no_constant(_: str) -> Any:
+    raise ValueError  # NaN and Infinity are not JSON
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """A plan as plain values."""
     content = {item.name: thaw(getattr(plan, item.name)) for item in dataclasses.fields(plan)}
     if plan.public_sd is not None:
         content["public_sd"] = plan.public_sd.tolist()
@@ -254,11 +291,17 @@ def _risk_to_json(risk: EnsembleRisk | None) -> dict[str, Any] | None:
     return {**vars(risk), "weights": risk.weights.tolist()}
 
 
-def _risk_from_json(content: dict[str, Any] | None) -> EnsembleRisk | None:
+def _risk_from_json(content: dict[str, Any] | None, n_models: int) -> EnsembleRisk | None:
     if content is None:
         return None
-    weights = read_only(np.array(content["weights"], dtype=np.float64))
-    return EnsembleRisk(**{**content, "weights": weights})
+    weights = np.array(content["weights"], dtype=np.float64)
+    risk = EnsembleRisk(**{**content, "weights": read_only(weights)})
+    numbers = [value for name, value in content.items() if name not in _WORDS and value is not None]
+    if weights.shape != (n_models,) or not all(math.isfinite(number) for number in numbers):
+        raise ValueError
+    if risk.status not in get_args(Status) or risk.kind not in get_args(Kind):
+        raise ValueError
+    return risk
 
 
 def backtest_to_json(backtest: Backtest | None) -> dict[str, Any] | None:
@@ -278,4 +321,6 @@ def backtest_to_json(backtest: Backtest | None) -> dict[str, Any] | None:
 def _backtest_from_json(content: dict[str, Any] | None) -> Backtest | None:
     if content is None:
         return None
-    return Backtest(tuple(BacktestRow(**row) for row in content["rows"]), content["level"])
+    rows = tuple(BacktestRow(**row) for row in content["rows"])
+    found = Backtest(rows, float(content["level"]))
+    return found if found.verdict else None  # computed once, so that a strange value shows here

@@ -15,12 +15,14 @@ from fedcsa.cli.common import (
     EXIT_BROKEN,
     Json,
     Quiet,
+    Trust,
     console,
     named_errors,
     print_json,
     site_progress,
 )
-from fedcsa.result import backtest_to_json, load_result, save_result
+from fedcsa.errors import ResultError
+from fedcsa.result import backtest_to_json, load_result, plan_to_json, save_result
 from fedcsa.roles.backtest import Backtest
 from fedcsa.study import Study
 
@@ -38,6 +40,7 @@ def backtest(
         Path | None,
         typer.Option(help="A result of this study; a failing back-test lowers its verdict."),
     ] = None,
+    trust: Trust = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -48,12 +51,18 @@ def backtest(
     Example: [bold]fedcsa backtest study.toml --result result[/bold]
     """
     loaded = Study.load(study)
+    plan = loaded.plan()
+    tested = None if result is None else load_result(result, trust or ())
+    if tested is not None and plan_to_json(tested.plan) != plan_to_json(plan):
+        raise ResultError(f"The result in {str(result)!r} must be of this very study; it is not.")
     data = {name: loaded.read_source(name) for name in loaded.sources}
     steps = len(data) * (len(data) - 1)
     with site_progress(steps, quiet=quiet or json) as progress:
-        found = run_backtest(data, loaded.plan(), policy=loaded.policy(), progress=progress)
-    if result is not None:
-        save_result(load_result(result).with_backtest(found), result, loaded.to_toml())
+        found = run_backtest(
+            data, plan, policy=loaded.policy(), trusted_types=trust or (), progress=progress
+        )
+    if result is not None and tested is not None:
+        save_result(tested.with_backtest(found), result, loaded.to_toml())
     if json:
         print_json(backtest_to_json(found))
     else:

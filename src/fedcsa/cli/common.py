@@ -25,6 +25,10 @@ EXIT_INPUT, EXIT_EXCHANGE, EXIT_MODEL, EXIT_NO_OVERLAP, EXIT_BROKEN = 3, 4, 5, 6
 _STYLES = {"note": "dim", "warning": "yellow", "danger": "bold red"}
 
 Json = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON instead.")]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(help="Full name of a type that a received model may hold; may be repeated."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 
@@ -35,6 +39,10 @@ def named_errors(command: Callable[Arguments, Returned]) -> Callable[Arguments, 
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
         try:
             return command(*args, **kwargs)
+        except OSError as error:
+            where = f" {str(error.filename)!r}" if error.filename else ""
+            fail(f"The file or folder{where} cannot be used: {error.strerror}.")
+            raise typer.Exit(EXIT_INPUT) from None
         except FedCSAError as error:
             fail(str(error))
             code = EXIT_INPUT

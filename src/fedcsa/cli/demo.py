@@ -73,7 +73,8 @@ def demo(
     screen = console()
     _print(screen, drawn, results, truth)
     if out is not None:
-        screen.print(f"\nWritten to {out}: a study file, six tables, a result. Now try:")
+        written = f"\nWritten to {out}: a study file, six tables, a result. Now try:"
+        screen.print(Text(written), soft_wrap=True)
         for line in (
             f"run {out}/study.toml",
             f"backtest {out}/study.toml --result {out}/result",
@@ -81,7 +82,7 @@ def demo(
             f"reconcile {out}/result {out}/tables/outcomes-later.csv",
             f"ledger {out}/result",
         ):
-            screen.print(Text(f"  {_program()} {line}", style="bold"))
+            screen.print(Text(f"  {_program()} {line}", style="bold"), soft_wrap=True)
 
 
 def _program() -> str:

@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import Json, console, named_errors, print_json
+from fedcsa.errors import ResultError
+from fedcsa.models.registry import unknown
 from fedcsa.protocol.ledger import FieldRecord
 from fedcsa.result import load_ledgers
 
@@ -26,17 +28,16 @@ def ledger(
 
     Example: [bold]fedcsa ledger result --site Abbey --fields[/bold]
     """
-    ledgers = {
-        name: entries for name, entries in load_ledgers(result).items() if site in (None, name)
-    }
+    ledgers = load_ledgers(result)
+    if site is not None and site not in ledgers:
+        raise ResultError(unknown("site", site, ledgers))
+    ledgers = {name: entries for name, entries in ledgers.items() if site in (None, name)}
     if json:
         print_json(
             {name: [dataclasses.asdict(e) for e in entries] for name, entries in ledgers.items()}
         )
         return
     screen = console()
-    if site is not None and not ledgers:
-        screen.print(Text(f"No site is called {site!r} in this result.", style="yellow"))
     for name, entries in ledgers.items():
         table = Table(title=Text(f"What left {name}"), title_justify="left", title_style="bold")
         for heading, justify in (

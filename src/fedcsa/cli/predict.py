@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcsa.cli.common import Json, named_errors, print_json
+from fedcsa.cli.common import Json, Trust, named_errors, print_json
 from fedcsa.data.tables import write_table
 from fedcsa.errors import ResultError
 from fedcsa.result import load_result
@@ -25,10 +25,7 @@ def predict(
         Path | None,
         typer.Option("--out", "-o", help="CSV or Parquet file. [default: standard output]"),
     ] = None,
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(help="Full name of a type that a received model may hold; may be repeated."),
-    ] = None,
+    trust: Trust = None,
     json: Json = False,
 ) -> None:
     """Predict new rows with the model of a result.
@@ -47,7 +44,7 @@ def predict(
     elif json:
         print_json(columns)
     else:
-        writer = csv.writer(sys.stdout)
+        writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
 

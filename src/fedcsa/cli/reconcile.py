@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from fedcsa.cli.common import EXIT_BROKEN, Json, console, named_errors, print_json
+from fedcsa.cli.common import EXIT_BROKEN, Json, Trust, console, named_errors, print_json
 from fedcsa.cli.predict import result_study
 from fedcsa.reconcile import reconcile as compare
 from fedcsa.result import load_result
@@ -29,10 +29,7 @@ def reconcile(
     outcomes: Annotated[
         Path, typer.Argument(help="A table of the target's rows with their outcomes.")
     ],
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(help="Full name of a type that a received model may hold; may be repeated."),
-    ] = None,
+    trust: Trust = None,
     json: Json = False,
 ) -> None:
     """Compare the promised risk with outcomes that have arrived since.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from rich.text import Text
 from fedcsa.cli.common import (
     Json,
     Quiet,
+    Trust,
     console,
     named_errors,
     print_adaptation,
@@ -33,6 +35,7 @@ def run(
         Path | None,
         typer.Option("--out", "-o", help="Folder for the result. [default: NAME-result]"),
     ] = None,
+    trust: Trust = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -41,7 +44,7 @@ def run(
     Example: [bold]fedcsa run study.toml --out result[/bold]
     """
     loaded = Study.load(study)
-    adaptation = carry_out(loaded, quiet=quiet or json)
+    adaptation = carry_out(loaded, quiet=quiet or json, trusted=trust or ())
     folder = save_result(adaptation, out or Path(f"{study.stem}-result"), loaded.to_toml())
     if json:
         print_json(summary(adaptation))
@@ -51,13 +54,14 @@ def run(
     screen.print(Text.assemble("\nResult in ", (str(folder), "bold")))
 
 
-def carry_out(study: Study, *, quiet: bool) -> Adaptation:
+def carry_out(study: Study, *, quiet: bool, trusted: Sequence[str] = ()) -> Adaptation:
     """Run a study in this process."""
     policy = study.policy()
     sources = []
     for name in study.sources:
         X, y = study.read_source(name)
-        sources.append(Source(name, X, y, features=study.coding.columns, policy=policy))
-    target = Target(study.read_target(), study.plan(), policy=policy)
+        columns = study.coding.columns
+        sources.append(Source(name, X, y, features=columns, policy=policy, trusted_types=trusted))
+    target = Target(study.read_target(), study.plan(), policy=policy, trusted_types=trusted)
     with site_progress(len(sources), quiet=quiet) as progress:
         return run_study(target, InProcessTransport(sources, progress))

@@ -36,6 +36,8 @@ HUBER = 1.5
 MAX_IMBALANCE, MAX_DISAGREEMENT, MAX_KERNEL, MIN_ROWS = 1.0, 0.15, 0.10, 10.0
 #: q·se is at most this many units on the log scale, so that a hopeless interval stays finite.
 MAX_LOG_WIDTH = 6.0
+#: Risks are positive: the interval lives on the log scale.
+SMALLEST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def ensemble_risk(
     per_row = measure(outputs, a)
     ambiguity = float(per_row.mean())
     average = float(a @ numbers.risk)
-    below = max(average - ambiguity, average / 4.0, 1e-9)
+    below = max(average - ambiguity, average / 4.0, SMALLEST)
     risk = below if kind == "exact" else min(average + above * ambiguity, largest)
     sampling = (a**2) @ (numbers.variance + numbers.spread * (numbers.kernel + 1.0 / n))
     rows = (a @ numbers.explained + per_row.var()) / n

@@ -45,9 +45,12 @@ def split_evenly(n_rows: int, n_folds: int, rng: np.random.Generator) -> list[Ro
 
 def check_shares(shares: Sequence[float]) -> tuple[float, float, float]:
     """Return the shares of the density, train and validation folds, or say what is wrong."""
-    values = tuple(float(share) for share in shares)
+    try:
+        values = tuple(float(share) for share in shares)
+    except (TypeError, ValueError):
+        values = ()
     if len(values) != 3 or not min(values) > 0.0 or not abs(sum(values) - 1.0) <= 1e-9:
-        raise must("folds", "3, or three positive shares that sum to 1", values)
+        raise must("folds", "3, or three positive shares that sum to 1", values or "no numbers")
     return values[0], values[1], values[2]
 
 

@@ -79,7 +79,11 @@ def path_losses(path: Path, X: Array, y: Array, loss: Loss) -> tuple[Array, Mapp
     for index, model in enumerate(path.models):
         if model is None:
             continue
-        prediction = model.predict(X)
+        try:
+            prediction = model.predict(X)
+        except Exception as error:  # it was fitted, but cannot predict
+            failures[index] = type(error).__name__
+            continue
         if np.isfinite(prediction).all():
             losses[:, index] = evaluate(loss, prediction, y)
         else:

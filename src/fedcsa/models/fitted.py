@@ -17,6 +17,8 @@ from fedcsa.errors import MissingExtraError, ModelError, UntrustedError
 
 #: A packed model may unfold to this many bytes at most.
 MAX_UNPACKED_BYTES = 1 << 30
+#: Compiled types of scikit-learn that are accepted once their content has been checked.
+CHECKED_TYPES = ("sklearn.tree._tree.Tree",)
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class EstimatorModel:
         _check_unpacked_size(data)
         skops = _skops()
         try:
-            unknown = sorted(set(skops.get_untrusted_types(data=data)) - set(trusted))
+            known = {*trusted, *CHECKED_TYPES}
+            unknown = sorted(set(skops.get_untrusted_types(data=data)) - known)
         except Exception:
             raise ModelError("A received model is damaged and cannot be read.") from None
         if unknown:
@@ -89,16 +92,40 @@ class EstimatorModel:
                 "Add them to trusted_types if you know what they do; otherwise refuse the source."
             )
         try:
-            estimator = skops.loads(data, trusted=list(trusted))
+            estimator = skops.loads(data, trusted=sorted(known))
         except Exception:
             raise ModelError("A received model is damaged and cannot be read.") from None
         if not hasattr(estimator, "predict"):
             raise ModelError("A received model cannot predict.")
+        _check_trees(estimator)
         return cls(estimator, n_classes)
 
 
 #: Predicts a vector (rows,), or probabilities (rows, classes) if it is a classifier.
 FittedModel: TypeAlias = LinearModel | EstimatorModel
+
+
+def _check_trees(estimator: Any) -> None:
+    """Refuse a tree whose nodes point outside it: compiled code would follow them blindly."""
+    todo, seen = [estimator], set()
+    while todo:
+        value = todo.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if type(value).__module__ == "sklearn.tree._tree" and hasattr(value, "children_left"):
+            children = np.concatenate([value.children_left, value.children_right])
+            inside = (children >= -1) & (children < value.node_count)
+            if not inside.all() or (value.feature >= value.n_features).any():
+                raise ModelError("A received model holds a damaged tree.")
+        elif isinstance(value, dict):
+            todo += value.values()
+        elif isinstance(value, list | tuple):
+            todo += value
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            todo += value.ravel().tolist()
+        elif type(value).__module__.startswith("sklearn."):
+            todo += vars(value).values() if hasattr(value, "__dict__") else ()
 
 
 def _check_unpacked_size(data: bytes) -> None:

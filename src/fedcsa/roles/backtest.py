@@ -56,10 +56,21 @@ class BacktestRow:
         """Whether promise and outcome are compatible, given the outcome's own sampling error."""
         if self.lower is None or self.upper is None:
             return None
-        if self.realised is None or self.standard_error is None:
+        if self.realised is None:
             return None
-        slack = float(ndtri(0.5 + level / 2.0)) * self.standard_error
+        slack = self._slack(level)
         return self.lower - slack <= self.realised <= self.upper + slack
+
+    def far_off(self, level: float) -> bool | None:
+        """Whether the estimate is off by more than a factor of two, whatever its interval."""
+        if self.promised is None or self.realised is None:
+            return None
+        slack = self._slack(level)
+        above = self.realised - slack > 2.0 * self.promised
+        return above or self.realised + slack < 0.5 * self.promised
+
+    def _slack(self, level: float) -> float:
+        return float(ndtri(0.5 + level / 2.0)) * (self.standard_error or 0.0)
 
     @property
     def regret(self) -> float | None:
@@ -117,8 +128,17 @@ class Backtest:
         return float(bdtrc(self.broken - 1, len(self.judged), 1.0 - self.level))
 
     @property
+    def far_off(self) -> int:
+        """Sites whose realised risk is surely not within a factor of two of the promised one."""
+        return sum(bool(row.far_off(self.level)) for row in self.judged)
+
+    @property
     def verdict(self) -> Verdict:
-        """``"failed"``: too many broken promises; ``"untested"``: fewer than half were judged."""
-        if self.chance < SIGNIFICANCE:
+        """The verdict on the study.
+
+        ``"failed"``: too many broken promises, or estimates off by more than a factor of two at
+        more than half of the sites. ``"untested"``: fewer than half of the sites were judged.
+        """
+        if self.chance < SIGNIFICANCE or 2 * self.far_off > len(self.judged):
             return "failed"
         return "passed" if 2 * len(self.judged) >= len(self.rows) else "untested"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.density_ratio import ULSIF
+from fedcsa.core.density_ratio import ULSIF, positive_grid
 from fedcsa.core.embedding import REGULARIZATIONS, EmbeddingRatio, MeanEmbedding
 from fedcsa.core.folds import Rotation, generator_for, rotations
 from fedcsa.core.guard import (
@@ -175,7 +175,8 @@ def _cross_fitted(brief: Brief, rows: LocalRows, plan: Sequence[Rotation]) -> Lo
     embedding = embedding_of(brief)
     psi = embedding.basis(rows.raw)
     options: Mapping[str, Any] = thaw(brief.ratio)
-    grid = np.sort(np.asarray(options.get("regularizations", REGULARIZATIONS), dtype=np.float64))
+    given = options.get("regularizations")
+    grid = positive_grid("regularizations", REGULARIZATIONS if given is None else given)
     fit = cross_fit_ratio(psi, embedding, [rotation.validation for rotation in plan], grid)
     edge = Finding(
         "grid-edge", evidence={"parameter": "regularization", "value": fit.regularization}

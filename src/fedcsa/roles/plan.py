@@ -93,6 +93,8 @@ class Plan:
         _one_of("method", self.method, METHODS)
         if (self.method == "fedle") != (self.fedle_weights is not None):
             raise must("fedle_weights", "given if and only if method is 'fedle'", self.method)
+        if not isinstance(self.loss, str) or not isinstance(self.study, str):
+            raise must("loss", "a name, like the study's", type(self.loss).__name__)
         _one_of("exchange", self.exchange, EXCHANGES)
         _one_of("combine", self.combine, COMBINATIONS)
         _one_of("on_no_overlap", self.on_no_overlap, ("refuse", "predict"))

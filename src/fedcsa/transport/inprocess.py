@@ -12,7 +12,7 @@ from fedcsa.errors import must
 from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.fields import Message
 from fedcsa.protocol.ledger import LedgerEntry
-from fedcsa.roles.source import Source
+from fedcsa.roles.source import TARGET, Source
 from fedcsa.transport.base import Progress
 
 
@@ -26,6 +26,8 @@ class InProcessTransport:
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise must("sources", "sources with distinct names", doubled[0])
+        if TARGET in names:
+            raise must("sources", "sources with other names than the target's", TARGET)
         self._sources = {source.name: source for source in sources}
         self._progress = progress
 
