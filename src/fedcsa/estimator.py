@@ -183,7 +183,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         X, features = as_named_matrix(X_target, "The target", None)
         data, plan, common = self._prepare(sources, features)
         roles = [Source(name, *pair, features=features, **common) for name, pair in data.items()]
-        target = Target(X, plan, policy=common["policy"], trusted_types=self.trusted_types)
+        target = Target(X, plan, policy=common["policy"], trusted_types=common["trusted_types"])
         self._keep(run(target, InProcessTransport(roles, progress)))
         self.feature_names_in_ = np.asarray(features, dtype=object)
         self.n_features_in_ = len(features)
@@ -239,7 +239,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         common = {
             "policy": self.policy or Policy.open(),
             "losses": losses,
-            "trusted_types": tuple(self.trusted_types),
+            # Every model is made in this very process, so scikit-learn's own types are safe.
+            "trusted_types": (*self.trusted_types, "sklearn.*"),
         }
         return data, plan, common
 

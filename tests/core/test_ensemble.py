@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.stats import beta
 from scipy.stats import t as student
 
 from fedcsa.core.ensemble import (
@@ -225,6 +226,17 @@ def test_a_loss_that_is_at_most_one_has_no_end_above_one(loss):
     found = ensemble_risk(said, np.array([0.5, 0.5]), outputs, loss)
     assert found.risk <= found.worst <= 1.0
     assert found.upper == 1.0
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_no_error_among_the_rows_does_not_mean_that_none_is_possible(level):
+    outputs = np.zeros((30, 1, 2))
+    outputs[..., 0] = 1.0
+    said = numbers(1, effective_rows=40.0, risk=0.0, variance=0.0, spread=0.0, explained=0.0)
+    found = ensemble_risk(said, np.ones(1), outputs, "zero-one", level)
+    # Clopper and Pearson's upper end for no error in 40 rows
+    assert found.upper == pytest.approx(beta.ppf(0.5 + level / 2, 1, 40), rel=1e-9)
+    assert found.lower < 1e-8
 
 
 def test_a_hopeless_interval_stays_finite():

@@ -59,7 +59,11 @@ def backtest(
     steps = len(data) * (len(data) - 1)
     with site_progress(steps, quiet=quiet or json) as progress:
         found = run_backtest(
-            data, plan, policy=loaded.policy(), trusted_types=trust or (), progress=progress
+            data,
+            plan,
+            policy=loaded.policy(),
+            trusted_types=[*(trust or ()), "sklearn.*"],
+            progress=progress,
         )
     if result is not None and tested is not None:
         save_result(tested.with_backtest(found), result, loaded.to_toml())

@@ -227,8 +227,9 @@ def ensemble_risk(
 
 def _degrees_of_freedom(numbers: SourceNumbers, a: Array) -> float:
     """Satterthwaite's, for a sum of K variances."""
-    parts = a**4 * numbers.variance**2 / np.maximum(numbers.effective_rows - 1.0, 1.0)
-    return max(2.0, float(((a**2) @ numbers.variance) ** 2 / (parts.sum() + 1e-300)))
+    v = numbers.variance / max(float(numbers.variance.max()), SMALLEST)  # squares may overflow
+    parts = a**4 * v**2 / np.maximum(numbers.effective_rows - 1.0, 1.0)
+    return max(2.0, float(((a**2) @ v) ** 2 / (parts.sum() + SMALLEST)))
 
 
 def _status(

@@ -53,9 +53,9 @@ def build(description: Any, trusted: Collection[str] = ()) -> Any:
         Full names of classes outside scikit-learn that may be built.
     """
     if isinstance(description, Mapping):
-        if set(description) == {"tuple"}:
+        if set(description) == {"tuple"} and isinstance(description["tuple"], list | tuple):
             return tuple(build(item, trusted) for item in description["tuple"])
-        if set(description) == {"dict"}:
+        if set(description) == {"dict"} and isinstance(description["dict"], Mapping):
             return {key: build(item, trusted) for key, item in description["dict"].items()}
         if set(description) == {"class", "parameters"}:
             return _build_estimator(description, trusted)
@@ -63,6 +63,13 @@ def build(description: Any, trusted: Collection[str] = ()) -> Any:
     if isinstance(description, list | tuple):
         return [build(item, trusted) for item in description]
     return description
+
+
+def refuse_files(parameters: Mapping[str, Any]) -> None:
+    """Refuse a cache on disk: it would write files, and read back whatever lies there."""
+    for key, value in parameters.items():
+        if key.rpartition("__")[2] == "memory" and value is not None:
+            raise ModelError("A model must not keep a cache on disk; leave 'memory' out.")
 
 
 def _describe_estimator(estimator: Any) -> dict[str, Any]:
@@ -99,6 +106,7 @@ def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -
         raise ModelError(f"{name[:100]!r} is not the class of an estimator.")
     parameters = {key: build(value, trusted) for key, value in description["parameters"].items()}
     known = set(inspect.signature(cls.__init__).parameters)
+    refuse_files(parameters)
     unknown = sorted(set(parameters) - known)
     if unknown:
         raise ModelError(f"{name[:100]!r} has no parameter {unknown[0][:60]!r}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -18,7 +19,10 @@ from fedcsa.errors import MissingExtraError, ModelError, UntrustedError
 #: A packed model may unfold to this many bytes at most.
 MAX_UNPACKED_BYTES = 1 << 30
 #: Compiled types of scikit-learn that are accepted once their content has been checked.
-CHECKED_TYPES = ("sklearn.tree._tree.Tree",)
+CHECKED_TYPES = (
+    "sklearn.tree._tree.Tree",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+)
 
 
 @dataclass(frozen=True)
@@ -71,19 +75,25 @@ class EstimatorModel:
 
     def pack(self) -> NDArray[np.uint8]:
         """The estimator in skops' format: a zip of JSON and plain arrays."""
-        return np.frombuffer(_skops().dumps(self.estimator), dtype=np.uint8)
+        return np.frombuffer(_repeatable(_skops().dumps(self.estimator)), dtype=np.uint8)
 
     @classmethod
     def unpack(
         cls, blob: NDArray[np.uint8], n_classes: int, trusted: Collection[str] = ()
     ) -> EstimatorModel:
-        """Load a packed estimator, refusing by name every type that is not trusted."""
+        """Load a packed estimator, refusing by name every type that is not trusted.
+
+        Parameters
+        ----------
+        trusted : collection of str
+            Full names of types, or of packages as in ``"sklearn.*"``.
+        """
         data = blob.tobytes()
         _check_unpacked_size(data)
         skops = _skops()
         try:
-            known = {*trusted, *CHECKED_TYPES}
-            unknown = sorted(set(skops.get_untrusted_types(data=data)) - known)
+            named = set(skops.get_untrusted_types(data=data))
+            unknown = sorted(name for name in named if not _is_trusted(name, trusted))
         except Exception:
             raise ModelError("A received model is damaged and cannot be read.") from None
         if unknown:
@@ -92,17 +102,46 @@ class EstimatorModel:
                 "Add them to trusted_types if you know what they do; otherwise refuse the source."
             )
         try:
-            estimator = skops.loads(data, trusted=sorted(known))
+            estimator = skops.loads(data, trusted=sorted(named))
         except Exception:
             raise ModelError("A received model is damaged and cannot be read.") from None
         if not hasattr(estimator, "predict"):
             raise ModelError("A received model cannot predict.")
         _check_trees(estimator)
+        classes = getattr(estimator, "classes_", None)
+        if (classes is not None) != (n_classes > 0):
+            raise ModelError("A received model must predict what the study asks for; it does not.")
+        if classes is not None and not set(np.ravel(classes).tolist()) <= set(range(n_classes)):
+            raise ModelError("A received model must know the study's classes, and no others.")
         return cls(estimator, n_classes)
 
 
 #: Predicts a vector (rows,), or probabilities (rows, classes) if it is a classifier.
 FittedModel: TypeAlias = LinearModel | EstimatorModel
+
+
+def _is_trusted(name: str, trusted: Collection[str]) -> bool:
+    packages = tuple(item[:-1] for item in trusted if item.endswith(".*"))
+    return name in trusted or name in CHECKED_TYPES or name.startswith(packages)
+
+
+def _repeatable(data: bytes) -> bytes:
+    """The same archive without times and memory addresses, so that equal models are equal bytes."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        contents = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    schema = contents.pop("schema.json").decode("utf-8")
+    addresses = dict.fromkeys(re.findall(r'"__id__": (\d+)', schema))
+    numbers = {address: str(position) for position, address in enumerate(addresses)}
+    schema = re.sub(r"\d{6,}", lambda found: numbers.get(found[0], found[0]), schema)
+    named = {
+        re.sub(r"\d{6,}", lambda found: numbers.get(found[0], found[0]), name): content
+        for name, content in contents.items()
+    }
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in [*sorted(named.items()), ("schema.json", schema.encode("utf-8"))]:
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
+    return target.getvalue()
 
 
 def _check_trees(estimator: Any) -> None:
@@ -114,10 +153,14 @@ def _check_trees(estimator: Any) -> None:
             continue
         seen.add(id(value))
         if type(value).__module__ == "sklearn.tree._tree" and hasattr(value, "children_left"):
-            children = np.concatenate([value.children_left, value.children_right])
-            inside = (children >= -1) & (children < value.node_count)
-            if not inside.all() or (value.feature >= value.n_features).any():
+            inner = value.children_left != -1
+            _check_nodes(inner, value.children_left, value.children_right)
+            feature = value.feature[inner]
+            if ((feature < 0) | (feature >= value.n_features)).any():
                 raise ModelError("A received model holds a damaged tree.")
+        elif type(value).__name__ == "TreePredictor":
+            nodes = value.nodes
+            _check_nodes(nodes["is_leaf"] == 0, nodes["left"], nodes["right"])
         elif isinstance(value, dict):
             todo += value.values()
         elif isinstance(value, list | tuple):
@@ -128,11 +171,19 @@ def _check_trees(estimator: Any) -> None:
             todo += vars(value).values() if hasattr(value, "__dict__") else ()
 
 
+def _check_nodes(inner: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> None:
+    """Children of inner nodes come after their parent, inside the tree: no way out, no circle."""
+    place = np.flatnonzero(inner)
+    for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
+        if ((child <= place) | (child >= len(inner))).any():
+            raise ModelError("A received model holds a damaged tree.")
+
+
 def _check_unpacked_size(data: bytes) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError):
+    except Exception:
         raise ModelError("A received model is damaged and cannot be read.") from None
     if size > MAX_UNPACKED_BYTES:
         raise ModelError(f"A received model must unpack to at most {MAX_UNPACKED_BYTES} bytes.")

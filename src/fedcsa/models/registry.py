@@ -12,7 +12,7 @@ import numpy as np
 
 from fedcsa.errors import ModelError, ParameterError, must
 from fedcsa.models.base import RATIO_POWER, Candidate, Model
-from fedcsa.models.description import build, describe
+from fedcsa.models.description import build, describe, refuse_files
 from fedcsa.models.linear import PENALTY, LinearRegression
 
 RIDGE, WEIGHTED = "ridge", "weighted-least-squares"
@@ -55,6 +55,8 @@ def build_model(
 ) -> Model:
     """Make the model that `description` describes."""
     name = description.get("name")
+    if not isinstance(name, str):
+        raise must("model", "described by its name", type(name).__name__)
     if name in _MAIN:
         if n_classes:
             raise ParameterError(
@@ -67,7 +69,10 @@ def build_model(
         raise must("model", f"{sorted(_MAIN)} or a scikit-learn estimator", str(name)[:60])
     from fedcsa.models.sklearn import SklearnModel
 
-    return SklearnModel(build(description.get("estimator"), trusted), n_classes)
+    estimator = build(description.get("estimator"), trusted)
+    if not all(hasattr(estimator, method) for method in ("get_params", "fit", "predict")):
+        raise must("model", "an estimator that predicts", type(estimator).__name__)
+    return SklearnModel(estimator, n_classes)
 
 
 def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any], ...]:
@@ -174,6 +179,8 @@ def build_candidates(
     candidates: Sequence[Candidate], trusted: Collection[str] = ()
 ) -> list[dict[str, Any]]:
     """Candidates as the model takes them, estimators among their values made again."""
+    for candidate in candidates:
+        refuse_files(candidate)
     return [{key: build(value, trusted) for key, value in c.items()} for c in candidates]
 
 

@@ -18,7 +18,7 @@ from fedcsa.errors import MessageError
 Kind: TypeAlias = Literal["text", "whole", "number", "flag", "plain", "vector", "matrix", "blob"]
 
 MAX_TEXT = 200
-MAX_DEPTH = 12
+MAX_DEPTH = 40
 MAX_WHOLE = 2**63
 
 
@@ -101,12 +101,18 @@ def _checked(where: str, kind: Kind, value: Any) -> Any:
         return int(value)
     if kind == "number":
         real = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
-        if not real or not math.isfinite(value):
+        if not real or not _is_finite(value):
             raise MessageError(f"{where} must be a finite number.")
         return float(value)
     if kind == "plain":
         return _frozen(where, value, MAX_DEPTH)
     return _checked_array(where, kind, value)
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, int):
+        return abs(value) < MAX_WHOLE
+    return math.isfinite(value)
 
 
 def _checked_array(where: str, kind: Kind, value: Any) -> NDArray[Any]:
@@ -128,7 +134,7 @@ def _frozen(where: str, value: Any, depth: int) -> Any:
             raise MessageError(f"{where} must hold texts of at most {10 * MAX_TEXT} characters.")
         return value
     if isinstance(value, int | float):
-        if not math.isfinite(value) or (abs(value) >= MAX_WHOLE and isinstance(value, int)):
+        if not _is_finite(value):
             raise MessageError(f"{where} must hold finite numbers.")
         return value
     if isinstance(value, Mapping):

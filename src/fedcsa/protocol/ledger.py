@@ -65,7 +65,7 @@ class LedgerEntry:
                 FieldRecord(**{**item, "shape": tuple(item["shape"])}) for item in content["fields"]
             )
             return cls(**content)
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise MessageError(
                 "A ledger line must be an entry that fedcsa wrote; this is not."
             ) from None

@@ -27,6 +27,8 @@ from fedcsa.protocol.fields import Message, wire_field
 
 #: Rounding to a few digits may push a share or a count just over its bound.
 SLACK = 1.05
+#: Standardised differences beyond this are all equally hopeless; their squares must not overflow.
+FARTHEST = 1e6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,9 +65,11 @@ class Brief(Message):
 
     def check(self) -> None:
         """Check that the parts fit together."""
+        for name in ("features", "classes", "candidates"):
+            self.must(isinstance(getattr(self, name), tuple), f"{name} as a list")
+        self.must(all(isinstance(name, str) for name in self.features), "features that are texts")
         d = len(self.features)
         self.must(d >= 1 and len(set(self.features)) == d, "distinct features, at least one")
-        self.must(all(isinstance(name, str) for name in self.features), "features that are texts")
         self.must(len(set(map(repr, self.classes))) == len(self.classes), "distinct classes")
         self.must(isinstance(self.model, Mapping), "a model description")
         self.must(isinstance(self.ratio, Mapping), "options of the ratio by name")
@@ -134,6 +138,7 @@ class RiskReport(Message):
         for key, reason in self.failed.items():
             known = key.isdecimal() and len(key) < 12 and int(key) < count - 1
             self.must(known and isinstance(reason, str), "failures of known candidates")
+        self.must(isinstance(self.findings, tuple), "findings as a list")
         for item in self.findings:
             plain = isinstance(item, Mapping) and set(item) == {"code", "evidence"}
             self.must(
@@ -183,7 +188,7 @@ class RiskReport(Message):
     @property
     def imbalance(self) -> float:
         """ι: mean over features of the squared standardised difference after weighting."""
-        return float(np.mean(self.difference_after**2))
+        return float(np.mean(np.minimum(np.abs(self.difference_after), FARTHEST) ** 2))
 
     @property
     def moments(self) -> RiskMoments:

@@ -18,6 +18,20 @@ from fedcsa.errors import PolicyError, must
 from fedcsa.protocol.fields import Message
 from fedcsa.protocol.messages import BacktestReport, Brief, ModelReport, RiskReport
 
+#: Parts of scikit-learn whose fitted models store training rows, or values of single cells.
+ROW_KEEPERS = (
+    "sklearn.neighbors.",
+    "sklearn.svm.SV",
+    "sklearn.svm.NuSV",
+    "sklearn.svm.OneClassSVM",
+    "sklearn.gaussian_process.",
+    "sklearn.kernel_ridge.",
+    "sklearn.kernel_approximation.Nystroem",
+    "sklearn.semi_supervised.",
+    "sklearn.isotonic.",
+    "sklearn.impute.KNNImputer",
+    "sklearn.preprocessing.QuantileTransformer",
+)
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
@@ -31,12 +45,15 @@ class Policy:
         Kinds of exchange the site takes part in; ``"rows"`` must be allowed by name.
     models : tuple of str or None
         Names of models it fits (``"ridge"``, ``"sklearn.svm.SVR"`` …), None for any.
+    row_keeping_models : bool
+        Whether to fit models that store training rows, such as nearest neighbours, support
+        vectors or Gaussian processes: to send one is to send rows.
     min_target_rows : int
         A target with fewer rows is refused: it could single out one patient.
     min_fold_rows : int
         Rows in the smallest of a source's folds.
     max_parameters_per_row : float
-        Parameters of a linear model per training row; above it, rows leak through the model.
+        Coefficients per training row; above it, rows leak through the model.
     min_bandwidth : float
         Floor of the kernel's width, in √(features) of the *source's* own standard deviations:
         a narrower kernel picks out single rows.
@@ -48,6 +65,7 @@ class Policy:
 
     exchanges: tuple[str, ...] = ("embedding",)
     models: tuple[str, ...] | None = None
+    row_keeping_models: bool = False
     min_target_rows: int = 20
     min_fold_rows: int = 30
     max_parameters_per_row: float = 0.33
@@ -66,6 +84,7 @@ class Policy:
         """No rule at all: for simulations, where all sites are in one pair of hands."""
         return cls(
             exchanges=("embedding", "rows"),
+            row_keeping_models=True,
             min_target_rows=2,
             min_fold_rows=1,
             max_parameters_per_row=float("inf"),
@@ -88,9 +107,7 @@ class Policy:
         """
         if brief.exchange not in self.exchanges:
             self._refuse("exchanges", f"exchange {brief.exchange!r} is not allowed here")
-        names = model_names(brief.model)
-        if self.models is not None and not set(names) <= set(self.models):
-            self._refuse("models", f"the model {names[0]!r} is not on this site's list")
+        self._admit_models([*model_names(brief.model), *model_names(brief.candidates)])
         if brief.n_rows < self.min_target_rows:
             self._refuse(
                 "min_target_rows", f"the target must have {self.min_target_rows} rows or more"
@@ -99,16 +116,24 @@ class Policy:
             self._refuse(
                 "min_fold_rows", f"every fold here must have {self.min_fold_rows} rows or more"
             )
-        if "sklearn" not in brief.model.get("name", ""):
-            parameters = len(brief.features) + 1
-            if parameters > self.max_parameters_per_row * train_rows:
-                self._refuse(
-                    "max_parameters_per_row", "the model has too many parameters for the rows here"
-                )
-        if brief.exchange == "embedding" and self.min_bandwidth > 0.0:
-            width = brief.bandwidth * brief.sd / np.sqrt(len(brief.features))
+        if len(brief.features) + 1 > self.max_parameters_per_row * train_rows:
+            self._refuse(
+                "max_parameters_per_row", "the model has too many parameters for the rows here"
+            )
+        if self.min_bandwidth > 0.0:
+            width = _narrowest(brief) * brief.sd / np.sqrt(len(brief.features))
             if (width < self.min_bandwidth * sd).any():
                 self._refuse("min_bandwidth", "the target's kernel is too narrow for the rows here")
+
+    def _admit_models(self, names: Sequence[str]) -> None:
+        if self.models is not None:
+            for name in names:
+                if name not in self.models:
+                    self._refuse("models", f"the model {name[:100]!r} is not on this site's list")
+        if not self.row_keeping_models:
+            for name in names:
+                if name.startswith(ROW_KEEPERS):
+                    self._refuse("row_keeping_models", f"{name[:100]!r} would carry rows away")
 
     def announce(self, brief: Brief, released: int) -> None:
         """Raise a `PolicyError` unless a target may announce `released` numbers about its rows."""
@@ -139,6 +164,17 @@ class Policy:
 
     def _refuse(self, rule: str, why: str) -> None:
         raise PolicyError(rule, f"This site's policy refuses ({rule}): {why}.")
+
+
+def _narrowest(brief: Brief) -> float:
+    """The narrowest kernel that a brief asks for, in target standard deviations."""
+    if brief.exchange == "embedding":
+        return brief.bandwidth
+    asked = brief.ratio.get("bandwidths")
+    if not asked:
+        return float("inf")  # chosen by the source, from its own distances
+    in_sds = 1.0 if brief.scale else 1.0 / float(brief.sd.max())
+    return float(min(asked)) * in_sds
 
 
 def model_names(description: object) -> list[str]:

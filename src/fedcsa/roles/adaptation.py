@@ -185,9 +185,17 @@ def unpack(report: ModelReport, plan: Plan, trusted: Collection[str] = ()) -> Fi
     """The fitted model in a source's report, if it fits the study and its types are trusted."""
     n_classes = len(plan.classes)
     if report.format == "skops":
-        return EstimatorModel.unpack(report.packed, n_classes, trusted)
+        packed = EstimatorModel.unpack(report.packed, n_classes, trusted)
+        try:
+            packed.predict(np.zeros((1, len(plan.features))))
+        except Exception:
+            raise ModelError(
+                f"The model of source {report.source!r} must predict from the study's "
+                f"{len(plan.features)} features; it fails."
+            ) from None
+        return packed
     if len(report.coefficients) != len(plan.features):
         raise MessageError(f"Source {report.source!r} must send one coefficient per feature.")
-    if (report.link == "logistic") != (n_classes == 2):
+    if n_classes > 2 or (report.link == "logistic") != (n_classes == 2):
         raise MessageError(f"Source {report.source!r} must send a model of the study's outcome.")
     return LinearModel(report.coefficients, report.intercept, report.link)

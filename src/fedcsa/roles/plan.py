@@ -180,7 +180,11 @@ def encode_classes(y: Any, classes: Sequence[Any], where: str) -> Array:
     >>> encode_classes(["no", "yes", "no"], ("no", "yes"), "y")
     array([0., 1., 0.])
     """
-    labels = np.asarray(y).ravel()
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise DataError(f"{where} must be one column; its shape is {labels.shape}.")
     codes = np.full(len(labels), -1.0)
     for code, label in enumerate(classes):
         codes[labels == label] = code

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, as_vector, read_only
 from fedcsa.core.losses import Loss, loss_named
-from fedcsa.errors import DataError, MessageError, PolicyError
+from fedcsa.errors import DataError, FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.findings import Finding
 from fedcsa.models.base import Model
 from fedcsa.models.fitted import FittedModel, LinearModel
@@ -80,6 +80,11 @@ class Source:
                 f"it has {self._y.shape[0] if self._y.ndim else 0}."
             )
         self._columns = tuple(features or (f"x{i}" for i in range(self._X.shape[1])))
+        if len(set(self._columns)) != self._X.shape[1] or len(self._columns) != self._X.shape[1]:
+            raise DataError(
+                f"Source {name!r} must have one distinct name for each of its "
+                f"{self._X.shape[1]} columns; it has {len(self._columns)} names."
+            )
         self._policy = policy or Policy()
         self._losses = dict(losses or {})
         self._trusted = tuple(trusted_types)
@@ -102,6 +107,13 @@ class Source:
         except PolicyError as error:
             refusal = Refusal(message.study, self.name, in_reply_to, error.rule)
             return self._gate.release(refusal, [TARGET])
+        except FedCSAError:
+            raise
+        except Exception as error:  # its text may quote a cell, so only its kind is told
+            raise ProtocolError(
+                f"Source {self.name!r} could not carry out a {message.name} message: "
+                f"{type(error).__name__} came inside. Check the study's options and functions."
+            ) from error
         raise MessageError(f"A source answers a brief or a model request, not a {message.name}.")
 
     # Phase 1: numbers for every candidate -------------------------------------------------

@@ -1,0 +1,105 @@
+"""The shape of the source: layers, small files, nothing unpickled, no hidden randomness."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedcsa
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(Path(fedcsa.__file__).parent.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+UNPICKLERS = {"pickle", "cPickle", "joblib", "cloudpickle", "dill", "marshal", "shelve"}
+MAX_LINES = 400
+
+
+def named(path):
+    return str(path.relative_to(Path(fedcsa.__file__).parent))
+
+
+def imported(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def test_the_import_contracts_hold():
+    program = Path(sys.executable).with_name("lint-imports")
+    if not program.is_file():
+        pytest.skip("import-linter is not installed here")
+    result = subprocess.run(  # noqa: S603 - a tool of the project
+        [str(program), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "120"},
+    )
+    assert result.returncode == 0, result.stdout
+    assert "0 broken" in result.stdout
+
+
+def offenders(rule, files=FILES):
+    return [named(path) for path in files if not rule(path)]
+
+
+def calls(path):
+    """What is called, as it is written, and the node."""
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+def roots(path):
+    return {name.split(".")[0] for name in imported(TREES[path])}
+
+
+def test_no_file_is_too_long_to_read():
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert offenders(lambda path: lengths[path] <= MAX_LINES) == []
+
+
+def test_nothing_is_unpickled_or_evaluated():
+    assert offenders(lambda path: not roots(path) & UNPICKLERS) == []
+    evaluators = {"eval", "exec", "compile", "__import__", "np.load", "numpy.load"}
+    assert offenders(lambda path: not evaluators & {name for name, _ in calls(path)}) == []
+
+
+def test_randomness_is_an_argument():
+    allowed = {"Generator", "RandomState", "SeedSequence", "default_rng"}
+
+    def asks(path):
+        used = {
+            node.attr
+            for node in ast.walk(TREES[path])
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "np.random"
+        }
+        # A state of its own only where a user may leave the seed open.
+        open_seed = any(n == "np.random.default_rng" and not c.args for n, c in calls(path))
+        return used <= allowed and not (open_seed and named(path) != "estimator.py")
+
+    assert offenders(asks) == []
+    assert offenders(lambda path: "random" not in roots(path)) == []
+
+
+def test_only_the_command_line_prints():
+    files = [path for path in FILES if "cli" not in path.parts]
+    assert offenders(lambda path: "print" not in {name for name, _ in calls(path)}, files) == []
+
+
+def test_the_arithmetic_opens_no_file_and_reads_no_clock():
+    allowed = {
+        "__future__", "collections", "dataclasses", "fedcsa", "functools", "hashlib", "math",
+        "numpy", "scipy", "typing",
+    }  # fmt: skip
+    files = [path for path in FILES if "core" in path.parts]
+    assert len(files) > 5
+    assert offenders(lambda path: roots(path) <= allowed, files) == []
+    assert offenders(lambda path: "open" not in {name for name, _ in calls(path)}, files) == []

@@ -1,0 +1,282 @@
+"""Every exit code by a real case; an error is one line on standard error, without data."""
+
+import re
+import shutil
+
+import pytest
+
+PLANTED = "424242.125"
+
+
+def failed(result, code, match):
+    """One line on standard error, nothing on standard output, no value of any table."""
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert re.fullmatch(r"error: [^\n]+\n", result.stderr), result.stderr
+    assert re.search(match, result.stderr), result.stderr
+    assert "Traceback" not in result.stderr
+    assert "424242" not in result.stderr
+    return True
+
+
+# 2: wrong usage -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run",),
+        ("dmeo",),
+        ("demo", "--seed", "-1"),
+        ("demo", "--seed", "many"),
+        ("predict", "result"),
+        ("check", "study.toml", "--loud"),
+        ("ledger",),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_exit_code_2(arguments, invoke):
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "Usage" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+# 3: input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["run", "check", "backtest"])
+def test_a_study_that_is_not_there_is_exit_code_3(command, invoke, tmp_path):
+    assert failed(invoke(command, tmp_path / "no.toml"), 3, r"no\.toml' must be there")
+    assert failed(invoke(command, tmp_path), 3, "must be there and open to reading")
+
+
+def test_a_study_that_is_not_toml_is_exit_code_3(invoke, tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text("name = ", encoding="utf-8")
+    assert failed(invoke("run", path), 3, "study.toml")
+    path.write_bytes(b"\xff\xfe")
+    assert failed(invoke("run", path), 3, "UTF-8")
+
+
+def test_a_study_with_slips_names_all_of_them(make_study, invoke, tmp_path):
+    study = make_study(tmp_path, top='sead = 1\nlevel = "high"')
+    for command in ("run", "check"):
+        result = invoke(command, study)
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert result.stderr.startswith("error: ")
+        assert "Did you mean 'seed'" in result.stderr
+        assert "'level'" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["a.csv", "new.csv"])
+def test_a_table_that_is_not_there_is_exit_code_3(name, study_folder, invoke, tmp_path):
+    (study_folder / name).unlink()
+    result = invoke("run", study_folder / "study.toml", "--out", tmp_path / "r")
+    assert failed(result, 3, rf"{name}' must be there")
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda t: {**t, "bmi": [f"{PLANTED}kg", *t["bmi"][1:]]}, "Column 'bmi' of source 'b'"),
+        (lambda t: {**t, "bmi": ["", *t["bmi"][1:]]}, "must be complete; 1 of its 64"),
+        (lambda t: {**t, "outcome": [PLANTED] * 64}, "outcome of source 'b' must vary"),
+        (lambda t: {"age": t["age"], "outcome": [PLANTED] * 64}, "missing: 'bmi'"),
+        (lambda t: {k: v[:5] for k, v in t.items()}, "Source 'b': A source must have at least 10"),
+        (lambda t: {k: [] for k in t}, "Source 'b' must have rows"),
+    ],
+    ids=["text", "missing cell", "constant outcome", "missing column", "few rows", "no rows"],
+)
+def test_a_table_that_cannot_be_used_is_exit_code_3(change, match, make_study, invoke, tmp_path):
+    study = make_study(tmp_path, edit=lambda name, t: change(t) if name == "b" else t)
+    assert failed(invoke("run", study, "--out", tmp_path / "r"), 3, match)
+
+
+def test_an_option_that_does_not_suit_is_exit_code_3(make_study, invoke, tmp_path):
+    study = make_study(tmp_path, top='exchange = "rows"')
+    assert failed(invoke("run", study, "--out", tmp_path / "r"), 3, "guarded method must have")
+    paper = make_study(tmp_path, top='method = "feddae"')
+    assert failed(invoke("backtest", paper), 3, "'guarded' for a back-test")
+
+
+@pytest.mark.parametrize("command", ["predict", "reconcile", "ledger"])
+def test_a_result_that_is_not_there_is_exit_code_3(command, invoke, tmp_path):
+    rows = () if command == "ledger" else (tmp_path / "rows.csv",)
+    for place in (tmp_path, tmp_path / "nowhere"):
+        assert failed(invoke(command, place, *rows), 3, r"must hold adaptation\.json")
+
+
+def test_a_result_that_is_damaged_is_exit_code_3(study_folder, invoke):
+    (study_folder / "result" / "adaptation.json").write_text("{", encoding="utf-8")
+    rows = study_folder / "new.csv"
+    assert failed(invoke("predict", study_folder / "result", rows), 3, "damaged")
+    assert failed(invoke("ledger", study_folder / "result"), 3, "damaged")
+
+
+def test_a_result_without_its_study_cannot_read_tables(study_folder, invoke):
+    (study_folder / "result" / "study.toml").unlink()
+    result = invoke("predict", study_folder / "result", study_folder / "new.csv")
+    assert failed(result, 3, r"fedcsa\.load_result")
+
+
+def test_a_ledger_that_was_edited_is_not_a_traceback(study_folder, invoke):
+    path = study_folder / "result" / "ledgers" / "0.jsonl"
+    path.write_text('{"site": "a"}\n', encoding="utf-8")
+    for command, rows in (("ledger", ()), ("predict", (study_folder / "new.csv",))):
+        result = invoke(command, study_folder / "result", *rows)
+        assert result.exit_code in (3, 4)
+        assert failed(result, result.exit_code, "ledger")
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        (f"age\n{PLANTED}\n", "missing: 'bmi'"),
+        (f"age,bmi\n{PLANTED},heavy\n", "'bmi' of the table .* must hold numbers"),
+        (f"{PLANTED},1\n2,3\n", "must begin with a line of column names"),
+        ("", "the file is empty"),
+        ("age,bmi\n", "must have rows"),
+    ],
+    ids=["missing column", "text", "no header", "empty", "no rows"],
+)
+def test_rows_that_cannot_be_predicted_are_exit_code_3(text, match, finished, invoke, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(text, encoding="utf-8")
+    assert failed(invoke("predict", finished() / "result", path), 3, match)
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [("p.xlsx", "Unknown kind of table '.xlsx'"), ("no/such/p.csv", "folder that is there")],
+)
+def test_a_place_that_cannot_be_written_to_is_exit_code_3(name, match, finished, invoke, tmp_path):
+    folder = finished()
+    out = tmp_path / name
+    assert failed(invoke("predict", folder / "result", folder / "new.csv", "-o", out), 3, match)
+
+
+@pytest.mark.parametrize("command", ["run", "demo"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_file_in_place_of_a_folder_is_exit_code_3(command, inside, finished, invoke, tmp_path):
+    path = tmp_path / "taken"
+    path.write_text("mine", encoding="utf-8")
+    out = path / "inside" if inside else path
+    arguments = (finished() / "study.toml",) if command == "run" else ()
+    assert failed(invoke(command, *arguments, "--out", out), 3, "taken")
+    assert path.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("command", ["run", "demo"])
+def test_a_folder_with_something_else_is_exit_code_3(command, finished, invoke, tmp_path):
+    target = tmp_path / "result" if command == "demo" else tmp_path
+    target.mkdir(exist_ok=True)
+    (target / "thesis.txt").write_text("mine", encoding="utf-8")
+    arguments = (finished() / "study.toml",) if command == "run" else ()
+    assert failed(
+        invoke(command, *arguments, "--out", tmp_path), 3, "must be empty or hold an older"
+    )
+
+
+def test_outcomes_without_an_outcome_column_are_exit_code_3(finished, invoke):
+    folder = finished()
+    result = invoke("reconcile", folder / "result", folder / "new.csv")
+    assert failed(result, 3, "missing: 'outcome'")
+
+
+def test_a_result_folder_that_cannot_take_the_reconciliation_is_exit_code_3(study_folder, invoke):
+    (study_folder / "result" / "reconciliation.json").mkdir()
+    result = invoke("reconcile", study_folder / "result", study_folder / "later.csv")
+    assert failed(result, 3, "reconciliation")
+
+
+# 4: the exchange ----------------------------------------------------------------------------
+
+
+def test_sites_that_all_refuse_are_exit_code_4(make_study, invoke, tmp_path):
+    study = make_study(tmp_path, extra="[policy]\nmin_fold_rows = 500")
+    assert failed(invoke("run", study, "-o", tmp_path / "r"), 4, "3 were asked and all refused")
+
+
+def test_a_target_that_refuses_is_exit_code_4(make_study, invoke, tmp_path):
+    study = make_study(tmp_path, extra='[policy]\npreset = "site"', n_target=8)
+    assert failed(invoke("run", study, "-o", tmp_path / "r"), 4, "max_release_share")
+
+
+def test_a_model_message_that_was_changed_is_exit_code_4(study_folder, invoke):
+    path = study_folder / "result" / "models" / "0.fcsa"
+    path.write_bytes(path.read_bytes()[:-3])
+    result = invoke("predict", study_folder / "result", study_folder / "new.csv")
+    assert failed(result, 4, "message")
+
+
+# 5: the model -------------------------------------------------------------------------------
+
+
+def test_candidates_that_fail_everywhere_are_exit_code_5(make_study, invoke, tmp_path):
+    model = 'name = "sklearn.linear_model.OrthogonalMatchingPursuit"'
+    study = make_study(tmp_path, model=model, candidates="n_nonzero_coefs = [50]")
+    assert failed(invoke("run", study, "-o", tmp_path / "r"), 5, "At least one candidate must be")
+
+
+def test_a_class_that_nobody_trusts_is_exit_code_5(make_study, invoke, tmp_path):
+    study = make_study(tmp_path, model='name = "os.path.Join"', candidates="")
+    assert failed(invoke("run", study, "-o", tmp_path / "r"), 5, "trusted")
+
+
+def test_a_classifier_for_numbers_is_exit_code_5(make_study, invoke, tmp_path):
+    model = 'name = "sklearn.linear_model.LogisticRegression"'
+    study = make_study(tmp_path, model=model, candidates="")
+    assert failed(invoke("run", study, "-o", tmp_path / "r"), 5, "declared as numbers")
+
+
+# 6: no overlap ------------------------------------------------------------------------------
+
+
+def test_a_target_that_nobody_resembles_is_exit_code_6(make_study, invoke, tmp_path):
+    study = make_study(tmp_path, shift=30.0)
+    result = invoke("run", study, "-o", tmp_path / "r")
+    assert failed(result, 6, r"still lies [\d.]+ standard deviations off in '(age|bmi)'")
+    assert not (tmp_path / "r").exists()
+    insisting = make_study(tmp_path, shift=30.0, top='on_no_overlap = "predict"')
+    result = invoke("run", insisting, "-o", tmp_path / "r")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("no overlap — do not use it")
+
+
+# 7: see test_commands: a back-test that fails, outcomes that contradict
+
+
+def test_a_broken_promise_is_exit_code_7_also_where_json_is_asked_for(study_folder, invoke):
+    arguments = ("reconcile", study_folder / "result", study_folder / "other.csv", "--json")
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stderr) == (7, "")
+
+
+# The program itself -------------------------------------------------------------------------
+
+
+def test_the_program_and_the_module_are_the_same(script):
+    import fedcsa
+
+    for module in (False, True):
+        result = script("--version", module=module)
+        assert (result.returncode, result.stdout) == (0, f"fedcsa {fedcsa.__version__}\n")
+
+
+def test_the_program_runs_a_study_without_progress_or_colour(finished, script, tmp_path):
+    study = shutil.copytree(finished(), tmp_path / "s") / "study.toml"
+    result = script("run", study, "--out", tmp_path / "r")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    assert "\x1b" not in result.stdout
+    assert result.stdout.startswith("ok — use it")
+
+
+def test_the_program_fails_with_one_line_and_its_code(script, tmp_path):
+    result = script("predict", tmp_path, tmp_path / "rows.csv")
+    assert (result.returncode, result.stdout) == (3, "")
+    assert re.fullmatch(r"error: [^\n]+\n", result.stderr)
+    assert "Traceback" not in result.stderr

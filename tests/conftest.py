@@ -1,0 +1,15 @@
+"""What all tests share: one thread for small matrices, and hypothesis's files out of the way."""
+
+import getpass
+import os
+import tempfile
+from pathlib import Path
+
+# Before numpy is loaded. Threads only cost on matrices this small, and most where tests run
+# beside something else.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+os.environ.setdefault(
+    "HYPOTHESIS_STORAGE_DIRECTORY",
+    str(Path(tempfile.gettempdir()) / f"fedcsa-hypothesis-{getpass.getuser()}"),
+)

@@ -1,0 +1,139 @@
+"""Every experiment runs in its quick form, and says what its table must say."""
+
+import guard_backtest
+import guard_losses
+import guard_real
+import guard_study
+import guard_table1
+import pytest
+from common import ROOT, read_table
+from families import FAMILIES
+
+DATA = ROOT.parent / "shared" / "data"
+
+
+def run(script, folder, *arguments, workers=1):
+    script.main(["--quick", "--workers", str(workers), "--out", str(folder), *arguments])
+    return {path.stem: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    run(guard_study, folder)
+    return folder
+
+
+def test_the_study_reports_every_family_and_method(study):
+    lines = {line["family"]: line for line in read_table(study / "guard_families.csv")}
+    assert tuple(lines) == guard_study.QUICK.families
+    for line in lines.values():
+        assert line["seeds"] == str(guard_study.QUICK.seeds)
+        for method in (*guard_study.METHODS, *guard_study.YARDSTICKS):
+            assert float(line[f"mse_{method}"]) > 0.0
+
+
+def test_nothing_beats_the_oracle_and_one_source_is_its_own_best(study):
+    for line in read_table(study / "guard_families.csv"):
+        assert float(line["over_oracle"]) >= 0.9999
+        if line["family"] == "one-source":
+            assert line["mse_single"] == line["mse_guarded"]
+
+
+def test_the_far_source_of_case_1_has_next_to_no_weight(study):
+    lines = read_table(study / "guard_case1.csv")
+    assert len(lines) == guard_study.QUICK.case1_rows
+    assert all(float(line["far_weight_max"]) < 0.05 for line in lines)
+
+
+def test_case_2_is_refused_when_the_sources_are_away(study):
+    lines = {line["c"]: line for line in read_table(study / "guard_case2.csv")}
+    assert lines["3"]["no_overlap"] == "1"
+
+
+def test_claims_are_made_about_sets_of_families(study):
+    sets = {line["set"] for line in read_table(study / "guard_sets.csv")}
+    assert {"answered", "not violating", "violates"} <= sets
+    shares = [
+        float(line["share"])
+        for line in read_table(study / "guard_coverage.csv")
+        if line["set"] == "not violating"
+    ]
+    assert sum(shares) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_the_full_study_uses_every_family_and_seeds_of_its_own():
+    assert set(guard_study.FULL.families) == {item.name for item in FAMILIES}
+    assert guard_study.FULL.seeds >= 50
+    for script in (guard_study, guard_table1, guard_losses, guard_backtest):
+        assert script.FULL.first_seed >= 10_000
+        assert script.QUICK.first_seed < 10_000
+
+
+def test_the_printed_table_has_twenty_rows_and_fedda_is_its_winner():
+    rows = guard_table1.printed()
+    assert len(rows) == 20
+    assert len({(row["n_target"], row["n_1"], row["n_2"]) for row in rows}) == 20
+    for row in rows:
+        assert row["feddae"][0] < min(row["naive"][0], row["fediwe"][0], row["reference"][0])
+
+
+def test_table_1_repeats_to_the_last_digit_whatever_the_workers(tmp_path):
+    first = run(guard_table1, tmp_path / "a")
+    assert first == run(guard_table1, tmp_path / "b", workers=2)
+    lines = read_table(tmp_path / "a" / "guard_table1.csv")
+    assert len(lines) == guard_table1.QUICK.rows
+    assert all(float(line["guarded_mean"]) < float(line["naive_mean"]) for line in lines)
+    assert lines[0]["printed_feddae"] == "0.8649"
+
+
+def test_losses_run_and_the_brier_loss_is_exact(tmp_path):
+    assert set(run(guard_losses, tmp_path)) == {"guard_losses", "guard_losses.provenance"}
+    lines = read_table(tmp_path / "guard_losses.csv")
+    kinds = {line["loss"]: line["kind"] for line in lines}
+    assert kinds == {"absolute": "bound", "log": "bound", "brier": "exact", "zero-one": "bound"}
+    assert all(float(line["below_upper"]) >= float(line["coverage"]) for line in lines)
+
+
+def test_back_tests_leave_identical_hospitals_in_peace(tmp_path):
+    run(guard_backtest, tmp_path)
+    lines = {line["family"]: line for line in read_table(tmp_path / "guard_backtest.csv")}
+    assert lines["identical"]["passed"] == "1"
+    assert lines["mixture-line"]["untested"] == "1"
+    for line in lines.values():
+        assert sum(float(line[v]) for v in guard_backtest.VERDICTS) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA.is_dir(), reason="no data folder beside the project")
+def test_real_data_run_site_by_site(tmp_path):
+    run(guard_real, tmp_path, "--data", str(DATA))
+    lines = {line["data_set"]: line for line in read_table(tmp_path / "guard_real.csv")}
+    assert set(lines) == {"heart", "parkinsons"}
+    sites = read_table(tmp_path / "guard_real_sites.csv")
+    assert len(sites) == 2 * guard_real.QUICK.max_sites
+    # 93 % of the variance of the Parkinson score lies between patients: no promise can hold.
+    assert float(lines["parkinsons"]["realised_own_model"]) < float(
+        lines["parkinsons"]["realised_guarded"]
+    )
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA.is_dir(), reason="no data folder beside the project")
+def test_the_stroke_trial_has_enough_countries():
+    sites = guard_real.sites_of("stroke", DATA, None)
+    assert len(sites.rows) >= 18
+    assert all(len(y) >= 100 and set(y) == {0.0, 1.0} for _, y in sites.rows.values())
+    assert len(sites.public_sd) == len(sites.columns)
+
+
+def test_absent_data_are_named_with_their_publisher(tmp_path):
+    with pytest.raises(SystemExit, match=r"processed\.cleveland\.data .* Get it from UCI"):
+        guard_real.main(["--quick", "--out", str(tmp_path), "--data", str(tmp_path)])
+
+
+def test_data_that_are_not_the_published_ones_are_refused(tmp_path):
+    (tmp_path / "parkinsons").mkdir()
+    (tmp_path / "parkinsons" / "parkinsons_updrs.data").write_text("x")
+    with pytest.raises(guard_real.DataAbsentError, match="sha256 is another"):
+        guard_real.sites_of("parkinsons", tmp_path, None)

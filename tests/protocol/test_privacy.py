@@ -1,0 +1,154 @@
+"""What travels does not grow with the rows, and holds no cell of a table."""
+
+import json
+import re
+import struct
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.svm import SVR
+
+from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.protocol.codec import digest, encode
+from fedcsa.protocol.messages import ModelRequest
+from fedcsa.protocol.policy import Policy
+from fedcsa.roles.plan import Plan
+from fedcsa.roles.source import Source
+from fedcsa.roles.target import Target
+
+FEATURES = ("age", "pressure", "dose")
+
+
+def plan_of(model="ridge", candidates=(0.0, 0.1, 1.0), **options):
+    description = model_description(model)
+    if candidates is not None:
+        candidates = list(candidates)
+    return Plan(
+        features=FEATURES,
+        model=description,
+        candidates=expand_candidates(description["name"], candidates),
+        **{"method": "feddae", **options},
+    )
+
+
+def rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) * [10.0, 20.0, 0.5] + [50.0, 120.0, 2.0]
+    return X, X @ [0.1, 0.02, 1.0] + rng.normal(size=n)
+
+
+def answers(brief, X, y, policy=None):
+    """The source's report and its model of the second candidate."""
+    source = Source("a", X, y, features=FEATURES, policy=policy or Policy.open())
+    report = source.answer(brief)
+    model = source.answer(ModelRequest(brief.study, digest(encode(brief)), 0))
+    return report, model
+
+
+def skeleton(message, tools):
+    """The wire without the digits of its numbers."""
+    wire = encode(message)
+    header, payload = tools.split(wire)
+    values = json.dumps(header["values"])
+    in_words = re.sub(r"(?<=[\[ ,:])-?\d+(\.\d+)?([eE][-+]?\d+)?(?=[,}\]])", "0", values)
+    return header["kind"], header["shapes"], in_words, len(payload)
+
+
+CASES = [
+    {},
+    {"method": "guarded"},
+    {"scheme": "rotate"},
+    {"exchange": "rows", "ratio": {"regularizations": [0.1], "bandwidths": [2.0]}},
+    {"scale": False},
+]
+
+
+@pytest.mark.parametrize("options", CASES, ids=str)
+def test_doubling_the_rows_of_a_source_changes_no_shape_and_no_byte_but_digits(tools, options):
+    ratio = {"regularizations": [0.1]}  # a single value has no edge to be reported
+    plan = plan_of(**{"ratio": ratio, **options})
+    brief = Target(rows(30, 1)[0], plan, policy=Policy.open()).brief(["a"])
+    X, y = rows(36)
+    once = answers(brief, X, y)
+    twice = answers(brief, np.vstack([X, X]), np.concatenate([y, y]))
+    for before, after in zip(once, twice, strict=True):
+        assert skeleton(before, tools) == skeleton(after, tools)
+        arrays = [len(tools.split(encode(message))[1]) for message in (before, after)]
+        assert arrays[0] == arrays[1]
+
+
+@pytest.mark.parametrize("options", CASES, ids=str)
+def test_no_field_of_a_source_has_a_shape_that_depends_on_its_rows(tools, options):
+    plan = plan_of(**{"ratio": {"regularizations": [0.1]}, **options})
+    brief = Target(rows(30, 1)[0], plan, policy=Policy.open()).brief(["a"])
+    seen = set()
+    for n in (18, 30, 75, 301):
+        seen.add(str([tools.split(encode(m))[0]["shapes"] for m in answers(brief, *rows(n, n))]))
+    assert len(seen) == 1
+
+
+def test_no_shape_of_a_brief_by_embedding_depends_on_the_rows_of_the_target(tools):
+    plan = plan_of(ratio={"n_features": 20})
+    briefs = [Target(rows(n)[0], plan, policy=Policy.open()).brief([]) for n in (60, 4000)]
+    assert skeleton(briefs[0], tools) == skeleton(briefs[1], tools)
+
+
+def cells_found(wire, *tables):
+    """How many cells of the tables are in the wire, as bytes in either order or as text."""
+    found = 0
+    for table in tables:
+        for cell in np.ravel(table).tolist():
+            patterns = (struct.pack("<d", cell), struct.pack(">d", cell), repr(cell).encode())
+            found += any(pattern in wire for pattern in patterns)
+    return found
+
+
+@pytest.mark.parametrize("basis", ["bumps", "fourier"])
+@pytest.mark.parametrize("n", [2, 7, 200])
+def test_a_brief_by_embedding_contains_no_cell_of_the_target(basis, n):
+    X, _ = rows(n)
+    plan = plan_of(ratio={"basis": basis})
+    wire = encode(Target(X, plan, policy=Policy.open()).brief(["a"]))
+    assert cells_found(wire, X) == 0
+
+
+@pytest.mark.parametrize("n", [2, 7, 200])
+def test_a_brief_by_rows_contains_every_cell_of_the_target(n):
+    X, _ = rows(n)
+    wire = encode(Target(X, plan_of(exchange="rows"), policy=Policy.open()).brief(["a"]))
+    assert cells_found(wire, X) == X.size
+
+
+@pytest.mark.parametrize("options", CASES, ids=str)
+@pytest.mark.parametrize("model", ["ridge", "weighted-least-squares"])
+def test_no_answer_of_a_source_contains_a_cell_of_its_table(options, model):
+    plan = plan_of(model, **{"ratio": {}, **options})
+    brief = Target(rows(30, 1)[0], plan, policy=Policy.open()).brief(["a"])
+    X, y = rows(36)
+    for message in answers(brief, X, y):
+        assert cells_found(encode(message), X, y, (X - brief.mean) / brief.sd) == 0
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [KNeighborsRegressor(1), SVR(C=100.0), GaussianProcessRegressor(alpha=0.1)],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_under_the_strict_policy_no_model_carries_the_rows_it_was_fitted_on(estimator):
+    plan = plan_of(estimator, None, scale=False)
+    brief = Target(rows(60, 1)[0], plan, policy=Policy.open()).brief(["a"])
+    X, y = rows(120)
+    for message in answers(brief, X, y, policy=Policy()):
+        assert cells_found(encode(message), X, y) == 0
+
+
+@pytest.mark.parametrize("method", ["guarded", "feddae"])
+def test_a_report_has_no_more_numbers_than_a_few_per_candidate_and_feature(tools, method):
+    plan = plan_of(candidates=np.linspace(0.0, 1.0, 50), method=method)
+    brief = Target(rows(30, 1)[0], plan, policy=Policy.open()).brief(["a"])
+    report, model = answers(brief, *rows(300))
+    shapes = tools.split(encode(report))[0]["shapes"].values()
+    assert set(map(tuple, shapes)) <= {(0,), (51,), (3,)}
+    assert tools.split(encode(model))[0]["shapes"] == {"coefficients": [3], "packed": [0]}

@@ -1,0 +1,149 @@
+"""A plan says everything, and says at once what is wrong with it."""
+
+import numpy as np
+import pytest
+
+from fedcsa.core.losses import CLASSIFICATION, REGRESSION
+from fedcsa.errors import DataError, ParameterError
+from fedcsa.roles.plan import Plan, check_loss, encode_classes, instantiate
+
+
+def test_a_plan_keeps_what_it_was_given(make):
+    plan = make.plan(study="stroke", seed=7, scale=False)
+    assert (plan.study, plan.seed, plan.scale) == ("stroke", 7, False)
+    assert plan.features == ("x0", "x1")
+    assert len(plan.candidates) == 3
+
+
+def test_a_plan_cannot_be_changed(make):
+    with pytest.raises(AttributeError, match="cannot assign to field 'seed'"):
+        make.plan().seed = 5
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"method": "fedavg"}, "'method' parameter must be one of"),
+        ({"method": "fedle"}, "'fedle_weights' parameter must be given if and only if"),
+        (
+            {"method": "naive", "fedle_weights": {"a": 1.0}},
+            "given if and only if method is 'fedle'",
+        ),
+        ({"exchange": "pigeon"}, "'exchange' parameter must be one of"),
+        ({"scheme": "bootstrap"}, "'scheme' parameter must be one of"),
+        ({"folds": (0.5, 0.5, 0.5)}, "'folds' parameter must be"),
+        ({"folds": (1.0, 0.0, 0.0)}, "'folds' parameter must be"),
+        ({"folds": (0.5, 0.5)}, "'folds' parameter must be"),
+        ({"folds": 4}, "'folds' parameter must be 3"),
+        ({"scheme": "rotate", "folds": (0.2, 0.3, 0.5)}, "'folds' parameter must be 3"),
+        ({"scheme": "cross-fit", "folds": 1}, "at least 2 for cross-fitting"),
+        ({"scheme": "cross-fit", "folds": True}, "at least 2 for cross-fitting"),
+        ({"scheme": "cross-fit", "folds": (0.2, 0.3, 0.5)}, "at least 2 for cross-fitting"),
+        ({"scheme": "rotate", "refit": False}, "'refit' parameter must be on"),
+        ({"scheme": "cross-fit", "refit": False}, "'refit' parameter must be on"),
+        ({"seed": -1}, "'seed' parameter must be a whole number from 0 up"),
+        ({"seed": 2**63}, "'seed' parameter must be a whole number from 0 up"),
+        ({"combine": "mode"}, "'combine' parameter must be one of"),
+        ({"on_no_overlap": "hope"}, "'on_no_overlap' parameter must be one of"),
+        ({"level": 0.0}, "'level' parameter must be between 0 and 1"),
+        ({"level": 1.0}, "'level' parameter must be between 0 and 1"),
+        ({"method": "guarded", "exchange": "rows"}, "guarded method must have exchange='embedd"),
+        ({"method": "guarded", "scheme": "split"}, "guarded method must have .*scheme='cross-fit'"),
+        ({"ratio": {"bandwith": 1.0}}, "Unknown option of the ratio .* Did you mean 'bandwidth'"),
+        ({"ratio": {"n_centres": 5}}, "Unknown option of the ratio with exchange 'embedding'"),
+        (
+            {"exchange": "rows", "ratio": {"basis": "bumps"}},
+            "Unknown option of the ratio with exchange 'rows'",
+        ),
+    ],
+    ids=str,
+)
+def test_a_plan_that_contradicts_itself_is_refused(make, options, text):
+    with pytest.raises(ParameterError, match=text):
+        make.plan(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "scheme", "folds", "refit"),
+    [
+        ({"method": "feddae"}, "split", 3, False),
+        ({"method": "naive", "folds": 3}, "split", 3, False),
+        ({"method": "feddae", "refit": True}, "split", 3, True),
+        ({"method": "feddae", "scheme": "rotate"}, "rotate", 3, True),
+        ({"method": "feddae", "scheme": "cross-fit"}, "cross-fit", 5, True),
+        ({"method": "feddae", "scheme": "cross-fit", "folds": 10}, "cross-fit", 10, True),
+        ({"method": "feddae", "scheme": "cross-fit", "folds": 2}, "cross-fit", 2, True),
+        ({"method": "guarded"}, "cross-fit", 5, True),
+        ({"folds": (0.21, 0.49, 0.30)}, "split", (0.21, 0.49, 0.30), False),
+    ],
+    ids=str,
+)
+def test_what_is_left_open_is_filled_in(make, options, scheme, folds, refit):
+    plan = make.plan(**options)
+    assert (plan.scheme, plan.folds, plan.refit) == (scheme, folds, refit)
+    assert plan.n_folds == (folds if isinstance(folds, int) else 3)
+    assert sum(plan.shares) == pytest.approx(1.0)
+
+
+def test_the_guarded_method_is_the_default(make):
+    given = make.plan()
+    assert Plan(given.features, given.model, given.candidates).method == "guarded"
+
+
+@pytest.mark.parametrize("loss", sorted(REGRESSION))
+def test_a_loss_of_numbers_judges_numbers_only(loss):
+    check_loss(loss, 0)
+    with pytest.raises(ParameterError, match=r"'loss' parameter must be .* for an outcome of clas"):
+        check_loss(loss, 2)
+
+
+@pytest.mark.parametrize("loss", sorted(CLASSIFICATION))
+def test_a_loss_of_classes_judges_classes_only(loss):
+    check_loss(loss, 3)
+    with pytest.raises(ParameterError, match=r"'loss' parameter must be .* for an outcome of numb"):
+        check_loss(loss, 0)
+
+
+def test_an_unknown_loss_is_refused_unless_it_is_ones_own():
+    with pytest.raises(ParameterError, match="'loss' parameter must be"):
+        check_loss("pinball", 0)
+    check_loss("pinball", 0, ["pinball"])
+    check_loss("pinball", 2, {"pinball": abs})
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "codes"),
+    [
+        (["no", "yes", "no"], ("no", "yes"), [0, 1, 0]),
+        ([2, 0, 1], (0, 1, 2), [2, 0, 1]),
+        ([2.0, 0.0], (0, 1, 2), [2, 0]),
+        ([True, False], (False, True), [1, 0]),
+        (np.array([["a"], ["b"]]), ("b", "a"), [1, 0]),
+        (np.array(["a", "b"], dtype=object), ("a", "b"), [0, 1]),
+    ],
+)
+def test_labels_become_codes_in_the_order_of_the_classes(labels, classes, codes):
+    assert encode_classes(labels, classes, "y").tolist() == codes
+
+
+@pytest.mark.parametrize(
+    ("labels", "strangers"),
+    [(["no", "maybe", "yes"], 1), (["NO", "YES"], 2), ([0, 1], 2), (np.array([None, "no"]), 1)],
+)
+def test_labels_that_were_not_agreed_are_counted_and_not_shown(labels, strangers):
+    text = f"y must hold only the 2 agreed classes; {strangers} of its {len(labels)} rows"
+    with pytest.raises(DataError, match=text) as caught:
+        encode_classes(labels, ("no", "yes"), "y")
+    assert "maybe" not in str(caught.value)
+
+
+def test_missing_labels_of_numbers_are_strangers():
+    with pytest.raises(DataError, match="1 of its 2 rows hold something else"):
+        encode_classes([0.0, np.nan], (0, 1), "y")
+
+
+def test_the_model_and_the_candidates_of_a_plan_are_made_together(make):
+    plan = make.plan()
+    model, candidates = instantiate(plan.model, plan.candidates, 0, ())
+    assert model.n_classes == 0
+    assert candidates == [{"penalty": 0.0}, {"penalty": 0.1}, {"penalty": 1.0}]

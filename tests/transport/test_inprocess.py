@@ -1,0 +1,144 @@
+"""A study in one process: every message is encoded, moved in order, and written down."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from fedcsa.errors import MessageError, NoSourcesError, ParameterError
+from fedcsa.protocol.codec import digest, encode
+from fedcsa.protocol.policy import Policy
+from fedcsa.roles.plan import Plan
+from fedcsa.roles.source import Source
+from fedcsa.roles.target import Target
+from fedcsa.transport.base import run
+from fedcsa.transport.inprocess import InProcessTransport
+
+
+def source(name, n=24, **options):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 2))
+    y = X.sum(axis=1) + rng.normal(size=n)
+    return Source(name, X, y, **{"policy": Policy.open(), **options})
+
+
+def target(**options):
+    plan = Plan(
+        features=("x0", "x1"),
+        model={"name": "ridge"},
+        candidates=({"penalty": 0.0}, {"penalty": 0.5}),
+        **{"method": "feddae", **options},
+    )
+    return Target(np.random.default_rng(1).normal(size=(20, 2)), plan, policy=Policy.open())
+
+
+def test_no_sources_are_an_error():
+    with pytest.raises(ParameterError, match="'sources' parameter must be at least one source"):
+        InProcessTransport([])
+
+
+def test_two_sources_of_one_name_are_an_error():
+    text = "'sources' parameter must be sources with distinct names. Got 'b' instead"
+    with pytest.raises(ParameterError, match=text):
+        InProcessTransport([source("a"), source("b"), source("b")])
+
+
+def test_the_sources_within_reach_are_named():
+    assert set(InProcessTransport([source("b"), source("a")]).source_names) == {"a", "b"}
+
+
+def test_progress_is_told_phase_by_phase_and_source_by_source():
+    seen = []
+    transport = InProcessTransport(
+        [source("b"), source("a")], progress=lambda *event: seen.append(event)
+    )
+    run(target(), transport)
+    assert seen == [
+        (phase, name, state)
+        for phase in ("risk", "model")
+        for name in ("a", "b")
+        for state in ("started", "done")
+    ]
+
+
+def test_a_source_that_refused_is_not_asked_for_its_model():
+    asked = []
+    strict = dataclasses.replace(Policy.open(), min_target_rows=21)
+    transport = InProcessTransport(
+        [source("a", policy=strict), source("b")],
+        progress=lambda *event: asked.append(event[:2]),
+    )
+    adaptation = run(target(), transport)
+    assert ("model", "a") not in asked
+    assert ("model", "b") in asked
+    assert adaptation.sources == ("b",)
+
+
+def test_if_all_refuse_no_model_is_asked_for():
+    asked = []
+    strict = dataclasses.replace(Policy.open(), min_target_rows=21)
+    transport = InProcessTransport(
+        [source("a", policy=strict)], progress=lambda *event: asked.append(event[0])
+    )
+    with pytest.raises(NoSourcesError, match="1 were asked and all refused"):
+        run(target(), transport)
+    assert "model" not in asked
+
+
+def test_the_result_holds_the_ledger_of_every_site():
+    adaptation = run(target(), InProcessTransport([source("b"), source("a")]))
+    assert set(adaptation.ledgers) == {"target", "a", "b"}
+    sent = [(entry.message, entry.recipient) for entry in adaptation.ledgers["target"]]
+    assert sent == [
+        ("brief", "a"),
+        ("brief", "b"),
+        ("model-request", "a"),
+        ("model-request", "b"),
+    ]
+    for name in ("a", "b"):
+        entries = adaptation.ledgers[name]
+        assert [entry.message for entry in entries] == ["risk-report", "model-report"]
+        assert {entry.recipient for entry in entries} == {"target"}
+        assert entries[0].sha256 == digest(encode(adaptation.reports[name]))
+        assert entries[1].sha256 == digest(encode(adaptation.model_reports[name]))
+
+
+def test_no_source_may_be_called_target():
+    with pytest.raises(ParameterError, match="sources with other names than the target's"):
+        InProcessTransport([source("target"), source("b")])
+
+
+def test_an_answer_is_asked_for_message_by_message():
+    transport = InProcessTransport([source("a"), source("b")])
+    brief = target().brief(["a", "b"])
+    answers = transport.ask(brief, ["b"], "risk")
+    assert list(answers) == ["b"]
+    assert answers["b"].in_reply_to == digest(encode(brief))
+
+
+class Swapping(InProcessTransport):
+    """Delivers every answer under the name of the other source."""
+
+    def ask(self, message, sources, phase):
+        answers = super().ask(message, sources, phase)
+        return dict(zip(sources, reversed(list(answers.values())), strict=True))
+
+
+class Forgetful(InProcessTransport):
+    """Loses one of the models."""
+
+    def ask(self, message, sources, phase):
+        answers = super().ask(message, sources, phase)
+        if phase == "model":
+            answers.popitem()
+        return answers
+
+
+def test_answers_that_were_swapped_on_the_way_are_refused():
+    with pytest.raises(MessageError, match="must be its own, and to this very question"):
+        run(target(), Swapping([source("a"), source("b")]))
+
+
+def test_a_model_that_was_lost_on_the_way_is_missed():
+    with pytest.raises(MessageError, match="'b' must answer with a model-report; nothing came"):
+        run(target(), Forgetful([source("a"), source("b")]))
