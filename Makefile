@@ -39,8 +39,9 @@ docs: $(STAMP)  ## build the documentation; warnings are errors
 bench: $(STAMP)  ## measure against the floor of the arithmetic, as ratios in one run
 	$(BIN)/python benchmarks/ratio.py
 
-paper: $(STAMP)  ## Table 1 of the paper beside ours, in full
-	$(BIN)/python experiments/table1.py
+paper: $(STAMP)  ## Table 1 of the paper beside ours, and the guarded study, in full (half an hour)
+	cd experiments && for script in guard_study guard_table1 guard_losses guard_backtest guard_real; do ../$(BIN)/python $$script.py --full || exit 1; done
+	cd experiments && ../$(BIN)/python render_guarded.py
 
 clean:  ## remove what was built, and the environment
 	rm -rf $(VENV) dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .coverage demo

@@ -28,5 +28,7 @@ def test_the_readme_shows_what_the_demo_prints() -> None:
 if __name__ == "__main__":  # python tests/test_readme.py rewrites the block
     text = README.read_text(encoding="utf-8")
     block = f"<!-- begin:demo -->\n```text\n{printed()}```\n<!-- end:demo -->"
-    text = re.sub(r"<!-- begin:demo -->.*?<!-- end:demo -->", lambda _: block, text, flags=re.DOTALL)
+    text = re.sub(
+        r"<!-- begin:demo -->.*?<!-- end:demo -->", lambda _: block, text, flags=re.DOTALL
+    )
     README.write_text(text, encoding="utf-8")

@@ -44,17 +44,27 @@ FORMAT = 1
 _WORDS = ("weights", "kind", "status")
 
 
-def save_result(adaptation: Adaptation, folder: str | Path, study_toml: str | None = None) -> Path:
+def save_result(
+    adaptation: Adaptation,
+    folder: str | Path,
+    study_toml: str | None = None,
+    *,
+    keep_reconciliation: bool = False,
+) -> Path:
     """Write a result; an older result in the same folder is replaced.
 
     Parameters
     ----------
     study_toml : str, optional
         Text of the study's file, kept beside the result so that tables can be read the same way.
+    keep_reconciliation : bool, default False
+        Leave the file of an earlier reconciliation: the same result is being written again.
     """
     folder = Path(folder)
     try:
         _clear(folder)
+        if not keep_reconciliation:
+            (folder / "reconciliation.json").unlink(missing_ok=True)
         for position, name in enumerate(sorted(adaptation.model_reports)):
             path = folder / "models" / f"{position}.fcsa"
             path.write_bytes(encode(adaptation.model_reports[name]))

@@ -460,3 +460,9 @@ def test_a_message_hash_of_the_ledger_is_that_of_the_stored_model(finished):
         sent = (folder / "models" / f"{position}.fcsa").read_bytes()
         assert ledgers[site][1].sha256 == hashlib.sha256(sent).hexdigest()
         assert ledgers[site][1].n_bytes == len(sent)
+
+
+def test_text_from_elsewhere_cannot_command_the_terminal():
+    from fedcsa.cli.common import printable
+
+    assert printable("a\x1b[2Jb\x07é") == "a\N{REPLACEMENT CHARACTER}[2Jb\N{REPLACEMENT CHARACTER}é"

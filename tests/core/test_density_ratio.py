@@ -470,7 +470,7 @@ def test_grids_that_are_not_numbers_are_refused(name, grid, text):
 
 
 def test_a_number_of_centres_that_is_a_float_is_refused():
-    with pytest.raises(ParameterError, match="'n_centres'.*whole number"):
+    with pytest.raises(ParameterError, match=r"'n_centres'.*whole number"):
         ULSIF(n_centres=3.0).fit(*two_samples(8, 6, 1))
 
 

@@ -211,7 +211,7 @@ def test_options_outside_their_range_are_refused(options, text):
 
 def test_a_number_of_features_that_is_a_float_is_refused():
     X = np.random.default_rng(0).normal(size=(9, 2))
-    with pytest.raises(ParameterError, match="'n_features'.*whole number"):
+    with pytest.raises(ParameterError, match=r"'n_features'.*whole number"):
         MeanEmbedding.of(X, n_features=4.0)
 
 

@@ -307,7 +307,7 @@ def test_a_released_message_is_of_the_same_kind(tools):
 
 
 def rounded_to(digits, report):
-    return Policy(significant_digits=digits).release(report)
+    return Policy(significant_digits=digits, min_effective_rows=0.0).release(report)
 
 
 @pytest.mark.parametrize("digits", [3, 4, 8])
@@ -328,3 +328,30 @@ def test_a_report_with_every_row_effective_survives_rounding(tools, digits, rows
 def test_a_report_of_the_guarded_method_survives_rounding(messages, digits):
     report = messages["risk-report-guarded"]
     assert rounded_to(digits, report).n_rows == report.n_rows
+
+
+def test_a_report_that_rests_on_a_few_rows_does_not_leave(tools):
+    report = tools.exchange().report
+    few = dataclasses.replace(
+        report,
+        n_rows=100,
+        n_validation=100,
+        ratio_mean=1.0,
+        ratio_m2=100.0 * (100.0 / 4.0 - 1.0),  # ESS = n / (1 + M2/n) = 4
+        effective_rows=4.0,
+        largest_share=0.3,
+        co_moment=np.zeros_like(report.co_moment),
+        spread=np.empty(0),
+        variance=np.empty(0),
+        explained=np.empty(0),
+    )
+    with refuses("min_effective_rows"):
+        Policy(min_effective_rows=5.0).release(few)
+    assert Policy(min_effective_rows=4.0).release(few).effective_rows == 4.0
+
+
+def test_a_ratio_sharper_than_the_floor_is_refused(brief):
+    sharp = dataclasses.replace(brief, ratio={"regularizations": [1e-12, 1.0]})
+    with refuses("min_regularization"):
+        admit(Policy(), sharp)
+    admit(Policy(min_regularization=1e-12), sharp)

@@ -1,14 +1,21 @@
 """What travels does not grow with the rows, and holds no cell of a table."""
 
+import dataclasses
+import io
 import json
 import re
 import struct
+import zipfile
 
 import numpy as np
 import pytest
+from sklearn.ensemble import BaggingRegressor, RandomForestRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
+from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.protocol.codec import digest, encode
@@ -95,6 +102,15 @@ def test_no_shape_of_a_brief_by_embedding_depends_on_the_rows_of_the_target(tool
     assert skeleton(briefs[0], tools) == skeleton(briefs[1], tools)
 
 
+def contents(message):
+    """The bytes of a message, with those of a packed model unpacked beside them."""
+    wire = encode(message)
+    if getattr(message, "format", "") == "skops":
+        with zipfile.ZipFile(io.BytesIO(message.packed.tobytes())) as archive:
+            wire += b"".join(archive.read(name) for name in archive.namelist())
+    return wire
+
+
 def cells_found(wire, *tables):
     """How many cells of the tables are in the wire, as bytes in either order or as text."""
     found = 0
@@ -133,7 +149,14 @@ def test_no_answer_of_a_source_contains_a_cell_of_its_table(options, model):
 
 @pytest.mark.parametrize(
     "estimator",
-    [KNeighborsRegressor(1), SVR(C=100.0), GaussianProcessRegressor(alpha=0.1)],
+    [
+        KNeighborsRegressor(1),
+        SVR(C=100.0),
+        GaussianProcessRegressor(alpha=0.1),
+        DecisionTreeRegressor(),
+        RandomForestRegressor(3),
+        make_pipeline(StandardScaler(), BaggingRegressor(SVR(), 2)),
+    ],
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_under_the_strict_policy_no_model_carries_the_rows_it_was_fitted_on(estimator):
@@ -141,7 +164,27 @@ def test_under_the_strict_policy_no_model_carries_the_rows_it_was_fitted_on(esti
     brief = Target(rows(60, 1)[0], plan, policy=Policy.open()).brief(["a"])
     X, y = rows(120)
     for message in answers(brief, X, y, policy=Policy()):
-        assert cells_found(encode(message), X, y) == 0
+        assert cells_found(contents(message), X, y) == 0
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [
+        "sklearn.svm._classes.SVR",
+        "sklearn.svm._classes.NuSVR",
+        "sklearn.neighbors._regression.KNeighborsRegressor",
+        "sklearn.gaussian_process._gpr.GaussianProcessRegressor",
+    ],
+)
+def test_a_model_that_keeps_rows_is_refused_under_any_name(alias):
+    brief = Target(rows(60, 1)[0], plan_of(), policy=Policy.open()).brief(["a"])
+    forged = dataclasses.replace(
+        brief,
+        model={"name": "sklearn", "estimator": {"class": alias, "parameters": {}}},
+        candidates=[{}],
+    )
+    source = Source("a", *rows(120), features=FEATURES, policy=Policy())
+    assert source.answer(forged).name == "refusal"
 
 
 @pytest.mark.parametrize("method", ["guarded", "feddae"])

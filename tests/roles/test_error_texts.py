@@ -164,6 +164,16 @@ def test_a_loss_that_fails_on_some_rows_is_refused_without_a_word_about_them(mak
     assert_silent(caught.value)
 
 
+def test_a_loss_that_quotes_the_rows_it_fails_on_is_not_quoted(make):
+    def quoting(prediction, y):
+        raise ValueError(f"cannot judge {prediction.tolist()} by {y.tolist()}")
+
+    site = make.source("a", planted(make), losses={"quoting": quoting})
+    with pytest.raises(FedCSAError, match=r"'a'.*ValueError") as caught:
+        make.study(make.plan(loss="quoting", scheme="rotate"), [site])
+    assert not any(trace in str(caught.value) for trace in TRACES)
+
+
 def test_refusals_hold_the_name_of_the_rule_and_no_value(make):
     from fedcsa.protocol.codec import encode
     from fedcsa.protocol.policy import Policy

@@ -153,7 +153,9 @@ def test_what_a_study_leaves_out_is_as_in_the_plan():
 
 def test_every_field_of_the_plan_can_be_said_in_a_study():
     said = {"study", "features", "classes", "model", "candidates", "public_sd"}
-    assert set(fedcsa.study.study._OPTIONS) == {item.name for item in dataclasses.fields(Plan)} - said
+    assert (
+        set(fedcsa.study.study._OPTIONS) == {item.name for item in dataclasses.fields(Plan)} - said
+    )
 
 
 @pytest.mark.parametrize(

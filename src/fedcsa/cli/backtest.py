@@ -66,7 +66,8 @@ def backtest(
             progress=progress,
         )
     if result is not None and tested is not None:
-        save_result(tested.with_backtest(found), result, loaded.to_toml())
+        tested = tested.with_backtest(found)
+        save_result(tested, result, loaded.to_toml(), keep_reconciliation=True)
     if json:
         print_json(backtest_to_json(found))
     else:
@@ -103,7 +104,9 @@ def _print(screen: Console, found: Backtest) -> None:
     screen.print(table)
     colour, meaning = _MEANING[found.verdict]
     screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), f" — {meaning}"))
+    share = 1.0 - found.broken / len(found.judged) if found.judged else None
     for label, value in (
+        ("promises kept, sampling aside", share),
         ("coverage of the intervals", found.coverage),
         ("promised over realised risk", found.calibration),
         ("realised over own model's risk", found.regret),

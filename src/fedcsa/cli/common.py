@@ -57,10 +57,15 @@ def named_errors(command: Callable[Arguments, Returned]) -> Callable[Arguments, 
     return wrapped
 
 
+def printable(text: str) -> str:
+    """Text from elsewhere without control characters, which a terminal would obey."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def fail(text: str) -> None:
     """Print an error line on standard error."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(
-        Text.assemble(("error: ", "bold red"), text)
+        Text.assemble(("error: ", "bold red"), "\n".join(map(printable, text.splitlines())))
     )
 
 
@@ -86,7 +91,7 @@ def site_progress(
     labels = {"risk": "phase 1 of 2, risk numbers", "model": "phase 2 of 2, one model"}
     with Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
         console=screen,
@@ -95,7 +100,7 @@ def site_progress(
         task = bar.add_task("starting", total=2 * n_sources)
 
         def advance(phase: str, source: str, state: str) -> None:
-            bar.update(task, description=f"{labels[phase]}: {source}")
+            bar.update(task, description=f"{labels[phase]}: {printable(source)}")
             if state == "done":
                 bar.advance(task)
 
@@ -114,9 +119,9 @@ def source_table(adaptation: Adaptation) -> Table:
     for name in sorted(adaptation.reports, key=lambda source: (-weights.get(source, 0.0), source)):
         report = adaptation.reports[name]
         weight = weights.get(name, 0.0)
-        imbalance = float((report.difference_after**2).mean())
+        imbalance = report.imbalance
         table.add_row(
-            Text(name),
+            Text(printable(name)),
             f"{weight:.1%}",
             f"{report.n_rows}",
             f"{report.effective_rows:.0f} of {report.n_validation}",
@@ -132,7 +137,9 @@ def print_findings(screen: Console, findings: Sequence[Finding]) -> None:
     order = ("danger", "warning", "note")
     grid = Table.grid(padding=(0, 2))
     for finding in sorted(findings, key=lambda item: order.index(item.severity)):
-        grid.add_row(Text(finding.severity, style=_STYLES[finding.severity]), Text(str(finding)))
+        grid.add_row(
+            Text(finding.severity, style=_STYLES[finding.severity]), Text(printable(str(finding)))
+        )
     screen.print(grid)
 
 

@@ -38,6 +38,8 @@ from fedcsa.study import Study
 from fedcsa.transport.base import Progress, run
 from fedcsa.transport.inprocess import InProcessTransport
 
+#: Rows of the new hospital whose outcomes arrive later.
+LATER_ROWS = 2000
 #: The paper's, and last the default.
 METHODS = ("naive", "fediwe", "feddae", ALL_METHODS[0])
 
@@ -73,7 +75,7 @@ def demo(
     screen = console()
     _print(screen, drawn, results, truth)
     if out is not None:
-        written = f"\nWritten to {out}: a study file, six tables, a result. Now try:"
+        written = f"\nWritten to {out}: a study file, the tables, a result. Now try:"
         screen.print(Text(written), soft_wrap=True)
         for line in (
             f"run {out}/study.toml",
@@ -120,9 +122,9 @@ def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> No
         columns = dict(zip(FEATURES, X.T.tolist(), strict=True))
         write_table(out / study.sources[name], {**columns, "days": y.tolist()})
     write_table(out / study.target, dict(zip(FEATURES, drawn.target.T.tolist(), strict=True)))
-    later = dict(zip(FEATURES, drawn.judge_rows[:400].T.tolist(), strict=True))
+    later = dict(zip(FEATURES, drawn.judge_rows[:LATER_ROWS].T.tolist(), strict=True))
     write_table(
-        tables / "outcomes-later.csv", {**later, "days": drawn.judge_outcomes[:400].tolist()}
+        tables / "outcomes-later.csv", {**later, "days": drawn.judge_outcomes[:LATER_ROWS].tolist()}
     )
     (out / "study.toml").write_text(study.to_toml(), encoding="utf-8")
     save_result(result, out / "result", study.to_toml())

@@ -23,7 +23,7 @@ def predict(
     rows: Annotated[Path, typer.Argument(help="A table with the study's features.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="CSV or Parquet file. [default: standard output]"),
+        typer.Option("--out", "-o", help="CSV or Parquet file; by default standard output."),
     ] = None,
     trust: Trust = None,
     json: Json = False,

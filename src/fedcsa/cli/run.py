@@ -33,7 +33,9 @@ def run(
     study: Annotated[Path, typer.Argument(help="The study file, for example study.toml.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Folder for the result. [default: NAME-result]"),
+        typer.Option(
+            "--out", "-o", help="Folder for the result; by default STUDY-result, after the file."
+        ),
     ] = None,
     trust: Trust = None,
     json: Json = False,

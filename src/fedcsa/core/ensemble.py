@@ -71,7 +71,7 @@ class EnsembleRisk:
         Disagreement of the models on the target's rows, in units of the loss.
     standard_error : float
     lower, upper : float or None
-        The interval; None where it cannot be certified.
+        The interval; None where there is none: another loss, a median, no overlap.
     level : float
     kind : {"exact", "bound", "none"}
         How R follows from F.

@@ -104,6 +104,10 @@ def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -
         raise ModelError(f"The class {name[:100]!r} is not installed at this site.") from None
     if not inspect.isclass(cls) or not hasattr(cls, "get_params"):
         raise ModelError(f"{name[:100]!r} is not the class of an estimator.")
+    if name not in trusted and name != _public_name(
+        cls
+    ):  # a policy goes by names, so a class has only one
+        raise ModelError(f"{name[:100]!r} must be called by its own name, {_public_name(cls)!r}.")
     parameters = {key: build(value, trusted) for key, value in description["parameters"].items()}
     known = set(inspect.signature(cls.__init__).parameters)
     refuse_files(parameters)

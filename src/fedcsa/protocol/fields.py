@@ -1,4 +1,4 @@
-"""What a message is made of: seven kinds of field, checked when a message is made."""
+"""What a message is made of: eight kinds of field, checked when a message is made."""
 
 from __future__ import annotations
 
@@ -121,7 +121,8 @@ def _checked_array(where: str, kind: Kind, value: Any) -> NDArray[Any]:
         raise MessageError(f"{where} must be an array of {ndim} dimension(s) of {dtype.__name__}.")
     if dtype is np.float64 and not np.isfinite(value).all():
         raise MessageError(f"{where} must be finite.")
-    return read_only(np.ascontiguousarray(value))
+    # A copy of what its sender could still change; what was decoded cannot be changed.
+    return read_only(value.copy() if value.flags.writeable else np.ascontiguousarray(value))
 
 
 def _frozen(where: str, value: Any, depth: int) -> Any:

@@ -25,6 +25,8 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.risk import RiskMoments
 from fedcsa.protocol.fields import Message, wire_field
 
+#: How messages call the target, whatever its site is called.
+TARGET = "target"
 #: Rounding to a few digits may push a share or a count just over its bound.
 SLACK = 1.05
 #: Standardised differences beyond this are all equally hopeless; their squares must not overflow.

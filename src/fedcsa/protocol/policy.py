@@ -14,12 +14,14 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.embedding import RELEASE_SHARE
 from fedcsa.errors import PolicyError, must
 from fedcsa.protocol.fields import Message
 from fedcsa.protocol.messages import BacktestReport, Brief, ModelReport, RiskReport
 
 #: Parts of scikit-learn whose fitted models store training rows, or values of single cells.
 ROW_KEEPERS = (
+    "sklearn.ensemble.",
     "sklearn.neighbors.",
     "sklearn.svm.SV",
     "sklearn.svm.NuSV",
@@ -31,6 +33,7 @@ ROW_KEEPERS = (
     "sklearn.isotonic.",
     "sklearn.impute.KNNImputer",
     "sklearn.preprocessing.QuantileTransformer",
+    "sklearn.tree.",
 )
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
@@ -46,8 +49,9 @@ class Policy:
     models : tuple of str or None
         Names of models it fits (``"ridge"``, ``"sklearn.svm.SVR"`` …), None for any.
     row_keeping_models : bool
-        Whether to fit models that store training rows, such as nearest neighbours, support
-        vectors or Gaussian processes: to send one is to send rows.
+        Whether to fit models that store training rows or single cells, such as nearest
+        neighbours, support vectors, Gaussian processes, and trees with their leaves: to send
+        one is to send rows.
     min_target_rows : int
         A target with fewer rows is refused: it could single out one patient.
     min_fold_rows : int
@@ -59,6 +63,10 @@ class Policy:
         a narrower kernel picks out single rows.
     max_release_share : float or None
         Numbers that a target may announce per cell of its table.
+    min_regularization : float
+        Floor of λ: a weaker one lets a forged brief pick out single rows.
+    min_effective_rows : float
+        A report in which fewer rows carry the weight does not leave: it would be about them.
     significant_digits : int or None
         To which the numbers of a report are rounded.
     """
@@ -70,7 +78,9 @@ class Policy:
     min_fold_rows: int = 30
     max_parameters_per_row: float = 0.33
     min_bandwidth: float = 0.14
-    max_release_share: float | None = 1.0 / 3.0
+    max_release_share: float | None = RELEASE_SHARE
+    min_regularization: float = 1e-4
+    min_effective_rows: float = 5.0
     significant_digits: int | None = 4
 
     def __post_init__(self) -> None:
@@ -90,6 +100,8 @@ class Policy:
             max_parameters_per_row=float("inf"),
             min_bandwidth=0.0,
             max_release_share=None,
+            min_regularization=0.0,
+            min_effective_rows=0.0,
             significant_digits=None,
         )
 
@@ -120,6 +132,9 @@ class Policy:
             self._refuse(
                 "max_parameters_per_row", "the model has too many parameters for the rows here"
             )
+        asked = brief.ratio.get("regularizations") or [np.inf]
+        if 0.0 < min(asked) < self.min_regularization:
+            self._refuse("min_regularization", "the target asks for too sharp a ratio")
         if self.min_bandwidth > 0.0:
             width = _narrowest(brief) * brief.sd / np.sqrt(len(brief.features))
             if (width < self.min_bandwidth * sd).any():
@@ -149,7 +164,9 @@ class Policy:
             )
 
     def release(self, message: AnyMessage) -> AnyMessage:
-        """The message as it may leave: a report's numbers rounded."""
+        """The message as it may leave, a report's numbers rounded; or a `PolicyError`."""
+        if isinstance(message, RiskReport) and message.effective_rows < self.min_effective_rows:
+            self._refuse("min_effective_rows", "too few rows here resemble the target")
         if self.significant_digits is None or not isinstance(
             message, RiskReport | ModelReport | BacktestReport
         ):
@@ -183,7 +200,8 @@ def model_names(description: object) -> list[str]:
     if hasattr(description, "items"):
         for key, value in description.items():
             if key in ("name", "class") and isinstance(value, str) and value != "sklearn":
-                names.append(value)
+                # Under its public name: sklearn.svm._classes.SVR is sklearn.svm.SVR.
+                names.append(".".join(p for p in value.split(".") if not p.startswith("_")))
             else:
                 names += model_names(value)
     elif isinstance(description, list | tuple):

@@ -97,7 +97,7 @@ class Adaptation:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The interval of the target's risk, where it can be certified."""
+        """The interval of the target's risk, where there is one."""
         if self.risk is None or self.risk.lower is None or self.risk.upper is None:
             return None
         return self.risk.lower, self.risk.upper

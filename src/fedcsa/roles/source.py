@@ -18,6 +18,7 @@ from fedcsa.protocol.codec import digest, encode
 from fedcsa.protocol.fields import Message, thaw
 from fedcsa.protocol.ledger import Clock, Gate, Ledger, utc_now
 from fedcsa.protocol.messages import (
+    TARGET,
     Brief,
     ModelReport,
     ModelRequest,
@@ -34,8 +35,6 @@ from fedcsa.roles.local import (
     measure,
 )
 from fedcsa.roles.plan import LossFunctions, check_loss, encode_classes, instantiate
-
-TARGET = "target"
 
 
 class Source:
@@ -113,7 +112,7 @@ class Source:
             raise ProtocolError(
                 f"Source {self.name!r} could not carry out a {message.name} message: "
                 f"{type(error).__name__} came inside. Check the study's options and functions."
-            ) from error
+            ) from None
         raise MessageError(f"A source answers a brief or a model request, not a {message.name}.")
 
     # Phase 1: numbers for every candidate -------------------------------------------------

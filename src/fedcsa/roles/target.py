@@ -19,6 +19,7 @@ from fedcsa.protocol.codec import digest, encode
 from fedcsa.protocol.fields import Message
 from fedcsa.protocol.ledger import Clock, Gate, Ledger, utc_now
 from fedcsa.protocol.messages import (
+    TARGET,
     Brief,
     ModelReport,
     ModelRequest,
@@ -37,7 +38,6 @@ from fedcsa.roles.estimation import (
 from fedcsa.roles.judgement import check_report, judge, refuse_without_overlap
 from fedcsa.roles.plan import Plan, instantiate
 
-TARGET = "target"
 #: Under combine="median" no source may hold half of the weight, whatever it says of itself.
 MIN_MEDIAN_SOURCES, MAX_MEDIAN_WEIGHT = 4, 1.0 / 3.0
 
@@ -217,7 +217,7 @@ class Target:
         return (
             weights,
             ensemble_risk(numbers, weights, outputs, loss, plan.level),
-            ensemble_risk(numbers, rows / rows.sum(), outputs, plan.loss, plan.level),
+            ensemble_risk(numbers, rows / rows.sum(), outputs, loss, plan.level),
         )
 
     def _limit(self, weights: Array) -> Array:

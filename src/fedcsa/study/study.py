@@ -18,10 +18,10 @@ from fedcsa.data.tables import read_table
 from fedcsa.errors import FedCSAError, ParameterError, StudyError, must
 from fedcsa.models.registry import unknown, with_ratio_powers
 from fedcsa.protocol.fields import thaw
-from fedcsa.protocol.messages import Brief
+from fedcsa.protocol.messages import TARGET, Brief
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.plan import Plan, check_loss
-from fedcsa.roles.target import TARGET, Target
+from fedcsa.roles.target import Target
 from fedcsa.study.file import check_options, read_study, write_study
 from fedcsa.study.model_section import check_model, describe_model, list_candidates
 from fedcsa.study.sections import build_policy

@@ -12,7 +12,8 @@ from fedcsa.errors import must
 from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.fields import Message
 from fedcsa.protocol.ledger import LedgerEntry
-from fedcsa.roles.source import TARGET, Source
+from fedcsa.protocol.messages import TARGET
+from fedcsa.roles.source import Source
 from fedcsa.transport.base import Progress
 
 

@@ -1,0 +1,47 @@
+import json
+
+import pytest
+from common import ROOT, read_table
+from render_guarded import BLOCKS, Results, main, render
+
+RESULTS = ROOT / "experiments" / "results"
+SCRIPTS = ("guard_study", "guard_table1", "guard_losses", "guard_backtest", "guard_real")
+
+
+def test_the_page_shows_the_results_as_they_are():
+    main(["--check"])
+
+
+def test_a_page_that_lags_behind_is_refused(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("\n".join(f"<!-- begin:{n} -->old<!-- end:{n} -->" for n in BLOCKS))
+    with pytest.raises(SystemExit, match="rendered anew"):
+        main(["--check", "--page", str(page)])
+    main(["--page", str(page)])
+    main(["--check", "--page", str(page)])
+    assert "old" not in page.read_text()
+
+
+def test_a_page_without_a_block_is_refused():
+    with pytest.raises(ValueError, match="one block 'criteria'"):
+        render("nothing here", Results(RESULTS))
+
+
+def test_text_outside_the_blocks_is_left_alone():
+    marked = "".join(f"kept <!-- begin:{n} --><!-- end:{n} -->\n" for n in BLOCKS)
+    assert render(marked, Results(RESULTS)).count("kept") == len(BLOCKS)
+
+
+def test_results_are_small_and_of_the_full_study_on_seeds_of_their_own():
+    assert sum(path.stat().st_size for path in RESULTS.iterdir()) < 200_000
+    for script in SCRIPTS:
+        told = json.loads((RESULTS / f"{script}.provenance.json").read_text(encoding="utf-8"))
+        assert told["mode"] == "full"
+        settings = told["settings"]
+        assert settings.get("first_seed", settings.get("seed")) >= 10_000
+
+
+def test_the_study_has_enough_families_and_seeds():
+    lines = read_table(RESULTS / "guard_families.csv")
+    assert len(lines) >= 25
+    assert all(int(line["seeds"]) >= 50 for line in lines)
