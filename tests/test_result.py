@@ -496,7 +496,7 @@ def test_an_error_about_a_damaged_result_shows_no_number_of_it(folder):
     assert "424242" not in str(caught.value)
 
 
-def test_a_new_result_does_not_inherit_an_older_reconciliation(saved, folder):
+def test_a_new_result_does_not_inherit_an_older_reconciliation(folder):
     (folder / "reconciliation.json").write_text("{}", encoding="utf-8")
     adaptation = load_result(folder)
     save_result(adaptation, folder, keep_reconciliation=True)

@@ -1,0 +1,227 @@
+"""What all experiments share: options, workers, comparisons of methods, tables of results."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import platform
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+from threadpoolctl import threadpool_limits
+
+import fedcsa
+
+Array = NDArray[np.float64]
+Task = TypeVar("Task")
+Found = TypeVar("Found")
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("fedcsa", "numpy", "scipy", "scikit-learn")
+#: Never used while the experiments were being written: development had seeds below this one.
+FIRST_SEED = 10_000
+PAPER_METHODS = ("naive", "fediwe", "feddae")
+STATUSES = ("ok", "sources disagree", "weak overlap", "no overlap")
+
+# The command line ---------------------------------------------------------------------------
+
+
+def options(description: str | None, arguments: Sequence[str] | None, **more: Any) -> Any:
+    """Read the options that every script has; `more` adds its own, name -> keyword arguments."""
+    parser = argparse.ArgumentParser(description=(description or "").split("\n\n")[0])
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="a few seconds: does it run at all?")
+    size.add_argument("--full", action="store_true", help="the study as reported (the default)")
+    parser.add_argument("--out", type=Path, help="folder for the tables")
+    parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--runs", action="store_true", help="also write one line for every run")
+    for name, keywords in more.items():
+        parser.add_argument(f"--{name}", **keywords)
+    given = parser.parse_args(arguments)
+    if given.out is None:  # only the full study is kept beside the scripts
+        given.out = ROOT / ("results/quick" if given.quick else "experiments/results")
+    return given
+
+
+# Workers ------------------------------------------------------------------------------------
+
+
+def run_all(
+    function: Callable[[Task], Found], tasks: Sequence[Task], workers: int, label: str
+) -> list[Found]:
+    """``[function(task) for task in tasks]`` over processes with one BLAS thread each."""
+    found: list[Found] = []
+    if workers <= 1:
+        with threadpool_limits(1):
+            _collect(map(function, tasks), found, len(tasks), label)
+    else:
+        with ProcessPoolExecutor(workers, get_context("spawn"), one_blas_thread) as pool:
+            chunk = max(1, min(16, len(tasks) // (8 * workers)))
+            _collect(pool.map(function, tasks, chunksize=chunk), found, len(tasks), label)
+    return found
+
+
+def one_blas_thread() -> None:
+    """Limit this process; by now it has loaded all that could start threads."""
+    threadpool_limits(1)
+
+
+def _collect(results: Iterable[Found], into: list[Found], total: int, label: str) -> None:
+    shown = sys.stderr.isatty()
+    for result in results:
+        into.append(result)
+        if shown:
+            print(f"\r{label}: {len(into)}/{total}", end="", file=sys.stderr, flush=True)
+    if shown:
+        print(file=sys.stderr)
+
+
+# Tables -------------------------------------------------------------------------------------
+
+
+def write_table(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write `rows` as a table, numbers to five significant digits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: _text(value) for key, value in row.items()} for row in rows)
+    return path
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float | np.floating):
+        return "" if np.isnan(value) else f"{value:.5g}"
+    return str(value)
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    """The rows of a table, as text."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def write_provenance(folder: Path, name: str, settings: Any, *, quick: bool) -> None:
+    """Beside the tables: what they were made with."""
+    told = {
+        "script": f"experiments/{name}.py",
+        "mode": "quick" if quick else "full",
+        "settings": asdict(settings),
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "packages": {package: version(package) for package in PACKAGES},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(told, indent=2, ensure_ascii=False, default=list)
+    (folder / f"{name}.provenance.json").write_text(text + "\n", encoding="utf-8")
+
+
+# Comparisons --------------------------------------------------------------------------------
+
+
+def paper_methods(
+    sources: Mapping[str, tuple[Array, Array]], X_target: Array, seed: int, **settings: Any
+) -> dict[str, fedcsa.Adaptation]:
+    """Naive, FedIW and FedDA with the same settings and folds.
+
+    All three read the same reports, so a method that chooses the candidate of another also gets
+    the same models, and only the weights are its own: then nothing is fitted twice.
+    """
+    found: dict[str, fedcsa.Adaptation] = {}
+    for method in PAPER_METHODS:
+        if method in found:
+            continue
+        fitted = fedcsa.FedCSA(
+            method=method, random_state=seed, on_no_overlap="predict", **settings
+        ).fit(sources, X_target)
+        mine = fitted.adaptation_
+        for other in PAPER_METHODS:
+            estimate = mine.estimates[other]
+            if other not in found and estimate.chosen == mine.estimate.chosen:
+                weights = dict(zip(mine.sources, estimate.source_weights.tolist(), strict=True))
+                plan = replace(mine.plan, method=other)
+                found[other] = replace(mine, plan=plan, source_weights=weights)
+    return {method: found[method] for method in PAPER_METHODS}
+
+
+def best_single(
+    guarded: fedcsa.FedCSA, sources: Mapping[str, tuple[Array, Array]], X_target: Array
+) -> fedcsa.FedCSA:
+    """Only the source that is worth most rows of the target, same settings and folds."""
+    adaptation = guarded.adaptation_
+    if len(sources) == 1:
+        return guarded
+    share = adaptation.estimates["guarded"].source_weights
+    best = adaptation.sources[int(np.argmax(share))]
+    alone = fedcsa.FedCSA(**guarded.get_params())
+    return alone.fit({best: sources[best]}, X_target)
+
+
+def plain_training(
+    guarded: fedcsa.FedCSA, sources: Mapping[str, tuple[Array, Array]], X_target: Array
+) -> fedcsa.FedCSA:
+    """The guarded method had it only known models trained without importance weights."""
+    adaptation = guarded.adaptation_
+    plain = [
+        index
+        for index, kept in enumerate(adaptation.kept)
+        if adaptation.plan.candidates[kept]["ratio_power"] == 0.0
+    ]
+    best = plain[int(adaptation.estimates["guarded"].risk[plain].argmin())]
+    if best == adaptation.estimate.chosen:
+        return guarded
+    candidate = dict(adaptation.plan.candidates[adaptation.kept[best]])
+    other = fedcsa.FedCSA(**{**guarded.get_params(), "candidates": [candidate]})
+    return other.fit(sources, X_target)
+
+
+def single_outputs(adaptation: fedcsa.Adaptation, X: Array) -> Array:
+    """Predictions of every source's own model, shape (rows, sources)."""
+    alone = [
+        replace(adaptation, source_weights={name: float(name == one) for name in adaptation.models})
+        for one in adaptation.models
+    ]
+    return np.column_stack([each.output(X) for each in alone])
+
+
+def best_mixture(outputs: Array, y: Array) -> Array:
+    """Weights ≥ 0 that sum to one and minimise the mean squared error: an oracle's."""
+    gram = outputs.T @ outputs / len(y)
+    size = float(np.trace(gram)) / len(gram)
+    root = np.linalg.cholesky(gram + 1e-9 * size * np.eye(len(gram)))
+    aim = np.linalg.solve(root, outputs.T @ y / len(y))
+    heavy = 1e3 * np.sqrt(size)  # holds the sum at one
+    weights, _ = nnls(np.vstack([root.T, np.full(len(gram), heavy)]), np.append(aim, heavy))
+    return weights / weights.sum()
+
+
+def risk(prediction: Array, y: Array) -> float:
+    """Mean squared error."""
+    return float(np.mean((prediction - y) ** 2))
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Of positive numbers."""
+    return float(np.exp(np.mean(np.log(list(values)))))
+
+
+def ratio_of_means(numerator: Array, denominator: Array) -> tuple[float, float]:
+    """Ratio of two paired means and its standard error by the delta method."""
+    ratio = float(numerator.mean() / denominator.mean())
+    if len(numerator) < 2:
+        return ratio, float("nan")
+    residual = numerator - ratio * denominator
+    error = residual.std(ddof=1) / np.sqrt(len(residual)) / abs(denominator.mean())
+    return ratio, float(error)

@@ -1,0 +1,405 @@
+"""Write the tables of docs/guarded.md from the results: no number on that page is typed by hand.
+
+Only what stands between ``<!-- begin:NAME -->`` and ``<!-- end:NAME -->`` is rewritten.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from common import ROOT, read_table
+
+Line = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """What was asked for before the study was run."""
+
+    worst: float = 1.10
+    geometric_mean: float = 0.97
+    far_weight: float = 0.05
+    refusals: float = 0.95
+    refusals_from: float = 2.0
+    false_refusals: float = 0.02
+    coverage: tuple[float, float] = (0.93, 0.98)
+    gap_ratio: float = 0.75
+
+
+BARS = Bars()
+NAMES = {
+    "guarded": "**guarded**",
+    "guarded-plain": "guarded, plain training only",
+    "naive": "naive",
+    "fediwe": "FedIW",
+    "feddae": "FedDA",
+    "single": "best single source by overlap",
+    "naive-split": "naive, the paper's split",
+    "fediwe-split": "FedIW, the paper's split",
+    "feddae-split": "FedDA, the paper's split",
+}
+
+
+@dataclass(frozen=True)
+class Results:
+    """The tables, read when asked for."""
+
+    folder: Path
+
+    def __call__(self, name: str, **wanted: str) -> list[Line]:
+        """Lines of a table, those with the `wanted` values."""
+        lines = read_table(self.folder / f"{name}.csv")
+        return [line for line in lines if all(line[k] == v for k, v in wanted.items())]
+
+    def one(self, name: str, **wanted: str) -> Line:
+        """The one line with the `wanted` values."""
+        [line] = self(name, **wanted)
+        return line
+
+
+def number(text: str, digits: int = 2) -> str:
+    return f"{float(text):.{digits}f}" if text else "–"
+
+
+def percent(text: str | float, digits: int = 0) -> str:
+    return f"{100.0 * float(text):.{digits}f} %" if text != "" else "–"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def met(condition: bool) -> str:
+    return "met" if condition else "**missed**"
+
+
+# Blocks -------------------------------------------------------------------------------------
+
+
+def criteria(results: Results) -> str:
+    """Every bar beside what was measured."""
+    rows = []
+    for kind, words in (
+        ("not violating", "all {} families that violate no assumption"),
+        ("answered", "the {} of them where an answer is given"),
+    ):
+        line = results.one("guard_sets", set=kind, method="guarded")
+        for footing, note in (("", ""), ("_split", "; rivals with the paper's split")):
+            label = words.format(line["families"]) + note
+            worst = float(line[f"worst{footing}"])
+            mean = float(line[f"geometric_mean{footing}"])
+            rows.append(
+                (
+                    f"risk over the best of the four, worst family: {label}",
+                    f"≤ {BARS.worst:.2f}",
+                    f"{worst:.3f} (`{line[f'worst_family{footing}']}`)",
+                    met(worst <= BARS.worst),
+                )
+            )
+            rows.append(
+                (
+                    f"the same, geometric mean: {label}",
+                    f"≤ {BARS.geometric_mean:.2f}",
+                    f"{mean:.3f}",
+                    met(mean <= BARS.geometric_mean),
+                )
+            )
+    rows += [_far_weight(results), _refusals(results), _false_refusals(results)]
+    rows += [_coverage(results), *_table1_claims(results), _real_gap(results)]
+    return table(("promise", "bar", "measured", ""), rows)
+
+
+def _far_weight(results: Results) -> tuple[str, str, str, str]:
+    lines = results("guard_case1")
+    largest = max(float(line["far_weight_max"]) for line in lines)
+    return (
+        f"weight of Case 1's far source, largest of all runs in {len(lines)} rows of sizes",
+        f"< {percent(BARS.far_weight)}",
+        percent(largest, 1),
+        met(largest < BARS.far_weight),
+    )
+
+
+def _refusals(results: Results) -> tuple[str, str, str, str]:
+    away = [x for x in results("guard_case2") if float(x["c"]) >= BARS.refusals_from]
+    least = min(float(line["no_overlap"]) for line in away)
+    return (
+        f"refusals in Case 2, c ≥ {BARS.refusals_from:g}, least of {len(away)} values of c",
+        f"≥ {percent(BARS.refusals)}",
+        percent(least),
+        met(least >= BARS.refusals),
+    )
+
+
+def _false_refusals(results: Results) -> tuple[str, str, str, str]:
+    line = results.one("guard_coverage", set="friendly", status="no overlap")
+    share = float(line["share"])
+    return (
+        "refusals in friendly families",
+        f"≤ {percent(BARS.false_refusals)}",
+        percent(share, 1),
+        met(share <= BARS.false_refusals),
+    )
+
+
+def _coverage(results: Results) -> tuple[str, str, str, str]:
+    line = results.one("guard_coverage", set="not violating", status="ok")
+    low, high = BARS.coverage
+    return (
+        f"coverage of the 95 % interval under `ok`, {line['runs']} runs",
+        f"{low:.2f} to {high:.2f}",
+        number(line["coverage"], 3),
+        met(low <= float(line["coverage"]) <= high),
+    )
+
+
+def _table1_claims(results: Results) -> list[tuple[str, str, str, str]]:
+    lines = results("guard_table1")
+    rows = []
+    for method in ("naive", "fediwe", "reference"):
+        wins = sum(float(x["guarded_mean"]) < float(x[f"{method}_mean"]) for x in lines)
+        need = len(lines) // 2 + 1 if method == "reference" else len(lines)
+        name = NAMES.get(method, "Reference")
+        rows.append(
+            (
+                f"rows of Table 1 with a smaller mean error than {name}",
+                f"≥ {need} of {len(lines)}",
+                f"{wins} of {len(lines)}",
+                met(wins >= need),
+            )
+        )
+    rivals = ("naive", "fediwe", "feddae", "reference")
+    steady = sum(
+        float(x["guarded_sd"]) < min(float(x[f"{rival}_sd"]) for rival in rivals) for x in lines
+    )
+    among = sum(
+        float(x["guarded_sd"]) < min(float(x[f"{rival}_sd"]) for rival in rivals[:-1])
+        for x in lines
+    )
+    told = f"{steady} of {len(lines)} ({among} without Reference)"
+    name = "rows of Table 1 with the smallest spread of all"
+    rows.append((name, f"{len(lines)} of {len(lines)}", told, met(steady == len(lines))))
+    return rows
+
+
+def _real_gap(results: Results) -> tuple[str, str, str, str]:
+    line = results.one("guard_real", data_set="stroke")
+    what = "mean distance of promised from realised Brier loss, over naive's"
+    return (
+        f"stroke trial, {line['sites']} countries: {what}",
+        f"< {BARS.gap_ratio:.2f}",
+        number(line["gap_ratio"]),
+        met(float(line["gap_ratio"]) < BARS.gap_ratio),
+    )
+
+
+def sets(results: Results) -> str:
+    """Worst and average ratio of every method, by set."""
+    shown = ("answered", "not violating", "violates")
+    rows = []
+    for method, name in NAMES.items():
+        row = [name]
+        for kind in shown:
+            line = results.one("guard_sets", set=kind, method=method)
+            row += [number(line["worst"]), number(line["geometric_mean"], 3)]
+        rows.append(row)
+    counts = [results.one("guard_sets", set=kind, method="guarded")["families"] for kind in shown]
+    names = ("an answer is given", "no assumption violated", "violated")
+    head = [""]
+    for count, name in zip(counts, names, strict=True):
+        head += [f"{name} ({count}): worst", "mean"]
+    return table(head, rows)
+
+
+def families(results: Results) -> str:
+    """One line a family."""
+    rows = [
+        (
+            f"`{line['family']}`",
+            line["tag"],
+            NAMES[line["best"]],
+            f"{number(line['ratio'], 3)} ± {number(line['ratio_se'], 3)}",
+            number(line["ratio_plain"], 3),
+            number(line["over_oracle"], 2),
+            *(line[k] for k in ("ok", "sources_disagree", "weak_overlap", "no_overlap")),
+            number(line["covered"]),
+        )
+        for line in results("guard_families")
+    ]
+    head = ("family", "tag", "best of the four", "guarded / best ± se", "plain / best")
+    verdicts = ("ok", "disagree", "weak", "none", "covered")
+    return table((*head, "guarded / oracle", *verdicts), rows)
+
+
+def coverage(results: Results) -> str:
+    """The interval by verdict."""
+    rows = []
+    for kind in ("not violating", "violates"):
+        for line in results("guard_coverage", set=kind):
+            rows.append(
+                (
+                    kind,
+                    f"`{line['status']}`",
+                    f"{line['runs']} ({percent(line['share'])})",
+                    number(line["coverage"], 3),
+                    line["too_low"] if line["coverage"] else "–",
+                    line["too_high"] if line["coverage"] else "–",
+                    number(line["half_width_factor"]),
+                    f"{number(line['over_oracle_median'])} ({number(line['over_oracle_p90'])})",
+                )
+            )
+    head = ("families", "verdict", "runs", "coverage", "risk above", "risk below", "half-width ×")
+    return table((*head, "over oracle: median (90 %)"), rows)
+
+
+def case1(results: Results) -> str:
+    rows = [
+        (
+            f"({line['n_target']}, {line['n_1']}, {line['n_2']})",
+            percent(line["far_weight_mean"], 2),
+            percent(line["far_weight_max"], 2),
+        )
+        for line in results("guard_case1")
+    ]
+    return table(("(n_T, n_1, n_2)", "mean weight of the far source", "largest"), rows)
+
+
+def case2(results: Results) -> str:
+    keys = ("no_overlap", "weak_overlap", "sources_disagree", "ok")
+    rows = [
+        (f"{float(line['c']):g}", *(percent(line[key]) for key in keys))
+        for line in results("guard_case2")
+    ]
+    return table(("c", *(f"`{key.replace('_', ' ')}`" for key in keys)), rows)
+
+
+def losses(results: Results) -> str:
+    rows = [
+        (
+            line["loss"],
+            line["kind"],
+            line["model"],
+            line["set"],
+            f"`{line['status']}`" if line["status"] != "all" else "all",
+            line["runs"],
+            number(line["coverage"], 3),
+            number(line["below_upper"], 3),
+            number(line["promised_over_true"]),
+            number(line["half_width_factor"]),
+        )
+        for line in results("guard_losses")
+    ]
+    head = ("loss", "kind", "model", "families", "verdict", "runs", "coverage", "below upper end")
+    return table((*head, "promised / true", "half-width ×"), rows)
+
+
+def table1(results: Results) -> str:
+    methods = ("naive", "fediwe", "feddae", "guarded", "guarded-plain", "reference", "target-mean")
+    rows = []
+    for line in results("guard_table1"):
+        row = [f"({line['n_target']}, {line['n_1']}, {line['n_2']})"]
+        for method in methods:
+            told = f"{number(line[f'{method}_mean'])} ± {number(line[f'{method}_sd'])}"
+            printed = line.get(f"printed_{method}")
+            row.append(f"{told} ({number(printed)})" if printed else told)
+        rows.append(row)
+    names = [NAMES[m] for m in methods[:5]]
+    return table(("(n_T, n_1, n_2)", *names, "Reference", "mean of target's y"), rows)
+
+
+def real(results: Results) -> str:
+    rows = [
+        (
+            line["data_set"],
+            f"{line['sites']} ({line['rows']})",
+            f"{float(line['gap_guarded']):.3g} / {float(line['gap_naive']):.3g}",
+            number(line["gap_ratio"]),
+            " / ".join(f"{float(line[f'gap_{name}']):.3g}" for name in ("average", "middle")),
+            " / ".join(
+                f"{float(line[f'realised_{name}']):.3g}"
+                for name in ("guarded", "naive", "own_model", "constant")
+            ),
+            number(line["regret"]),
+            f"{number(line['coverage'])} / {number(line['kept'])}",
+            " / ".join(
+                line[key] for key in ("ok", "sources_disagree", "weak_overlap", "no_overlap")
+            ),
+            line["backtest"],
+        )
+        for line in results("guard_real")
+    ]
+    return table(
+        (
+            "data",
+            "sites (rows)",
+            "promise off by: guarded / naive",
+            "ratio",
+            "had F / the interval's middle been promised",
+            "realised: guarded / naive / own model / constant",
+            "regret",
+            "covered / kept",
+            "ok / disagree / weak / none",
+            "back-test",
+        ),
+        rows,
+    )
+
+
+def backtest(results: Results) -> str:
+    rows = []
+    for line in (*results("guard_backtest"), *results("guard_backtest_sets")):
+        name = f"`{line['family']}`" if "family" in line else f"**all {line['set']}**"
+        rows.append(
+            (
+                name,
+                line["set"],
+                *(percent(line[verdict]) for verdict in ("passed", "failed", "untested")),
+                f"{percent(line['ok'])} ({number(line['ok_coverage'])})",
+                f"{percent(line['ok_and_passed'])} ({number(line['ok_and_passed_coverage'])})",
+            )
+        )
+    head = ("family", "set", "passed", "failed", "untested", "`ok` (coverage)")
+    return table((*head, "`ok` and passed (coverage)"), rows)
+
+
+BLOCKS: dict[str, Callable[[Results], str]] = {
+    block.__name__: block
+    for block in (
+        criteria, sets, families, coverage, case1, case2, losses, table1, real, backtest,
+    )
+}  # fmt: skip
+
+
+def render(text: str, results: Results) -> str:
+    """The page with every marked block written anew."""
+    for name, block in BLOCKS.items():
+        begin, end = f"<!-- begin:{name} -->", f"<!-- end:{name} -->"
+        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+        if len(pattern.findall(text)) != 1:
+            raise ValueError(f"The page must have one block {name!r}.")
+        content = f"{begin}\n\n{block(results)}\n\n{end}"
+        text = pattern.sub(lambda _, content=content: content, text)
+    return text
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--results", type=Path, default=ROOT / "experiments" / "results")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "guarded.md")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if it would")
+    given = parser.parse_args(arguments)
+    before = given.page.read_text(encoding="utf-8")
+    after = render(before, Results(given.results))
+    if given.check and before != after:
+        sys.exit(f"{given.page.name} must be rendered anew: python experiments/render_guarded.py")
+    given.page.write_text(after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
