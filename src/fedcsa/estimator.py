@@ -122,7 +122,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     >>> X_target, _ = hospital(0.3, 100)
     >>> fedcsa = FedCSA(candidates=[0.0, 0.1, 1.0], random_state=0).fit(sources, X_target)
     >>> fedcsa.candidate_
-    {'penalty': 0.0}
+    {'penalty': 0.0, 'ratio_power': 0.0}
     >>> fedcsa.predict(X_target).shape
     (100,)
     """

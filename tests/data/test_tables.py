@@ -232,14 +232,7 @@ def test_a_file_of_nothing_but_blanks_is_empty(tmp_path, content, name):
     assert "the file is empty" in refusal(written(tmp_path, content, name))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
-def test_a_file_that_may_not_be_read(tmp_path):
-    path = written(tmp_path, "a\n1\n")
-    path.chmod(0)
-    assert "must be open to reading; it is not (PermissionError)" in refusal(path)
-
-
-def test_a_file_that_may_not_be_read_even_by_root(tmp_path, monkeypatch):
+def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
     path = written(tmp_path, "a\n1\n")
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert "must be open to reading; it is not (PermissionError)" in refusal(path)

@@ -14,12 +14,12 @@ def test_the_page_shows_the_results_as_they_are():
 
 def test_a_page_that_lags_behind_is_refused(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("\n".join(f"<!-- begin:{n} -->old<!-- end:{n} -->" for n in BLOCKS))
+    page.write_text("\n".join(f"<!-- begin:{n} -->stale-words<!-- end:{n} -->" for n in BLOCKS))
     with pytest.raises(SystemExit, match="rendered anew"):
         main(["--check", "--page", str(page)])
     main(["--page", str(page)])
     main(["--check", "--page", str(page)])
-    assert "old" not in page.read_text()
+    assert "stale-words" not in page.read_text()
 
 
 def test_a_page_without_a_block_is_refused():
@@ -28,8 +28,8 @@ def test_a_page_without_a_block_is_refused():
 
 
 def test_text_outside_the_blocks_is_left_alone():
-    marked = "".join(f"kept <!-- begin:{n} --><!-- end:{n} -->\n" for n in BLOCKS)
-    assert render(marked, Results(RESULTS)).count("kept") == len(BLOCKS)
+    marked = "".join(f"untouched <!-- begin:{n} --><!-- end:{n} -->\n" for n in BLOCKS)
+    assert render(marked, Results(RESULTS)).count("untouched") == len(BLOCKS)
 
 
 def test_results_are_small_and_of_the_full_study_on_seeds_of_their_own():

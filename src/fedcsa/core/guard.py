@@ -150,7 +150,7 @@ def target_rows_worth(effective_rows: Array, kernel: Array, imbalance: Array) ->
     1/m = 1/ESS + min(δ², 1)² + ι²/2, an inverse mean squared error. 0 where ESS is 0.
 
     >>> target_rows_worth(np.array([50.0, 20.0]), np.array([0.0, 9.0]), np.array([0.0, 25.0]))
-    array([5.00000000e+01, 3.18674310e-03])
+    array([5.00000000e+01, 3.18928401e-03])
     """
     with np.errstate(divide="ignore"):
         inverse = 1.0 / effective_rows + np.minimum(kernel, 1.0) ** 2 + imbalance**2 / 2.0

@@ -71,7 +71,7 @@ def build_model(
 
     estimator = build(description.get("estimator"), trusted)
     if not all(hasattr(estimator, method) for method in ("get_params", "fit", "predict")):
-        raise must("model", "an estimator that predicts", type(estimator).__name__)
+        raise ModelError(f"{type(estimator).__name__} must be able to predict to be a model.")
     return SklearnModel(estimator, n_classes)
 
 

@@ -214,7 +214,7 @@ def round_significant(values: Array, digits: int) -> Array:
     """Round to significant digits.
 
     >>> round_significant(np.array([0.0, 123456.0, -0.0012345678]), 4)
-    array([ 0.0000e+00,  1.2350e+05, -1.2350e-03])
+    array([ 0.000e+00,  1.235e+05, -1.235e-03])
     """
     # In decimal, not by a power of ten: 1e-310 must neither overflow nor vanish.
     flat = [float(f"{value:.{digits - 1}e}") for value in np.ravel(values).tolist()]
