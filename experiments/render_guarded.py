@@ -159,13 +159,20 @@ def _coverage(results: Results) -> tuple[str, str, str, str]:
     )
 
 
+#: The first is the yardstick that was asked for; the second was added after it had been lost to.
+REFERENCES = {
+    "reference-tuned": "Reference, cross-validated",
+    "reference": "Reference by a 7:3 hold-out (added after the line above was known)",
+}
+
+
 def _table1_claims(results: Results) -> list[tuple[str, str, str, str]]:
     lines = results("guard_table1")
     rows = []
-    for method in ("naive", "fediwe", "reference"):
+    for method in ("naive", "fediwe", "reference-tuned", "reference"):
         wins = sum(float(x["guarded_mean"]) < float(x[f"{method}_mean"]) for x in lines)
-        need = len(lines) // 2 + 1 if method == "reference" else len(lines)
-        name = NAMES.get(method, "Reference")
+        need = len(lines) // 2 + 1 if method in REFERENCES else len(lines)
+        name = REFERENCES.get(method) or NAMES[method]
         rows.append(
             (
                 f"rows of Table 1 with a smaller mean error than {name}",
@@ -174,7 +181,7 @@ def _table1_claims(results: Results) -> list[tuple[str, str, str, str]]:
                 met(wins >= need),
             )
         )
-    rivals = ("naive", "fediwe", "feddae", "reference")
+    rivals = ("naive", "fediwe", "feddae", "reference-tuned")
     steady = sum(
         float(x["guarded_sd"]) < min(float(x[f"{rival}_sd"]) for rival in rivals) for x in lines
     )
@@ -300,7 +307,8 @@ def losses(results: Results) -> str:
 
 
 def table1(results: Results) -> str:
-    methods = ("naive", "fediwe", "feddae", "guarded", "guarded-plain", "reference", "target-mean")
+    methods = ("naive", "fediwe", "feddae", "guarded", "guarded-plain")
+    methods = (*methods, "reference-tuned", "reference", "target-mean")
     rows = []
     for line in results("guard_table1"):
         row = [f"({line['n_target']}, {line['n_1']}, {line['n_2']})"]
@@ -310,7 +318,8 @@ def table1(results: Results) -> str:
             row.append(f"{told} ({number(printed)})" if printed else told)
         rows.append(row)
     names = [NAMES[m] for m in methods[:5]]
-    return table(("(n_T, n_1, n_2)", *names, "Reference", "mean of target's y"), rows)
+    head = ("(n_T, n_1, n_2)", *names, "Reference, cross-validated", "Reference, 7:3 hold-out")
+    return table((*head, "mean of target's y"), rows)
 
 
 def real(results: Results) -> str:
