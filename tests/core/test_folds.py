@@ -8,7 +8,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedcsa.core.folds import SCHEMES, THIRDS, check_shares, generator_for, rotations, split_evenly
+from fedcsa.core.folds import (
+    SCHEMES,
+    THIRDS,
+    check_shares,
+    fold_key,
+    fold_labels,
+    generator_for,
+    rotations,
+    split_evenly,
+)
 from fedcsa.errors import DataError, ParameterError
 
 
@@ -30,6 +39,31 @@ def test_folds_are_shuffled_and_follow_the_generator():
     assert first.tolist() == again.tolist()
     assert first.tolist() != other.tolist()
     assert first.tolist() != list(range(50))
+
+
+@pytest.mark.parametrize(("n", "k"), [(10, 2), (23, 5), (1000, 7), (12, 12)])
+def test_dealt_rows_are_even_and_keep_their_fold_however_the_table_is_read(n, k):
+    whole = fold_labels(0, n, k, key=3)
+    sizes = np.bincount(whole, minlength=k)
+    assert sizes.max() - sizes.min() <= 1
+    for cut in (1, k - 1, k, n // 2, n - 1):
+        pieces = [fold_labels(0, cut, k, key=3), fold_labels(cut, n, k, key=3)]
+        assert np.concatenate(pieces).tolist() == whole.tolist()
+    assert fold_labels(0, n + 9, k, key=3)[:n].tolist() == whole.tolist()
+
+
+def test_dealing_is_random_in_the_key_and_in_the_position():
+    n, k, keys = 50, 5, 4000
+    dealt = np.array([fold_labels(0, n, k, fold_key(rng(seed))) for seed in range(keys)])
+    # Every position visits every fold equally often, and no two blocks go together.
+    counts = np.array([np.bincount(column, minlength=k) for column in dealt.T])
+    assert np.abs(counts - keys / k).max() < 5.0 * math.sqrt(keys * 0.2 * 0.8)
+    together = np.mean(dealt[:, :-k] == dealt[:, k:], axis=0)
+    assert np.abs(together - 1.0 / k).max() < 5.0 * math.sqrt(0.16 / keys)
+    one = fold_labels(0, 5 * 20_000, k, key=1).reshape(-1, k)
+    orders, seen = np.unique(one @ k ** np.arange(k), return_counts=True)
+    assert len(orders) == math.factorial(k)  # and one key goes through all orders
+    assert np.abs(seen - 20_000 / 120).max() < 6.0 * math.sqrt(20_000 / 120)
 
 
 def largest_remainder(n, shares):

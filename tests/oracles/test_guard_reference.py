@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedcsa import FedCSA
-from fedcsa.core.folds import generator_for
+from fedcsa.core.folds import fold_key, fold_labels, generator_for
 
 HERE = Path(__file__).parent
 REFERENCE = HERE.parents[2] / "shared" / "guard_reference.py"
@@ -49,10 +49,23 @@ def fitted(sources, target, candidates, seed=11, **options):
 
 
 def folds_of(sources, seed=11, n_folds=5):
-    return {
-        name: np.array_split(generator_for(seed, name, "folds").permutation(len(y)), n_folds)
-        for name, (_, y) in sources.items()
-    }
+    dealt = {}
+    for name, (_, y) in sources.items():
+        labels = fold_labels(0, len(y), n_folds, fold_key(generator_for(seed, name, "folds")))
+        dealt[name] = [np.flatnonzero(labels == k) for k in range(n_folds)]
+    return dealt
+
+
+class Dealt:
+    """For the reference, which shuffles rows and cuts: a shuffle that is cut into `folds`."""
+
+    def __init__(self, folds):
+        self.folds = sorted(folds, key=len, reverse=True)  # it cuts the larger folds first
+
+    def permutation(self, n):
+        order = np.concatenate(self.folds)
+        assert len(order) == n
+        return order
 
 
 def assert_agrees(estimator, oracle, rows):
@@ -162,7 +175,7 @@ def test_the_guarded_rule_equals_the_projects_reference_file(K, d):
     brief = reference.make_brief(target, seed=11)
     sent = [
         reference.source_report(
-            X, y, brief, candidates, reference.ridge, rng=generator_for(11, name, "folds")
+            X, y, brief, candidates, reference.ridge, rng=Dealt(folds_of(sources)[name])
         )
         for name, (X, y) in sorted(sources.items())
     ]

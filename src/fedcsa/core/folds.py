@@ -38,6 +38,38 @@ def generator_for(seed: int, source_name: str, purpose: str) -> np.random.Genera
     return np.random.default_rng(np.random.SeedSequence([seed, *words]))
 
 
+def fold_key(rng: np.random.Generator) -> int:
+    """The key by which `fold_labels` deals rows, one draw of `rng`."""
+    return int(rng.integers(1 << 63))
+
+
+def fold_labels(start: int, stop: int, n_folds: int, key: int) -> NDArray[np.int8]:
+    """Fold of the rows at positions `start` to `stop`, by a keyed hash of the position alone.
+
+    Whoever reads a table in pieces deals its rows as one who holds it whole, and a row keeps its
+    fold when others are appended. Of every `n_folds` neighbours each goes to another fold, so
+    that the sizes of folds differ by one at most.
+
+    >>> fold_labels(0, 10, 5, key=7)
+    array([2, 4, 0, 1, 3, 1, 2, 4, 0, 3], dtype=int8)
+    >>> fold_labels(3, 8, 5, key=7)
+    array([1, 3, 1, 2, 4], dtype=int8)
+    """
+    first, last = start // n_folds, -(-stop // n_folds)
+    positions = np.arange(first * n_folds, last * n_folds, dtype=np.uint64)
+    hashes = _mixed(_mixed(positions) ^ np.uint64(key)).reshape(-1, n_folds)
+    labels = hashes.argsort(axis=1, kind="stable").astype(np.int8).ravel()
+    return labels[start - first * n_folds : stop - first * n_folds]
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of splitmix64 (Steele, Lea and Flood 2014): every bit moves every other."""
+    mixed = values + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
 def split_evenly(n_rows: int, n_folds: int, rng: np.random.Generator) -> list[Rows]:
     """Shuffle the rows and cut them into folds whose sizes differ by one at most."""
     return [np.asarray(part) for part in np.array_split(rng.permutation(n_rows), n_folds)]
@@ -69,8 +101,8 @@ def rotations(
     scheme : {"split", "rotate", "cross-fit"}
         ``"split"``, the paper's: one density, one train and one validation fold of the given
         `shares`. ``"rotate"``: three equal folds pass through the three roles, so that every row
-        is judged once. ``"cross-fit"``: `n_folds` folds; each is judged by a ratio and models
-        fitted on all the others.
+        is judged once. ``"cross-fit"``: `n_folds` folds dealt by `fold_labels`; each is judged by a
+        ratio and models fitted on all the others.
 
     Examples
     --------
@@ -84,10 +116,9 @@ def rotations(
         if not is_whole(n_folds, 2):
             raise must("n_folds", "a whole number of at least 2", n_folds)
         _need(n_rows, n_folds)
-        folds = split_evenly(n_rows, n_folds, rng)
-        everyone = np.arange(n_rows)
-        others = [np.setdiff1d(everyone, fold) for fold in folds]
-        return [Rotation(o, o, fold) for o, fold in zip(others, folds, strict=True)]
+        labels = fold_labels(0, n_rows, n_folds, fold_key(rng))
+        others = [np.flatnonzero(labels != fold) for fold in range(n_folds)]
+        return [Rotation(o, o, np.flatnonzero(labels == k)) for k, o in enumerate(others)]
     _need(n_rows, 3)
     if scheme == "rotate":
         a, b, c = split_evenly(n_rows, 3, rng)
