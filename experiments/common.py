@@ -6,6 +6,8 @@ import argparse
 import csv
 import json
 import platform
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -114,10 +116,27 @@ def read_table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def commit() -> dict[str, str]:
+    """The commit, marked if code differs from it; nothing outside a checkout."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        return {}
+
+    def ask(*arguments: str) -> str:
+        asked = [git, "-C", str(ROOT), *arguments]
+        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
+
+    code = ("src", "experiments", ":!experiments/results")
+    mark = "-dirty" if ask("status", "--porcelain", "--", *code) else ""
+    head = ask("rev-parse", "HEAD")
+    return {"commit": head + mark} if head else {}
+
+
 def write_provenance(folder: Path, name: str, settings: Any, *, quick: bool) -> None:
     """Beside the tables: what they were made with."""
     told = {
         "script": f"experiments/{name}.py",
+        **commit(),
         "mode": "quick" if quick else "full",
         "settings": asdict(settings),
         "python": ".".join(platform.python_version_tuple()[:2]),

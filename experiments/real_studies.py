@@ -1,0 +1,227 @@
+"""Three real studies, leave one site out: what was promised, and what came true.
+
+Every site of sufficient size is the target of all others; its outcomes judge and do nothing else.
+International Stroke Trial by country and Heart Disease by hospital (logistic regression, Brier and
+log loss), Parkinson's telemonitoring by patient (ridge regression, squared loss). Beside the
+default method: naive, FedIW and FedDA on the same footing; all rows pooled, which is not allowed;
+a model of the site's own outcomes (reference); a constant, the mean outcome of all other sites.
+
+*Regret* is realised risk over the smallest among the answers that are allowed. A verdict `ok` is
+right if the outcome agrees with the interval and the constant is beaten; any other is right if not.
+
+Tables: ``real_sites`` (one line a site and loss), ``real_studies`` (one line a study and method).
+Figure: ``real_studies``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import (
+    PAPER_METHODS,
+    ROOT,
+    geometric_mean,
+    options,
+    run_all,
+    write_provenance,
+    write_table,
+)
+from paired import difference, mean_interval
+from paper_engine import FIRST_SEED
+from plotting import STYLES, panels, save
+from real_data import DataAbsentError, Sites, heart_disease, parkinsons, stroke_trial
+from real_methods import Learner, answers, own_risk
+
+import fedcsa
+
+READERS = {"stroke": stroke_trial, "heart": heart_disease, "parkinsons": parkinsons}
+PROMISING = ("guarded", *PAPER_METHODS)
+ALLOWED = (*PROMISING, "constant")
+METHODS = (*ALLOWED, "pooled", "reference")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the study fixes."""
+
+    studies: tuple[tuple[str, str], ...] = (
+        ("stroke", "brier"),
+        ("stroke", "log"),
+        ("heart", "brier"),
+        ("heart", "log"),
+        ("parkinsons", "squared"),
+    )
+    seed: int = FIRST_SEED
+    inverse_penalties: tuple[float, ...] = (0.1, 1.0)  # C of the logistic regression
+    penalties: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+    min_rows: int = 100
+    level: float = 0.95
+    max_sites: int | None = None  # the smallest ones
+
+    def learner(self, loss: str) -> Learner:
+        """What is fitted under this loss."""
+        return Learner(loss, self.penalties if loss == "squared" else self.inverse_penalties)
+
+
+FULL = Settings()
+QUICK = Settings(
+    studies=(("heart", "log"), ("parkinsons", "squared")),
+    seed=0,
+    inverse_penalties=(0.1,),
+    max_sites=3,
+)
+
+
+@cache
+def sites_of(data_set: str, folder: Path, min_rows: int, max_sites: int | None) -> Sites:
+    """The data set, read once a process."""
+    sites = READERS[data_set](folder)
+    large = [name for name, (_, y) in sites.rows.items() if len(y) >= min_rows]
+    smallest = sorted(large, key=lambda name: (len(sites.rows[name][1]), name))[:max_sites]
+    return Sites(sites.columns, sites.public_sd, {name: sites.rows[name] for name in smallest})
+
+
+def run_one(task: tuple[str, str, str, Path, Settings]) -> dict[str, Any]:
+    """One site as the target of all others."""
+    data_set, loss, site, folder, settings = task
+    sites = sites_of(data_set, folder, settings.min_rows, settings.max_sites)
+    X, y = sites.rows[site]
+    others = {name: pair for name, pair in sites.rows.items() if name != site}
+    learner = settings.learner(loss)
+    found = answers(others, X, learner, settings.seed, sites.public_sd, settings.level)
+    # Only from here on are outcomes of the target looked at.
+    losses = {method: learner.losses(answer.prediction, y) for method, answer in found.items()}
+    realised = {method: float(values.mean()) for method, values in losses.items()}
+    realised["reference"] = own_risk(X, y, learner, settings.seed)
+    guarded = found["guarded"]
+    lower, upper = guarded.interval or (None, None)
+    row = fedcsa.BacktestRow(
+        source=site,
+        n_rows=len(y),
+        status=guarded.status,
+        promised=guarded.promised,
+        lower=lower,
+        upper=upper,
+        realised=realised["guarded"],
+        standard_error=float(losses["guarded"].std(ddof=1) / np.sqrt(len(y))),
+    )
+    kept = row.kept(settings.level)
+    fine = kept is not False and realised["guarded"] < realised["constant"]
+    return {
+        "data_set": data_set,
+        "loss": loss,
+        "site": site,
+        "rows": len(y),
+        "status": guarded.status,
+        "lower": lower,
+        "upper": upper,
+        "covered": row.covered,
+        "kept": kept,
+        "right": (guarded.status == "ok") == fine,
+        **{f"promised_{method}": found[method].promised for method in PROMISING},
+        **{f"realised_{method}": realised[method] for method in METHODS},
+    }
+
+
+def study_lines(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One line a method: error and bias of its promise, realised risk, regret."""
+    realised = {m: np.array([each[f"realised_{m}"] for each in found]) for m in METHODS}
+    best = np.min([realised[m] for m in ALLOWED], axis=0)
+    shared = {key: found[0][key] for key in ("data_set", "loss")} | {"sites": len(found)}
+    off = {m: np.array([each[f"promised_{m}"] for each in found]) - realised[m] for m in PROMISING}
+    lines = []
+    for method in METHODS:
+        told: dict[str, Any] = {**shared, "method": method, "realised": realised[method].mean()}
+        told |= difference(realised[method], realised["guarded"]).columns("minus_default")
+        told["regret"] = geometric_mean(realised[method] / best)
+        told["best"] = int((realised[method] <= best).sum())
+        promised = method in off
+        told["promise_off"] = np.abs(off[method]).mean() if promised else None
+        bias = mean_interval(off[method]) if promised else None
+        for key in ("promise_bias", "promise_bias_lower", "promise_bias_upper"):
+            told[key] = bias.columns("promise_bias")[key] if bias else None
+        gain = difference(np.abs(off["guarded"]), np.abs(off[method])) if promised else None
+        for key in ("gap", "gap_lower", "gap_upper"):  # of the default's promise over this one's
+            told[key] = gain.columns("gap")[key] if gain else None
+        told |= _judged(found) if method == "guarded" else dict.fromkeys(_judged(found))
+        lines.append(told)
+    return lines
+
+
+def _judged(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Coverage of the interval and correctness of the verdict."""
+    judged = [each for each in found if each["covered"] is not None]
+    return {
+        "judged": len(judged),
+        "coverage": np.mean([each["covered"] for each in judged]) if judged else None,
+        "kept": np.mean([each["kept"] for each in judged]) if judged else None,
+        "ok": sum(each["status"] == "ok" for each in found),
+        "ok_right": sum(each["status"] == "ok" and each["right"] for each in found),
+        "flagged": sum(each["status"] != "ok" for each in found),
+        "flagged_right": sum(each["status"] != "ok" and each["right"] for each in found),
+    }
+
+
+def draw_figure(sites: Sequence[Mapping[str, Any]]) -> Any:
+    """Realised against promised risk, site by site."""
+    names = {"stroke": "Stroke trial, Brier", "heart": "Heart, Brier", "parkinsons": "Parkinson's"}
+    losses = {"stroke": "brier", "heart": "brier", "parkinsons": "squared"}
+    by_set = {
+        name: [x for x in sites if (x["data_set"], x["loss"]) == (name, losses[name])]
+        for name in names
+    }
+    shown = {name: own for name, own in by_set.items() if own}
+    figure, axes = panels(len(shown), 3.3, 3.2)
+    for axis, (name, own) in zip(axes, shown.items(), strict=True):
+        for method in ("naive", "guarded"):
+            style = {key: STYLES[method][key] for key in ("color", "marker", "label")}
+            x = [each[f"promised_{method}"] for each in own]
+            axis.plot(x, [each[f"realised_{method}"] for each in own], ls="", **style)
+        ends = [each[key] for each in own for key in ("promised_guarded", "realised_guarded")]
+        line = [min(ends), max(ends)]
+        axis.plot(line, line, color="black", lw=0.8, ls=":")
+        axis.set_title(names[name])
+        axis.set_xlabel("promised risk")
+        if name == "parkinsons":
+            axis.set_xscale("log")
+            axis.set_yscale("log")
+    axes[0].set_ylabel("realised risk")
+    axes[0].legend(loc="best")
+    return figure
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    where = {"type": Path, "default": ROOT.parent / "shared" / "data", "help": "folder of the data"}
+    given = options(__doc__, arguments, data=where)
+    settings = QUICK if given.quick else FULL
+    tasks, absent = [], []
+    for name, loss in settings.studies:
+        try:
+            sites = sites_of(name, given.data, settings.min_rows, settings.max_sites)
+        except DataAbsentError as error:
+            absent.append(str(error))
+            continue
+        largest_first = sorted(sites.rows, key=lambda site: len(sites.rows[site][1]))
+        tasks += [(name, loss, site, given.data, settings) for site in largest_first]
+    for reason in dict.fromkeys(absent):  # the others still run
+        print(reason, file=sys.stderr)
+    if not tasks:
+        sys.exit("None of the data sets is at hand.")
+    found = run_all(run_one, tasks, given.workers, "sites")
+    lines = []
+    for study in dict.fromkeys(task[:2] for task in tasks):
+        lines += study_lines([x for x in found if (x["data_set"], x["loss"]) == study])
+    write_table(given.out, "real_sites", found)
+    write_table(given.out, "real_studies", lines)
+    save(draw_figure(found), given.out, "real_studies")
+    write_provenance(given.out, "real_studies", settings, quick=given.quick)
+
+
+if __name__ == "__main__":
+    main()
