@@ -170,13 +170,13 @@ def _judged(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def draw_figure(sites: Sequence[Mapping[str, Any]]) -> Any:
     """Realised against promised risk, site by site."""
-    names = {"stroke": "Stroke trial, Brier", "heart": "Heart, Brier", "parkinsons": "Parkinson's"}
-    losses = {"stroke": "brier", "heart": "brier", "parkinsons": "squared"}
-    by_set = {
-        name: [x for x in sites if (x["data_set"], x["loss"]) == (name, losses[name])]
+    names = {"stroke": "Stroke trial", "heart": "Heart disease", "parkinsons": "Parkinson's"}
+    first = {each["data_set"]: each["loss"] for each in reversed(sites)}  # one loss a data set
+    shown = {
+        name: [x for x in sites if (x["data_set"], x["loss"]) == (name, first[name])]
         for name in names
+        if name in first
     }
-    shown = {name: own for name, own in by_set.items() if own}
     figure, axes = panels(len(shown), 3.3, 3.2)
     for axis, (name, own) in zip(axes, shown.items(), strict=True):
         for method in ("naive", "guarded"):
@@ -186,7 +186,7 @@ def draw_figure(sites: Sequence[Mapping[str, Any]]) -> Any:
         ends = [each[key] for each in own for key in ("promised_guarded", "realised_guarded")]
         line = [min(ends), max(ends)]
         axis.plot(line, line, color="black", lw=0.8, ls=":")
-        axis.set_title(names[name])
+        axis.set_title(f"{names[name]}, {first[name]} loss")
         axis.set_xlabel("promised risk")
         if name == "parkinsons":
             axis.set_xscale("log")

@@ -1,0 +1,318 @@
+"""Write docs/reproduction.md from the results: no number on that page is typed by hand.
+
+Only what stands between ``<!-- begin:NAME -->`` and ``<!-- end:NAME -->`` is rewritten.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from claims import all_claims, printed_below_floor
+from page import Block, Line, Results, interval, number, percent, run, short, table
+from table1 import FLOOR, PRINTED_METHODS
+
+NAMES = {
+    "guarded": "default",
+    "naive": "Naive",
+    "fediwe": "FedIW",
+    "feddae": "FedDA",
+    "reference": "Reference",
+    "constant": "constant",
+    "pooled": "pooled",
+}
+SCRIPTS = (
+    "table1",
+    "figure2",
+    "parkinsons_tables",
+    "theorems",
+    "readings",
+    "collapse",
+    "real_studies",
+)
+
+
+def claims(results: Results) -> str:
+    rows = [(c.where, c.text, f"**{c.verdict}**", c.figure, c.reason) for c in all_claims(results)]
+    return table(("where", "claim", "verdict", "figure (95 % interval)", "reason"), rows)
+
+
+def floor(results: Results) -> str:
+    return printed_below_floor(results, FLOOR)
+
+
+# Table 1 ------------------------------------------------------------------------------------
+
+
+def table1(results: Results) -> str:
+    methods = (*PRINTED_METHODS, "guarded")
+    rows = []
+    for line in results("table1"):
+        row = [f"({line['n_target']}, {line['n_1']}, {line['n_2']})"]
+        for method in methods:
+            told = f"{number(line[f'{method}_mean'])} ± {number(line[f'{method}_sd'])}"
+            printed = line.get(f"{method}_printed")
+            row.append(f"{told} ({number(printed)})" if printed else told)
+        rows.append(row)
+    return table(("(n_T, n_1, n_2)", *(NAMES[m] for m in methods)), rows)
+
+
+def table1_paired(results: Results) -> str:
+    rows = []
+    for line in results("table1_paired", row="all"):
+        wanted = {"method": line["method"], "rival": line["rival"]}
+        own = [x for x in results("table1_paired", **wanted) if x["row"] != "all"]
+        below, above = (_count(own, "difference", 0.0, way) for way in ("below", "above"))
+        narrow, wide = (_count(own, "spread_ratio", 1.0, way) for way in ("below", "above"))
+        rows.append(
+            (
+                f"{NAMES[line['method']]} − {NAMES[line['rival']]}",
+                interval(line, "difference"),
+                f"{below} / {above} / {len(own) - below - above}",
+                f"{narrow} / {wide} / {len(own) - narrow - wide}",
+            )
+        )
+    head = ("", "difference, mean of all rows", "rows clearly better / worse / open")
+    return table((*head, "spread clearly smaller / larger / open"), rows)
+
+
+def _count(lines: Sequence[Line], key: str, null: float, way: str) -> int:
+    if way == "below":
+        return sum(float(x[f"{key}_upper"]) < null for x in lines)
+    return sum(float(x[f"{key}_lower"]) > null for x in lines)
+
+
+def resplit(results: Results) -> str:
+    rows = []
+    for method in PRINTED_METHODS:
+        for folds in ("kept", "redrawn"):
+            own = results("table1_resplit", method=method, folds=folds)
+            quantiles = np.array([float(x["quantile"]) for x in own])
+            spreads = [float(x["sd_median"]) for x in own]
+            rows.append(
+                (
+                    NAMES[method],
+                    folds,
+                    f"{(quantiles == 0).sum()} / {(quantiles == 1).sum()}",
+                    number(float(np.median(quantiles))),
+                    number(float(np.median(spreads))),
+                    number(float(np.median([float(x["printed_sd"]) for x in own]))),
+                    percent(float(np.mean([float(x["share_best"]) for x in own]))),
+                )
+            )
+    head = ("method", "sources' folds", "printed mean below / above all data sets")
+    middle = ("median quantile of the printed mean", "spread over splits: ours, median")
+    last = ("printed, median", "data sets in which it has the best mean")
+    return table((*head, *middle, *last), rows)
+
+
+def resplit_words(results: Results) -> str:
+    told = []
+    for folds in ("kept", "redrawn"):
+        own = results("table1_resplit", method="feddae", folds=folds)
+        n = int(own[0]["data_sets"])
+        # half a data set added, so that none in n is not taken for never
+        chance = prod((float(x["share_best"]) * n + 0.5) / (n + 1.0) for x in own)
+        told.append(f"{short(chance)} with folds {folds} ({n} data sets a row)")
+    return (
+        f"Were every row of the table one data set, FedDA would have the best mean in all "
+        f"{len(own)} rows with a chance of {' and '.join(told)}."
+    )
+
+
+# Figure 2 and Parkinson's -------------------------------------------------------------------
+
+
+def figure2(results: Results) -> str:
+    methods = ("naive", "fediwe", "feddae", "reference", "guarded")
+    rows = [
+        (
+            number(line["c"], 1),
+            *(interval(line, f"{method}_mean") for method in methods),
+            interval(line, "ratio"),
+            percent(line["refused"]),
+        )
+        for line in results("figure2")
+    ]
+    return table(("c", *(NAMES[m] for m in methods), "FedIW / FedDA", "default refuses"), rows)
+
+
+def parkinsons(results: Results) -> str:
+    rows = []
+    for line in results("parkinsons_one"):
+        every = results.one(
+            "parkinsons_all", **{key: line[key] for key in ("table", "scaling", "method")}
+        )
+        comparable = line["scaling"] == "patient" and line["printed_mean"]
+        printed = " / ".join(line[f"printed_{key}"] for key in ("mean", "sd", "worst"))
+        rows.append(
+            (
+                line["table"].replace("table", "Table "),
+                line["scaling"],
+                NAMES[line["method"]],
+                " / ".join(number(line[key], 3) for key in ("mean", "sd", "worst")),
+                printed if comparable else "",
+                interval(every, "mean", 3),
+                f"{every['best']} of {every['patients']}",
+            )
+        )
+    head = ("table", "scaling", "method", "one patient: mean / sd / worst", "printed")
+    return table((*head, "all patients: mean", "best for"), rows)
+
+
+# Theorems -----------------------------------------------------------------------------------
+
+
+def theorems(results: Results) -> str:
+    shown = {"fediwe": "FedIWE", "equal": "FedLE, equal", "feddae": "FedDAE"}
+    rows = [
+        (
+            line["ratios"],
+            line["n"],
+            shown[line["estimate"]],
+            interval(line, "bias", 3),
+            interval(line, "n_variance"),
+            number(line["limit"]),
+            number(line["bias_over_sd"]),
+        )
+        for line in results("theorems_runs")
+        if line["estimate"] in shown
+        and int(line["n"]) in _ends(results("theorems_runs", ratios=line["ratios"]))
+    ]
+    head = ("ratios", "n", "estimate", "bias", "n · variance", "its limit", "bias / sd")
+    return table(head, rows)
+
+
+def _ends(lines: Sequence[Line]) -> tuple[int, int]:
+    sizes = [int(line["n"]) for line in lines]
+    return min(sizes), max(sizes)
+
+
+def theorem_models(results: Results) -> str:
+    rows = [(x["model"], number(x["target_risk"])) for x in results("theorems_models")]
+    return table(("line", "target risk"), rows)
+
+
+# Readings, collapse -------------------------------------------------------------------------
+
+
+def readings(results: Results) -> str:
+    rows = [
+        (x["claim"], x["readings"], *(percent(x[key]) for key in ("holds", "clearly", "refuted")))
+        for x in results("readings_claims")
+    ]
+    return table(("claim", "readings", "holds in the means", "clearly", "refuted"), rows)
+
+
+def reading_choices(results: Results) -> str:
+    """Mean error of the methods by every choice, over all other choices."""
+    lines = results("readings")
+    rows = []
+    for choice in ("intercept", "penalty", "folds", "exchange", "grid", "clip"):
+        for value in dict.fromkeys(line[choice] for line in lines if line[choice]):
+            own = [line for line in lines if line[choice] == value]
+            means = [
+                number(float(np.mean([float(x[f"mean_{m}"]) for x in own])))
+                for m in PRINTED_METHODS
+            ]
+            rows.append((choice, value, str(len(own)), *means))
+    return table(("choice", "", "readings", *(NAMES[m] for m in PRINTED_METHODS)), rows)
+
+
+def collapse(results: Results) -> str:
+    rows = []
+    for line in results("collapse"):
+        rows.append(
+            (
+                line["setting"],
+                line["weighting"].replace("feddae", "FedDA").replace("naive", "Naive, FedIW"),
+                percent(line["far_weight"]),
+                percent(line["collapsed"]),
+                number(line["error_collapsed"]),
+                number(line["error_otherwise"]),
+                percent(line["refused"]) if line["weighting"] == "default" else "",
+            )
+        )
+    head = ("setting", "weighting", "mean weight of the far source", "it has most of the weight")
+    return table((*head, "error then", "error otherwise", "refused"), rows)
+
+
+# Real studies -------------------------------------------------------------------------------
+
+
+def real(results: Results) -> str:
+    rows = [
+        (
+            f"{x['data_set']}, {x['loss']} ({x['sites']})",
+            NAMES[x["method"]],
+            short(x["realised"]),
+            _spread(x, "minus_default") if x["method"] != "guarded" else "",
+            number(x["regret"]),
+            x["best"] if x["method"] not in ("pooled", "reference") else "",
+            short(x["promise_off"]),
+            _spread(x, "promise_bias") if x["promise_bias"] else "–",
+        )
+        for x in results("real_studies")
+    ]
+    head = ("study, loss (sites)", "method", "realised risk", "minus the default's")
+    return table((*head, "regret", "best at", "promise off by", "bias of the promise"), rows)
+
+
+def _spread(line: Line, key: str) -> str:
+    ends = ", ".join(short(line[f"{key}_{end}"]) for end in ("lower", "upper"))
+    return f"{short(line[key])} [{ends}]"
+
+
+def real_verdicts(results: Results) -> str:
+    rows = [
+        (
+            f"{x['data_set']}, {x['loss']}",
+            x["sites"],
+            x["judged"],
+            number(x["coverage"]),
+            number(x["kept"]),
+            f"{x['ok_right']} of {x['ok']}",
+            f"{x['flagged_right']} of {x['flagged']}",
+            _gap(results, x),
+        )
+        for x in results("real_studies", method="guarded")
+    ]
+    head = ("study, loss", "sites", "with an interval", "covered", "kept", "`ok` was right")
+    return table((*head, "a warning was right", "promise off by, minus Naive's"), rows)
+
+
+def _gap(results: Results, line: Line) -> str:
+    wanted = {key: line[key] for key in ("data_set", "loss")}
+    return _spread(results.one("real_studies", method="naive", **wanted), "gap")
+
+
+def provenance(results: Results) -> str:
+    rows = []
+    for script in SCRIPTS:
+        text = (results.folder / f"{script}.provenance.json").read_text(encoding="utf-8")
+        told = json.loads(text)
+        settings = told["settings"]
+        seed = settings.get("first_seed", settings.get("seed"))
+        versions = ", ".join(f"{name} {v}" for name, v in told["packages"].items())
+        rows.append((f"`{told['script']}`", told.get("commit", "–")[:10], str(seed), versions))
+    return table(("script", "commit", "first seed", "versions"), rows)
+
+
+BLOCKS: dict[str, Block] = {
+    block.__name__: block
+    for block in (
+        claims, floor, table1, table1_paired, resplit, resplit_words, figure2, parkinsons,
+        theorems, theorem_models, readings, reading_choices, collapse, real, real_verdicts,
+        provenance,
+    )
+}  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    run(__doc__, BLOCKS, "reproduction.md", arguments)
+
+
+if __name__ == "__main__":
+    main()

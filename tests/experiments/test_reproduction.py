@@ -1,0 +1,276 @@
+"""Every experiment on the paper runs in its quick form, repeats, and sees no held-back outcome."""
+
+import collapse
+import figure2
+import numpy as np
+import parkinsons_tables
+import pytest
+import readings
+import real_studies
+import simulated
+import table1
+import theorems
+from common import ROOT, read_table
+from families import Family
+from page import Results
+from real_data import Sites
+from render_reproduction import BLOCKS, SCRIPTS, main
+
+DATA = ROOT.parent / "shared" / "data"
+SIMULATED = (table1, figure2, theorems, readings, collapse)
+REAL = (parkinsons_tables, real_studies)
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="no data folder beside the project")
+
+
+def run(script, folder, workers=1):
+    where = ["--data", str(DATA)] if script in REAL else []
+    script.main(["--quick", "--workers", str(workers), "--out", str(folder), *where])
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("quick")
+    for script in SIMULATED:
+        run(script, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def quick_real(quick):
+    for script in REAL:
+        run(script, quick)
+    return quick
+
+
+# They run, and repeat -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("script", SIMULATED, ids=lambda script: script.__name__)
+def test_every_script_tells_where_its_numbers_come_from(quick, script):
+    told = (quick / f"{script.__name__}.provenance.json").read_text(encoding="utf-8")
+    assert '"mode": "quick"' in told
+    assert str(ROOT) not in told
+
+
+def test_figures_come_as_svg_and_png(quick):
+    drawn = {path.stem for path in quick.glob("*.svg")}
+    assert drawn == {path.stem for path in quick.glob("*.png")}
+    assert {"table1", "figure2a", "figure2b", "theorems_known", "readings", "collapse"} <= drawn
+
+
+def test_tables_and_figures_repeat_to_the_last_byte_whatever_the_workers(quick, tmp_path):
+    run(readings, tmp_path, workers=2)
+    for path in tmp_path.iterdir():
+        assert path.read_bytes() == (quick / path.name).read_bytes(), path.name
+
+
+def test_reported_runs_have_seeds_of_their_own():
+    for script in (*SIMULATED, *REAL):
+        full, small = script.FULL, script.QUICK
+        assert getattr(full, "first_seed", getattr(full, "seed", 0)) >= 20_000
+        assert getattr(small, "first_seed", getattr(small, "seed", 0)) < 10_000
+
+
+def test_the_full_studies_are_what_the_paper_has():
+    assert (table1.FULL.rows, table1.FULL.seeds) == (20, 100)
+    assert figure2.FULL.distances == tuple(np.arange(1.0, 5.5, 0.5))
+    assert parkinsons_tables.FULL.seeds == 100
+    assert parkinsons_tables.FULL.patients is None
+    assert len(table1.printed("table2")) == len(table1.printed("table3")) == 4
+
+
+def test_the_printed_value_is_a_quantile_of_the_resplit_distribution(quick):
+    lines = read_table(quick / "table1_resplit.csv")
+    assert len(lines) == 2 * table1.QUICK.rows * len(table1.PRINTED_METHODS)
+    assert all(0.0 <= float(line["quantile"]) <= 1.0 for line in lines)
+    best = [float(x["share_best"]) for x in lines[: len(table1.PRINTED_METHODS)]]
+    assert sum(best) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_weights_by_rows_never_collapse_but_fedda_does(quick):
+    lines = read_table(quick / "collapse.csv")
+    assert all(x["collapsed"] == "0" for x in lines if x["weighting"] == "naive")
+    assert any(float(x["collapsed"]) > 0.0 for x in lines if x["weighting"].startswith("feddae"))
+
+
+def test_limits_are_those_of_a_large_simulation():
+    settings = theorems.FULL
+    limit = theorems.limits(settings)
+    rng = np.random.default_rng(1)
+    x = rng.normal(settings.means[0], settings.sds[0], 400_000)
+    y = x + rng.normal(size=len(x))
+    ratio = theorems.true_ratio(x, 0, settings)
+    product = ratio * (settings.line[0] + settings.line[1] * x - y) ** 2
+    assert product.mean() == pytest.approx(limit["risk"], rel=0.02)
+    assert product.var() == pytest.approx(limit["iw_near"], rel=0.05)
+    slope = np.cov(product, ratio)[0, 1] / ratio.var()
+    assert (product - slope * ratio).var() == pytest.approx(limit["cv_near"], rel=0.05)
+    assert limit["feddae"] <= min(limit["equal"], limit["fediwe"])
+
+
+@pytest.mark.data
+@needs_data
+def test_real_studies_judge_every_method_at_every_site(quick_real):
+    sites = read_table(quick_real / "real_sites.csv")
+    assert len(sites) == 2 * real_studies.QUICK.max_sites
+    lines = read_table(quick_real / "real_studies.csv")
+    assert {line["method"] for line in lines} == set(real_studies.METHODS)
+    assert all(float(line["regret"]) >= 1.0 for line in lines if line["method"] == "guarded")
+
+
+@pytest.mark.data
+@needs_data
+def test_the_page_can_be_written_from_any_results(quick_real):
+    for name, block in BLOCKS.items():
+        assert block(Results(quick_real)), name
+
+
+@pytest.mark.parametrize("script", REAL, ids=lambda script: script.__name__)
+def test_absent_data_are_named_with_their_publisher(script, tmp_path, capsys):
+    with pytest.raises(SystemExit) as left:
+        script.main(["--quick", "--out", str(tmp_path), "--data", str(tmp_path)])
+    assert left.value.code not in (0, None)
+    told = f"{left.value.code} {capsys.readouterr().err}"
+    assert "parkinsons_updrs.data must be in the data folder" in told
+    assert "Get it from UCI" in told
+
+
+@pytest.mark.data
+@needs_data
+def test_a_study_whose_data_are_absent_does_not_stop_the_others(tmp_path, capsys):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "heart_disease").symlink_to(DATA / "heart_disease")
+    real_studies.main(
+        ["--quick", "--workers", "1", "--out", str(tmp_path), "--data", str(tmp_path / "data")]
+    )
+    assert "parkinsons_updrs.data" in capsys.readouterr().err
+    assert {x["data_set"] for x in read_table(tmp_path / "real_sites.csv")} == {"heart"}
+
+
+# No method sees a held-back outcome ---------------------------------------------------------
+
+
+def recorder(monkeypatch, module, name):
+    """Everything that `module.name` returns from now on."""
+    told, function = [], getattr(module, name)
+
+    def recorded(*arguments, **keywords):
+        told.append(function(*arguments, **keywords))
+        return told[-1]
+
+    monkeypatch.setattr(module, name, recorded)
+    return told
+
+
+def numbers(told):
+    """All that is inside, flat."""
+    if isinstance(told, dict):
+        return [x for value in told.values() for x in numbers(value)]
+    if isinstance(told, list | tuple):
+        return [x for value in told for x in numbers(value)]
+    if hasattr(told, "__dataclass_fields__"):
+        return numbers([getattr(told, name) for name in told.__dataclass_fields__])
+    return [told]
+
+
+def assert_same(clean, poisoned):
+    assert len(clean) == len(poisoned) > 0
+    for left, right in zip(numbers(clean), numbers(poisoned), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+@pytest.fixture
+def poison(monkeypatch):
+    """From now on the outcomes of every simulated target are garbage."""
+    draw = Family.draw
+
+    def poisoned(self, *arguments, **keywords):
+        drawn = draw(self, *arguments, **keywords)
+        drawn.y_target[:] = 1e6 * np.arange(len(drawn.y_target))
+        drawn.y_truth[:] = np.nan
+        return drawn
+
+    return lambda: monkeypatch.setattr(Family, "draw", poisoned)
+
+
+@pytest.mark.parametrize(
+    ("module", "runner", "task", "watched"),
+    [
+        (table1, "fresh", ((20, 30, 20), 1, table1.QUICK), (simulated, "answers")),
+        (table1, "resplit", ((20, 30, 20), "kept", 1, table1.QUICK), (table1, "conclude")),
+        (figure2, "run_one", (2.0, 1, figure2.QUICK), (simulated, "answers")),
+        (readings, "run_one", (("case1", (20, 30, 20)), 1, readings.QUICK), (readings, "conclude")),
+        (collapse, "run_one", ("case 2, c = 3", 1, collapse.QUICK), (collapse, "answers")),
+    ],
+    ids=["table1-fresh", "table1-resplit", "figure2", "readings", "collapse"],
+)
+def test_poisoned_outcomes_of_a_simulated_target_move_nothing(
+    monkeypatch, poison, module, runner, task, watched
+):
+    told = recorder(monkeypatch, *watched)
+    getattr(module, runner)(task)
+    clean = told.copy()
+    told.clear()
+    poison()
+    getattr(module, runner)(task)
+    assert_same(clean, told)
+
+
+@pytest.mark.data
+@needs_data
+@pytest.mark.parametrize("scaling", ["patient", "global", "none"])
+def test_poisoned_outcomes_of_a_patient_move_nothing(monkeypatch, scaling):
+    told = recorder(monkeypatch, parkinsons_tables, "answers")
+    patients = dict(parkinsons_tables.patients(DATA, 4))
+    target = next(iter(patients))
+    task = (target, scaling, 1, DATA, parkinsons_tables.QUICK)
+    parkinsons_tables.run_one(task)
+    X, y = patients[target]
+    patients[target] = X, 1e6 * np.arange(len(y))
+    monkeypatch.setattr(parkinsons_tables, "patients", lambda *_: patients)
+    parkinsons_tables.run_one(task)
+    assert_same(told[:1], told[1:])
+
+
+@pytest.mark.data
+@needs_data
+@pytest.mark.parametrize(("data_set", "loss"), real_studies.QUICK.studies)
+def test_poisoned_outcomes_of_a_real_site_move_nothing(monkeypatch, data_set, loss):
+    told = recorder(monkeypatch, real_studies, "answers")
+    sites = real_studies.sites_of(data_set, DATA, 100, 3)
+    target = next(iter(sites.rows))
+    task = (data_set, loss, target, DATA, real_studies.QUICK)
+    real_studies.run_one(task)
+    X, y = sites.rows[target]
+    rows = {**sites.rows, target: (X, 1.0 - y)}
+    monkeypatch.setattr(
+        real_studies, "sites_of", lambda *_: Sites(sites.columns, sites.public_sd, rows)
+    )
+    real_studies.run_one(task)
+    assert_same(told[:1], told[1:])
+
+
+# The page -----------------------------------------------------------------------------------
+
+
+def test_the_page_shows_the_results_as_they_are():
+    main(["--check"])
+
+
+def test_a_page_that_lags_behind_is_refused(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("\n".join(f"<!-- begin:{n} -->stale-words<!-- end:{n} -->" for n in BLOCKS))
+    with pytest.raises(SystemExit, match="rendered anew"):
+        main(["--check", "--page", str(page)])
+    main(["--page", str(page)])
+    main(["--check", "--page", str(page)])
+    assert "stale-words" not in page.read_text()
+
+
+def test_results_are_small_and_those_of_the_full_studies():
+    results = ROOT / "experiments" / "results"
+    assert sum(path.stat().st_size for path in results.iterdir()) < 2_000_000
+    for script in SCRIPTS:
+        told = (results / f"{script}.provenance.json").read_text(encoding="utf-8")
+        assert '"mode": "full"' in told
+        assert '"commit"' in told
