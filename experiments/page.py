@@ -12,6 +12,15 @@ from pathlib import Path
 from common import ROOT, read_table
 
 Line = dict[str, str]
+NAMES = {
+    "guarded": "default",
+    "naive": "Naive",
+    "fediwe": "FedIW",
+    "feddae": "FedDA",
+    "reference": "Reference",
+    "constant": "constant",
+    "pooled": "pooled",
+}
 
 
 @dataclass(frozen=True)

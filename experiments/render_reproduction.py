@@ -11,18 +11,10 @@ from math import prod
 
 import numpy as np
 from claims import all_claims, printed_below_floor
-from page import Block, Line, Results, interval, number, percent, run, short, table
+from page import NAMES, Block, Line, Results, interval, number, percent, run, short, table
+from page_real import real, real_sites, real_verdicts
 from table1 import FLOOR, PRINTED_METHODS
 
-NAMES = {
-    "guarded": "default",
-    "naive": "Naive",
-    "fediwe": "FedIW",
-    "feddae": "FedDA",
-    "reference": "Reference",
-    "constant": "constant",
-    "pooled": "pooled",
-}
 SCRIPTS = (
     "table1",
     "figure2",
@@ -239,55 +231,6 @@ def collapse(results: Results) -> str:
     return table((*head, "error then", "error otherwise", "refused"), rows)
 
 
-# Real studies -------------------------------------------------------------------------------
-
-
-def real(results: Results) -> str:
-    rows = [
-        (
-            f"{x['data_set']}, {x['loss']} ({x['sites']})",
-            NAMES[x["method"]],
-            short(x["realised"]),
-            _spread(x, "minus_default") if x["method"] != "guarded" else "",
-            number(x["regret"]),
-            x["best"] if x["method"] not in ("pooled", "reference") else "",
-            short(x["promise_off"]),
-            _spread(x, "promise_bias") if x["promise_bias"] else "–",
-        )
-        for x in results("real_studies")
-    ]
-    head = ("study, loss (sites)", "method", "realised risk", "minus the default's")
-    return table((*head, "regret", "best at", "promise off by", "bias of the promise"), rows)
-
-
-def _spread(line: Line, key: str) -> str:
-    ends = ", ".join(short(line[f"{key}_{end}"]) for end in ("lower", "upper"))
-    return f"{short(line[key])} [{ends}]"
-
-
-def real_verdicts(results: Results) -> str:
-    rows = [
-        (
-            f"{x['data_set']}, {x['loss']}",
-            x["sites"],
-            x["judged"],
-            number(x["coverage"]),
-            number(x["kept"]),
-            f"{x['ok_right']} of {x['ok']}",
-            f"{x['flagged_right']} of {x['flagged']}",
-            _gap(results, x),
-        )
-        for x in results("real_studies", method="guarded")
-    ]
-    head = ("study, loss", "sites", "with an interval", "covered", "kept", "`ok` was right")
-    return table((*head, "a warning was right", "promise off by, minus Naive's"), rows)
-
-
-def _gap(results: Results, line: Line) -> str:
-    wanted = {key: line[key] for key in ("data_set", "loss")}
-    return _spread(results.one("real_studies", method="naive", **wanted), "gap")
-
-
 def provenance(results: Results) -> str:
     rows = []
     for script in SCRIPTS:
@@ -304,7 +247,7 @@ BLOCKS: dict[str, Block] = {
     block.__name__: block
     for block in (
         claims, floor, table1, table1_paired, resplit, resplit_words, figure2, parkinsons,
-        theorems, theorem_models, readings, reading_choices, collapse, real, real_verdicts,
+        theorems, theorem_models, readings, reading_choices, collapse, real, real_verdicts, real_sites,
         provenance,
     )
 }  # fmt: skip

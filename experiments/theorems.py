@@ -56,7 +56,7 @@ class Settings:
 
 FULL = Settings()
 QUICK = Settings(
-    first_seed=0, known=(25, 100), known_runs=200, estimated=(25, 50), estimated_runs=20, block=20
+    first_seed=0, known=(25, 100), known_runs=100, estimated=(25, 50), estimated_runs=10, block=10
 )
 
 

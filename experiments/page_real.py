@@ -1,0 +1,73 @@
+"""The real studies on the page."""
+
+from __future__ import annotations
+
+from page import NAMES, Line, Results, number, short, table
+
+
+def real(results: Results) -> str:
+    rows = [
+        (
+            f"{x['data_set']}, {x['loss']} ({x['sites']})",
+            NAMES[x["method"]],
+            short(x["realised"]),
+            _spread(x, "minus_default") if x["method"] != "guarded" else "",
+            number(x["regret"]),
+            x["best"] if x["method"] not in ("pooled", "reference") else "",
+            short(x["promise_off"]),
+            _spread(x, "promise_bias") if x["promise_bias"] else "–",
+        )
+        for x in results("real_studies")
+    ]
+    head = ("study, loss (sites)", "method", "realised risk", "minus the default's")
+    return table((*head, "regret", "best at", "promise off by", "bias of the promise"), rows)
+
+
+def _spread(line: Line, key: str) -> str:
+    ends = ", ".join(short(line[f"{key}_{end}"]) for end in ("lower", "upper"))
+    return f"{short(line[key])} [{ends}]"
+
+
+def real_verdicts(results: Results) -> str:
+    rows = [
+        (
+            f"{x['data_set']}, {x['loss']}",
+            x["sites"],
+            x["judged"],
+            number(x["coverage"]),
+            number(x["kept"]),
+            f"{x['ok_right']} of {x['ok']}",
+            f"{x['flagged_right']} of {x['flagged']}",
+            _gap(results, x),
+        )
+        for x in results("real_studies", method="guarded")
+    ]
+    head = ("study, loss", "sites", "with an interval", "covered", "kept", "`ok` was right")
+    return table((*head, "a warning was right", "promise off by, minus Naive's"), rows)
+
+
+def _gap(results: Results, line: Line) -> str:
+    wanted = {key: line[key] for key in ("data_set", "loss")}
+    return _spread(results.one("real_studies", method="naive", **wanted), "gap")
+
+
+def real_sites(results: Results) -> str:
+    """One line a site, where the loss is Brier's."""
+    methods = ("guarded", "naive", "fediwe", "feddae", "constant", "pooled", "reference")
+    rows = [
+        (
+            f"{x['data_set']}: {x['site']} ({x['rows']})",
+            f"`{x['status']}`",
+            f"{number(x['promised_guarded'], 3)} {_ends(x)}",
+            *(number(x[f"realised_{method}"], 3) for method in methods),
+        )
+        for x in results("real_sites", loss="brier")
+    ]
+    head = ("site (rows)", "verdict", "promised", *(NAMES[m] for m in methods))
+    return table(head, rows) if rows else "No study with Brier loss was run."
+
+
+def _ends(line: Line) -> str:
+    if not line["lower"]:
+        return "(no interval)"
+    return f"[{number(line['lower'], 3)}, {number(line['upper'], 3)}]"
