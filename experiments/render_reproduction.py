@@ -239,7 +239,9 @@ def provenance(results: Results) -> str:
         settings = told["settings"]
         seed = settings.get("first_seed", settings.get("seed"))
         versions = ", ".join(f"{name} {v}" for name, v in told["packages"].items())
-        rows.append((f"`{told['script']}`", told.get("commit", "–")[:10], str(seed), versions))
+        commit, _, mark = told.get("commit", "–").partition("-")
+        commit = f"{commit[:10]} {mark}".strip()
+        rows.append((f"`{told['script']}`", commit, str(seed), versions))
     return table(("script", "commit", "first seed", "versions"), rows)
 
 
@@ -247,8 +249,8 @@ BLOCKS: dict[str, Block] = {
     block.__name__: block
     for block in (
         claims, floor, table1, table1_paired, resplit, resplit_words, figure2, parkinsons,
-        theorems, theorem_models, readings, reading_choices, collapse, real, real_verdicts, real_sites,
-        provenance,
+        theorems, theorem_models, readings, reading_choices, collapse, real, real_verdicts,
+        real_sites, provenance,
     )
 }  # fmt: skip
 
