@@ -45,7 +45,7 @@ class Settings:
     )
     distances: tuple[float, ...] = (1.0, 3.0, 5.0)
     first_seed: int = FIRST_SEED
-    seeds: int = 60
+    seeds: int = 50
     n_penalties: int = 31
     n_truth: int = 1_000
     most: float = 0.5

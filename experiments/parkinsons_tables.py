@@ -56,7 +56,7 @@ class Settings:
 
     first_seed: int = FIRST_SEED
     seeds: int = 100
-    seeds_each: int = 3  # when every patient is the target
+    seeds_each: int = 1  # when every patient is the target
     patients: int | None = None
     scalings: tuple[str, ...] = ("patient", "global", "none")
     shares: tuple[float, float, float] = (0.21, 0.49, 0.30)

@@ -49,7 +49,7 @@ class Settings:
     )
     distances: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0, 5.0)
     first_seed: int = FIRST_SEED
-    seeds: int = 40
+    seeds: int = 30
     n_penalties: int = 31
     n_truth: int = 1_000
     other_shares: tuple[float, float, float] = (0.21, 0.49, 0.30)

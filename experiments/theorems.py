@@ -49,7 +49,7 @@ class Settings:
     known: tuple[int, ...] = (25, 50, 100, 200, 400, 800, 1_600)
     known_runs: int = 2_000
     estimated: tuple[int, ...] = (25, 50, 100, 200, 400)
-    estimated_runs: int = 200
+    estimated_runs: int = 150
     n_centres: int = 50
     block: int = 50
 
