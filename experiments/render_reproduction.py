@@ -239,10 +239,15 @@ def provenance(results: Results) -> str:
         settings = told["settings"]
         seed = settings.get("first_seed", settings.get("seed"))
         versions = ", ".join(f"{name} {v}" for name, v in told["packages"].items())
+        chosen = ", ".join(
+            f"{key} {value}"
+            for key, value in settings.items()
+            if value is not None and key not in ("first_seed", "seed")
+        )
         commit, _, mark = told.get("commit", "–").partition("-")
         commit = f"{commit[:10]} {mark}".strip()
-        rows.append((f"`{told['script']}`", commit, str(seed), versions))
-    return table(("script", "commit", "first seed", "versions"), rows)
+        rows.append((f"`{told['script']}`", commit, str(seed), f"`{chosen}`", versions))
+    return table(("script", "commit", "first seed", "settings", "versions"), rows)
 
 
 BLOCKS: dict[str, Block] = {
