@@ -118,11 +118,15 @@ def figure2(results: Results) -> list[Claim]:
 
 
 def _grows(lines: Sequence[Line]) -> str:
-    if all(side(line, "slope") == "above" for line in lines):
-        return "holds"
-    if all(float(line["slope"]) > 0.0 for line in lines):
-        return "holds in the means, not clearly"
-    return "does not hold"
+    turned = [
+        {
+            "slope": str(-float(line["slope"])),
+            "slope_lower": str(-float(line["slope_upper"])),
+            "slope_upper": str(-float(line["slope_lower"])),
+        }
+        for line in lines
+    ]
+    return judge(turned, "slope")
 
 
 # Parkinson's --------------------------------------------------------------------------------

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from page import Line, Results
 
 
+OPPOSITE = "does not hold, the opposite is clear"
+
+
 @dataclass(frozen=True)
 class Claim:
     """One claim, what we find, and why."""
@@ -33,6 +36,8 @@ def judge(lines: Sequence[Line], key: str, null: float = 0.0) -> str:
         return "holds"
     if all(float(line[key]) < null for line in lines):
         return "holds in the means, not clearly"
+    if all(side(line, key, null) == "above" for line in lines):
+        return OPPOSITE
     return "does not hold"
 
 
@@ -52,7 +57,7 @@ def under_readings(results: Results, verdict: str, name: str) -> tuple[str, str]
     told = (
         f"{n} readings: clear under {clearly}, in the means under {holds}, refuted under {refuted}"
     )
-    if verdict == "does not hold" and clearly:
+    if clearly and verdict in ("does not hold", OPPOSITE):
         verdict = f"holds under {clearly} of {n} readings"
     return verdict, told
 

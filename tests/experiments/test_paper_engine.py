@@ -159,6 +159,7 @@ def test_a_claim_holds_only_if_every_interval_agrees():
     assert judge([clear, clear], "d") == "holds"
     assert judge([clear, open_], "d") == "holds in the means, not clearly"
     assert judge([clear, against], "d") == "does not hold"
+    assert judge([against, against], "d") == "does not hold, the opposite is clear"
     assert tally([clear, open_, against, against], "d") == "1 / 2 / 1"
 
 
