@@ -147,7 +147,7 @@ def parkinsons(results: Results) -> list[Claim]:
         }
         verdict = judge(own["all patients"], "difference")
         if (
-            verdict == "does not hold"
+            verdict.startswith("does not hold")
             and judge(own["splits of one patient"], "difference") == "holds"
         ):
             verdict = "holds under one patient as the target, not over all"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from page import Line, Results
 
-
 OPPOSITE = "does not hold, the opposite is clear"
 
 
