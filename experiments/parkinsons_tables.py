@@ -28,7 +28,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import PAPER_METHODS, ROOT, Array, options, run_all, write_provenance, write_table
+from common import (
+    PAPER_METHODS,
+    ROOT,
+    Array,
+    options,
+    read_table,
+    run_all,
+    write_provenance,
+    write_table,
+)
 from paired import difference, mean_interval, spread_ratio
 from paper_engine import (
     FIRST_SEED,
@@ -184,7 +193,7 @@ def all_lines(scaling: str, by_table: Mapping[str, Mapping[str, Array]]) -> list
     return lines
 
 
-def draw_figure(lines: Sequence[Mapping[str, Any]]) -> Any:
+def draw_figure(lines: Sequence[Mapping[str, str]]) -> Any:
     """FedDA minus each rival, one patient and all patients, per-patient scaling."""
     figure, axes = panels(2, 3.9, 2.8, sharey=True)
     rivals = [m for m in METHODS if m != "feddae"]
@@ -200,8 +209,8 @@ def draw_figure(lines: Sequence[Mapping[str, Any]]) -> Any:
                 for rival in rivals
             ]
             at = np.arange(len(rivals)) + shift
-            mean = np.array([x["difference"] for x in mine])
-            half = mean - np.array([x["difference_lower"] for x in mine])
+            mean = np.array([float(x["difference"]) for x in mine])
+            half = mean - np.array([float(x["difference_lower"]) for x in mine])
             filled = design.startswith("all")
             axis.errorbar(
                 mean, at, xerr=half, fmt="o", capsize=2, label=design,
@@ -209,6 +218,7 @@ def draw_figure(lines: Sequence[Mapping[str, Any]]) -> Any:
             )  # fmt: skip
         axis.axvline(0.0, color="black", lw=0.8, ls=":")
         axis.set_yticks(range(len(rivals)), [STYLES[r]["label"] for r in rivals])
+        axis.locator_params(axis="x", nbins=5)
         axis.set_xlabel("FedDA minus rival, MAE in sds")
         axis.set_title(model.capitalize())
     axes[0].legend(loc="best", fontsize=7.5)
@@ -249,8 +259,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 one += one_lines(scaling, runs)
     write_table(given.out, "parkinsons_one", one)
     write_table(given.out, "parkinsons_all", every)
-    write_table(given.out, "parkinsons_paired", pairs)
-    save(draw_figure(pairs), given.out, "parkinsons")
+    told = read_table(write_table(given.out, "parkinsons_paired", pairs))
+    save(draw_figure(told), given.out, "parkinsons")
     write_provenance(given.out, "parkinsons_tables", settings, quick=given.quick)
 
 
