@@ -17,9 +17,11 @@ def theorems(results: Results) -> list[Claim]:
     known = _last(results, "known")
     found = [
         _limit(known, ("iw_near", "iw_far"), "Theorem 1", "f_IW is unbiased; n · variance → limit"),
-        _ordered(known, "cv_near", "iw_near", "Corollary 1", "f_CV varies no more than f_IW"),
+        _ordered(known, "cv_far", "iw_far", "Corollary 1", "f_CV varies no more than f_IW"),
         _limit(known, ("feddae",), "Theorem on FedDAE", "FedDAE is unbiased; n · variance → limit"),
-        _ordered(known, "feddae", "equal", "Theorem on FedDAE", "no FedLE varies less than FedDAE"),
+        _ordered(
+            known, "feddae", "equal", "Theorem on FedDAE", "FedLE (equal weights) varies no less"
+        ),
         _ordered(known, "feddae", "fediwe", "Corollary 3", "FedDAE varies no more than FedIWE"),
     ]
     for kind, words in (("estimated", "one feature"), ("estimated-ten", "ten features")):

@@ -57,8 +57,17 @@ def under_readings(results: Results, verdict: str, name: str) -> tuple[str, str]
         f"{n} readings: clear under {clearly}, in the means under {holds}, refuted under {refuted}"
     )
     if clearly and verdict in ("does not hold", OPPOSITE):
-        verdict = f"holds under {clearly} of {n} readings"
+        shared = shared_choices([x for x in results("readings") if x[name] == "clearly"])
+        verdict = f"holds under {clearly} of {n} readings{shared}"
     return verdict, told
+
+
+def shared_choices(readings: Sequence[Line]) -> str:
+    """What all these readings have in common."""
+    choices = ("intercept", "penalty", "folds", "exchange", "grid", "clip")
+    values = {choice: {line[choice] for line in readings} for choice in choices}
+    told = [f"{choice} {min(one)}" for choice, one in values.items() if len(one) == 1]
+    return f", all with {', '.join(told)}" if told else ""
 
 
 def unless(verdict: str, reason: str) -> str:

@@ -166,8 +166,14 @@ def test_a_claim_holds_only_if_every_interval_agrees():
 def test_readings_widen_a_verdict_only_where_one_is_clear(tmp_path):
     line = {"claim": "c", "readings": 8, "holds": 0.5, "clearly": 0.25, "refuted": 0.125}
     write_table(tmp_path, "readings_claims", [line, {**line, "claim": "none", "clearly": 0.0}])
+    reading = {"intercept": "free", "penalty": "mean", "folds": "thirds", "exchange": "rows"}
+    reading |= {"grid": "single", "clip": "ratio", "c": "clearly", "none": "fails"}
+    write_table(tmp_path, "readings", [reading | {"penalty": "sum"}, reading | {"clip": "other"}])
     results = Results(tmp_path)
-    assert under_readings(results, "does not hold", "c")[0] == "holds under 2 of 8 readings"
+    assert under_readings(results, "does not hold", "c")[0] == (
+        "holds under 2 of 8 readings, all with intercept free, folds thirds, exchange rows, "
+        "grid single"
+    )
     assert under_readings(results, "does not hold", "none")[0] == "does not hold"
     assert under_readings(results, "holds", "c")[0] == "holds"
 
