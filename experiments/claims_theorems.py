@@ -19,9 +19,7 @@ def theorems(results: Results) -> list[Claim]:
         _limit(known, ("iw_near", "iw_far"), "Theorem 1", "f_IW is unbiased; n · variance → limit"),
         _ordered(known, "cv_far", "iw_far", "Corollary 1", "f_CV varies no more than f_IW"),
         _limit(known, ("feddae",), "Theorem on FedDAE", "FedDAE is unbiased; n · variance → limit"),
-        _ordered(
-            known, "feddae", "equal", "Theorem on FedDAE", "FedLE (equal weights) varies no less"
-        ),
+        _ordered(known, "feddae", "equal", "Theorem on FedDAE", "FedLE (equal) varies no less"),
         _ordered(known, "feddae", "fediwe", "Corollary 3", "FedDAE varies no more than FedIWE"),
     ]
     for kind, words in (("estimated", "one feature"), ("estimated-ten", "ten features")):

@@ -76,10 +76,14 @@ def _count(lines: Sequence[Line], key: str, null: float, way: str) -> int:
     return sum(float(x[f"{key}_lower"]) > null for x in lines)
 
 
+def _kinds(results: Results) -> list[str]:
+    return list(dict.fromkeys(line["folds"] for line in results("table1_resplit")))
+
+
 def resplit(results: Results) -> str:
     rows = []
     for method in PRINTED_METHODS:
-        for folds in ("kept", "redrawn"):
+        for folds in _kinds(results):
             own = results("table1_resplit", method=method, folds=folds)
             quantiles = np.array([float(x["quantile"]) for x in own])
             spreads = [float(x["sd_median"]) for x in own]
@@ -102,15 +106,15 @@ def resplit(results: Results) -> str:
 
 def resplit_words(results: Results) -> str:
     told = []
-    for folds in ("kept", "redrawn"):
+    for folds in _kinds(results):
         own = results("table1_resplit", method="feddae", folds=folds)
         n = int(own[0]["data_sets"])
         # half a data set added, so that none in n is not taken for never
         chance = prod((float(x["share_best"]) * n + 0.5) / (n + 1.0) for x in own)
-        told.append(f"{short(chance)} with folds {folds} ({n} data sets a row)")
+        told.append(f"{short(chance)} ({folds}, {n} data sets a row)")
     return (
         f"Were every row of the table one data set, FedDA would have the best mean in all "
-        f"{len(own)} rows with a chance of {' and '.join(told)}."
+        f"{len(own)} rows with a chance of {', '.join(told)}."
     )
 
 
