@@ -28,6 +28,31 @@ def _spread(line: Line, key: str) -> str:
     return f"{short(line[key])} [{ends}]"
 
 
+def real_words(results: Results) -> str:
+    """Who was best and whose promise was nearest, study by study."""
+    told = []
+    for study in dict.fromkeys((x["data_set"], x["loss"]) for x in results("real_studies")):
+        lines = {x["method"]: x for x in results("real_studies", data_set=study[0], loss=study[1])}
+        allowed = [x for name, x in lines.items() if name not in ("pooled", "reference")]
+        best = min(allowed, key=lambda x: float(x["realised"]))
+        nearest = min(
+            (x for x in allowed if x["promise_off"]), key=lambda x: float(x["promise_off"])
+        )
+        told.append(
+            f"- {study[0]}, {study[1]}: smallest mean realised risk {NAMES[best['method']]} "
+            f"({short(best['realised'])}), nearest promise {NAMES[nearest['method']]} (off by "
+            f"{short(nearest['promise_off'])}); the default's promise is "
+            f"{_direction(lines['guarded'])}."
+        )
+    return "\n".join(told)
+
+
+def _direction(line: Line) -> str:
+    if float(line["promise_bias_upper"]) < 0.0:
+        return "clearly too low"
+    return "clearly too high" if float(line["promise_bias_lower"]) > 0.0 else "not clearly biased"
+
+
 def real_verdicts(results: Results) -> str:
     rows = [
         (

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 from claims import all_claims, printed_below_floor
 from page import NAMES, Block, Line, Results, interval, number, percent, run, short, table
-from page_real import real, real_sites, real_verdicts
+from page_real import real, real_sites, real_verdicts, real_words
 from table1 import FLOOR, PRINTED_METHODS
 
 SCRIPTS = (
@@ -258,8 +258,8 @@ BLOCKS: dict[str, Block] = {
     block.__name__: block
     for block in (
         claims, floor, table1, table1_paired, resplit, resplit_words, figure2, parkinsons,
-        theorems, theorem_models, readings, reading_choices, collapse, real, real_verdicts,
-        real_sites, provenance,
+        theorems, theorem_models, readings, reading_choices, collapse, real, real_words,
+        real_verdicts, real_sites, provenance,
     )
 }  # fmt: skip
 

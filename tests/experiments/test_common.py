@@ -1,12 +1,15 @@
 import json
+import re
 from dataclasses import dataclass
 
+import common
 import numpy as np
 import pytest
 from common import (
     PAPER_METHODS,
     best_mixture,
     best_single,
+    commit,
     geometric_mean,
     options,
     paper_methods,
@@ -115,6 +118,12 @@ def test_provenance_tells_versions_and_settings_and_no_path(tmp_path):
     assert told["mode"] == "quick"
     assert set(told["packages"]) == {"fedcsa", "numpy", "scipy", "scikit-learn"}
     assert str(tmp_path) not in text
+
+
+def test_provenance_names_the_commit_and_nothing_where_there_is_none(monkeypatch, tmp_path):
+    assert all(re.fullmatch(r"[0-9a-f]{40}(-dirty)?", value) for value in commit().values())
+    monkeypatch.setattr(common, "ROOT", tmp_path)
+    assert commit() == {}
 
 
 def test_quick_results_do_not_land_among_the_kept_ones():
