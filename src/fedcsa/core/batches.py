@@ -1,0 +1,53 @@
+"""Rows that come in batches: held in memory, or read anew for every pass over a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+
+#: Rows a batch, the last one aside. Sums are made batch by batch in their order, so that one
+#: who reads a table in pieces gets the numbers of one who holds it, to the bit.
+BATCH_ROWS = 16_384
+
+
+class Batches(Protocol):
+    """A table of features and outcomes that can be gone through again and again.
+
+    Every pass gives the same rows in the same order, as pairs of a finite matrix (rows, features)
+    and finite outcomes (rows,), both float64, with `BATCH_ROWS` rows in all batches but the last.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the features, in the order of the matrix."""
+        ...
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        """Start a pass."""
+        ...
+
+
+@dataclass(frozen=True)
+class HeldBatches:
+    """Rows in memory, in batches.
+
+    >>> held = HeldBatches(("age",), np.zeros((20_000, 1)), np.zeros(20_000))
+    >>> [len(y) for _, y in held]
+    [16384, 3616]
+    """
+
+    columns: tuple[str, ...]
+    X: Array = field(repr=False)
+    y: NDArray[np.float64] = field(repr=False)
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        """Start a pass."""
+        for start in range(0, len(self.y), BATCH_ROWS):
+            stop = start + BATCH_ROWS
+            yield self.X[start:stop], self.y[start:stop]
