@@ -51,3 +51,31 @@ class HeldBatches:
         for start in range(0, len(self.y), BATCH_ROWS):
             stop = start + BATCH_ROWS
             yield self.X[start:stop], self.y[start:stop]
+
+
+@dataclass(frozen=True)
+class RowsSummary:
+    """What one pass finds out before anything is computed."""
+
+    n_rows: int
+    sd: Array = field(repr=False)
+    outcome_varies: bool
+
+
+def summarise(rows: Batches) -> RowsSummary:
+    """Go through `rows` once; whatever is wrong with them comes to light here.
+
+    >>> rows = HeldBatches(("age", "sex"), np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([4.0, 4.0]))
+    >>> summarise(rows)
+    RowsSummary(n_rows=2, outcome_varies=False)
+    """
+    n, mean, m2 = 0, np.zeros(len(rows.columns)), np.zeros(len(rows.columns))
+    lowest, highest = np.inf, -np.inf
+    for X, y in rows:
+        share = len(y) / (n + len(y))
+        own = X.mean(axis=0)
+        m2 += ((X - own) ** 2).sum(axis=0) + n * share * (own - mean) ** 2
+        mean += share * (own - mean)
+        n += len(y)
+        lowest, highest = min(lowest, float(y.min())), max(highest, float(y.max()))
+    return RowsSummary(n, np.sqrt(m2 / max(n, 1)), highest > lowest)

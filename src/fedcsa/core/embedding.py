@@ -193,9 +193,7 @@ class EmbeddingRatio:
         psi = embedding.basis(X)
         folds = split_evenly(len(X), min(self.n_folds, len(X)), rng)
         grams = FoldGrams.of(psi, folds)
-        self.cv_scores_ = embedding_scores(
-            grams, embedding, spectra(grams), self.regularizations_
-        )
+        self.cv_scores_ = embedding_scores(grams, embedding, spectra(grams), self.regularizations_)
         best = int(self.cv_scores_.argmin())
         self.regularization_ = float(self.regularizations_[best])
         self.coefficients_ = embedding_coefficients(psi, embedding, self.regularization_)

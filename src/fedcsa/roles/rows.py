@@ -1,0 +1,249 @@
+"""A source's rows, held in memory or read batch by batch, and what is computed on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcsa.core.arrays import Array, as_matrix, as_vector, read_only
+from fedcsa.core.batches import Batches, HeldBatches, RowsSummary, summarise
+from fedcsa.core.folds import Rotation
+from fedcsa.core.losses import Loss
+from fedcsa.errors import DataError
+from fedcsa.models.base import Candidate, Model
+from fedcsa.models.fitted import FittedModel
+from fedcsa.protocol.fields import thaw
+from fedcsa.protocol.messages import Brief
+from fedcsa.roles.local import (
+    LocalRatio,
+    LocalRows,
+    Measurement,
+    fit_chosen,
+    local_ratio,
+    local_rotations,
+    measure,
+)
+from fedcsa.roles.plan import encode_classes
+from fedcsa.roles.swept import SWEEP_ROWS, Swept, can_sweep, refit_chosen, sweep
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What a site's policy looks at before it lets a study in."""
+
+    fold_rows: Sequence[int]
+    train_rows: int
+    sd: Array
+
+
+class SiteRows(Protocol):
+    """What a source can do with its rows."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the features."""
+        ...
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def admission(self, brief: Brief) -> Admission:
+        """Sizes of folds and spread of columns, before anything is computed."""
+        ...
+
+    def measure(
+        self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
+    ) -> Measurement:
+        """Phase 1: everything that a risk report says."""
+        ...
+
+    def fit(
+        self, brief: Brief, model: Model, candidate: Candidate, loss: Loss
+    ) -> tuple[FittedModel | None, int]:
+        """Phase 2: the model that is sent, and on how many rows it was fitted."""
+        ...
+
+
+class RowsInMemory:
+    """Rows as arrays."""
+
+    def __init__(
+        self, source: str, X: ArrayLike, y: ArrayLike, features: Sequence[str] | None
+    ) -> None:
+        self._source = source
+        self._X = read_only(as_matrix(X, f"X of source {source!r}"))
+        self._y = np.asarray(y)
+        n, d = self._X.shape
+        if self._y.shape[:1] != (n,):
+            raise DataError(
+                f"The outcome of source {source!r} must have {n} rows like its features; "
+                f"it has {self._y.shape[0] if self._y.ndim else 0}."
+            )
+        self.columns = tuple(features or (f"x{i}" for i in range(d)))
+        if len(set(self.columns)) != d or len(self.columns) != d:
+            raise DataError(
+                f"Source {source!r} must have one distinct name for each of its "
+                f"{d} columns; it has {len(self.columns)} names."
+            )
+        self._done: tuple[Brief, LocalRatio | Swept] | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.n_rows} rows"
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self._X)
+
+    def admission(self, brief: Brief) -> Admission:
+        """Sizes of folds and spread of columns, before anything is computed."""
+        plan = _named(self._source, brief, self.n_rows)
+        folds = [len(part) for r in plan for part in (r.density, r.train, r.validation)]
+        train_rows = self.n_rows if brief.refit else len(plan[0].train)
+        return Admission(folds, train_rows, self._features(brief).std(axis=0))
+
+    def measure(
+        self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
+    ) -> Measurement:
+        """Phase 1: everything that a risk report says."""
+        found, work = self._compute(brief, model, candidates, loss)
+        self._done = brief, work
+        return found
+
+    def fit(
+        self, brief: Brief, model: Model, candidate: Candidate, loss: Loss
+    ) -> tuple[FittedModel | None, int]:
+        """Phase 2: the model that is sent, and on how many rows it was fitted."""
+        if self._done is not None and self._done[0] == brief:
+            work = self._done[1]
+        else:
+            _, work = self._compute(brief, model, [candidate], loss)
+        if isinstance(work, Swept):
+            return refit_chosen(work, candidate), self.n_rows
+        return fit_chosen(brief, self._rows(brief), work, model, candidate)
+
+    def _compute(
+        self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
+    ) -> tuple[Measurement, LocalRatio | Swept]:
+        if self.n_rows >= SWEEP_ROWS and can_sweep(model, brief, loss):
+            held = HeldBatches(self.columns, self._X, self._outcome(brief))
+            return sweep(brief, self._source, held, model, candidates, loss)
+        rows = self._rows(brief)
+        ratio = local_ratio(brief, rows)
+        found = measure(brief, rows, ratio, model, candidates, loss)
+        return found, replace(ratio, psi=None, cross_fit=None)  # the largest arrays go
+
+    def _features(self, brief: Brief) -> Array:
+        """The rows with the brief's columns in the brief's order."""
+        order = [self.columns.index(name) for name in brief.features]
+        return self._X if order == list(range(self._X.shape[1])) else self._X[:, order]
+
+    def _outcome(self, brief: Brief) -> Array:
+        where = f"The outcome of source {self._source!r}"
+        if brief.classes:
+            outcome = encode_classes(self._y, thaw(brief.classes), where)
+        else:
+            outcome = as_vector(self._y, where, n_rows=self.n_rows)
+        if (outcome == outcome[0]).all():
+            raise _same(where, self.n_rows)
+        return outcome
+
+    def _rows(self, brief: Brief) -> LocalRows:
+        X = self._features(brief)
+        outcome = self._outcome(brief)
+        standardised = (X - brief.mean) / brief.sd
+        seen = standardised if brief.scale else X
+        return LocalRows(self._source, X, seen, standardised, outcome)
+
+
+class RowsInBatches:
+    """Rows that are read anew for every pass and never held."""
+
+    def __init__(self, source: str, rows: Batches) -> None:
+        self._source = source
+        self._rows = rows
+        self._done: tuple[Brief, Swept] | None = None
+
+    def __repr__(self) -> str:
+        return "rows in batches"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return self._rows.columns
+
+    @cached_property
+    def _summary(self) -> RowsSummary:
+        found = summarise(self._rows)
+        if not found.n_rows:
+            raise DataError(f"Source {self._source!r} must have rows; its table has none.")
+        return found
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self._summary.n_rows
+
+    def admission(self, brief: Brief) -> Admission:
+        """Sizes of folds and spread of columns, before anything is computed."""
+        n = self.n_rows
+        _named(self._source, brief, min(n, 10 * brief.n_folds))  # are they enough?
+        smallest = n // brief.n_folds
+        order = [self.columns.index(name) for name in brief.features]
+        return Admission([smallest, n - smallest], n, self._summary.sd[order])
+
+    def measure(
+        self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
+    ) -> Measurement:
+        """Phase 1: everything that a risk report says."""
+        found, swept = self._compute(brief, model, candidates, loss)
+        self._done = brief, swept
+        return found
+
+    def fit(
+        self, brief: Brief, model: Model, candidate: Candidate, loss: Loss
+    ) -> tuple[FittedModel | None, int]:
+        """Phase 2: the model that is sent, and on how many rows it was fitted."""
+        if self._done is not None and self._done[0] == brief:
+            swept = self._done[1]
+        else:
+            _, swept = self._compute(brief, model, [candidate], loss)
+        return refit_chosen(swept, candidate), self.n_rows
+
+    def _compute(
+        self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
+    ) -> tuple[Measurement, Swept]:
+        if not can_sweep(model, brief, loss):
+            raise self._too_large(brief, len(candidates))
+        if not self._summary.outcome_varies:
+            raise _same(f"The outcome of source {self._source!r}", self.n_rows)
+        return sweep(brief, self._source, self._rows, model, candidates, loss)
+
+    def _too_large(self, brief: Brief, n_candidates: int) -> DataError:
+        columns = 4 * len(brief.features) + len(brief.embedding) + 3 * (n_candidates + 1)
+        gib = 8.0 * self.n_rows * columns / 2**30
+        return DataError(
+            f"Source {self._source!r} is read in batches, which allows ridge and least squares "
+            "with the squared or absolute loss, cross-fitting and the embedding; this study needs "
+            f"its {self.n_rows} rows in memory, about {gib:.1f} GiB. Read them whole, or choose a "
+            "linear model."
+        )
+
+
+def _named(source: str, brief: Brief, n_rows: int) -> list[Rotation]:
+    """The folds, naming the source if its rows do not suffice."""
+    try:
+        return local_rotations(brief, source, n_rows)
+    except DataError as error:
+        raise DataError(f"Source {source!r}: {error}") from None
+
+
+def _same(where: str, n_rows: int) -> DataError:
+    return DataError(f"{where} must vary; it is the same in all {n_rows} rows.")
