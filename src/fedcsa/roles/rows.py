@@ -143,7 +143,9 @@ class RowsInMemory:
     def _features(self, brief: Brief) -> Array:
         """The rows with the brief's columns in the brief's order."""
         order = [self.columns.index(name) for name in brief.features]
-        return self._X if order == list(range(self._X.shape[1])) else self._X[:, order]
+        if order == list(range(self._X.shape[1])):
+            return self._X
+        return np.ascontiguousarray(self._X[:, order])  # laid out alike, it gives the same bits
 
     def _outcome(self, brief: Brief) -> Array:
         where = f"The outcome of source {self._source!r}"
