@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.parallel import in_order
 
 #: Rows a batch, the last one aside. Sums are made batch by batch in their order, so that one
 #: who reads a table in pieces gets the numbers of one who holds it, to the bit.
@@ -71,11 +72,22 @@ def summarise(rows: Batches) -> RowsSummary:
     """
     n, mean, m2 = 0, np.zeros(len(rows.columns)), np.zeros(len(rows.columns))
     lowest, highest = np.inf, -np.inf
-    for X, y in rows:
-        share = len(y) / (n + len(y))
-        own = X.mean(axis=0)
-        m2 += ((X - own) ** 2).sum(axis=0) + n * share * (own - mean) ** 2
+    origin: Array | None = None  # the first row: means are told apart from there
+    for first, size, from_first, squares, low, high in in_order(_of_batch, rows):
+        origin = first if origin is None else origin
+        own = (first - origin) + from_first
+        share = size / (n + size)
+        m2 += squares + n * share * (own - mean) ** 2
         mean += share * (own - mean)
-        n += len(y)
-        lowest, highest = min(lowest, float(y.min())), max(highest, float(y.max()))
+        n += size
+        lowest, highest = min(lowest, low), max(highest, high)
     return RowsSummary(n, np.sqrt(m2 / max(n, 1)), highest > lowest)
+
+
+def _of_batch(batch: tuple[Array, Array]) -> tuple[Array, int, Array, Array, float, float]:
+    X, y = batch
+    deviation = X - X[0]
+    mean = deviation.mean(axis=0)
+    deviation -= mean
+    squares = np.einsum("ij,ij->j", deviation, deviation)
+    return X[0], len(y), mean, squares, float(y.min()), float(y.max())

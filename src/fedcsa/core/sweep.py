@@ -312,7 +312,7 @@ def _tall_triangle(rows: Array, root: Array, chunk: int = 2048) -> Array:
     """`triangle` of weighted rows, in chunks that stay in the cache."""
     parts = [
         triangle(rows[start : start + chunk] * root[start : start + chunk, None])
-        for start in range(0, len(rows), chunk)
+        for start in range(0, max(len(rows), 1), chunk)  # none at all have a triangle of zeros
     ]
     return merge_triangles(*parts)
 

@@ -107,7 +107,10 @@ class RowsInMemory:
         plan = _named(self._source, brief, self.n_rows)
         folds = [len(part) for r in plan for part in (r.density, r.train, r.validation)]
         train_rows = self.n_rows if brief.refit else len(plan[0].train)
-        return Admission(folds, train_rows, self._features(brief).std(axis=0))
+        if self.n_rows < SWEEP_ROWS:
+            return Admission(folds, train_rows, self._features(brief).std(axis=0))
+        sd = summarise(HeldBatches(self.columns, self._X, np.zeros(self.n_rows))).sd
+        return Admission(folds, train_rows, sd[_order(self.columns, brief)])
 
     def measure(
         self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
@@ -142,7 +145,7 @@ class RowsInMemory:
 
     def _features(self, brief: Brief) -> Array:
         """The rows with the brief's columns in the brief's order."""
-        order = [self.columns.index(name) for name in brief.features]
+        order = _order(self.columns, brief)
         if order == list(range(self._X.shape[1])):
             return self._X
         return np.ascontiguousarray(self._X[:, order])  # laid out alike, it gives the same bits
@@ -198,8 +201,8 @@ class RowsInBatches:
         n = self.n_rows
         _named(self._source, brief, min(n, 10 * brief.n_folds))  # are they enough?
         smallest = n // brief.n_folds
-        order = [self.columns.index(name) for name in brief.features]
-        return Admission([smallest, n - smallest], n, self._summary.sd[order])
+        sd = self._summary.sd[_order(self.columns, brief)]
+        return Admission([smallest, n - smallest], n, sd)
 
     def measure(
         self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
@@ -237,6 +240,11 @@ class RowsInBatches:
             f"its {self.n_rows} rows in memory, about {gib:.1f} GiB. Read them whole, or choose a "
             "linear model."
         )
+
+
+def _order(columns: tuple[str, ...], brief: Brief) -> list[int]:
+    """Where the brief's features are among `columns`."""
+    return [columns.index(name) for name in brief.features]
 
 
 def _named(source: str, brief: Brief, n_rows: int) -> list[Rotation]:
