@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import cache
 from itertools import chain, islice
 from typing import TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -25,8 +26,14 @@ def available_cores() -> int:
 
 def one_blas_thread() -> AbstractContextManager[object]:
     """While it lasts, BLAS works on one thread: two levels of threads would fight for cores."""
-    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
+    limits: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
     return limits
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The BLAS libraries in this process; looking for them takes longer than a small problem."""
+    return ThreadpoolController()
 
 
 def in_order(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -14,6 +15,7 @@ from fedcsa.core.arrays import Array, as_matrix, as_vector, read_only
 from fedcsa.core.batches import Batches, HeldBatches, RowsSummary, summarise
 from fedcsa.core.folds import Rotation
 from fedcsa.core.losses import Loss
+from fedcsa.core.parallel import one_blas_thread
 from fedcsa.errors import DataError
 from fedcsa.models.base import Candidate, Model
 from fedcsa.models.fitted import FittedModel
@@ -30,6 +32,9 @@ from fedcsa.roles.local import (
 )
 from fedcsa.roles.plan import encode_classes
 from fedcsa.roles.swept import SWEEP_ROWS, Swept, can_sweep, refit_chosen, sweep
+
+#: Fewer rows than this are not worth a second BLAS thread.
+THREADS_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -139,8 +144,10 @@ class RowsInMemory:
             held = HeldBatches(self.columns, self._X, self._outcome(brief))
             return sweep(brief, self._source, held, model, candidates, loss)
         rows = self._rows(brief)
-        ratio = local_ratio(brief, rows)
-        found = measure(brief, rows, ratio, model, candidates, loss)
+        # Small matrices take longer on two threads than on one, and far longer on a busy machine.
+        with one_blas_thread() if self.n_rows < THREADS_ROWS else nullcontext():
+            ratio = local_ratio(brief, rows)
+            found = measure(brief, rows, ratio, model, candidates, loss)
         return found, replace(ratio, psi=None, cross_fit=None)  # the largest arrays go
 
     def _features(self, brief: Brief) -> Array:
