@@ -63,6 +63,9 @@ class Swept:
     triangles: Array = field(repr=False)  # of every fold
     n_rows: int
     mean_ratio: float
+    candidates: Sequence[Candidate] = field(repr=False)
+    residuals: Array = field(repr=False)  # of every fold's models, by candidate
+    weighted: Array = field(repr=False)  # mean of aaᵀ under r/Σr, a = (1, x, y)
 
 
 def sweep(
@@ -113,7 +116,18 @@ def sweep(
         dict.fromkeys(failed.tolist(), "NonFinitePrediction"),
         (edge,) if fit.at_edge else (),
     )
-    return measured, Swept(model, frame, fit, triangles, moments.n_rows, moments.ratio_mean)
+    second = judged.design if judged.largest_ratio > 0.0 else whole.T @ whole
+    return measured, Swept(
+        model,
+        frame,
+        fit,
+        triangles,
+        moments.n_rows,
+        moments.ratio_mean,
+        candidates,
+        residuals,
+        second / second[0, 0],
+    )
 
 
 def refit_chosen(swept: Swept, candidate: Candidate) -> LinearModel:
@@ -130,6 +144,14 @@ def refit_chosen(swept: Swept, candidate: Candidate) -> LinearModel:
     x_shift, y_shift = swept.frame.shift[:-1], swept.frame.shift[-1]
     b = slopes[:, 0].copy()
     return LinearModel(b, float(intercepts[0] + y_shift - x_shift @ b))
+
+
+def swept_variance(swept: Swept, candidate: Candidate) -> float:
+    """`fedcsa.core.jackknife.jackknife_variance` of the folds' models on the weighted rows."""
+    errors = swept.residuals[:, :, list(swept.candidates).index(candidate)]
+    deviation = errors - errors.mean(axis=0)
+    squares = np.einsum("ka,ab,kb->", deviation, swept.weighted, deviation)
+    return float((len(errors) - 1.0) / len(errors) * squares)
 
 
 # Pieces -------------------------------------------------------------------------------------
