@@ -90,14 +90,14 @@ def numbers(
         return np.zeros(rows)
     if n_text:
         problems.append(
-            f"{what} must hold numbers; {of(n_text, rows, first_row)} text. Correct them, with a point as "
-            "the decimal sign, or list the spelling of a missing cell in missing_values."
+            f"{what} must hold numbers; {of(n_text, rows, first_row)} text. Correct them, with a "
+            "point as the decimal sign, or list the spelling of a missing cell in missing_values."
         )
     infinite = np.isinf(values)
     if infinite.any():
         problems.append(
-            f"{what} must be finite; {of(int(infinite.sum()), rows, first_row)} infinite or too large. "
-            "Correct them or drop those rows."
+            f"{what} must be finite; {of(int(infinite.sum()), rows, first_row)} infinite or too "
+            "large. Correct them or drop those rows."
         )
     return np.where(infinite, 0.0, values)
 
