@@ -277,6 +277,9 @@ def test_a_database_that_is_not_there_or_not_one(tmp_path):
         path.unlink(missing_ok=True)
         text = refusal(partial(list, rows), TableError)
         assert text.startswith(f"The database {str(path)!r} must be there; no such file")
+        path.touch()
+        text = refusal(partial(list, rows), TableError)
+        assert text.startswith(f"The database {str(path)!r} must have a table with rows")
         path.write_text(SECRET * 500)
         assert "it fails (" in refusal(partial(list, rows), TableError)
 
@@ -297,6 +300,7 @@ def test_no_other_driver_is_imported(driver, tmp_path, monkeypatch):
         "postgresql://me:hunter2@host/db",
         "postgresql://host/db?password=hunter2",
         "grpc://host;PWD = hunter2",
+        "grpc://host?access_token=hunter2",
     ],
 )
 def test_a_password_does_not_belong_into_a_study(uri):

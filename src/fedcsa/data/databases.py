@@ -39,7 +39,7 @@ _NOT_CODE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/",
 _READS = re.compile(r"(select|with|from)\b", re.I)
 _WRITES = re.compile(r"\b(insert|update|delete|merge|into|create|drop|alter|truncate)\b", re.I)
 _ORDERED = re.compile(r"\border\s+by\b", re.I)
-_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]*@|\b(password|pwd|token)\s*=", re.I)
+_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]*@|(password|passwd|pwd|token|secret)\s*=", re.I)
 
 
 @dataclass(frozen=True)

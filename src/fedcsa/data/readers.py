@@ -45,7 +45,7 @@ def check_file(path: Path, what: str = "table") -> None:
             f"The {what} {str(path)!r} must be open to reading; it is not ({type(error).__name__})."
         ) from None
     if not size:
-        raise empty(path)
+        raise empty(path, what)
 
 
 # Parquet --------------------------------------------------------------------------------------

@@ -97,8 +97,9 @@ class TextFile:
             raise empty(self._path)
 
 
-def empty(path: Path) -> TableError:
+def empty(path: Path, what: str = "table") -> TableError:
     """The refusal of a file with nothing in it."""
+    content = "a header and rows" if what == "table" else "a table with rows"
     return TableError(
-        f"The table {str(path)!r} must have a header and rows; the file is empty. Export it again."
+        f"The {what} {str(path)!r} must have {content}; the file is empty. Export it again."
     )
