@@ -83,7 +83,7 @@ def source_of(
     """The source `name` of a study, which holds its table or reads it in batches."""
     if stream:
         rows = study.stream_source(name)
-        made: Source = Source.streaming(name, rows, policy=policy, trusted_types=trusted)  # type: ignore[attr-defined]
+        made: Source = Source.streaming(name, rows, policy=policy, trusted_types=trusted)
         return made
     X, y = study.read_source(name)
     columns = study.coding.columns
