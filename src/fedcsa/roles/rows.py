@@ -30,8 +30,16 @@ from fedcsa.roles.local import (
     local_rotations,
     measure,
 )
+from fedcsa.roles.noise import asks_for_noise, prediction_variance
 from fedcsa.roles.plan import encode_classes
-from fedcsa.roles.swept import SWEEP_ROWS, Swept, can_sweep, refit_chosen, sweep
+from fedcsa.roles.swept import (
+    SWEEP_ROWS,
+    Swept,
+    can_sweep,
+    refit_chosen,
+    sweep,
+    swept_variance,
+)
 
 #: Fewer rows than this are not worth a second BLAS thread.
 THREADS_ROWS = 20_000
@@ -44,6 +52,25 @@ class Admission:
     fold_rows: Sequence[int]
     train_rows: int
     sd: Array
+
+
+@dataclass(frozen=True)
+class LocalFit:
+    """The model that is sent, and what is said of it.
+
+    Attributes
+    ----------
+    model : FittedModel or None
+        None if it could not be fitted.
+    n_rows : int
+        On how many rows.
+    prediction_variance : float
+        How much its predictions owe to chance; 0 where nobody asks.
+    """
+
+    model: FittedModel | None
+    n_rows: int
+    prediction_variance: float
 
 
 class SiteRows(Protocol):
@@ -69,10 +96,8 @@ class SiteRows(Protocol):
         """Phase 1: everything that a risk report says."""
         ...
 
-    def fit(
-        self, brief: Brief, model: Model, candidate: Candidate, loss: Loss
-    ) -> tuple[FittedModel | None, int]:
-        """Phase 2: the model that is sent, and on how many rows it was fitted."""
+    def fit(self, brief: Brief, model: Model, candidate: Candidate, loss: Loss) -> LocalFit:
+        """Phase 2: the model that is sent."""
         ...
 
 
@@ -125,17 +150,20 @@ class RowsInMemory:
         self._done = brief, work
         return found
 
-    def fit(
-        self, brief: Brief, model: Model, candidate: Candidate, loss: Loss
-    ) -> tuple[FittedModel | None, int]:
-        """Phase 2: the model that is sent, and on how many rows it was fitted."""
+    def fit(self, brief: Brief, model: Model, candidate: Candidate, loss: Loss) -> LocalFit:
+        """Phase 2: the model that is sent."""
         if self._done is not None and self._done[0] == brief:
             work = self._done[1]
         else:
             _, work = self._compute(brief, model, [candidate], loss)
         if isinstance(work, Swept):
-            return refit_chosen(work, candidate), self.n_rows
-        return fit_chosen(brief, self._rows(brief), work, model, candidate)
+            return _swept_fit(brief, work, candidate)
+        rows = self._rows(brief)
+        fitted, n_rows = fit_chosen(brief, rows, work, model, candidate)
+        if fitted is None:
+            return LocalFit(None, n_rows, 0.0)
+        variance = prediction_variance(brief, rows, work, model, candidate)
+        return LocalFit(fitted, n_rows, variance)
 
     def _compute(
         self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
@@ -219,15 +247,13 @@ class RowsInBatches:
         self._done = brief, swept
         return found
 
-    def fit(
-        self, brief: Brief, model: Model, candidate: Candidate, loss: Loss
-    ) -> tuple[FittedModel | None, int]:
-        """Phase 2: the model that is sent, and on how many rows it was fitted."""
+    def fit(self, brief: Brief, model: Model, candidate: Candidate, loss: Loss) -> LocalFit:
+        """Phase 2: the model that is sent."""
         if self._done is not None and self._done[0] == brief:
             swept = self._done[1]
         else:
             _, swept = self._compute(brief, model, [candidate], loss)
-        return refit_chosen(swept, candidate), self.n_rows
+        return _swept_fit(brief, swept, candidate)
 
     def _compute(
         self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
@@ -247,6 +273,11 @@ class RowsInBatches:
             f"its {self.n_rows} rows in memory, about {gib:.1f} GiB. Read them whole, or choose a "
             "linear model."
         )
+
+
+def _swept_fit(brief: Brief, swept: Swept, candidate: Candidate) -> LocalFit:
+    variance = swept_variance(swept, candidate) if asks_for_noise(brief) else 0.0
+    return LocalFit(refit_chosen(swept, candidate), swept.n_rows, variance)
 
 
 def _order(columns: tuple[str, ...], brief: Brief) -> list[int]:

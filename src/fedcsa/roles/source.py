@@ -28,7 +28,7 @@ from fedcsa.protocol.messages import (
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.local import Measurement
 from fedcsa.roles.plan import LossFunctions, check_loss, instantiate
-from fedcsa.roles.rows import RowsInBatches, RowsInMemory, SiteRows
+from fedcsa.roles.rows import LocalFit, RowsInBatches, RowsInMemory, SiteRows
 
 
 class Source:
@@ -185,13 +185,13 @@ class Source:
         self._requests[request.study] = request
         model, candidates = self._model_of(brief)
         chosen = candidates[request.candidate]
-        fitted, n_rows = self._rows.fit(brief, model, chosen, self._loss_of(brief))
-        if fitted is None:
+        fit = self._rows.fit(brief, model, chosen, self._loss_of(brief))
+        if fit.model is None:
             raise PolicyError("fit_failed", "The chosen candidate could not be fitted here.")
-        return self._model_report(request, in_reply_to, fitted, n_rows)
+        return self._model_report(request, in_reply_to, fit, fit.model)
 
     def _model_report(
-        self, request: ModelRequest, in_reply_to: str, fitted: FittedModel, n_rows: int
+        self, request: ModelRequest, in_reply_to: str, fit: LocalFit, fitted: FittedModel
     ) -> ModelReport:
         if isinstance(fitted, LinearModel):
             form, linear, packed = "linear", fitted, np.empty(0, np.uint8)
@@ -202,7 +202,8 @@ class Source:
             source=self.name,
             in_reply_to=in_reply_to,
             candidate=request.candidate,
-            n_rows=n_rows,
+            n_rows=fit.n_rows,
+            prediction_variance=fit.prediction_variance,
             format=form,
             link=linear.link,
             intercept=linear.intercept,
