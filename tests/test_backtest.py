@@ -88,8 +88,15 @@ def test_an_honest_consortium_passes(honest):
     assert 0.8 < honest.regret < 1.3
 
 
+@pytest.fixture
+def all_is_chance(monkeypatch):
+    """Without noise numbers a promise takes all disagreement for chance."""
+    monkeypatch.setattr("fedcsa.roles.target.prediction_variances", lambda _: None)
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_rule_that_differs_at_half_of_the_sites_fails(seed):
+@pytest.mark.usefixtures("all_is_chance")
+def test_taken_for_chance_a_rule_that_differs_at_half_of_the_sites_fails(seed):
     sources = consortium(K=4, seed=seed, rule=lambda j: 1.0 if j % 2 else -1.0, rows=130)
     fitted = estimator().fit(sources, HONEST["site-1"][0])
     promised = fitted.target_risk_
@@ -107,13 +114,22 @@ def test_a_rule_that_differs_at_half_of_the_sites_fails(seed):
     assert (fitted.target_risk_, fitted.interval_) == (promised, fitted.adaptation_.interval)
 
 
-def test_a_rule_that_differs_at_half_of_many_sites_fails_too():
+@pytest.mark.usefixtures("all_is_chance")
+def test_taken_for_chance_a_rule_that_differs_at_half_of_many_sites_fails_too():
     # What was promised is an eightieth of what came: these promises were not kept.
     sources = consortium(K=8, rule=lambda j: 3.0 if j % 2 else -3.0, rows=100)
     found = estimator().backtest(sources)
     assert found.calibration < 0.1
     assert found.regret > 5.0
     assert found.verdict == "failed"
+
+
+def test_noise_numbers_make_the_promise_honest_where_the_rule_differs_by_site():
+    sources = consortium(K=8, rule=lambda j: 3.0 if j % 2 else -3.0, rows=100)
+    found = estimator().backtest(sources)
+    assert 0.5 < found.calibration < 2.0
+    assert found.verdict == "passed"
+    assert {row.status for row in found.rows} == {"sources disagree"}
 
 
 def test_a_back_test_that_passes_changes_no_verdict_and_takes_an_older_failure_back():
