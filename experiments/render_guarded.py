@@ -234,12 +234,32 @@ def sets(results: Results) -> str:
             line = results.one("guard_sets", set=kind, method=method)
             row += [number(line["worst"]), number(line["geometric_mean"], 3)]
         rows.append(row)
+    rows.append(["oracle, which knows the outcomes", *_oracle(results, shown)])
     counts = [results.one("guard_sets", set=kind, method="guarded")["families"] for kind in shown]
     names = ("an answer is given", "no assumption violated", "violated")
     head = [""]
     for count, name in zip(counts, names, strict=True):
         head += [f"{name} ({count}): worst", "mean"]
     return table(head, rows)
+
+
+#: As in the study: tags of the families in every set that is shown.
+TAGS = {
+    "answered": ("friendly", "shift", "wrong-model", "far"),
+    "not violating": ("friendly", "shift", "wrong-model", "far", "no-overlap"),
+    "violates": ("violates",),
+}
+
+
+def _oracle(results: Results, shown: Sequence[str]) -> list[str]:
+    """Worst and average ratio of the best mixture of all models sent to the best of the four."""
+    row = []
+    for kind in shown:
+        lines = [line for line in results("guard_families") if line["tag"] in TAGS[kind]]
+        ratios = [float(over_best(line, "oracle")) for line in lines]
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        row += [f"{max(ratios):.2f}", f"{mean:.3f}"]
+    return row
 
 
 def families(results: Results) -> str:
