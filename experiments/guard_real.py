@@ -154,6 +154,7 @@ def guarded_row(
         realised=float(losses.mean()),
         standard_error=float(losses.std(ddof=1) / np.sqrt(len(losses))),
         reference=own,
+        if_shared=guarded.adaptation_.risk.if_shared,
     )
     return {"row": told, "average": guarded.adaptation_.risk.average}
 

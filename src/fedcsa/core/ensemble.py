@@ -90,6 +90,8 @@ class EnsembleRisk:
         The verdict: ``"ok"``, ``"weak overlap"``, ``"sources disagree"`` or ``"no overlap"``.
     worst : float
         The other reading of the disagreement: risk if all of it is a difference in p(y|x).
+    if_shared : float or None
+        R if none of it is; None for a loss of another kind than ``"exact"``.
     site : float or None
         The part of the ambiguity that chance does not explain; None where that is not known.
     target_rows : float
@@ -113,6 +115,7 @@ class EnsembleRisk:
     kernel_imbalance: float
     mean_imbalance: float
     site: float | None = None
+    if_shared: float | None = None
 
 
 def model_weights(worth: Array, outputs: Array, iterations: int = 30) -> Array:
@@ -256,6 +259,7 @@ def ensemble_risk(
         kernel_imbalance=kernel,
         mean_imbalance=imbalance,
         site=site,
+        if_shared=below if kind == "exact" else None,
     )
 
 
