@@ -29,9 +29,10 @@ def squared_distances(X: Array, centres: Array) -> Array:
     return distances
 
 
-def gaussian(distances: Array, bandwidth: float) -> Array:
-    """exp(−distance²/2σ²), from squared distances."""
-    return np.exp(distances * (-0.5 / bandwidth**2))
+def gaussian(distances: Array, bandwidth: float, out: Array | None = None) -> Array:
+    """exp(−distance²/2σ²), from squared distances; into `out` if given."""
+    scaled = np.multiply(distances, -0.5 / bandwidth**2, out=out)
+    return np.exp(scaled, out=scaled)
 
 
 @dataclass(frozen=True)
