@@ -5,9 +5,11 @@ import guard_losses
 import guard_real
 import guard_study
 import guard_table1
+import numpy as np
 import pytest
 from common import ROOT, read_table
-from families import FAMILIES
+from families import FAMILIES, case1
+from sklearn.linear_model import Ridge
 
 DATA = ROOT.parent / "shared" / "data"
 
@@ -138,3 +140,16 @@ def test_data_that_are_not_the_published_ones_are_refused(tmp_path):
     (tmp_path / "parkinsons" / "parkinsons_updrs.data").write_text("x")
     with pytest.raises(guard_real.DataAbsentError, match="sha256 is another"):
         guard_real.sites_of("parkinsons", tmp_path, None)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_reference_is_scikit_learns_ridge_at_the_best_penalty(seed):
+    drawn = case1(30, 40, 30).draw(seed, n_truth=200)
+    penalties = np.linspace(0.0, 1.0, 11)
+    order = np.random.default_rng(seed).permutation(30)
+    X, y = drawn.X_target, drawn.y_target
+    fits = [Ridge(alpha=max(21 * p, 1e-9)).fit(X[order[:21]], y[order[:21]]) for p in penalties]
+    errors = [np.mean((fit.predict(X[order[21:]]) - y[order[21:]]) ** 2) for fit in fits]
+    expected = fits[int(np.argmin(errors))].predict(drawn.X_truth)
+    got = guard_table1.reference(drawn, penalties, seed, drawn.X_truth)
+    np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)
