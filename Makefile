@@ -36,8 +36,9 @@ docs: $(STAMP)  ## build the documentation; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-bench: $(STAMP)  ## measure against the floor of the arithmetic, as ratios in one run
-	$(BIN)/python benchmarks/ratio.py
+bench: $(STAMP)  ## measure every promise about speed against its floor and against peers (half an hour)
+	for script in ratio ridge imports messages many_sources source stream table1 peers; do $(BIN)/python -m benchmarks.$$script $$(test $$script = table1 && echo --full) || exit 1; done
+	$(BIN)/python -m benchmarks.render
 
 PAPER := table1 figure2 parkinsons_tables theorems readings collapse real_studies
 GUARD := guard_study guard_table1 guard_losses guard_backtest guard_real

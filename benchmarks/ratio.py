@@ -1,4 +1,4 @@
-"""How far the density ratio is from the floor of its arithmetic, as ratios in one run.
+"""uLSIF against the floor of its arithmetic.
 
 The floor: the nine kernel matrices and their Gram matrices with numpy alone. Everything else that
 a fit does (eigendecompositions, leave-one-out scores of 81 pairs, solving) comes on top.
@@ -6,16 +6,41 @@ a fit does (eigendecompositions, leave-one-out scores of 81 pairs, solving) come
 
 from __future__ import annotations
 
-import argparse
-import platform
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
-import scipy
 
-from fedcsa import ULSIF, EmbeddingRatio, MeanEmbedding, __version__
+from benchmarks.harness import (
+    blas_threads,
+    compared,
+    interleaved,
+    options,
+    write_provenance,
+    write_table,
+)
+from fedcsa import ULSIF, EmbeddingRatio, MeanEmbedding
+from fedcsa.core.density_ratio import BANDWIDTH_MULTIPLES
+
+FLOOR, CAPPED, EXACT, EMBEDDING = "floor", "ulsif", "ulsif-exact", "embedding"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sizes; the last number of rows is the one that bars are about."""
+
+    rows: tuple[int, ...] = (1_000, 3_000, 10_000)
+    features: int = 10
+    centres: int = 100
+    repeats: int = 9
+
+
+QUICK = Settings(rows=(50, 100), repeats=1)
+
+
+def two_samples(rows: int, features: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(0.0, 1.0, (rows, features)), rng.normal(0.3, 1.0, (rows, features))
 
 
 def floor(source: np.ndarray, target: np.ndarray, centres: np.ndarray) -> None:
@@ -23,43 +48,45 @@ def floor(source: np.ndarray, target: np.ndarray, centres: np.ndarray) -> None:
         return (X**2).sum(1)[:, None] + (centres**2).sum(1) - 2.0 * X @ centres.T
 
     to_source, to_target = squared(source), squared(target)
-    for sigma in 2.0 ** np.arange(-2.0, 2.25, 0.5):
+    median = float(np.sqrt(np.abs(to_source[0])).mean())
+    for sigma in median * BANDWIDTH_MULTIPLES:
         phi = np.exp(to_source / (-2.0 * sigma**2))
         psi = np.exp(to_target / (-2.0 * sigma**2))
         _ = phi.T @ phi, psi.mean(0)
 
 
-def seconds(function: Callable[[], object], repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="1,000 rows, one repeat")
-    quick = parser.parse_args().quick
-    n, repeats = (1_000, 1) if quick else (10_000, 5)
-    rng = np.random.default_rng(0)
-    source, target = rng.normal(0.0, 1.0, (n, 10)), rng.normal(0.3, 1.0, (n, 10))
-    embedding = MeanEmbedding.of(target)
-    base = seconds(lambda: floor(source, target, target[:100]), repeats)
-    rows = {
-        "floor: nine kernel and Gram matrices": base,
-        "ULSIF, 9 × 9, exact leave-one-out": seconds(
-            lambda: ULSIF(random_state=0).fit(source, target), repeats
-        ),
-        "EmbeddingRatio, 10 λ, 5 folds": seconds(
-            lambda: EmbeddingRatio(random_state=0).fit(source, embedding), repeats
-        ),
-    }
-    print(f"fedcsa {__version__}, numpy {np.__version__}, scipy {scipy.__version__}, ", end="")
-    print(f"Python {platform.python_version()}; n_S = n_T = {n}, d = 10, median of {repeats}")
-    for name, value in rows.items():
-        print(f"{name:40} {value:8.3f} s {value / base:8.1f} × floor")
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = options(
+        __doc__,
+        arguments,
+        threads={
+            "choices": ("one", "both"),
+            "default": "both",
+            "help": "BLAS threads: one, or one and then all (needs a machine of its own)",
+        },
+    )
+    settings = QUICK if given.quick else Settings()
+    repeats = given.repeats or settings.repeats
+    lines = []
+    for rows in settings.rows:
+        source, target = two_samples(rows, settings.features)
+        embedding = MeanEmbedding.of(target)
+        functions = {
+            FLOOR: lambda s=source, t=target: floor(s, t, t[: settings.centres]),
+            CAPPED: lambda s=source, t=target: ULSIF(random_state=0).fit(s, t),
+            EXACT: lambda s=source, t=target: ULSIF(score_rows=None, random_state=0).fit(s, t),
+            EMBEDDING: lambda s=source, e=embedding: EmbeddingRatio(random_state=0).fit(s, e),
+        }
+        for threads in (1, None) if given.threads == "both" else (1,):
+            with blas_threads(threads):
+                found = compared(interleaved(functions, repeats), FLOOR)
+            label = "all" if threads is None else str(threads)
+            lines += [
+                {"rows": rows, "blas_threads": label, "what": name, **numbers}
+                for name, numbers in found.items()
+            ]
+    write_table(given.out, "ratio", lines)
+    write_provenance(given.out, "ratio", asdict(settings), quick=given.quick)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,15 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +32,9 @@ Found = TypeVar("Found")
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("fedcsa", "numpy", "scipy", "scikit-learn")
-#: Never used while the experiments were being written: development had seeds below this one.
-FIRST_SEED = 10_000
+#: First of the seeds on which the rule was confirmed. Until it was frozen, it had been developed on
+#: seeds 30 000 to 30 019 and the first rule had been measured on those from 10 000.
+FIRST_SEED = 20_000
 PAPER_METHODS = ("naive", "fediwe", "feddae")
 STATUSES = ("ok", "sources disagree", "weak overlap", "no overlap")
 
@@ -186,6 +189,16 @@ def best_single(
     best = adaptation.sources[int(np.argmax(share))]
     alone = fedcsa.FedCSA(**guarded.get_params())
     return alone.fit({best: sources[best]}, X_target)
+
+
+@contextmanager
+def first_rule() -> Iterator[None]:
+    """The guarded method as it was first: no caution about training weights, no noise numbers."""
+    with (
+        patch("fedcsa.roles.estimation.CAUTION", 0.0),
+        patch("fedcsa.roles.target.prediction_variances", lambda _: None),
+    ):
+        yield
 
 
 def plain_training(

@@ -6,6 +6,8 @@ Only what stands between ``<!-- begin:NAME -->`` and ``<!-- end:NAME -->`` is re
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -32,8 +34,11 @@ class Bars:
 
 
 BARS = Bars()
+#: Ending of a table's name -> the method's name in tables that hold both rules.
+RULES = {"": "guarded", "_first": "guarded-first"}
 NAMES = {
     "guarded": "**guarded**",
+    "guarded-first": "guarded, first rule",
     "guarded-plain": "guarded, plain training only",
     "naive": "naive",
     "fediwe": "FedIW",
@@ -82,14 +87,26 @@ def met(condition: bool) -> str:
 # Blocks -------------------------------------------------------------------------------------
 
 
+Claim = tuple[str, str, str, str]
+
+
 def criteria(results: Results) -> str:
-    """Every bar beside what was measured."""
+    """Every bar beside what was measured, and what the first rule had on the same seeds."""
+    both = [claims(results, rule) for rule in RULES]
     rows = []
+    for now, first in zip(*both, strict=True):
+        rows.append((*now, f"{first[2]}, {first[3]}"))
+    return table(("promise", "bar", "measured", "", "first rule, same seeds"), rows)
+
+
+def claims(results: Results, rule: str) -> list[Claim]:
+    """What was asked, the bar, what was measured under a rule, and whether that is enough."""
+    rows: list[Claim] = []
     for kind, words in (
         ("not violating", "all {} families that violate no assumption"),
         ("answered", "the {} of them where an answer is given"),
     ):
-        line = results.one("guard_sets", set=kind, method="guarded")
+        line = results.one("guard_sets", set=kind, method=RULES[rule])
         for footing, note in (("", ""), ("_split", "; rivals with the paper's split")):
             label = words.format(line["families"]) + note
             worst = float(line[f"worst{footing}"])
@@ -110,12 +127,13 @@ def criteria(results: Results) -> str:
                     met(mean <= BARS.geometric_mean),
                 )
             )
-    rows += [_far_weight(results), _refusals(results), _false_refusals(results)]
-    rows += [_coverage(results), *_table1_claims(results), _real_gap(results)]
-    return table(("promise", "bar", "measured", ""), rows)
+    # Neither these weights nor these refusals depend on the candidate or on noise numbers.
+    rows += [_far_weight(results), _refusals(results), _false_refusals(results, rule)]
+    rows += [_coverage(results, rule), *_table1_claims(results, rule), _real_gap(results, rule)]
+    return rows
 
 
-def _far_weight(results: Results) -> tuple[str, str, str, str]:
+def _far_weight(results: Results) -> Claim:
     lines = results("guard_case1")
     largest = max(float(line["far_weight_max"]) for line in lines)
     return (
@@ -126,7 +144,7 @@ def _far_weight(results: Results) -> tuple[str, str, str, str]:
     )
 
 
-def _refusals(results: Results) -> tuple[str, str, str, str]:
+def _refusals(results: Results) -> Claim:
     away = [x for x in results("guard_case2") if float(x["c"]) >= BARS.refusals_from]
     least = min(float(line["no_overlap"]) for line in away)
     return (
@@ -137,8 +155,8 @@ def _refusals(results: Results) -> tuple[str, str, str, str]:
     )
 
 
-def _false_refusals(results: Results) -> tuple[str, str, str, str]:
-    line = results.one("guard_coverage", set="friendly", status="no overlap")
+def _false_refusals(results: Results, rule: str) -> Claim:
+    line = results.one(f"guard_coverage{rule}", set="friendly", status="no overlap")
     share = float(line["share"])
     return (
         "refusals in friendly families",
@@ -148,13 +166,13 @@ def _false_refusals(results: Results) -> tuple[str, str, str, str]:
     )
 
 
-def _coverage(results: Results) -> tuple[str, str, str, str]:
-    line = results.one("guard_coverage", set="not violating", status="ok")
+def _coverage(results: Results, rule: str) -> Claim:
+    line = results.one(f"guard_coverage{rule}", set="not violating", status="ok")
     low, high = BARS.coverage
     return (
-        f"coverage of the 95 % interval under `ok`, {line['runs']} runs",
+        "coverage of the 95 % interval under `ok`",
         f"{low:.2f} to {high:.2f}",
-        number(line["coverage"], 3),
+        f"{number(line['coverage'], 3)} ({line['runs']} runs)",
         met(low <= float(line["coverage"]) <= high),
     )
 
@@ -166,11 +184,11 @@ REFERENCES = {
 }
 
 
-def _table1_claims(results: Results) -> list[tuple[str, str, str, str]]:
-    lines = results("guard_table1")
-    rows = []
+def _table1_claims(results: Results, rule: str) -> list[Claim]:
+    lines, ours = results("guard_table1"), RULES[rule]
+    rows: list[Claim] = []
     for method in ("naive", "fediwe", "reference-tuned", "reference"):
-        wins = sum(float(x["guarded_mean"]) < float(x[f"{method}_mean"]) for x in lines)
+        wins = sum(float(x[f"{ours}_mean"]) < float(x[f"{method}_mean"]) for x in lines)
         need = len(lines) // 2 + 1 if method in REFERENCES else len(lines)
         name = REFERENCES.get(method) or NAMES[method]
         rows.append(
@@ -183,10 +201,10 @@ def _table1_claims(results: Results) -> list[tuple[str, str, str, str]]:
         )
     rivals = ("naive", "fediwe", "feddae", "reference-tuned")
     steady = sum(
-        float(x["guarded_sd"]) < min(float(x[f"{rival}_sd"]) for rival in rivals) for x in lines
+        float(x[f"{ours}_sd"]) < min(float(x[f"{rival}_sd"]) for rival in rivals) for x in lines
     )
     among = sum(
-        float(x["guarded_sd"]) < min(float(x[f"{rival}_sd"]) for rival in rivals[:-1])
+        float(x[f"{ours}_sd"]) < min(float(x[f"{rival}_sd"]) for rival in rivals[:-1])
         for x in lines
     )
     told = f"{steady} of {len(lines)} ({among} without Reference)"
@@ -195,8 +213,8 @@ def _table1_claims(results: Results) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _real_gap(results: Results) -> tuple[str, str, str, str]:
-    line = results.one("guard_real", data_set="stroke")
+def _real_gap(results: Results, rule: str) -> Claim:
+    line = results.one(f"guard_real{rule}", data_set="stroke")
     what = "mean distance of promised from realised Brier loss, over naive's"
     return (
         f"stroke trial, {line['sites']} countries: {what}",
@@ -216,12 +234,32 @@ def sets(results: Results) -> str:
             line = results.one("guard_sets", set=kind, method=method)
             row += [number(line["worst"]), number(line["geometric_mean"], 3)]
         rows.append(row)
+    rows.append(["oracle, which knows the outcomes", *_oracle(results, shown)])
     counts = [results.one("guard_sets", set=kind, method="guarded")["families"] for kind in shown]
     names = ("an answer is given", "no assumption violated", "violated")
     head = [""]
     for count, name in zip(counts, names, strict=True):
         head += [f"{name} ({count}): worst", "mean"]
     return table(head, rows)
+
+
+#: As in the study: tags of the families in every set that is shown.
+TAGS = {
+    "answered": ("friendly", "shift", "wrong-model", "far"),
+    "not violating": ("friendly", "shift", "wrong-model", "far", "no-overlap"),
+    "violates": ("violates",),
+}
+
+
+def _oracle(results: Results, shown: Sequence[str]) -> list[str]:
+    """Worst and average ratio of the best mixture of all models sent to the best of the four."""
+    row = []
+    for kind in shown:
+        lines = [line for line in results("guard_families") if line["tag"] in TAGS[kind]]
+        ratios = [float(over_best(line, "oracle")) for line in lines]
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        row += [f"{max(ratios):.2f}", f"{mean:.3f}"]
+    return row
 
 
 def families(results: Results) -> str:
@@ -232,6 +270,7 @@ def families(results: Results) -> str:
             line["tag"],
             NAMES[line["best"]],
             f"{number(line['ratio'], 3)} ± {number(line['ratio_se'], 3)}",
+            number(over_best(line, "guarded-first"), 3),
             number(line["ratio_plain"], 3),
             number(line["over_oracle"], 2),
             *(line[k] for k in ("ok", "sources_disagree", "weak_overlap", "no_overlap")),
@@ -239,18 +278,58 @@ def families(results: Results) -> str:
         )
         for line in results("guard_families")
     ]
-    head = ("family", "tag", "best of the four", "guarded / best ± se", "plain / best")
+    head = ("family", "tag", "best of the four", "guarded / best ± se", "first rule / best")
+    head = (*head, "plain / best")
     verdicts = ("ok", "disagree", "weak", "none", "covered")
     return table((*head, "guarded / oracle", *verdicts), rows)
 
 
-def coverage(results: Results) -> str:
-    """The interval by verdict."""
+def over_best(line: Line, method: str) -> str:
+    return str(float(line[f"mse_{method}"]) / float(line[f"mse_{line['best']}"]))
+
+
+def promises(results: Results) -> str:
+    """By tag, and for every violating family: how far promises are off under either rule."""
+    lines = results("guard_promises")
+    groups = {tag: [x for x in lines if x["tag"] == tag] for tag in dict.fromkeys(_tags(lines))}
+    groups.pop("no-overlap", None)
+    groups |= {f"`{x['family']}`": [x] for x in groups.get("violates", [])}
     rows = []
-    for kind in ("not violating", "violates"):
-        for line in results("guard_coverage", set=kind):
+    for name, members in groups.items():
+        row = [name]
+        for key in ("promised_over_true", "off_by_factor", "covered"):
+            for rule in RULES:
+                row.append(number(_average(members, f"{key}{rule}", f"answers{rule}"), 2))
+        rows.append(row)
+    head = ["families"]
+    for what in ("promised / true", "off by a factor", "covered"):
+        head += [what, "first rule"]
+    return table(head, rows)
+
+
+def _tags(lines: Iterable[Line]) -> list[str]:
+    return [line["tag"] for line in lines]
+
+
+def _average(lines: Sequence[Line], key: str, count: str) -> str:
+    """Over answers; of logarithms, but for shares."""
+    told = [(float(x[key]), float(x[count])) for x in lines if x[key]]
+    if not told:
+        return ""
+    total = sum(weight for _, weight in told)
+    if key.startswith("covered"):
+        return str(sum(value * weight for value, weight in told) / total)
+    return str(math.exp(sum(math.log(value) * weight for value, weight in told) / total))
+
+
+def coverage(results: Results) -> str:
+    """The interval by verdict, under the rule and under the first one."""
+    rows = []
+    for rule, kind in itertools.product(RULES, ("not violating", "violates")):
+        for line in results(f"guard_coverage{rule}", set=kind):
             rows.append(
                 (
+                    NAMES[RULES[rule]],
                     kind,
                     f"`{line['status']}`",
                     f"{line['runs']} ({percent(line['share'])})",
@@ -261,7 +340,8 @@ def coverage(results: Results) -> str:
                     f"{number(line['over_oracle_median'])} ({number(line['over_oracle_p90'])})",
                 )
             )
-    head = ("families", "verdict", "runs", "coverage", "risk above", "risk below", "half-width ×")
+    head = ("rule", "families", "verdict", "runs", "coverage", "risk above", "risk below")
+    head = (*head, "half-width ×")
     return table((*head, "over oracle: median (90 %)"), rows)
 
 
@@ -289,7 +369,7 @@ def case2(results: Results) -> str:
 def losses(results: Results) -> str:
     rows = [
         (
-            line["loss"],
+            line["loss"] + (", first rule" if rule else ""),
             line["kind"],
             line["model"],
             line["set"],
@@ -300,14 +380,16 @@ def losses(results: Results) -> str:
             number(line["promised_over_true"]),
             number(line["half_width_factor"]),
         )
-        for line in results("guard_losses")
+        for rule in RULES
+        for line in results(f"guard_losses{rule}")
+        if not rule or (line["kind"] == "exact" and line["status"] == "all")
     ]
     head = ("loss", "kind", "model", "families", "verdict", "runs", "coverage", "below upper end")
     return table((*head, "promised / true", "half-width ×"), rows)
 
 
 def table1(results: Results) -> str:
-    methods = ("naive", "fediwe", "feddae", "guarded", "guarded-plain")
+    methods = ("naive", "fediwe", "feddae", "guarded", "guarded-first", "guarded-plain")
     methods = (*methods, "reference-tuned", "reference", "target-mean")
     rows = []
     for line in results("guard_table1"):
@@ -317,7 +399,7 @@ def table1(results: Results) -> str:
             printed = line.get(f"printed_{method}")
             row.append(f"{told} ({number(printed)})" if printed else told)
         rows.append(row)
-    names = [NAMES[m] for m in methods[:5]]
+    names = [NAMES[m] for m in methods[:6]]
     head = ("(n_T, n_1, n_2)", *names, "Reference, cross-validated", "Reference, 7:3 hold-out")
     return table((*head, "mean of target's y"), rows)
 
@@ -326,6 +408,7 @@ def real(results: Results) -> str:
     rows = [
         (
             line["data_set"],
+            NAMES[RULES[rule]],
             f"{line['sites']} ({line['rows']})",
             f"{float(line['gap_guarded']):.3g} / {float(line['gap_naive']):.3g}",
             number(line["gap_ratio"]),
@@ -341,11 +424,13 @@ def real(results: Results) -> str:
             ),
             line["backtest"],
         )
-        for line in results("guard_real")
+        for rule in RULES
+        for line in results(f"guard_real{rule}")
     ]
     return table(
         (
             "data",
+            "rule",
             "sites (rows)",
             "promise off by: guarded / naive",
             "ratio",
@@ -362,8 +447,10 @@ def real(results: Results) -> str:
 
 def backtest(results: Results) -> str:
     rows = []
-    for line in (*results("guard_backtest"), *results("guard_backtest_sets")):
+    first = [{**line, "rule": ", first rule"} for line in results("guard_backtest_sets_first")]
+    for line in (*results("guard_backtest"), *results("guard_backtest_sets"), *first):
         name = f"`{line['family']}`" if "family" in line else f"**all {line['set']}**"
+        name += line.get("rule", "")
         rows.append(
             (
                 name,
@@ -380,7 +467,7 @@ def backtest(results: Results) -> str:
 BLOCKS: dict[str, Callable[[Results], str]] = {
     block.__name__: block
     for block in (
-        criteria, sets, families, coverage, case1, case2, losses, table1, real, backtest,
+        criteria, sets, families, coverage, promises, case1, case2, losses, table1, real, backtest,
     )
 }  # fmt: skip
 

@@ -924,7 +924,8 @@ def test_sources_that_disagree_give_both_readings_and_the_weights_by_rows():
     risk, by_rows = estimator.adaptation_.risk, estimator.adaptation_.by_rows
     assert estimator.status_ == "sources disagree"
     assert "sources-disagree" in [f.code for f in estimator.findings_]
-    assert risk.risk < risk.average < risk.worst
+    assert 0.0 < risk.site < risk.ambiguity
+    assert estimator.interval_[0] < risk.average < risk.risk < risk.worst
     assert risk.worst <= estimator.interval_[1]
     rows = np.array([SIZES[name] for name in sorted(SIZES)])
     np.testing.assert_allclose(by_rows.weights, rows / rows.sum(), rtol=1e-14)

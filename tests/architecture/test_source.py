@@ -99,7 +99,12 @@ def test_the_arithmetic_opens_no_file_and_reads_no_clock():
         "__future__", "collections", "dataclasses", "fedcsa", "functools", "hashlib", "math",
         "numpy", "scipy", "typing",
     }  # fmt: skip
+    threads = {"concurrent", "contextlib", "itertools", "os", "threadpoolctl"}  # how many cores
     files = [path for path in FILES if "core" in path.parts]
     assert len(files) > 5
-    assert offenders(lambda path: roots(path) <= allowed, files) == []
+
+    def is_arithmetic(path):
+        return roots(path) <= (allowed | threads if path.name == "parallel.py" else allowed)
+
+    assert offenders(is_arithmetic, files) == []
     assert offenders(lambda path: "open" not in {name for name, _ in calls(path)}, files) == []

@@ -9,6 +9,7 @@ from fedcsa.core.embedding import (
     REGULARIZATIONS,
     RELEASE_SHARE,
     EmbeddingRatio,
+    FoldGrams,
     MeanEmbedding,
     embedding_coefficients,
     embedding_scores,
@@ -260,7 +261,8 @@ def test_scores_equal_a_loop(kind, n, d, n_folds):
     embedding = MeanEmbedding.of(target, kind=kind, n_features=12)
     folds = split_evenly(n, n_folds, np.random.default_rng(1))
     psi = embedding.basis(source)
-    got = embedding_scores(psi, embedding, spectra(psi, folds), REGULARIZATIONS)
+    grams = FoldGrams.of(psi, folds)
+    got = embedding_scores(grams, embedding, spectra(grams), REGULARIZATIONS)
     expected = [slow_score(psi, embedding, folds, lam) for lam in REGULARIZATIONS]
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
 
@@ -268,10 +270,9 @@ def test_scores_equal_a_loop(kind, n, d, n_folds):
 def test_a_spectrum_rebuilds_the_matrix_of_the_rows_outside_its_fold():
     psi = np.random.default_rng(0).random((11, 4))
     folds = split_evenly(11, 3, np.random.default_rng(1))
-    found = spectra(psi, folds)
-    assert [part.fold.tolist() for part in found] == [fold.tolist() for fold in folds]
-    for part in found:
-        outside = [i for i in range(11) if i not in part.fold.tolist()]
+    found = spectra(FoldGrams.of(psi, folds))
+    for part, fold in zip(found, folds, strict=True):
+        outside = [i for i in range(11) if i not in fold.tolist()]
         H = sum(np.outer(psi[i], psi[i]) for i in outside) / len(outside)
         rebuilt = part.vectors @ np.diag(part.eigenvalues) @ part.vectors.T
         np.testing.assert_allclose(rebuilt, H, rtol=1e-10, atol=1e-12)

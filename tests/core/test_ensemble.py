@@ -522,3 +522,116 @@ def test_one_target_row_gives_finite_numbers(n):
         numbers(3), np.full(3, 1 / 3), np.arange(3.0)[None].repeat(n, 0), "squared"
     )
     assert finite(found)
+
+
+# Chance and sites -----------------------------------------------------------------------------
+
+
+def test_chance_alone_makes_the_ambiguity_that_the_noise_numbers_announce():
+    rng = np.random.default_rng(0)
+    a, sd = np.array([0.5, 0.3, 0.2]), np.array([1.0, 0.5, 2.0])
+    found = ensemble_risk(numbers(3), a, rng.normal(0.0, sd, (200_000, 3)), "squared")
+    assert found.ambiguity == pytest.approx(float((a * (1 - a)) @ sd**2), rel=0.01)
+
+
+@pytest.mark.parametrize("weights", [(0.2,) * 5, (0.4, 0.3, 0.1, 0.1, 0.1), (0.5, 0.5)])
+def test_with_site_effects_the_promise_is_right_on_average_and_the_first_one_is_not(weights):
+    # One row stands for all: h_j = b_j + e_j, judged at its own site, used at a new one.
+    rng = np.random.default_rng(1)
+    a, tau, chance, noise = np.array(weights), 1.0, 0.3, 0.5
+    K, promised, first, true = len(a), [], [], []
+    for _ in range(8000):
+        b, e, new = rng.normal(0, tau, K), rng.normal(0, chance, K), rng.normal(0, tau)
+        outputs, said = np.tile(b + e, (3, 1)), numbers(K, risk=noise + e**2)
+        split = ensemble_risk(said, a, outputs, "squared", noise=np.full(K, chance**2))
+        promised.append(split.risk)
+        first.append(ensemble_risk(said, a, outputs, "squared").risk)
+        true.append(noise + (a @ (b + e) - new) ** 2)
+    error = np.hypot(np.std(promised), np.std(true)) / np.sqrt(len(true))
+    # amb below its expectation is cut at none, and (1 + A)/(1 − A) at three: both are slight.
+    assert np.mean(promised) == pytest.approx(np.mean(true), abs=4 * error, rel=0.03)
+    assert np.mean(first) < 0.5 * np.mean(true)
+
+
+def test_sources_that_differ_by_chance_promise_what_the_first_rule_does():
+    rng = np.random.default_rng(2)
+    a, sd = np.full(4, 0.25), 0.2
+    outputs = rng.normal(0.0, sd, (50_000, 4))
+    split = ensemble_risk(numbers(4), a, outputs, "squared", noise=np.full(4, sd**2))
+    first = ensemble_risk(numbers(4), a, outputs, "squared")
+    assert split.risk == pytest.approx(first.risk, rel=2e-3)
+    assert split.site == pytest.approx(0.0, abs=5e-4)
+    assert split.upper < first.upper
+
+
+@FAST
+@given(SEEDS, st.floats(0.0, 1e300))
+def test_no_noise_number_moves_the_promise_out_of_the_two_readings(seed, claim):
+    a, outputs, _ = regressors(seed, scale=0.3)
+    K = len(a)
+    first = ensemble_risk(numbers(K), a, outputs, "squared")
+    split = ensemble_risk(numbers(K), a, outputs, "squared", noise=np.full(K, claim))
+    assert first.risk <= split.risk <= first.worst * (1.0 + 1e-12)
+    assert 0.0 <= split.site <= split.ambiguity
+    assert (split.status, split.worst, split.ambiguity) == (
+        first.status, first.worst, first.ambiguity,
+    )  # fmt: skip
+    if split.lower is not None:
+        assert 0.0 < split.lower <= split.risk <= split.upper < np.inf
+
+
+@FAST
+@given(SEEDS)
+def test_the_split_follows_its_formulas(seed):
+    rng = np.random.default_rng(seed)
+    a, outputs, _ = regressors(seed, scale=0.3)
+    K, n = len(a), len(outputs)
+    said = SourceNumbers(
+        effective_rows=rng.uniform(0.5, 200, K),
+        kernel=rng.uniform(0, 0.2, K),
+        imbalance=rng.uniform(0, 0.5, K),
+        risk=rng.uniform(0.5, 2, K),
+        variance=rng.uniform(0, 0.1, K),
+        spread=rng.uniform(0, 2, K),
+        explained=rng.uniform(0, 1, K),
+    )
+    noise = rng.uniform(0, 0.1, K)
+    found = ensemble_risk(said, a, outputs, "squared", 0.9, noise)
+    first = ensemble_risk(said, a, outputs, "squared", 0.9)
+    chance = min(found.ambiguity, sum(a[j] * (1 - a[j]) * noise[j] for j in range(K)))
+    site, share = found.ambiguity - chance, float(np.sum(a * a))
+    lift = site * min(3.0, (1 + share) / max(1 - share, 0.1))
+    assert found.site == pytest.approx(site, rel=1e-9, abs=1e-15)
+    expected = max(first.risk, found.average - chance + lift)
+    assert found.risk == pytest.approx(expected, rel=1e-9)
+    per_row = [sum(a[j] * (row[j] - sum(a * row)) ** 2 for j in range(K)) for row in outputs]
+    variance = np.var(per_row) / n
+    for j in range(K):
+        variance += a[j] ** 2 * (said.variance[j] + said.spread[j] * said.kernel[j])
+        most = said.explained[j] + said.spread[j] / np.sqrt(max(said.effective_rows[j], 1.0))
+        variance += a[j] * min(said.spread[j], most) / n
+    assert found.standard_error == pytest.approx(np.sqrt(variance), rel=1e-9)
+    if found.lower is not None:
+        own = a**2 * said.variance
+        below = [own[j] ** 2 / max(said.effective_rows[j] - 1, 1) for j in range(K)]
+        q = student.ppf(0.95, max(2.0, own.sum() ** 2 / sum(below)))
+        low = first.risk * np.exp(-min(6.0, q * np.sqrt(variance) / first.risk))
+        high = expected * np.exp(min(6.0, q * np.sqrt(variance + 2 * lift**2) / expected))
+        assert (found.lower, found.upper) == pytest.approx((low, high), rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["absolute", "own:loss"])
+def test_where_the_ambiguity_is_no_squared_one_noise_changes_nothing(loss):
+    outputs = np.random.default_rng(5).normal(size=(9, 3))
+    a, noise = np.full(3, 1.0 / 3.0), np.full(3, 0.5)
+    without = ensemble_risk(numbers(3), a, outputs, loss)
+    assert repr(ensemble_risk(numbers(3), a, outputs, loss, noise=noise)) == repr(without)
+    assert without.site is None
+
+
+def test_a_brier_promise_is_at_most_one():
+    outputs = np.array([[[1.0, 0.0], [0.0, 1.0]]] * 4)
+    found = ensemble_risk(
+        numbers(2, risk=0.9), np.array([0.5, 0.5]), outputs, "brier", noise=np.zeros(2)
+    )
+    assert found.risk == found.upper == 1.0

@@ -10,7 +10,7 @@ from fedcsa.core.embedding import MeanEmbedding
 from fedcsa.core.folds import split_evenly
 from fedcsa.core.guard import (
     CrossFit,
-    FoldFit,
+    RatioFit,
     cross_fit_ratio,
     floored,
     guard_terms,
@@ -39,12 +39,11 @@ def weights_of(ratios):
 
 def test_every_row_is_judged_once_by_a_fit_of_all_the_others():
     _, psi, folds, fit = setting()
-    held = np.concatenate([fold.held_out for fold in fit.folds])
+    held = np.concatenate(fit.folds)
     assert sorted(held.tolist()) == list(range(len(psi)))
-    for fold, given_fold in zip(fit.folds, folds, strict=True):
-        assert fold.held_out.tolist() == given_fold.tolist()
-        together = sorted([*fold.others.tolist(), *fold.held_out.tolist()])
-        assert together == list(range(len(psi)))
+    for fold, others, given_fold in zip(fit.folds, fit.others, folds, strict=True):
+        assert fold.tolist() == given_fold.tolist()
+        assert sorted([*others.tolist(), *fold.tolist()]) == list(range(len(psi)))
 
 
 def test_a_rows_own_features_do_not_enter_the_fit_that_judges_it():
@@ -52,29 +51,30 @@ def test_a_rows_own_features_do_not_enter_the_fit_that_judges_it():
     row = int(folds[2][0])
     changed = psi.copy()
     changed[row] = 0.3
-    again = cross_fit_ratio(changed, embedding, folds, np.array([fit.regularization]))
-    same = np.allclose(fit.folds[2].coefficients, again.folds[2].coefficients, rtol=0, atol=1e-12)
-    assert same
-    assert not np.allclose(fit.folds[0].coefficients, again.folds[0].coefficients)
+    again = cross_fit_ratio(changed, embedding, folds, np.array([fit.ratio.regularization])).ratio
+    before, after = fit.ratio.coefficients, again.coefficients
+    np.testing.assert_allclose(before[2], after[2], rtol=1e-9, atol=1e-11)
+    assert not np.allclose(before[0], after[0])
 
 
 def test_coefficients_solve_the_penalised_equations_of_the_other_rows():
     embedding, psi, _, fit = setting()
-    for fold in fit.folds:
-        H = psi[fold.others].T @ psi[fold.others] / len(fold.others)
-        left = H @ fold.coefficients + fit.regularization * fold.coefficients
+    for others, coefficients in zip(fit.others, fit.ratio.coefficients, strict=True):
+        H = psi[others].T @ psi[others] / len(others)
+        left = H @ coefficients + fit.ratio.regularization * coefficients
         np.testing.assert_allclose(left, embedding.mean_features, rtol=1e-8, atol=1e-12)
 
 
 def test_a_ratio_is_never_negative_where_its_expansion_is():
     embedding, psi, _, fit = setting(shift=2.0)
-    raw = np.concatenate([psi[f.held_out] @ f.coefficients for f in fit.folds])
+    pairs = list(zip(fit.folds, fit.ratio.coefficients, strict=True))
+    raw = np.concatenate([psi[rows] @ coefficients for rows, coefficients in pairs])
     assert (raw < 0.0).any()
     ratios = fit.held_out_ratios(psi)
-    order = np.concatenate([f.held_out for f in fit.folds])
+    order = np.concatenate(fit.folds)
     assert (ratios[order] == np.where(raw > 0.0, raw, 0.0)).all()
-    expected = np.mean([embedding.mean_features @ f.coefficients for f in fit.folds])
-    assert fit.target_mean(embedding) == pytest.approx(expected, rel=1e-14)
+    expected = np.mean([embedding.mean_features @ coefficients for _, coefficients in pairs])
+    assert fit.ratio.target_mean(embedding) == pytest.approx(expected, rel=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_ratio_is_never_negative_where_its_expansion_is():
 )
 def test_a_lone_regularisation_is_no_edge_of_its_grid(grid, edge):
     embedding, psi, folds, _ = setting()
-    assert cross_fit_ratio(psi, embedding, folds, np.array(grid)).at_edge is edge
+    assert cross_fit_ratio(psi, embedding, folds, np.array(grid)).ratio.at_edge is edge
 
 
 def test_a_known_ratio_is_found_up_to_sampling_error():
@@ -96,7 +96,7 @@ def test_a_known_ratio_is_found_up_to_sampling_error():
     error = np.mean((fit.held_out_ratios(psi) - truth) ** 2) / np.mean(truth**2)
     of_a_constant = 1.0 - np.exp(-0.25)  # Var r / E r²: what r ≡ 1 would leave
     assert error < 0.25 * of_a_constant
-    assert fit.target_mean(embedding) == pytest.approx(np.exp(0.25), rel=0.1)
+    assert fit.ratio.target_mean(embedding) == pytest.approx(np.exp(0.25), rel=0.1)
 
 
 # Training weights ---------------------------------------------------------------------------
@@ -278,6 +278,6 @@ def test_a_vanishing_ratio_does_not_feign_worth():
 def test_the_records_hold_what_they_say():
     _, psi, _, fit = setting()
     assert isinstance(fit, CrossFit)
-    assert all(isinstance(fold, FoldFit) for fold in fit.folds)
-    fold = fit.folds[0]
-    assert (fold.ratios(psi) == np.maximum(psi @ fold.coefficients, 0.0)).all()
+    assert isinstance(fit.ratio, RatioFit)
+    expected = np.maximum(psi @ fit.ratio.coefficients[0], 0.0)
+    assert (fit.ratio.ratios(psi, 0) == expected).all()

@@ -241,6 +241,48 @@ def test_sources_of_no_worth_are_weighted_by_rows():
     np.testing.assert_allclose(got.risk, expected, rtol=1e-13)
 
 
+def handicapped(powers, variances, caution=None, risks=((1.0, 0.9, 0.8), (1.0, 0.9, 0.8))):
+    """The choice among candidates whose risks at two equal sources are `risks`."""
+    raw = [(np.ones(4), np.tile(np.array(row), (4, 1))) for row in risks]
+    options = {} if caution is None else {"caution": caution}
+    return guarded_estimate(
+        terms_of(raw), np.ones(2), np.array(powers), np.array(variances), **options
+    ).chosen
+
+
+@pytest.mark.parametrize(
+    ("powers", "sd", "caution", "chosen"),
+    [
+        ((0.0, 0.5, 1.0), 0.0, None, 2),  # nothing is uncertain
+        ((0.0, 0.5, 1.0), 0.55, 0.5, 2),  # handicaps 0, 0.097, 0.194: 1, 0.997, 0.994
+        ((0.0, 0.5, 1.0), 0.58, 0.5, 0),  # 1, 1.003, 1.005
+        ((0.0, 0.5, 1.0), 0.58, None, 0),  # a half is the default
+        ((0.0, 0.5, 1.0), 100.0, 0.0, 2),  # no caution, no handicap
+        ((1.0, 1.0, 1.0), 100.0, 0.5, 2),  # all alike: nobody is handicapped
+        ((0.5, 0.0, 0.0), 100.0, 0.5, 2),
+    ],
+)
+def test_training_weights_must_be_worth_half_a_standard_error(powers, sd, caution, chosen):
+    # two equal sources: the standard error of the combined risk is sd/√2
+    assert handicapped(powers, [[sd**2] * 2] * 3, caution) == chosen
+
+
+def test_without_powers_the_smallest_risk_is_chosen():
+    raw = raw_sources((12, 7), 5, seed=8)
+    got = guarded_estimate(terms_of(raw), np.ones(2))
+    assert got.chosen == int(got.risk.argmin())
+
+
+def test_caution_changes_the_choice_and_no_risk():
+    raw = terms_of(raw_sources((12, 7), 3, seed=8))
+    powers, variances = np.array([0.0, 0.5, 1.0]), np.full((3, 2), 1e6)
+    bold = guarded_estimate(raw, np.ones(2), powers, variances, caution=0.0)
+    shy = guarded_estimate(raw, np.ones(2), powers, variances)
+    assert shy.chosen == 0
+    np.testing.assert_array_equal(bold.risk, shy.risk)
+    np.testing.assert_array_equal(bold.weights, shy.weights)
+
+
 # --- training weights --------------------------------------------------------------------------
 
 

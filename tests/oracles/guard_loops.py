@@ -99,6 +99,7 @@ def report(X, y, folds, brief, candidates):
     psi = np.array([bumps(x, brief) for x in X])
     lam, without = choose_lambda(psi, folds, brief)
     r, L = np.zeros(n), np.zeros((n, len(candidates)))
+    guesses = [[] for _ in candidates]  # of every row, by every model that misses a fold
     for fold, (others, H) in zip(folds, without, strict=True):
         alpha = penalised_solve(H, lam, brief["h"])
         for i in fold:
@@ -106,8 +107,9 @@ def report(X, y, folds, brief, candidates):
         on_others = [max(0.0, float(psi[i] @ alpha)) for i in others]
         for c, (gamma, theta) in enumerate(candidates):
             b0, b = ridge(X[others], y[others], power(on_others, gamma), theta)
+            guesses[c].append([b0 + float(x @ b) for x in X])
             for i in fold:
-                L[i, c] = (b0 + float(X[i] @ b) - y[i]) ** 2
+                L[i, c] = (guesses[c][-1][i] - y[i]) ** 2
     w = [value / math.fsum(r) for value in r]
     ess = 1.0 / math.fsum(value**2 for value in w)
     weighted = sum(w[i] * psi[i] for i in range(n))
@@ -123,8 +125,17 @@ def report(X, y, folds, brief, candidates):
     models = [ridge(X, y, power(r.tolist(), gamma), theta) for gamma, theta in candidates]
     return {
         "n": n, "ess": ess, "delta2": delta2, "iota": iota, "mean_ratio": math.fsum(r) / n,
-        "models": models, **terms,
+        "models": models, "s2": [_chance(each, w) for each in guesses], **terms,
     }  # fmt: skip
+
+
+def _chance(guesses, w):
+    """s²: the delete-group jackknife variance of the predictions, over the weighted rows."""
+    K, total = len(guesses), 0.0
+    for i, weight in enumerate(w):
+        mean = math.fsum(model[i] for model in guesses) / K
+        total += weight * (K - 1) / K * math.fsum((model[i] - mean) ** 2 for model in guesses)
+    return total
 
 
 def _terms(L, w, ess, psi, folds, without, lam):
@@ -185,7 +196,7 @@ def verdict(imbalance, ambiguity, average, kernel, rows):
     return "weak overlap" if kernel > 0.10 or rows < 10.0 else "ok"
 
 
-def conclude(reports, c, outputs, level=0.95):
+def conclude(reports, c, outputs, level=0.95, first=False):
     """Weights, risk, interval and verdict at candidate `c`; `outputs` is (rows, sources)."""
     K, n = len(reports), len(outputs)
     a = weigh([worth(item) for item in reports], outputs)
@@ -200,32 +211,57 @@ def conclude(reports, c, outputs, level=0.95):
     amb = math.fsum(per_row) / n
     amb_variance = math.fsum((value - amb) ** 2 for value in per_row) / n
     F = math.fsum(a[j] * reports[j]["f"][c] for j in range(K))
-    risk = max(F - amb, F / 4.0, 1e-9)
-    sampling = math.fsum(
-        a[j] ** 2 * (reports[j]["v"][c] + reports[j]["V"][c] * (reports[j]["delta2"] + 1.0 / n))
-        for j in range(K)
-    )
-    rows_drawn = (math.fsum(a[j] * reports[j]["Vx"][c] for j in range(K)) + amb_variance) / n
-    se = math.sqrt(sampling + rows_drawn)
+    low = max(F - amb, F / 4.0, 1e-9)
+    A = math.fsum(share**2 for share in a)
+    factor = min(3.0, (1.0 + A) / max(1.0 - A, 0.1))
+    worst = F + amb * factor
+    se2 = amb_variance / n
+    for j in range(K):
+        v, V, Vx, ess = (*(reports[j][key][c] for key in ("v", "V", "Vx")), reports[j]["ess"])
+        se2 += a[j] ** 2 * (v + V * reports[j]["delta2"])
+        if first:
+            se2 += a[j] ** 2 * V / n + a[j] * Vx / n
+        else:
+            se2 += a[j] * min(V, Vx + V / math.sqrt(max(ess, 1.0))) / n
+    se = math.sqrt(se2)
+    if first:
+        risk, high, high_se, site = low, worst, se, None
+    else:
+        chance = math.fsum(a[j] * (1.0 - a[j]) * reports[j]["s2"][c] for j in range(K))
+        site = max(0.0, amb - chance)
+        risk = high = max(low, F - amb + site + site * factor)
+        high_se = math.sqrt(se2 + 2.0 * (site * factor) ** 2)
     own = [a[j] ** 2 * reports[j]["v"][c] for j in range(K)]
     below = math.fsum(own[j] ** 2 / max(reports[j]["ess"] - 1.0, 1.0) for j in range(K))
     q = student.ppf(0.5 + level / 2.0, max(2.0, math.fsum(own) ** 2 / (below + 1e-300)))
-    A = math.fsum(share**2 for share in a)
-    worst = F + amb * min(3.0, (1.0 + A) / max(1.0 - A, 0.1))
     rows = 1.0 / math.fsum(
         a[j] ** 2 * (1.0 / reports[j]["ess"] + reports[j]["delta2"]) for j in range(K)
     )
     return {
         "weights": a, "risk": risk, "average": F, "ambiguity": amb, "se": se, "worst": worst,
-        "lower": risk * math.exp(-min(q * se / risk, 6.0)),
-        "upper": worst * math.exp(min(q * se / worst, 6.0)),
+        "lower": low * math.exp(-min(q * se / low, 6.0)),
+        "upper": high * math.exp(min(q * high_se / high, 6.0)),
+        "site": site,
         "target_rows": rows, "kernel": total("delta2"), "iota": total("iota"),
         "status": verdict(total("iota"), amb, F, total("delta2"), rows),
     }  # fmt: skip
 
 
-def run(sources, target, candidates, folds, seed, level=0.95):
-    """The whole rule.
+def cautious(curve, reports, m, candidates):
+    """Risk of every candidate, and half a standard error for every whole γ above the least."""
+    least = min(gamma for gamma, _ in candidates)
+    handicapped = []
+    for c, (gamma, _) in enumerate(candidates):
+        se2 = math.fsum(
+            (value / math.fsum(m)) ** 2 * (item["v"][c] + item["V"][c] * item["delta2"])
+            for value, item in zip(m, reports, strict=True)
+        )
+        handicapped.append(curve[c] + 0.5 * (gamma - least) * math.sqrt(se2))
+    return handicapped
+
+
+def run(sources, target, candidates, folds, seed, level=0.95, first=False):
+    """The whole rule; the `first` one chooses without caution and takes all ambiguity for chance.
 
     Parameters
     ----------
@@ -242,13 +278,14 @@ def run(sources, target, candidates, folds, seed, level=0.95):
         math.fsum(m[j] * reports[j]["f"][c] for j in range(len(names))) / math.fsum(m)
         for c in range(len(candidates))
     ]
-    chosen = curve.index(min(curve))
+    judged = curve if first else cautious(curve, reports, m, candidates)
+    chosen = judged.index(min(judged))
     models = [item["models"][chosen] for item in reports]
 
     def outputs(X):
         return [[b0 + float(x @ b) for b0, b in models] for x in X]
 
-    found = conclude(reports, chosen, outputs(target), level)
+    found = conclude(reports, chosen, outputs(target), level, first)
     a = found["weights"]
     return {
         **found, "reports": dict(zip(names, reports, strict=True)), "curve": curve,

@@ -181,6 +181,7 @@ def model_reports(draw):
         in_reply_to=draw(texts),
         candidate=draw(wholes),
         n_rows=draw(wholes),
+        prediction_variance=draw(st.floats(0.0, 1e300)),
         format="linear" if linear else "skops",
         link=draw(st.sampled_from(["identity", "logistic"])),
         intercept=draw(numbers),

@@ -37,6 +37,16 @@ def test_the_same_message_gives_the_same_bytes(message):
     )
 
 
+def test_kept_bytes_are_neither_compared_nor_copied(message):
+    fresh, other = dataclasses.replace(message), dataclasses.replace(message)
+    kept = encode(fresh)
+    assert encode(fresh) is kept
+    assert fresh == other
+    changed = dataclasses.replace(fresh, study="another study")
+    assert encode(changed) != kept
+    assert decode(encode(changed)).study == "another study"
+
+
 def test_decoded_arrays_are_read_only_native_and_bit_for_bit_the_same(message):
     other = decode(encode(message))
     for item in dataclasses.fields(message):

@@ -196,3 +196,15 @@ def test_the_entry_is_there_by_the_time_the_message_is_returned(messages):
     seen.append("released")
     assert seen == ["record", "released"]
     assert gate.ledger.entries[0].sha256 == hashlib.sha256(encode(released)).hexdigest()
+
+
+def test_one_ledger_tells_several_messages_and_recipients_apart(messages):
+    ledger = Ledger("mainz", lambda: NOON)
+    sent = [messages["refusal"], messages["refusal"], messages["brief"], messages["refusal"]]
+    for message, recipient in zip(sent, "abcd", strict=True):
+        ledger.record(message, recipient)
+    alone = [
+        Ledger("mainz", lambda: NOON).record(message, recipient)
+        for message, recipient in zip(sent, "abcd", strict=True)
+    ]
+    assert ledger.entries == alone

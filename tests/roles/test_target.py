@@ -436,6 +436,42 @@ def test_a_model_that_was_not_asked_for_is_refused(talk, changes, text):
         target.conclude(answers)
 
 
+@pytest.mark.parametrize(
+    ("method", "loss", "claim"), [("fediwe", "squared", 1e-9), ("guarded", "absolute", 1e-9)]
+)
+def test_a_prediction_variance_that_nobody_asked_for_is_refused(make, method, loss, claim):
+    target = make.target(make.plan(method=method, loss=loss))
+    site = make.source("a")
+    model = site.answer(target.choose({"a": site.answer(target.brief(["a"]))}))
+    assert model.prediction_variance == 0.0
+    forged = dataclasses.replace(model, prediction_variance=claim)
+    with pytest.raises(MessageError, match="model of source 'a' has an impossible prediction var"):
+        target.conclude({"a": forged})
+
+
+def test_probabilities_vary_no_more_than_they_can(make):
+    design = make.plan(
+        DecisionTreeClassifier(), None, classes=("no", "yes"), loss="brier", method="guarded"
+    )
+    target, site = make.target(design), make.source("a", make.labelled(90, classes=("no", "yes")))
+    model = site.answer(target.choose({"a": site.answer(target.brief(["a"]))}))
+    assert 0.0 < model.prediction_variance < 1.0
+    forged = dataclasses.replace(model, prediction_variance=2.2)
+    with pytest.raises(MessageError, match="model of source 'a' has an impossible prediction var"):
+        target.conclude({"a": forged})
+    target.conclude({"a": dataclasses.replace(model, prediction_variance=2.0)})
+
+
+@pytest.mark.parametrize(
+    ("claim", "text"),
+    [(-1e-9, "prediction variance that is not negative"), (np.nan, "finite"), (np.inf, "finite")],
+)
+def test_a_prediction_variance_is_a_finite_number_from_0_up(make, claim, text):
+    _, model = classes_study(make, ("no", "yes"))
+    with pytest.raises(MessageError, match=text):
+        dataclasses.replace(model, prediction_variance=claim)
+
+
 def test_a_report_instead_of_a_model_is_refused(talk):
     target, _, sources, reports = talk
     request = target.choose(reports)

@@ -100,9 +100,13 @@ def demo_study(drawn: Consortium, seed: int) -> Study:
         outcome=Outcome("days"),
         model={"name": "ridge"},
         target="tables/new.csv",
-        sources={name: f"tables/{name.split()[0].lower()}.csv" for name in drawn.sources},
+        sources={name: _path_of(name) for name in drawn.sources},
         options={"seed": seed},
     )
+
+
+def _path_of(source: str) -> str:
+    return f"tables/{source.split()[0].lower()}.csv"
 
 
 def _adapt(study: Study, drawn: Consortium, method: str, progress: Progress | None) -> Adaptation:
@@ -120,7 +124,7 @@ def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> No
     tables.mkdir(parents=True, exist_ok=True)
     for name, (X, y) in drawn.sources.items():
         columns = dict(zip(FEATURES, X.T.tolist(), strict=True))
-        write_table(out / study.sources[name], {**columns, "days": y.tolist()})
+        write_table(out / _path_of(name), {**columns, "days": y.tolist()})
     write_table(out / study.target, dict(zip(FEATURES, drawn.target.T.tolist(), strict=True)))
     later = dict(zip(FEATURES, drawn.judge_rows[:LATER_ROWS].T.tolist(), strict=True))
     write_table(

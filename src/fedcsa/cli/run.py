@@ -19,6 +19,7 @@ from fedcsa.cli.common import (
     print_json,
     site_progress,
 )
+from fedcsa.protocol.policy import Policy
 from fedcsa.result import save_result, summary
 from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.source import Source
@@ -37,6 +38,14 @@ def run(
             "--out", "-o", help="Folder for the result; by default STUDY-result, after the file."
         ),
     ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Read the sources' tables in batches and never hold them, for tables larger than "
+            "memory. Example: fedcsa run study.toml --stream",
+        ),
+    ] = False,
     trust: Trust = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -46,7 +55,7 @@ def run(
     Example: [bold]fedcsa run study.toml --out result[/bold]
     """
     loaded = Study.load(study)
-    adaptation = carry_out(loaded, quiet=quiet or json, trusted=trust or ())
+    adaptation = carry_out(loaded, quiet=quiet or json, trusted=trust or (), stream=stream)
     folder = save_result(adaptation, out or Path(f"{study.stem}-result"), loaded.to_toml())
     if json:
         print_json(summary(adaptation))
@@ -56,15 +65,26 @@ def run(
     screen.print(Text.assemble("\nResult in ", (str(folder), "bold")))
 
 
-def carry_out(study: Study, *, quiet: bool, trusted: Sequence[str] = ()) -> Adaptation:
+def carry_out(
+    study: Study, *, quiet: bool, trusted: Sequence[str] = (), stream: bool = False
+) -> Adaptation:
     """Run a study in this process."""
     policy = study.policy()
     trusted = [*trusted, "sklearn.*"]  # every model is made in this very process
-    sources = []
-    for name in study.sources:
-        X, y = study.read_source(name)
-        columns = study.coding.columns
-        sources.append(Source(name, X, y, features=columns, policy=policy, trusted_types=trusted))
+    sources = [source_of(study, name, policy, trusted, stream=stream) for name in study.sources]
     target = Target(study.read_target(), study.plan(), policy=policy, trusted_types=trusted)
     with site_progress(len(sources), quiet=quiet) as progress:
         return run_study(target, InProcessTransport(sources, progress))
+
+
+def source_of(
+    study: Study, name: str, policy: Policy, trusted: Sequence[str], *, stream: bool
+) -> Source:
+    """The source `name` of a study, which holds its table or reads it in batches."""
+    if stream:
+        rows = study.stream_source(name)
+        made: Source = Source.streaming(name, rows, policy=policy, trusted_types=trusted)
+        return made
+    X, y = study.read_source(name)
+    columns = study.coding.columns
+    return Source(name, X, y, features=columns, policy=policy, trusted_types=trusted)

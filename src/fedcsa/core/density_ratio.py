@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, as_vector, is_whole
+from fedcsa.core.folds import Rows
 from fedcsa.core.kernels import gaussian, squared_distances
+from fedcsa.core.ratio_scores import RatioSums, leave_one_out_scores, ratio_coefficients
 from fedcsa.errors import DataError, must
 from fedcsa.findings import Finding
 
@@ -24,6 +26,10 @@ BANDWIDTH_MULTIPLES = 2.0 ** np.arange(-2.0, 2.25, 0.5)
 REGULARIZATIONS = np.logspace(-3.0, 1.0, 9)
 #: Rows nearer than this share of the largest distance are one and the same.
 COINCIDENT = 1e-7
+#: Rows that are left out in turn, at most: they choose two numbers and do nothing else.
+SCORE_ROWS = 1_000
+
+__all__ = ["ULSIF", "leave_one_out_scores", "positive_grid", "ratio_coefficients"]
 
 
 class ULSIF:
@@ -51,8 +57,17 @@ class ULSIF:
     alpha : float, default 0
         Above zero, estimate the relative ratio p_T / (alpha p_T + (1 − alpha) p_S) instead,
         which is bounded by 1/alpha.
+    score_rows : int or None, default 1,000
+        Where there are more rows, so many are drawn and left out in turn to choose σ and λ; the
+        others enter the score as fitted, see `leave_one_out_scores`. The ratio is always fitted
+        on all rows. None: every row is left out, the exact score.
     random_state : int or numpy.random.Generator, optional
-        Draws the centres.
+        Draws the centres, then the rows to leave out if there are too many.
+
+    Notes
+    -----
+    The largest arrays are the distances from every row to every centre and the kernel of one
+    bandwidth: two of shape (n_S + n_T, centres), 32 MB for 10,000 rows a side and 100 centres.
 
     Attributes
     ----------
@@ -95,6 +110,7 @@ class ULSIF:
         n_centres: int = 100,
         nonnegative: Literal["coefficients", "ratio"] = "coefficients",
         alpha: float = 0.0,
+        score_rows: int | None = SCORE_ROWS,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.bandwidths = bandwidths
@@ -102,6 +118,7 @@ class ULSIF:
         self.n_centres = n_centres
         self.nonnegative = nonnegative
         self.alpha = alpha
+        self.score_rows = score_rows
         self.random_state = random_state
 
     def __repr__(self) -> str:
@@ -128,36 +145,24 @@ class ULSIF:
         rng = np.random.default_rng(self.random_state)
         n_centres = min(self.n_centres, len(target))
         self.centres_ = target[rng.choice(len(target), size=n_centres, replace=False)]
-        to_source = squared_distances(source, self.centres_)  # (n_S, centres)
-        to_target = squared_distances(target, self.centres_)  # (n_T, centres)
-        self.bandwidths_ = self._bandwidth_grid(to_source, to_target)
+        distances = np.empty((len(source) + len(target), n_centres))  # once for all bandwidths
+        distances[: len(source)] = squared_distances(source, self.centres_)
+        distances[len(source) :] = squared_distances(target, self.centres_)
+        self.bandwidths_ = self._bandwidth_grid(distances)
         self.regularizations_ = positive_grid(
             "regularizations",
             REGULARIZATIONS if self.regularizations is None else self.regularizations,
         )
+        pairs = self._left_out(min(len(source), len(target)), rng)
+        self.cv_scores_, sums = self._scores(distances, len(source), pairs)
 
-        clip = self.nonnegative == "coefficients"
-        self.cv_scores_ = np.stack(
-            [
-                leave_one_out_scores(
-                    gaussian(to_source, sigma),
-                    gaussian(to_target, sigma),
-                    self.regularizations_,
-                    alpha=self.alpha,
-                    clip_coefficients=clip,
-                )
-                for sigma in self.bandwidths_
-            ]
-        )
         best = np.unravel_index(int(self.cv_scores_.argmin()), self.cv_scores_.shape)
         self.bandwidth_ = float(self.bandwidths_[best[0]])
         self.regularization_ = float(self.regularizations_[best[1]])
-        self.coefficients_ = ratio_coefficients(
-            gaussian(to_source, self.bandwidth_),
-            gaussian(to_target, self.bandwidth_),
+        self.coefficients_ = sums[best[0]].coefficients(
             self.regularization_,
             alpha=self.alpha,
-            clip_coefficients=clip,
+            clip_coefficients=self.nonnegative == "coefficients",
         )
         self.findings_ = tuple(
             Finding("grid-edge", evidence={"parameter": name, "value": float(grid[index])})
@@ -184,106 +189,49 @@ class ULSIF:
             raise must("alpha", "at least 0 and below 1", self.alpha)
         if not is_whole(self.n_centres, 1):
             raise must("n_centres", "a whole number of at least 1", self.n_centres)
+        if self.score_rows is not None and not is_whole(self.score_rows, 1):
+            raise must("score_rows", "a whole number of at least 1, or None", self.score_rows)
 
-    def _bandwidth_grid(self, to_source: Array, to_target: Array) -> Array:
+    def _bandwidth_grid(self, distances: Array) -> Array:
         if self.bandwidths is not None:
             return positive_grid("bandwidths", self.bandwidths)
-        distances = np.sqrt(np.concatenate([to_source, to_target]).ravel())
         # A centre is at distance 0 from itself, up to rounding.
-        distances = distances[distances > COINCIDENT * distances.max(initial=0.0)]
-        median = float(np.median(distances)) if distances.size else 1.0  # all rows the same
+        apart = distances[distances > COINCIDENT**2 * distances.max(initial=0.0)]
+        if not apart.size:  # all rows the same
+            return BANDWIDTH_MULTIPLES.copy()
+        middle = (apart.size - 1) // 2, apart.size // 2  # one and the same if the size is odd
+        apart.partition(middle)
+        median = float(np.sqrt(apart[list(middle)]).mean())
         return median * BANDWIDTH_MULTIPLES
 
+    def _left_out(self, n_pairs: int, rng: np.random.Generator) -> Rows | None:
+        """Which pairs of rows are left out in turn; None: all of them."""
+        if self.score_rows is None or self.score_rows >= n_pairs:
+            return None
+        return np.sort(rng.choice(n_pairs, size=self.score_rows, replace=False))
 
-def ratio_coefficients(
-    phi_source: Array,
-    phi_target: Array,
-    regularization: float,
-    *,
-    alpha: float = 0.0,
-    clip_coefficients: bool = True,
-) -> Array:
-    """(H + λI)⁻¹ h, with H = (1 − alpha) H_S + alpha H_T, clipped at zero on request.
-
-    Parameters
-    ----------
-    phi_source, phi_target : array of shape (rows, centres)
-        The basis on each side's rows.
-    """
-    H = (1.0 - alpha) / len(phi_source) * (phi_source.T @ phi_source)
-    if alpha > 0.0:
-        H += alpha / len(phi_target) * (phi_target.T @ phi_target)
-    H[np.diag_indices_from(H)] += regularization
-    coefficients: Array = np.linalg.solve(H, phi_target.mean(axis=0))
-    return np.maximum(coefficients, 0.0) if clip_coefficients else coefficients
-
-
-def leave_one_out_scores(
-    phi_source: Array,
-    phi_target: Array,
-    regularizations: Array,
-    *,
-    alpha: float = 0.0,
-    clip_coefficients: bool = True,
-) -> Array:
-    """Leave-one-out score of every λ in closed form.
-
-    Row i of the source is left out together with row i of the target, i < n = min(n_S, n_T), and
-
-        score(λ) = mean_i [ (1 − alpha)/2 r_i(x^S_i)² + alpha/2 r_i(x^T_i)² − r_i(x^T_i) ],
-
-    where r_i is the ratio fitted without the pair, non-negativity included. Leaving the pair out
-    changes H + λI by two rank-one terms,
-
-        H_i + λI = B − c_S φφᵀ − c_T ψψᵀ,   c_S = (1 − alpha)/(n_S − 1),  c_T = alpha/(n_T − 1),
-        B = (1 − alpha) n_S/(n_S − 1) H_S + alpha n_T/(n_T − 1) H_T + λI,
-
-    so that the Woodbury identity with a 2 × 2 inner matrix gives every α_i. One
-    eigendecomposition of B serves all λ. Largest arrays: a few of shape (n, centres).
-    """
-    n_source, n_target = len(phi_source), len(phi_target)
-    n = min(n_source, n_target)
-    c_source, c_target = (1.0 - alpha) / (n_source - 1), alpha / (n_target - 1)
-    B = c_source * (phi_source.T @ phi_source)
-    if alpha > 0.0:
-        B += c_target * (phi_target.T @ phi_target)
-    eigenvalues, V = np.linalg.eigh(B)
-    eigenvalues = np.maximum(eigenvalues, 0.0)
-
-    phi, psi = phi_source[:n], phi_target[:n]
-    g = (phi_target.sum(axis=0) - psi) / (n_target - 1)  # h without row i, (n, centres)
-    phi_v, psi_v, g_v = phi @ V, psi @ V, g @ V
-
-    scores = np.empty(len(regularizations))
-    for index, lam in enumerate(regularizations):
-        inverse = 1.0 / (eigenvalues + lam)
-        # u'B⁻¹w for u, w among φ, ψ, g: everything that the 2 × 2 system needs.
-        phi_b, psi_b = phi_v * inverse, psi_v * inverse
-        ff, fp, pp = _dots(phi_b, phi_v), _dots(phi_b, psi_v), _dots(psi_b, psi_v)
-        fg, pg = _dots(phi_b, g_v), _dots(psi_b, g_v)
-        # (I − C U'B⁻¹U) t = U'B⁻¹g, with C = diag(c_S, c_T) and U = [φ ψ].
-        a11, a12 = 1.0 - c_source * ff, -c_target * fp
-        a21, a22 = -c_source * fp, 1.0 - c_target * pp
-        determinant = a11 * a22 - a12 * a21
-        t_phi = (a22 * fg - a12 * pg) / determinant  # φ'α_i
-        t_psi = (a11 * pg - a21 * fg) / determinant  # ψ'α_i
-        if clip_coefficients:
-            in_basis = g_v * inverse
-            in_basis += (c_source * t_phi)[:, None] * phi_b
-            in_basis += (c_target * t_psi)[:, None] * psi_b
-            coefficients = np.maximum(in_basis @ V.T, 0.0)  # α_i, one a row
-            at_source, at_target = _dots(coefficients, phi), _dots(coefficients, psi)
-        else:
-            at_source, at_target = np.maximum(t_phi, 0.0), np.maximum(t_psi, 0.0)
-        scores[index] = np.mean(
-            0.5 * (1.0 - alpha) * at_source**2 + 0.5 * alpha * at_target**2 - at_target
-        )
-    return scores
-
-
-def _dots(left: Array, right: Array) -> Array:
-    products: Array = np.einsum("ij,ij->i", left, right)
-    return products
+    def _scores(
+        self, distances: Array, n_source: int, pairs: Rows | None
+    ) -> tuple[Array, list[RatioSums]]:
+        """Score of every σ and λ, and the sums from which each σ is fitted."""
+        scores, sums = [], []
+        kernel = np.empty_like(distances)
+        for sigma in self.bandwidths_:
+            gaussian(distances, sigma, out=kernel)
+            phi, psi = kernel[:n_source], kernel[n_source:]
+            sums.append(RatioSums.of(phi, psi, self.alpha))
+            scores.append(
+                leave_one_out_scores(
+                    phi,
+                    psi,
+                    self.regularizations_,
+                    alpha=self.alpha,
+                    clip_coefficients=self.nonnegative == "coefficients",
+                    sums=sums[-1],
+                    pairs=pairs,
+                )
+            )
+        return np.stack(scores), sums
 
 
 def positive_grid(name: str, values: Sequence[float] | Array) -> Array:

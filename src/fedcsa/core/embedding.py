@@ -107,7 +107,9 @@ class MeanEmbedding:
             raise must("bandwidth", "a positive number", bandwidth)
         basis = Basis(kind, read_only(X.mean(axis=0)), read_only(sd), n_features, bandwidth, seed)
         psi = basis(X)
-        return cls(basis, read_only(psi.mean(axis=0)), float(psi.var(axis=0, ddof=1).sum()), n)
+        # Equal rows have equal features but for rounding, which is not a spread.
+        trace = float(psi.var(axis=0, ddof=1).sum()) if np.ptp(X, axis=0).any() else 0.0
+        return cls(basis, read_only(psi.mean(axis=0)), trace, n)
 
     @property
     def n_released(self) -> int:
@@ -190,9 +192,8 @@ class EmbeddingRatio:
         rng = np.random.default_rng(self.random_state)
         psi = embedding.basis(X)
         folds = split_evenly(len(X), min(self.n_folds, len(X)), rng)
-        self.cv_scores_ = embedding_scores(
-            psi, embedding, spectra(psi, folds), self.regularizations_
-        )
+        grams = FoldGrams.of(psi, folds)
+        self.cv_scores_ = embedding_scores(grams, embedding, spectra(grams), self.regularizations_)
         best = int(self.cv_scores_.argmin())
         self.regularization_ = float(self.regularizations_[best])
         self.coefficients_ = embedding_coefficients(psi, embedding, self.regularization_)
@@ -227,37 +228,58 @@ def embedding_coefficients(psi: Array, embedding: MeanEmbedding, regularization:
 
 
 @dataclass(frozen=True)
+class FoldGrams:
+    """Σ ψψᵀ over every fold: all that choosing λ and fitting the ratio need of the rows."""
+
+    sizes: Array  # (folds,)
+    grams: Array = field(repr=False)  # (folds, features, features)
+
+    @classmethod
+    def of(cls, psi: Array, folds: Sequence[Rows]) -> Self:
+        """From rows in memory."""
+        sizes = np.array([len(fold) for fold in folds], dtype=np.float64)
+        return cls(sizes, np.stack([psi[fold].T @ psi[fold] for fold in folds]))
+
+
+@dataclass(frozen=True)
 class Spectrum:
     """H of all rows but one fold, as V diag(e) Vᵀ: what every λ is fitted from."""
 
-    fold: Rows
     eigenvalues: Array
     vectors: Array
 
+    def coefficients(self, h: Array, regularization: float) -> Array:
+        """(H + λI)⁻¹ h."""
+        solved: Array = self.vectors @ ((self.vectors.T @ h) / (self.eigenvalues + regularization))
+        return solved
 
-def spectra(psi: Array, folds: Sequence[Rows]) -> list[Spectrum]:
+
+def spectra(folds: FoldGrams) -> list[Spectrum]:
     """One eigendecomposition for every fold left out; it serves all λ."""
-    gram, found = psi.T @ psi, []
-    for fold in folds:
-        without = (gram - psi[fold].T @ psi[fold]) / (len(psi) - len(fold))
-        eigenvalues, V = np.linalg.eigh(without)
-        found.append(Spectrum(fold, np.maximum(eigenvalues, 0.0), V))
+    total, n = folds.grams.sum(axis=0), folds.sizes.sum()
+    found = []
+    for gram, size in zip(folds.grams, folds.sizes, strict=True):
+        eigenvalues, V = np.linalg.eigh((total - gram) / (n - size))
+        found.append(Spectrum(np.maximum(eigenvalues, 0.0), V))
     return found
 
 
 def embedding_scores(
-    psi: Array, embedding: MeanEmbedding, left_out: Sequence[Spectrum], regularizations: Array
+    folds: FoldGrams,
+    embedding: MeanEmbedding,
+    left_out: Sequence[Spectrum],
+    regularizations: Array,
 ) -> Array:
     """Score of every λ: fitted without each fold, judged on it, corrected for the noise in h."""
     noise = embedding.trace / embedding.n_rows
     scores = np.zeros(len(regularizations))
-    for part in left_out:
-        e = part.eigenvalues
-        h_v = part.vectors.T @ embedding.mean_features
+    for gram, size, part in zip(folds.grams, folds.sizes, left_out, strict=True):
+        e, V = part.eigenvalues, part.vectors
+        h_v = V.T @ embedding.mean_features
         shrink = 1.0 / (e[:, None] + regularizations)  # (features, λ)
         in_basis = h_v[:, None] * shrink
-        fitted = (psi[part.fold] @ part.vectors) @ in_basis  # (rows of the fold, λ)
+        squares = np.einsum("fl,fl->l", in_basis, (V.T @ gram @ V) @ in_basis)  # Σ (ψᵀα)²
         covariance = e / max(float(e.sum()), np.finfo(float).tiny) * noise
-        score = 0.5 * (fitted**2).mean(axis=0) - h_v @ in_basis + covariance @ shrink
-        scores += len(part.fold) / len(psi) * score
+        score = 0.5 * squares / size - h_v @ in_basis + covariance @ shrink
+        scores += size / folds.sizes.sum() * score
     return scores

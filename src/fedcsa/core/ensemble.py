@@ -15,6 +15,15 @@ zero-one   |R − F| ≤ Σ a_j 1{class of h_j ≠ class of h̄}                
 =========  ==========================================================  ============
 
 For any other loss nothing is known about R, and no interval is given.
+
+That holds if f_j is the risk of model j *at the target*. It was judged on the source's own
+outcomes, though, and where p(y|x) = g + b_j differs by site, b_j is in h_j but not in f_j. With
+site effects of variance τ² the models disagree by τ²(1 − A) beyond chance, A = Σ a_j², and at a
+new site the mixture misses by τ²(1 + A) beyond it. Chance makes Σ a_j (1 − a_j) s_j² of the
+disagreement, where s_j² is the sampling variance of model j's predictions, which a source can
+estimate (`fedcsa.core.jackknife`). So, for the two exact losses,
+
+    R = F − (chance) + (the rest) · (1 + A)/(1 − A).
 """
 
 from __future__ import annotations
@@ -36,6 +45,8 @@ HUBER = 1.5
 MAX_IMBALANCE, MAX_DISAGREEMENT, MAX_KERNEL, MIN_ROWS = 1.0, 0.15, 0.10, 10.0
 #: q·se is at most this many units on the log scale, so that a hopeless interval stays finite.
 MAX_LOG_WIDTH = 6.0
+#: (1 + A)/(1 − A) is at most this.
+MAX_SITE_FACTOR = 3.0
 #: Risks are positive: the interval lives on the log scale.
 SMALLEST = 1e-300
 
@@ -79,6 +90,10 @@ class EnsembleRisk:
         The verdict: ``"ok"``, ``"weak overlap"``, ``"sources disagree"`` or ``"no overlap"``.
     worst : float
         The other reading of the disagreement: risk if all of it is a difference in p(y|x).
+    if_shared : float or None
+        R if none of it is; None for a loss of another kind than ``"exact"``.
+    site : float or None
+        The part of the ambiguity that chance does not explain; None where that is not known.
     target_rows : float
         How many rows of the target the estimate is worth.
     kernel_imbalance, mean_imbalance : float
@@ -99,6 +114,8 @@ class EnsembleRisk:
     target_rows: float
     kernel_imbalance: float
     mean_imbalance: float
+    site: float | None = None
+    if_shared: float | None = None
 
 
 def model_weights(worth: Array, outputs: Array, iterations: int = 30) -> Array:
@@ -177,8 +194,17 @@ def ensemble_risk(
     outputs: Array,
     loss: str,
     level: float = 0.95,
+    noise: Array | None = None,
 ) -> EnsembleRisk:
-    """Risk of the mixture of K models with `weights`, whose predictions are `outputs`."""
+    """Risk of the mixture of K models with `weights`, whose predictions are `outputs`.
+
+    Parameters
+    ----------
+    noise : array of shape (sources,), optional
+        s_j², the sampling variance of every model's predictions. With it the disagreement is split
+        into chance and a difference between sites, if the loss is an exact one; without it all of
+        it is chance at the lower end of the interval and in R, and none of it at the upper end.
+    """
     a, n = weights, len(outputs)
     measure, kind, above, largest = _RULES.get(loss, (_squared_ambiguity, "none", 0.0, np.inf))
     per_row = measure(outputs, a)
@@ -186,13 +212,23 @@ def ensemble_risk(
     average = float(a @ numbers.risk)
     below = max(average - ambiguity, average / 4.0, SMALLEST)
     risk = below if kind == "exact" else min(average + above * ambiguity, largest)
-    sampling = (a**2) @ (numbers.variance + numbers.spread * (numbers.kernel + 1.0 / n))
-    rows = (a @ numbers.explained + per_row.var()) / n
-    se = float(np.sqrt(sampling + rows))
-    # At the upper end all disagreement is a difference in p(y|x): it does not average out.
     concentration = float(a @ a)
-    factor = min((1.0 + concentration) / max(1.0 - concentration, 0.1), 3.0)
+    factor = min((1.0 + concentration) / max(1.0 - concentration, 0.1), MAX_SITE_FACTOR)
     worst = max(average + ambiguity * factor, below)
+    site = None
+    if noise is None or kind != "exact":
+        # At the upper end all disagreement is a difference in p(y|x): it does not average out.
+        centre, lift = worst, 0.0
+        sampling = (a**2) @ (numbers.variance + numbers.spread * (numbers.kernel + 1.0 / n))
+        rows = (a @ numbers.explained + per_row.var()) / n
+    else:
+        site = max(0.0, ambiguity - float((a * (1.0 - a)) @ noise))
+        lift = site * factor  # one new site: its squared effect varies like χ² with 1 df
+        centre = risk = min(max(average - (ambiguity - site) + lift, below), largest)
+        sampling = (a**2) @ (numbers.variance + numbers.spread * numbers.kernel)
+        rows = (a @ _explained_at_most(numbers) + per_row.var()) / n
+    se = float(np.sqrt(sampling + rows))
+    above_se = float(np.hypot(se, np.sqrt(2.0) * lift))
     q = float(stdtrit(_degrees_of_freedom(numbers, a), 0.5 + level / 2.0))
     with np.errstate(divide="ignore"):
         target_rows = float(
@@ -203,7 +239,7 @@ def ensemble_risk(
     lower = upper = None
     if kind != "none" and status != "no overlap":
         lower = below * float(np.exp(-min(q * se / below, MAX_LOG_WIDTH)))
-        upper = worst * float(np.exp(min(q * se / worst, MAX_LOG_WIDTH)))
+        upper = centre * float(np.exp(min(q * above_se / centre, MAX_LOG_WIDTH)))
         if loss == "zero-one":  # no error in n rows does not mean that none is possible
             upper = max(upper, 1.0 - (0.5 - level / 2.0) ** (1.0 / target_rows))
         upper = min(upper, largest)
@@ -222,7 +258,16 @@ def ensemble_risk(
         target_rows=target_rows,
         kernel_imbalance=kernel,
         mean_imbalance=imbalance,
+        site=site,
+        if_shared=below if kind == "exact" else None,
     )
+
+
+def _explained_at_most(numbers: SourceNumbers) -> Array:
+    """Vx and a standard error: which rows the target has moves all sources' risks together."""
+    error = numbers.spread / np.sqrt(np.maximum(numbers.effective_rows, 1.0))
+    most: Array = np.minimum(numbers.explained + error, numbers.spread)
+    return most
 
 
 def _degrees_of_freedom(numbers: SourceNumbers, a: Array) -> float:
@@ -280,6 +325,8 @@ def _zero_one_ambiguity(outputs: Array, a: Array) -> Array:
     return np.asarray((outputs.argmax(axis=2) != chosen[:, None]) @ a)
 
 
+#: Losses whose ambiguity is exact.
+EXACT = ("squared", "brier")
 #: loss -> (disagreement per row, kind, how much of it R may lie above F, largest value of the loss)
 _RULES: Mapping[str, tuple[Callable[[Array, Array], Array], Kind, float, float]] = {
     "squared": (_squared_ambiguity, "exact", 0.0, np.inf),

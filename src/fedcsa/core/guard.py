@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.embedding import REGULARIZATIONS, MeanEmbedding, embedding_scores, spectra
+from fedcsa.core.embedding import (
+    REGULARIZATIONS,
+    FoldGrams,
+    MeanEmbedding,
+    Spectrum,
+    embedding_scores,
+    spectra,
+)
 from fedcsa.core.folds import Rows
 
 #: Training weights r^γ use ratios of at least this share of their mean.
@@ -25,38 +32,57 @@ MIN_LOSS_PENALTY = 1e-2
 
 
 @dataclass(frozen=True)
-class FoldFit:
-    """The ratio fitted without one fold: coefficients, and H of the other rows as V diag(e) Vᵀ."""
+class RatioFit:
+    """The ratio fitted without each fold in turn, with one regularisation for the whole source."""
 
-    held_out: Rows
-    others: Rows
-    coefficients: Array = field(repr=False)
-    eigenvalues: Array = field(repr=False)
-    eigenvectors: Array = field(repr=False)
-
-    def ratios(self, psi: Array) -> Array:
-        """r̂ = max(0, ψᵀα)."""
-        return np.maximum(psi @ self.coefficients, 0.0)
-
-
-@dataclass(frozen=True)
-class CrossFit:
-    """The ratio of every fold, with one regularisation for the whole source."""
-
-    folds: tuple[FoldFit, ...]
+    coefficients: Array = field(repr=False)  # (folds, features)
+    spectra: Sequence[Spectrum] = field(repr=False)
     regularization: float
     at_edge: bool
 
-    def held_out_ratios(self, psi: Array) -> Array:
-        """r̂ of every row, by the fit that has not seen it."""
-        ratios = np.empty(len(psi))
-        for fold in self.folds:
-            ratios[fold.held_out] = fold.ratios(psi[fold.held_out])
+    def ratios(self, psi: Array, fold: int) -> Array:
+        """r̂ = max(0, ψᵀα) by the fit that has not seen `fold`."""
+        ratios: Array = np.maximum(psi @ self.coefficients[fold], 0.0)
         return ratios
 
     def target_mean(self, embedding: MeanEmbedding) -> float:
         """hᵀα averaged over folds: E_T[r] from the target's side."""
-        return float(np.mean([embedding.mean_features @ fold.coefficients for fold in self.folds]))
+        return float((self.coefficients @ embedding.mean_features).mean())
+
+    def loss_coefficients(self, moment: Array, fold: int) -> Array:
+        """Kernel ridge of the loss on ψ without `fold`, from mean ψ(L − mean L) of the others."""
+        penalty = max(self.regularization, MIN_LOSS_PENALTY)
+        e, V = self.spectra[fold].eigenvalues, self.spectra[fold].vectors
+        solved: Array = V @ ((V.T @ moment) / (e[:, None] + penalty))
+        return solved
+
+
+def fit_ratio(
+    grams: FoldGrams, embedding: MeanEmbedding, regularizations: Array = REGULARIZATIONS
+) -> RatioFit:
+    """Fit the ratio without each fold in turn, λ by the score of `embedding_scores`."""
+    parts = spectra(grams)
+    best = int(embedding_scores(grams, embedding, parts, regularizations).argmin())
+    lam = float(regularizations[best])
+    coefficients = [part.coefficients(embedding.mean_features, lam) for part in parts]
+    edge = len(regularizations) > 1 and best in (0, len(regularizations) - 1)
+    return RatioFit(np.stack(coefficients), parts, lam, edge)
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """A cross-fitted ratio on rows in memory."""
+
+    ratio: RatioFit
+    folds: Sequence[Rows] = field(repr=False)  # held out
+    others: Sequence[Rows] = field(repr=False)
+
+    def held_out_ratios(self, psi: Array) -> Array:
+        """r̂ of every row, by the fit that has not seen it."""
+        ratios = np.empty(len(psi))
+        for k, rows in enumerate(self.folds):
+            ratios[rows] = self.ratio.ratios(psi[rows], k)
+        return ratios
 
 
 def cross_fit_ratio(
@@ -65,19 +91,14 @@ def cross_fit_ratio(
     folds: Sequence[Rows],
     regularizations: Array = REGULARIZATIONS,
 ) -> CrossFit:
-    """Fit the ratio without each fold in turn, λ by the score of `embedding_scores`."""
-    parts = spectra(psi, folds)
-    scores = embedding_scores(psi, embedding, parts, regularizations)
-    best = int(scores.argmin())
-    lam = float(regularizations[best])
-    everyone = np.arange(len(psi))
-    fits = []
-    for part in parts:
-        e, V = part.eigenvalues, part.vectors
-        coefficients = V @ ((V.T @ embedding.mean_features) / (e + lam))
-        fits.append(FoldFit(part.fold, np.setdiff1d(everyone, part.fold), coefficients, e, V))
-    edge = len(regularizations) > 1 and best in (0, len(regularizations) - 1)
-    return CrossFit(tuple(fits), lam, edge)
+    """`fit_ratio` from rows in memory."""
+    outside = []
+    for fold in folds:
+        mask = np.ones(len(psi), dtype=bool)
+        mask[fold] = False
+        outside.append(np.flatnonzero(mask))
+    fit = fit_ratio(FoldGrams.of(psi, folds), embedding, regularizations)
+    return CrossFit(fit, folds, outside)
 
 
 def floored(ratios: Array) -> Array:
@@ -117,18 +138,18 @@ def guard_terms(psi: Array, losses: Array, weights: Array, fit: CrossFit) -> Gua
     variance = np.maximum((weights**2) @ deviation, spread / effective)
     variance *= effective / max(effective - 1.0, 0.5)
     unexplained = np.zeros_like(f)
-    for fold in fit.folds:  # μ(x), a kernel ridge of the loss on ψ, without the fold
-        residual = losses[fold.held_out] - _expected_losses(psi, losses, fold, fit.regularization)
-        unexplained += weights[fold.held_out] @ residual**2
+    for k, rows in enumerate(fit.folds):  # μ(x), a kernel ridge of the loss on ψ, without the fold
+        residual = losses[rows] - _expected_losses(psi, losses, fit, k)
+        unexplained += weights[rows] @ residual**2
     return GuardTerms(f, spread, variance, np.maximum(0.0, spread - unexplained))
 
 
-def _expected_losses(psi: Array, losses: Array, fold: FoldFit, regularization: float) -> Array:
-    others, V = fold.others, fold.eigenvectors
+def _expected_losses(psi: Array, losses: Array, fit: CrossFit, fold: int) -> Array:
+    others = fit.others[fold]
     mean = losses[others].mean(axis=0)
     moment = psi[others].T @ (losses[others] - mean) / len(others)  # (features, candidates)
-    penalised = fold.eigenvalues[:, None] + max(regularization, MIN_LOSS_PENALTY)
-    expected: Array = mean + psi[fold.held_out] @ (V @ ((V.T @ moment) / penalised))
+    coefficients = fit.ratio.loss_coefficients(moment, fold)
+    expected: Array = mean + psi[fit.folds[fold]] @ coefficients
     return expected
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -28,9 +29,10 @@ def squared_distances(X: Array, centres: Array) -> Array:
     return distances
 
 
-def gaussian(distances: Array, bandwidth: float) -> Array:
-    """exp(−distance²/2σ²), from squared distances."""
-    return np.exp(distances * (-0.5 / bandwidth**2))
+def gaussian(distances: Array, bandwidth: float, out: Array | None = None) -> Array:
+    """exp(−distance²/2σ²), from squared distances; into `out` if given."""
+    scaled = np.multiply(distances, -0.5 / bandwidth**2, out=out)
+    return np.exp(scaled, out=scaled)
 
 
 @dataclass(frozen=True)
@@ -64,15 +66,30 @@ class Basis:
 
     def __call__(self, X: Array) -> Array:
         """ψ(x) for every row, shape (rows, n_features)."""
-        z, d = self.standardise(X), len(self.mean)
-        generator = np.random.default_rng(self.seed)
+        return self.of_standardised(self.standardise(X))
+
+    def of_standardised(self, z: Array) -> Array:
+        """ψ for rows that are in units of the target's standard deviations already."""
         if self.kind == "bumps":
-            centres = generator.standard_normal((self.n_features, d))
-            bumps = gaussian(squared_distances(z, centres), self.bandwidth)
-            bumps /= np.sqrt(self.n_features)
-            return bumps
-        pairs = self.n_features // 2
-        angles = z @ (generator.standard_normal((d, pairs)) / self.bandwidth)
+            # −‖z − c‖²/2σ² − log √D is linear in (z, ‖z‖², 1): one product, then exp.
+            lifted = np.column_stack([z, np.einsum("ij,ij->i", z, z), np.ones(len(z))])
+            bumps: Array = lifted @ self._directions
+            return np.exp(bumps, out=bumps)
+        angles = z @ self._directions
         waves = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
-        waves /= np.sqrt(pairs)
+        waves /= np.sqrt(self.n_features // 2)
         return waves
+
+    @cached_property
+    def _directions(self) -> Array:
+        """What rows are multiplied with, drawn from the seed."""
+        generator, d = np.random.default_rng(self.seed), len(self.mean)
+        if self.kind == "fourier":
+            return generator.standard_normal((d, self.n_features // 2)) / self.bandwidth
+        centres = generator.standard_normal((self.n_features, d))
+        squares = np.einsum("ij,ij->i", centres, centres)
+        height = -0.5 * np.log(self.n_features)
+        scaled = [2.0 * centres.T, np.full(self.n_features, -1.0), -squares]
+        directions: Array = np.vstack(scaled) * (0.5 / self.bandwidth**2)
+        directions[-1] += height
+        return directions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.lapack import dgeqrf
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import must
@@ -53,11 +54,50 @@ def ridge_path(
     centred = X - x_mean
     if intercept:  # of a constant column only rounding is left, which must not become a slope
         centred[:, np.ptp(X, axis=0) == 0.0] = 0.0
-    U, s, Vt = np.linalg.svd(root[:, None] * centred, full_matrices=False)
-    projected = U.T @ (root * (y - y_mean))  # (rank,)
-    null = s <= s.max(initial=0.0) * max(X.shape) * np.finfo(np.float64).eps
+    coefficients = _slopes(root[:, None] * centred, root * (y - y_mean), penalties, len(X))
+    return coefficients, y_mean - x_mean @ coefficients
+
+
+def triangle(rows: Array) -> Array:
+    """The square upper triangular R with RᵀR = rowsᵀ rows: all that least squares needs of rows.
+
+    Unlike the product rowsᵀ rows itself it keeps every digit of nearly collinear columns.
+    """
+    size = rows.shape[1]
+    if not len(rows):
+        return np.zeros((size, size))
+    packed, _, _, info = dgeqrf(np.asfortranarray(rows), lwork=64 * size, overwrite_a=1)
+    if info:
+        raise must("rows", "finite numbers", "others")
+    R = np.zeros((size, size))
+    R[: min(packed.shape)] = np.triu(packed[:size])
+    return R
+
+
+def merge_triangles(*stacks: Array) -> Array:
+    """The triangles of rows put together, from theirs; stacks of shape (…, size, size)."""
+    return np.asarray(np.linalg.qr(np.concatenate(stacks, axis=-2), mode="r"), dtype=np.float64)
+
+
+def triangle_path(
+    R: Array, penalties: Array, total: float, n_rows: int, *, intercept: bool = True
+) -> tuple[Array, Array]:
+    """`ridge_path` from the triangle of √w·(1, X, y), with `total` = Σw over `n_rows` rows."""
+    first = 1 if intercept else 0  # what is left below the first line has no intercept in it
+    scaled = R[first:] / np.sqrt(total)
+    coefficients = _slopes(scaled[:, 1:-1], scaled[:, -1], penalties, n_rows)
+    if not intercept:
+        return coefficients, np.zeros(len(penalties))
+    return coefficients, (R[0, -1] - R[0, 1:-1] @ coefficients) / R[0, 0]
+
+
+def _slopes(Z: Array, r: Array, penalties: Array, n_rows: int) -> Array:
+    """Minimise |r − Zb|² + θ|b|² for every θ, shape (features, candidates)."""
+    U, s, Vt = np.linalg.svd(Z, full_matrices=False)
+    projected = U.T @ r  # (rank,)
+    null = s <= s.max(initial=0.0) * max(n_rows, Z.shape[1]) * np.finfo(np.float64).eps
     with np.errstate(divide="ignore", invalid="ignore"):
         shrunk = s[:, None] / (s[:, None] ** 2 + penalties)  # (rank, candidates)
     shrunk[null] = 0.0
-    coefficients = Vt.T @ (shrunk * projected[:, None])
-    return coefficients, y_mean - x_mean @ coefficients
+    slopes: Array = Vt.T @ (shrunk * projected[:, None])
+    return slopes

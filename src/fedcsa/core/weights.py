@@ -7,6 +7,8 @@
 ``fedle``   Σ α_j f_CV,j                     α_j given, ≥ 0, summing to one
 ==========  ===============================  =========================================
 
+The guarded method has weights of its own, see `guarded_estimate`.
+
 n_j counts validation rows. The paper writes α_j = λ_j n_j; a source cannot compute λ_j, which
 sums over all sources, so it sends Div_j and the weights are made here.
 """
@@ -22,6 +24,9 @@ from fedcsa.core.arrays import Array, as_vector
 from fedcsa.core.risk import RiskTerms
 from fedcsa.errors import must
 
+#: A candidate with training weights r^γ must be better by this times γ standard errors.
+CAUTION = 0.5
+
 METHODS = ("guarded", "naive", "fediwe", "feddae", "fedle")
 
 
@@ -36,7 +41,8 @@ class Estimate:
     weights : array of shape (candidates, sources)
         α_j(θ); every row sums to one.
     chosen : int
-        Index of the candidate with the smallest risk, the first among equals.
+        Index of the candidate with the smallest risk, the first among equals; the guarded method
+        adds a handicap for importance-weighted training.
     """
 
     method: str
@@ -90,19 +96,39 @@ def estimate(
     return Estimate(method, risk, weights, int(risk.argmin()))
 
 
-def guarded_estimate(sources: Sequence[RiskTerms], worth: Array) -> Estimate:
+def guarded_estimate(
+    sources: Sequence[RiskTerms],
+    worth: Array,
+    powers: Array | None = None,
+    variances: Array | None = None,
+    caution: float = CAUTION,
+) -> Estimate:
     """Σ m_j f_j / Σ m with f_j the self-normalised risk: the same weights for every candidate.
+
+    The choice is that of the smallest risk + caution · γ · standard error. Few effective rows make
+    importance-weighted training look better than it is as easily as they make it look worse, and
+    where it is needed the gain is many standard errors.
 
     Parameters
     ----------
     worth : array of shape (sources,)
         m_j, see `fedcsa.core.guard.target_rows_worth`; if all are 0, rows count instead.
+    powers : array of shape (candidates,), optional
+        γ of every candidate; by default 0.
+    variances : array of shape (candidates, sources), optional
+        Squared standard error of every f_j, the allowance for imbalance included.
+    caution : float, default 0.5
+        0 chooses by the risk alone.
     """
     if worth.sum() <= 0.0:
         worth = np.array([terms.n_rows for terms in sources], dtype=np.float64)
     share = worth / worth.sum()
     risk = np.column_stack([terms.self_normalised for terms in sources]) @ share
-    return Estimate("guarded", risk, np.tile(share, (len(risk), 1)), int(risk.argmin()))
+    handicap = np.zeros(len(risk))
+    if powers is not None and variances is not None:
+        handicap = caution * (powers - powers.min()) * np.sqrt(variances @ share**2)
+    chosen = int((risk + handicap).argmin())
+    return Estimate("guarded", risk, np.tile(share, (len(risk), 1)), chosen)
 
 
 def divergence_weights(n_rows: Array, divergence: Array) -> Array:

@@ -33,7 +33,31 @@ def arrow(purpose: str) -> Any:
     return pyarrow
 
 
-def numbers(column: pa.ChunkedArray, what: str, problems: list[str]) -> Array:
+def quick_numbers(column: pa.ChunkedArray, *, texts: bool) -> Array | None:
+    """What `numbers` gives, if every cell is a finite number and none needs a closer look.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+    texts : bool
+        Whether texts may be tried as well. They may not where a number stands for a missing cell.
+    """
+    pa = arrow("Reading a table")
+    kind = column.type
+    if column.null_count:
+        return None
+    if is_text(kind):
+        values = _cast(column) if texts else None
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        values = column.cast(pa.float64(), safe=False).to_numpy()
+    else:
+        values = None
+    return values if values is not None and np.isfinite(values).all() else None
+
+
+def numbers(
+    column: pa.ChunkedArray, what: str, problems: list[str], first_row: int | None = None
+) -> Array:
     """The cells of `column` as float64, NaN where one is missing.
 
     Parameters
@@ -43,6 +67,8 @@ def numbers(column: pa.ChunkedArray, what: str, problems: list[str]) -> Array:
         For the sentences, such as ``"Column 'age' of the target"``.
     problems : list of str
         Gains a sentence for everything that is wrong.
+    first_row : int, optional
+        Number of the first cell's row, if these are not all rows of the table.
     """
     pa = arrow("Reading a table")
     column = plain_column(column)
@@ -64,20 +90,24 @@ def numbers(column: pa.ChunkedArray, what: str, problems: list[str]) -> Array:
         return np.zeros(rows)
     if n_text:
         problems.append(
-            f"{what} must hold numbers; {of(n_text, rows)} text. Correct them, with a point as "
-            "the decimal sign, or list the spelling of a missing cell in missing_values."
+            f"{what} must hold numbers; {of(n_text, rows, first_row)} text. Correct them, with a "
+            "point as the decimal sign, or list the spelling of a missing cell in missing_values."
         )
     infinite = np.isinf(values)
     if infinite.any():
         problems.append(
-            f"{what} must be finite; {of(int(infinite.sum()), rows)} infinite or too large. "
-            "Correct them or drop those rows."
+            f"{what} must be finite; {of(int(infinite.sum()), rows, first_row)} infinite or too "
+            "large. Correct them or drop those rows."
         )
     return np.where(infinite, 0.0, values)
 
 
 def level_codes(
-    column: pa.ChunkedArray, levels: Sequence[str], what: str, problems: list[str]
+    column: pa.ChunkedArray,
+    levels: Sequence[str],
+    what: str,
+    problems: list[str],
+    first_row: int | None = None,
 ) -> NDArray[np.intp]:
     """The cells of `column` as positions in `levels`, `MISSING` where one is missing.
 
@@ -86,7 +116,7 @@ def level_codes(
 
     Parameters
     ----------
-    column, what, problems
+    column, what, problems, first_row
         As for `numbers`.
     levels : sequence of str
     """
@@ -121,7 +151,7 @@ def level_codes(
     if n_strangers:
         problems.append(
             f"{what} must hold only its {len(levels)} agreed level(s); "
-            f"{of(n_strangers, rows, 'something else', hold=True)}. "
+            f"{of(n_strangers, rows, first_row, hold=True)} something else. "
             "Check spelling, case and spaces, or agree on a further level."
         )
     return np.where(codes == stranger, 0, codes)
@@ -153,10 +183,21 @@ def level_text(value: object) -> str:
     return str(value)
 
 
-def of(count: int, rows: int, what: str = "", *, hold: bool = False) -> str:
-    """``"1 of its 9 cells is"``, ``"2 of its 9 cells are"``, or the same with hold."""
+def of(count: int, rows: int, first_row: int | None = None, *, hold: bool = False) -> str:
+    """How many cells, of how many or of which rows.
+
+    >>> of(1, 9)
+    '1 of its 9 cells is'
+    >>> of(2, 9, hold=True)
+    '2 of its 9 cells hold'
+    >>> of(3, 16_384, 16_385)
+    '3 of its cells in rows 16385 to 32768 are'
+    """
     one, many = ("holds", "hold") if hold else ("is", "are")
-    return f"{count} of its {rows} cells {one if count == 1 else many} {what}".rstrip()
+    cells = f"{rows} cells"
+    if first_row is not None:
+        cells = f"cells in rows {first_row} to {first_row + rows - 1}"
+    return f"{count} of its {cells} {one if count == 1 else many}"
 
 
 def _parse(column: pa.ChunkedArray) -> tuple[Array, int]:
@@ -164,12 +205,27 @@ def _parse(column: pa.ChunkedArray) -> tuple[Array, int]:
     import pyarrow.compute as pc
 
     text = pc.utf8_trim_whitespace(column)
+    values = _cast(text)
+    if values is not None and np.isfinite(values).sum() == len(text) - text.null_count:
+        return values, 0
     number = pc.match_substring_regex(text, _NUMBER)
     n_text = len(number) - number.null_count - (pc.sum(number).as_py() or 0)
     text = pc.if_else(number.fill_null(False), text, "nan")
     values = text.to_numpy().astype(np.float64)
     values[~number.fill_null(True).to_numpy().astype(bool)] = 0.0
     return values, n_text
+
+
+def _cast(text: pa.ChunkedArray) -> Array | None:
+    """Texts as numbers, or None if one cannot be read without a closer look.
+
+    Among finite numbers pyarrow knows no spelling that is not one of ours, and rounds as we do.
+    """
+    pa = arrow("Reading a table")
+    try:
+        return np.asarray(text.cast(pa.float64()).to_numpy(), np.float64)
+    except pa.ArrowException:  # its text quotes the cell
+        return None
 
 
 def _reader_of(levels: Sequence[str]) -> Callable[[str, int], int]:

@@ -81,21 +81,24 @@ class Feature:
         own = tuple(f"{self.name}={level}" for level in self.levels) or (self.name,)
         return (*own, f"{self.name}=missing") if self.missing == "indicator" else own
 
-    def encode(self, column: pa.ChunkedArray, what: str, problems: list[str]) -> Array:
+    def encode(
+        self, column: pa.ChunkedArray, what: str, problems: list[str], first_row: int | None = None
+    ) -> Array:
         """The columns that `column` becomes, shape (rows, columns)."""
         if self.kind == "number":
-            values = numbers(column, what, problems)
+            values = numbers(column, what, problems, first_row)
             missing = np.isnan(values)
             blocks = [np.where(missing, self.fill or 0.0, values)]
         else:
-            codes = level_codes(column, self.levels, what, problems)
+            codes = level_codes(column, self.levels, what, problems, first_row)
             missing = codes == MISSING
             blocks = [codes == index for index in range(len(self.levels))]
         if self.missing == "indicator":
             blocks.append(missing)
         elif missing.any():
+            count = of(int(missing.sum()), len(missing), first_row)
             problems.append(
-                f"{what} must be complete; {of(int(missing.sum()), len(missing))} missing. "
+                f"{what} must be complete; {count} missing. "
                 'Drop those rows, or agree on missing = "indicator" for this feature.'
             )
         return np.column_stack(blocks).astype(np.float64)
@@ -128,18 +131,24 @@ class Outcome:
 
     def encode(self, column: pa.ChunkedArray, what: str, problems: list[str]) -> NDArray[Any]:
         """Numbers, or the labels as they are declared."""
+        y = self.encode_numbers(column, what, problems)
+        return np.array(self.levels)[y.astype(np.intp)] if self.levels else y
+
+    def encode_numbers(
+        self, column: pa.ChunkedArray, what: str, problems: list[str], first_row: int | None = None
+    ) -> Array:
+        """Numbers, or the positions of the labels in their agreed order, as float64."""
         if self.levels:
             texts = [level_text(level) for level in self.levels]
-            codes = level_codes(column, texts, what, problems)
-            missing = codes == MISSING
-            y: NDArray[Any] = np.array(self.levels)[codes]
+            codes = level_codes(column, texts, what, problems, first_row)
+            missing, y = codes == MISSING, codes.astype(np.float64)
         else:
-            y = numbers(column, what, problems)
+            y = numbers(column, what, problems, first_row)
             missing = np.isnan(y)
         if missing.any():
             problems.append(
-                f"{what} must be complete; {of(int(missing.sum()), len(missing))} missing. "
-                "Drop those rows: a row without its outcome teaches nothing."
+                f"{what} must be complete; {of(int(missing.sum()), len(missing), first_row)} "
+                "missing. Drop those rows: a row without its outcome teaches nothing."
             )
         return y
 

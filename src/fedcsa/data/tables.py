@@ -10,6 +10,7 @@ import contextlib
 import csv
 import gzip
 import io
+import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,12 +66,12 @@ def read_table(
         If a column is missing.
     """
     path = Path(path)
-    kind = _kind_of(path)
+    kind = kind_of(path)
     arrow("Reading a table")
     check_file(path)
     read = read_parquet if kind == ".parquet" else read_text
     table = read(path, kind, columns)
-    return _mark_missing(table, {*MISSING_VALUES, *missing_values}, levels or {})
+    return mark_all_missing(table, missing_values, levels or {})
 
 
 def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -85,7 +86,7 @@ def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
         Of one length.
     """
     path = Path(path)
-    kind = _kind_of(path)
+    kind = kind_of(path)
     cells = {
         str(name): values.tolist() if hasattr(values, "tolist") else list(values)
         for name, values in columns.items()
@@ -116,7 +117,8 @@ def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
             part.unlink(missing_ok=True)
 
 
-def _kind_of(path: Path) -> str:
+def kind_of(path: Path) -> str:
+    """The kind of table that the ending of `path` tells, one of `KINDS`."""
     name = path.name.lower()
     for kind in KINDS:
         if name.endswith(kind):
@@ -125,27 +127,55 @@ def _kind_of(path: Path) -> str:
     raise TableError(f"{unknown('kind of table', ending, KINDS)} The path is {str(path)!r}.")
 
 
-def _mark_missing(
-    table: pa.Table, spellings: Collection[str], levels: Mapping[str, Collection[str]]
+def mark_all_missing(
+    table: pa.Table, missing_values: Collection[str], levels: Mapping[str, Collection[str]]
 ) -> pa.Table:
+    """`table` with nulls for all cells that stand for a missing one, as `read_table` gives it."""
+    import pyarrow as pa
+
+    spellings = all_spellings(missing_values)
+    marked = [
+        mark_missing(column, spellings, levels.get(name, ()))
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return pa.table(marked, names=table.column_names)
+
+
+def mark_missing(
+    column: pa.ChunkedArray, spellings: Collection[str], kept: Collection[str]
+) -> pa.ChunkedArray:
+    """`column` with nulls in place of `spellings`, except those that are exactly in `kept`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    marked = []
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        column = plain_column(column)
-        if is_text(column.type):
-            kept = pa.array(sorted(levels.get(name, ())), pa.large_string())
-            missing = pc.and_not(
-                pc.is_in(
-                    pc.utf8_trim_whitespace(column),
-                    value_set=pa.array(sorted(spellings), pa.large_string()),
-                ),
-                pc.is_in(column, value_set=kept),
-            )
-            column = pc.if_else(missing, pa.scalar(None, pa.large_string()), column)
-        marked.append(column)
-    return pa.table(marked, names=table.column_names)
+    column = plain_column(column)
+    if not is_text(column.type):
+        return column
+    missing = pc.and_not(
+        pc.is_in(
+            pc.utf8_trim_whitespace(column),
+            value_set=pa.array(sorted(spellings), pa.large_string()),
+        ),
+        pc.is_in(column, value_set=pa.array(sorted(kept), pa.large_string())),
+    )
+    return pc.if_else(missing, pa.scalar(None, pa.large_string()), column)
+
+
+def all_spellings(missing_values: Collection[str]) -> frozenset[str]:
+    """Every text that stands for a missing cell."""
+    return frozenset((*MISSING_VALUES, *missing_values))
+
+
+def names_a_number(text: str) -> bool:
+    """Whether a cell with this text could be read as a finite number.
+
+    >>> [names_a_number(text) for text in ("NA", "-999", "nan")]
+    [False, True, False]
+    """
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _write_parquet(part: Path, cells: Mapping[str, list[Any]], path: Path) -> None:

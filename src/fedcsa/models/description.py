@@ -52,6 +52,8 @@ def build(description: Any, trusted: Collection[str] = ()) -> Any:
     trusted : collection of str
         Full names of classes outside scikit-learn that may be built.
     """
+    if type(description) in (float, int, str, bool):  # most values of a long list of candidates
+        return description
     if isinstance(description, Mapping):
         if set(description) == {"tuple"} and isinstance(description["tuple"], list | tuple):
             return tuple(build(item, trusted) for item in description["tuple"])

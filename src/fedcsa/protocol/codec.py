@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.errors import MessageError
-from fedcsa.protocol.fields import Message, thaw
+from fedcsa.protocol.fields import Message, to_json
 from fedcsa.protocol.messages import MESSAGES
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAGIC = b"FCSA"
 #: A million target rows of 30 columns, in the exchange of rows, fit; a header never needs 4 MiB.
 MAX_BYTES = 256 << 20
@@ -39,7 +39,13 @@ _ARRAYS = {"vector": ("<f8", 1), "matrix": ("<f8", 2), "blob": ("|u1", 1)}
 
 
 def encode(message: Message) -> bytes:
-    """Bytes of a message; the same message always gives the same bytes."""
+    """Bytes of a message; the same message always gives the same bytes.
+
+    A message cannot change, so they are made once and kept with it.
+    """
+    kept: bytes | None = message.__dict__.get("_wire")
+    if kept is not None and len(kept) <= MAX_BYTES:
+        return kept
     values: dict[str, Any] = {}
     shapes: dict[str, list[int]] = {}
     chunks: list[bytes] = []
@@ -50,13 +56,9 @@ def encode(message: Message) -> bytes:
             shapes[item.name] = list(value.shape)
             chunks.append(value.astype(dtype, copy=False).tobytes())
         else:
-            values[item.name] = thaw(value)
-    header = json.dumps(
-        {"kind": message.name, "shapes": shapes, "values": values},
-        allow_nan=False,
-        ensure_ascii=True,
-        separators=(",", ":"),
-    ).encode("ascii")
+            values[item.name] = value
+    content = {"kind": message.name, "shapes": shapes, "values": values}
+    header = to_json(content).encode("ascii")
     if len(header) > MAX_HEADER_BYTES:
         raise MessageError(
             f"A {message.name} message must have a header of at most {MAX_HEADER_BYTES} bytes; "
@@ -65,6 +67,7 @@ def encode(message: Message) -> bytes:
     wire = _PREFIX.pack(MAGIC, PROTOCOL_VERSION, len(header)) + header + b"".join(chunks)
     if len(wire) > MAX_BYTES:
         raise MessageError(f"A message must have at most {MAX_BYTES} bytes; it has {len(wire)}.")
+    object.__setattr__(message, "_wire", wire)
     return wire
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ Kind: TypeAlias = Literal["text", "whole", "number", "flag", "plain", "vector", 
 MAX_TEXT = 200
 MAX_DEPTH = 40
 MAX_WHOLE = 2**63
+
+_SCALARS = frozenset({float, int, str, bool, type(None)})
 
 
 def wire_field(kind: Kind) -> Any:
@@ -75,11 +78,20 @@ class Message:
 
 def thaw(value: Any) -> Any:
     """Dictionaries and lists from the read-only mappings and tuples inside a message."""
-    if isinstance(value, Mapping):
+    if type(value) in _SCALARS:  # most values of a long list of candidates, hence first
+        return value
+    if type(value) is MappingProxyType or isinstance(value, Mapping):
         return {key: thaw(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [thaw(item) for item in value]
     return value
+
+
+def to_json(value: Any) -> str:
+    """The shortest JSON of a value inside a message."""
+    return json.dumps(
+        value, allow_nan=False, ensure_ascii=True, separators=(",", ":"), default=dict
+    )
 
 
 def _checked(where: str, kind: Kind, value: Any) -> Any:
@@ -130,6 +142,8 @@ def _frozen(where: str, value: Any, depth: int) -> Any:
         raise MessageError(f"{where} must not be nested more than {MAX_DEPTH} levels deep.")
     if value is None or isinstance(value, bool):
         return value
+    if type(value) is float and math.isfinite(value):  # by far the most frequent
+        return value
     if isinstance(value, str):
         if len(value) > 10 * MAX_TEXT:
             raise MessageError(f"{where} must hold texts of at most {10 * MAX_TEXT} characters.")
@@ -138,7 +152,7 @@ def _frozen(where: str, value: Any, depth: int) -> Any:
         if not _is_finite(value):
             raise MessageError(f"{where} must hold finite numbers.")
         return value
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         if not all(isinstance(key, str) and len(key) <= MAX_TEXT for key in value):
             raise MessageError(f"{where} must have short texts as keys.")
         return MappingProxyType({k: _frozen(where, v, depth - 1) for k, v in value.items()})

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedcsa.errors import MessageError
 from fedcsa.protocol.codec import digest, encode
-from fedcsa.protocol.fields import Message, thaw
+from fedcsa.protocol.fields import Message, to_json
 from fedcsa.protocol.policy import AnyMessage, Policy
 
 Clock = Callable[[], datetime]
@@ -78,32 +78,41 @@ class Ledger:
     site: str
     clock: Clock = utc_now
     entries: list[LedgerEntry] = field(default_factory=list)
+    _last: tuple[Message, int, str, tuple[FieldRecord, ...]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     def record(self, message: Message, recipient: str) -> LedgerEntry:
         """Write down a message that is about to leave."""
-        wire = encode(message)
-        records = []
-        for item in dataclasses.fields(message):
-            value = getattr(message, item.name)
-            if isinstance(value, np.ndarray):
-                content, shape = value.tobytes(), value.shape
-            else:
-                plain = thaw(value)
-                content = json.dumps(plain, separators=(",", ":")).encode()
-                shape = (len(plain),) if isinstance(plain, list | dict) else ()
-            records.append(FieldRecord(item.name, shape, len(content), digest(content)))
+        if self._last is None or self._last[0] is not message:  # once for all its recipients
+            wire = encode(message)
+            self._last = message, len(wire), digest(wire), _records(message)
+        _, n_bytes, sha256, fields = self._last
         entry = LedgerEntry(
             site=self.site,
             recipient=recipient,
             message=message.name,
             study=message.study,
-            n_bytes=len(wire),
-            sha256=digest(wire),
+            n_bytes=n_bytes,
+            sha256=sha256,
             time=self.clock().isoformat(timespec="milliseconds"),
-            fields=tuple(records),
+            fields=fields,
         )
         self.entries.append(entry)
         return entry
+
+
+def _records(message: Message) -> tuple[FieldRecord, ...]:
+    records = []
+    for item in dataclasses.fields(message):
+        value = getattr(message, item.name)
+        if isinstance(value, np.ndarray):
+            content, shape = value.tobytes(), value.shape
+        else:
+            content = to_json(value).encode()
+            shape = () if isinstance(value, str) or not hasattr(value, "__len__") else (len(value),)
+        records.append(FieldRecord(item.name, shape, len(content), digest(content)))
+    return tuple(records)
 
 
 @dataclass

@@ -216,7 +216,11 @@ class ModelRequest(Message):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelReport(Message):
-    """One fitted model: arrays if it is linear, else a packed file that executes nothing."""
+    """One fitted model: arrays if it is linear, else a packed file that executes nothing.
+
+    `prediction_variance` is the sampling variance of its predictions, averaged over the source's
+    weighted rows; 0 unless the folds are cross-fitted and the loss is squared or Brier.
+    """
 
     name: ClassVar[str] = "model-report"
 
@@ -224,6 +228,7 @@ class ModelReport(Message):
     in_reply_to: str = wire_field("text")
     candidate: int = wire_field("whole")
     n_rows: int = wire_field("whole")
+    prediction_variance: float = wire_field("number")
     format: str = wire_field("text")
     link: str = wire_field("text")
     intercept: float = wire_field("number")
@@ -237,6 +242,7 @@ class ModelReport(Message):
         self.must((len(self.coefficients) > 0) == linear, "coefficients if and only if linear")
         self.must((len(self.packed) > 0) != linear, "a packed model if and only if not linear")
         self.must(self.link in ("identity", "logistic"), "link 'identity' or 'logistic'")
+        self.must(self.prediction_variance >= 0.0, "a prediction variance that is not negative")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

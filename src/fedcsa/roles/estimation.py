@@ -10,9 +10,10 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.ensemble import SourceNumbers
 from fedcsa.core.guard import target_rows_worth
 from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
-from fedcsa.core.weights import Estimate, estimate, guarded_estimate
+from fedcsa.core.weights import CAUTION, Estimate, estimate, guarded_estimate
 from fedcsa.errors import CandidatesError, must
-from fedcsa.protocol.messages import RiskReport
+from fedcsa.models.base import RATIO_POWER
+from fedcsa.protocol.messages import ModelReport, RiskReport
 from fedcsa.roles.plan import Plan
 
 #: Estimated in every study from the same messages, whatever its own method.
@@ -50,7 +51,9 @@ def estimates(
     found = {}
     for method in sorted(methods):
         if method == "guarded":
-            found[method] = guarded_estimate(terms, worth(reports))
+            variances = np.column_stack([_variances(reports[name], kept) for name in names])
+            powers = _powers(plan, kept)
+            found[method] = guarded_estimate(terms, worth(reports), powers, variances, CAUTION)
         else:
             given = _given(plan, names) if method == "fedle" else None
             found[method] = estimate(method, terms, given)
@@ -87,9 +90,31 @@ def source_numbers(reports: Mapping[str, RiskReport], candidate: int) -> SourceN
         imbalance=column(lambda r: r.imbalance),
         risk=np.array([float(term.self_normalised[0]) for term in terms]),
         variance=column(lambda r: r.variance[candidate]),
-        spread=column(lambda r: min(r.loss_m2[candidate] / r.n_validation, r.spread[candidate])),
+        spread=column(lambda r: float(_spread(r)[candidate])),
         explained=column(lambda r: r.explained[candidate]),
     )
+
+
+def prediction_variances(reports: Mapping[str, ModelReport]) -> Array:
+    """s² of every source's model, sources in alphabetical order."""
+    return np.array([reports[name].prediction_variance for name in sorted(reports)])
+
+
+def _spread(report: RiskReport) -> Array:
+    """V of every candidate, the smaller of the plain and the weighted variance of the loss."""
+    return np.minimum(report.loss_m2 / report.n_validation, report.spread)
+
+
+def _variances(report: RiskReport, kept: Sequence[int]) -> Array:
+    """Squared standard error of f of every candidate, v + V δ²."""
+    errors: Array = report.variance + _spread(report) * report.kernel_imbalance
+    return errors[list(kept)]
+
+
+def _powers(plan: Plan, kept: Sequence[int]) -> Array:
+    """γ of every candidate; that of the constant prediction, which comes last, is 0."""
+    given = [float(candidate.get(RATIO_POWER, 0.0)) for candidate in plan.candidates]
+    return np.array([*given, 0.0])[list(kept)]
 
 
 def _terms(report: RiskReport, kept: Sequence[int]) -> RiskTerms:

@@ -12,8 +12,9 @@ from fedcsa.errors import MessageError, NoOverlapError
 from fedcsa.findings import CATALOGUE, Finding
 from fedcsa.models.base import RATIO_POWER
 from fedcsa.models.linear import PENALTY
-from fedcsa.protocol.messages import SLACK, Brief, RiskReport
+from fedcsa.protocol.messages import SLACK, Brief, ModelReport, RiskReport
 from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.noise import asks_for_noise
 
 #: The mean ratio must be 1; outside these bounds it is called off.
 RATIO_MEAN = (0.5, 2.0)
@@ -47,6 +48,19 @@ def check_report(report: RiskReport, brief: Brief) -> None:
             raise MessageError(f"The report of source {name!r} has an impossible kernel imbalance.")
     if brief.loss in (*REGRESSION, *CLASSIFICATION):
         _check_losses(report, bounded=brief.loss in ("brier", "zero-one"))
+
+
+def check_model(report: ModelReport, brief: Brief) -> None:
+    """Refuse by name a prediction variance that no honest source could have sent."""
+    variance, largest = report.prediction_variance, np.inf
+    if not asks_for_noise(brief):
+        largest = 0.0
+    elif brief.classes:  # ½‖p − p̄‖² ≤ ½ per fold, since ‖p‖ ≤ 1
+        largest = (brief.n_folds - 1.0) / 2.0
+    if variance > SLACK * largest:
+        raise MessageError(
+            f"The model of source {report.source!r} has an impossible prediction variance."
+        )
 
 
 def _check_losses(report: RiskReport, *, bounded: bool) -> None:

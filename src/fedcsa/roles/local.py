@@ -178,16 +178,18 @@ def _cross_fitted(brief: Brief, rows: LocalRows, plan: Sequence[Rotation]) -> Lo
     given = options.get("regularizations")
     grid = positive_grid("regularizations", REGULARIZATIONS if given is None else given)
     fit = cross_fit_ratio(psi, embedding, [rotation.validation for rotation in plan], grid)
+    found = fit.ratio
+    held_out = fit.held_out_ratios(psi)
     edge = Finding(
-        "grid-edge", evidence={"parameter": "regularization", "value": fit.regularization}
+        "grid-edge", evidence={"parameter": "regularization", "value": found.regularization}
     )
     return LocalRatio(
         plan,
-        train=[floored(fold.ratios(psi[fold.others])) for fold in fit.folds],
-        validation=[fold.ratios(psi[fold.held_out]) for fold in fit.folds],
-        everywhere=floored(fit.held_out_ratios(psi)),
-        target_mean=fit.target_mean(embedding),
-        findings=(edge,) if fit.at_edge else (),
+        train=[floored(found.ratios(psi[rows], k)) for k, rows in enumerate(fit.others)],
+        validation=[held_out[rows] for rows in fit.folds],
+        everywhere=floored(held_out),
+        target_mean=found.target_mean(embedding),
+        findings=(edge,) if found.at_edge else (),
         psi=psi,
         cross_fit=fit,
     )

@@ -23,7 +23,14 @@ LossFunctions = Mapping[str, Callable[[Array, Array], Array]]
 
 _RATIO_OPTIONS = {
     "embedding": ("basis", "n_features", "bandwidth", "regularizations"),
-    "rows": ("bandwidths", "regularizations", "n_centres", "nonnegative", "alpha"),
+    "rows": (
+        "bandwidths",
+        "regularizations",
+        "n_centres",
+        "nonnegative",
+        "alpha",
+        "score_rows",
+    ),
 }
 
 

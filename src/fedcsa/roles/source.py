@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcsa.core.arrays import Array, as_matrix, as_vector, read_only
+from fedcsa.core.batches import Batches
 from fedcsa.core.losses import Loss, loss_named
 from fedcsa.errors import DataError, FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.findings import Finding
@@ -26,15 +26,9 @@ from fedcsa.protocol.messages import (
     RiskReport,
 )
 from fedcsa.protocol.policy import Policy
-from fedcsa.roles.local import (
-    LocalRows,
-    Measurement,
-    fit_chosen,
-    local_ratio,
-    local_rotations,
-    measure,
-)
-from fedcsa.roles.plan import LossFunctions, check_loss, encode_classes, instantiate
+from fedcsa.roles.local import Measurement
+from fedcsa.roles.plan import LossFunctions, check_loss, instantiate
+from fedcsa.roles.rows import LocalFit, RowsInBatches, RowsInMemory, SiteRows
 
 
 class Source:
@@ -70,20 +64,44 @@ class Source:
         trusted_types: Collection[str] = (),
         clock: Clock = utc_now,
     ) -> None:
+        rows = RowsInMemory(name, X, y, features)
+        self._start(name, rows, policy, losses, trusted_types, clock)
+
+    @classmethod
+    def streaming(
+        cls,
+        name: str,
+        rows: Batches,
+        *,
+        policy: Policy | None = None,
+        trusted_types: Collection[str] = (),
+        clock: Clock = utc_now,
+    ) -> Source:
+        """A source whose rows are read batch by batch, anew for every pass, and never held.
+
+        Only ridge and least squares with the squared or absolute loss, cross-fitting and the
+        embedding can be carried out so; any other study is told how much memory it needs.
+
+        Parameters
+        ----------
+        rows : Batches
+            A table that can be gone through again and again.
+        """
+        source = cls.__new__(cls)
+        source._start(name, RowsInBatches(name, rows), policy, None, trusted_types, clock)
+        return source
+
+    def _start(
+        self,
+        name: str,
+        rows: SiteRows,
+        policy: Policy | None,
+        losses: LossFunctions | None,
+        trusted_types: Collection[str],
+        clock: Clock,
+    ) -> None:
         self.name = name
-        self._X = read_only(as_matrix(X, f"X of source {name!r}"))
-        self._y = np.asarray(y)
-        if self._y.shape[:1] != self._X.shape[:1]:
-            raise DataError(
-                f"The outcome of source {name!r} must have {len(self._X)} rows like its features; "
-                f"it has {self._y.shape[0] if self._y.ndim else 0}."
-            )
-        self._columns = tuple(features or (f"x{i}" for i in range(self._X.shape[1])))
-        if len(set(self._columns)) != self._X.shape[1] or len(self._columns) != self._X.shape[1]:
-            raise DataError(
-                f"Source {name!r} must have one distinct name for each of its "
-                f"{self._X.shape[1]} columns; it has {len(self._columns)} names."
-            )
+        self._rows = rows
         self._policy = policy or Policy()
         self._losses = dict(losses or {})
         self._trusted = tuple(trusted_types)
@@ -93,7 +111,7 @@ class Source:
         self._requests: dict[str, ModelRequest] = {}
 
     def __repr__(self) -> str:
-        return f"Source({self.name!r}, {len(self._X)} rows, {self._X.shape[1]} features)"
+        return f"Source({self.name!r}, {self._rows!r}, {len(self._rows.columns)} features)"
 
     def answer(self, message: Message) -> RiskReport | ModelReport | Refusal:
         """Answer a brief with a risk report and a model request with a model, or refuse."""
@@ -122,10 +140,8 @@ class Source:
             raise PolicyError("one_brief", "This site answers one brief per study.")
         self._admit(brief)
         self._briefs[brief.study] = brief
-        rows = self._rows(brief)
         model, candidates = self._model_of(brief)
-        ratio = local_ratio(brief, rows)
-        found = measure(brief, rows, ratio, model, candidates, self._loss_of(brief))
+        found = self._rows.measure(brief, model, candidates, self._loss_of(brief))
         return self._risk_report(brief, in_reply_to, found)
 
     def _risk_report(self, brief: Brief, in_reply_to: str, found: Measurement) -> RiskReport:
@@ -134,7 +150,7 @@ class Source:
             study=brief.study,
             source=self.name,
             in_reply_to=in_reply_to,
-            n_rows=len(self._X),
+            n_rows=self._rows.n_rows,
             n_validation=moments.n_rows,
             ratio_mean=moments.ratio_mean,
             ratio_m2=moments.ratio_m2,
@@ -167,17 +183,15 @@ class Source:
         if request.candidate >= len(brief.candidates):
             raise MessageError("A model-request message must have a candidate of the brief.")
         self._requests[request.study] = request
-        rows = self._rows(brief)
         model, candidates = self._model_of(brief)
-        fitted, n_rows = fit_chosen(
-            brief, rows, local_ratio(brief, rows), model, candidates[request.candidate]
-        )
-        if fitted is None:
+        chosen = candidates[request.candidate]
+        fit = self._rows.fit(brief, model, chosen, self._loss_of(brief))
+        if fit.model is None:
             raise PolicyError("fit_failed", "The chosen candidate could not be fitted here.")
-        return self._model_report(request, in_reply_to, fitted, n_rows)
+        return self._model_report(request, in_reply_to, fit, fit.model)
 
     def _model_report(
-        self, request: ModelRequest, in_reply_to: str, fitted: FittedModel, n_rows: int
+        self, request: ModelRequest, in_reply_to: str, fit: LocalFit, fitted: FittedModel
     ) -> ModelReport:
         if isinstance(fitted, LinearModel):
             form, linear, packed = "linear", fitted, np.empty(0, np.uint8)
@@ -188,7 +202,8 @@ class Source:
             source=self.name,
             in_reply_to=in_reply_to,
             candidate=request.candidate,
-            n_rows=n_rows,
+            n_rows=fit.n_rows,
+            prediction_variance=fit.prediction_variance,
             format=form,
             link=linear.link,
             intercept=linear.intercept,
@@ -200,35 +215,16 @@ class Source:
 
     def _admit(self, brief: Brief) -> None:
         """Ask the site's policy whether to take part, before anything is computed."""
-        plan = self._named(local_rotations, brief, self.name, len(self._X))
-        self._policy.admit(
-            brief,
-            fold_rows=[len(part) for r in plan for part in (r.density, r.train, r.validation)],
-            train_rows=len(self._X) if brief.refit else len(plan[0].train),
-            sd=self._features(brief).std(axis=0),
-        )
-
-    def _features(self, brief: Brief) -> Array:
-        """The site's rows with the brief's columns in the brief's order."""
-        missing = [name for name in brief.features if name not in self._columns]
+        missing = [name for name in brief.features if name not in self._rows.columns]
         if missing:
             raise DataError(
                 f"Source {self.name!r} must have the study's {len(brief.features)} features; "
                 f"missing: {', '.join(map(repr, missing[:5]))}."
             )
-        return self._X[:, [self._columns.index(name) for name in brief.features]]
-
-    def _rows(self, brief: Brief) -> LocalRows:
-        X = self._features(brief)
-        standardised = (X - brief.mean) / brief.sd
-        where = f"The outcome of source {self.name!r}"
-        if brief.classes:
-            outcome = encode_classes(self._y, thaw(brief.classes), where)
-        else:
-            outcome = as_vector(self._y, where, n_rows=len(X))
-        if (outcome == outcome[0]).all():
-            raise DataError(f"{where} must vary; it is the same in all {len(outcome)} rows.")
-        return LocalRows(self.name, X, standardised if brief.scale else X, standardised, outcome)
+        asked = self._rows.admission(brief)
+        self._policy.admit(
+            brief, fold_rows=asked.fold_rows, train_rows=asked.train_rows, sd=asked.sd
+        )
 
     def _model_of(self, brief: Brief) -> tuple[Model, list[dict[str, Any]]]:
         return instantiate(
@@ -239,13 +235,6 @@ class Source:
         check_loss(brief.loss, len(brief.classes), self._losses)
         own = self._losses.get(brief.loss)
         return loss_named(brief.loss) if own is None else own
-
-    def _named(self, function: Any, *args: Any) -> Any:
-        """Call `function`, naming this source if its rows do not suffice."""
-        try:
-            return function(*args)
-        except DataError as error:
-            raise DataError(f"Source {self.name!r}: {error}") from None
 
 
 def _plain(findings: Sequence[Finding]) -> list[dict[str, Any]]:

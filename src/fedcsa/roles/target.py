@@ -32,10 +32,11 @@ from fedcsa.roles.estimation import (
     constant_risks,
     estimates,
     fitted_everywhere,
+    prediction_variances,
     source_numbers,
     worth,
 )
-from fedcsa.roles.judgement import check_report, judge, refuse_without_overlap
+from fedcsa.roles.judgement import check_model, check_report, judge, refuse_without_overlap
 from fedcsa.roles.plan import Plan, instantiate
 
 #: Under combine="median" no source may hold half of the weight, whatever it says of itself.
@@ -168,11 +169,12 @@ class Target:
             if isinstance(report, ModelReport):
                 if report.candidate != self._request.candidate:
                     raise MessageError(f"Source {name!r} must send the candidate asked for.")
+                check_model(report, self._brief)
                 sent[name] = report
         if not sent:
             raise NoSourcesError("At least one source must send its model; all refused.")
         fitted = {name: unpack(sent[name], self.plan, self._trusted) for name in sent}
-        weights, risk, by_rows = self._weigh(fitted)
+        weights, risk, by_rows = self._weigh(fitted, prediction_variances(sent))
         adaptation = Adaptation(
             plan=self.plan,
             kept=self._kept,
@@ -194,7 +196,7 @@ class Target:
         return judged
 
     def _weigh(
-        self, models: Mapping[str, FittedModel]
+        self, models: Mapping[str, FittedModel], noise: Array | None
     ) -> tuple[Array, EnsembleRisk | None, EnsembleRisk | None]:
         """Weights of the models in alphabetical order; under the guarded method, their risk."""
         plan, names = self.plan, sorted(models)
@@ -216,8 +218,8 @@ class Target:
         loss = plan.loss if plan.combine == "mean" else ""
         return (
             weights,
-            ensemble_risk(numbers, weights, outputs, loss, plan.level),
-            ensemble_risk(numbers, rows / rows.sum(), outputs, loss, plan.level),
+            ensemble_risk(numbers, weights, outputs, loss, plan.level, noise),
+            ensemble_risk(numbers, rows / rows.sum(), outputs, loss, plan.level, noise),
         )
 
     def _limit(self, weights: Array) -> Array:

@@ -11,12 +11,11 @@ from fedcsa.study.model_section import describe_model, spread_ranges
 from fedcsa.study.sections import (
     read_features,
     read_outcome,
-    read_path,
     read_policy,
-    read_sources,
     write_features,
     write_outcome,
 )
+from fedcsa.study.source_section import read_path, read_sources, write_sources
 from fedcsa.study.toml import Section, format_toml, parse_toml, raise_all
 
 _CANDIDATES = "Mapping[str, Any] | list[Mapping[str, Any]]"
@@ -89,7 +88,7 @@ def write_study(values: Mapping[str, Any]) -> str:
     if values["policy_rules"]:
         document["policy"] = values["policy_rules"]
     document["target"] = {"table": values["target"]}
-    document["sources"] = {name: {"table": path} for name, path in values["sources"].items()}
+    document["sources"] = write_sources(values["sources"])
     return format_toml(document, nested=["sources"])
 
 

@@ -115,22 +115,3 @@ def read_policy(rules: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     section.close()
     raise_all(problems)
     return preset, changes
-
-
-def read_sources(section: Mapping[str, Any], where: str, problems: list[str]) -> dict[str, str]:
-    """Path of every source's table."""
-    here = Section(section, where, problems)
-    paths = {}
-    for name in section:
-        values = here.take(name, "Mapping[str, Any]")
-        if values is not None:
-            paths[name] = read_path(values, f"{where} {name!r}", problems)
-    return paths
-
-
-def read_path(values: Mapping[str, Any], where: str, problems: list[str]) -> str:
-    """The path of one site's table."""
-    section = Section(values, where, problems)
-    path: str = section.take("table", "str")
-    section.close()
-    return path

@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.batches import Batches
 from fedcsa.core.folds import generator_for, rotations
 from fedcsa.data.encoding import Coding, Feature, Outcome
+from fedcsa.data.queries import QueryStream
+from fedcsa.data.streams import TableStream
 from fedcsa.data.tables import read_table
 from fedcsa.errors import FedCSAError, ParameterError, StudyError, must
 from fedcsa.models.registry import unknown, with_ratio_powers
@@ -25,6 +28,7 @@ from fedcsa.roles.target import Target
 from fedcsa.study.file import check_options, read_study, write_study
 from fedcsa.study.model_section import check_model, describe_model, list_candidates
 from fedcsa.study.sections import build_policy
+from fedcsa.study.source_section import SourceTable, check_sources, database_of
 
 Value = TypeVar("Value")
 #: What a study says in its own words, or what follows from it; all else in a plan is an option.
@@ -48,8 +52,9 @@ class Study:
         As in the section ``[model]``.
     target : str
         Path of the target's table.
-    sources : mapping of str to str
-        Path of every source's table.
+    sources : mapping of str to str or mapping
+        Path of every source's table; or its ``database`` and ``query``; or its ``adbc``, ``uri``
+        and ``query``, as in the section ``[sources]``.
     candidates : mapping, list of mappings, or None
         As in the section ``[candidates]``; None for those of the model.
     options : mapping
@@ -68,7 +73,7 @@ class Study:
     outcome: Outcome
     model: Mapping[str, Any]
     target: str
-    sources: Mapping[str, str]
+    sources: Mapping[str, SourceTable]
     candidates: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
     missing_values: tuple[str, ...] = ()
@@ -85,6 +90,7 @@ class Study:
             raise must("name", "a text that is not empty", self.name)
         if not self.sources or TARGET in self.sources:
             raise must("sources", f"at least one, and none named {TARGET!r}", [*self.sources])
+        check_sources(self.sources)
         check_options(self.options, _OPTIONS)
         in_order = {name: self.options[name] for name in _OPTIONS if name in self.options}
         object.__setattr__(self, "options", in_order)
@@ -152,10 +158,24 @@ class Study:
 
     def read_source(self, name: str) -> tuple[Array, NDArray[Any]]:
         """Rows and outcomes of the source `name`."""
-        if name not in self.sources:
-            raise StudyError(unknown("source", name, self.sources))
-        X, y = self._read(self.sources[name], f"source {name!r}", with_outcome=True)
+        table, where = self._table_of(name), f"source {name!r}"
+        if isinstance(table, str):
+            X, y = self._read(table, where, with_outcome=True)
+        else:
+            answer = self._query(table, where).read_table()
+            X, y = self.coding.encode(answer, where, with_outcome=True)
         return X, np.asarray(y)
+
+    def stream_source(self, name: str) -> Batches:
+        """Rows and outcomes of the source `name` in batches, read anew for every pass.
+
+        Classes are given by their positions in the agreed order.
+        """
+        table, where = self._table_of(name), f"source {name!r}"
+        if isinstance(table, str):
+            path, spellings = self.folder / table, self.missing_values
+            return TableStream(path, self.coding, missing_values=spellings, where=where)
+        return self._query(table, where)
 
     def read_rows(self, path: str | Path) -> Array:
         """Rows of any further table, for predictions; its path is taken as it is."""
@@ -207,6 +227,17 @@ class Study:
             "classes": self.outcome.levels,
             "public_sd": self.coding.public_sd,
         }
+
+    def _table_of(self, name: str) -> SourceTable:
+        if name not in self.sources:
+            raise StudyError(unknown("source", name, self.sources))
+        return self.sources[name]
+
+    def _query(self, table: Mapping[str, str], where: str) -> QueryStream:
+        database, spellings = database_of(table, self.folder), self.missing_values
+        return QueryStream(
+            database, table["query"], self.coding, missing_values=spellings, where=where
+        )
 
     def _read(
         self, path: str | Path, where: str, *, with_outcome: bool

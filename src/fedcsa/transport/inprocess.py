@@ -6,6 +6,7 @@ between sites.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from fedcsa.errors import must
@@ -24,7 +25,7 @@ class InProcessTransport:
         names = [source.name for source in sources]
         if not names:
             raise must("sources", "at least one source", 0)
-        doubled = sorted({name for name in names if names.count(name) > 1})
+        doubled = sorted(name for name, times in Counter(names).items() if times > 1)
         if doubled:
             raise must("sources", "sources with distinct names", doubled[0])
         if TARGET in names:

@@ -1,0 +1,1 @@
+"""How fast the package is, as ratios in one run. `make bench` runs everything."""

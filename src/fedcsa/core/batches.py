@@ -1,0 +1,93 @@
+"""Rows that come in batches: held in memory, or read anew for every pass over a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.parallel import in_order
+
+#: Rows a batch, the last one aside. Sums are made batch by batch in their order, so that one
+#: who reads a table in pieces gets the numbers of one who holds it, to the bit.
+BATCH_ROWS = 16_384
+
+
+class Batches(Protocol):
+    """A table of features and outcomes that can be gone through again and again.
+
+    Every pass gives the same rows in the same order, as pairs of a finite matrix (rows, features)
+    and finite outcomes (rows,), both float64, with `BATCH_ROWS` rows in all batches but the last.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the features, in the order of the matrix."""
+        ...
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        """Start a pass."""
+        ...
+
+
+@dataclass(frozen=True)
+class HeldBatches:
+    """Rows in memory, in batches.
+
+    >>> held = HeldBatches(("age",), np.zeros((20_000, 1)), np.zeros(20_000))
+    >>> [len(y) for _, y in held]
+    [16384, 3616]
+    """
+
+    columns: tuple[str, ...]
+    X: Array = field(repr=False)
+    y: NDArray[np.float64] = field(repr=False)
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        """Start a pass."""
+        for start in range(0, len(self.y), BATCH_ROWS):
+            stop = start + BATCH_ROWS
+            yield self.X[start:stop], self.y[start:stop]
+
+
+@dataclass(frozen=True)
+class RowsSummary:
+    """What one pass finds out before anything is computed."""
+
+    n_rows: int
+    sd: Array = field(repr=False)
+    outcome_varies: bool
+
+
+def summarise(rows: Batches) -> RowsSummary:
+    """Go through `rows` once; whatever is wrong with them comes to light here.
+
+    >>> rows = HeldBatches(("age", "sex"), np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([4.0, 4.0]))
+    >>> summarise(rows)
+    RowsSummary(n_rows=2, outcome_varies=False)
+    """
+    n, mean, m2 = 0, np.zeros(len(rows.columns)), np.zeros(len(rows.columns))
+    lowest, highest = np.inf, -np.inf
+    origin: Array | None = None  # the first row: means are told apart from there
+    for first, size, from_first, squares, low, high in in_order(_of_batch, rows):
+        origin = first if origin is None else origin
+        own = (first - origin) + from_first
+        share = size / (n + size)
+        m2 += squares + n * share * (own - mean) ** 2
+        mean += share * (own - mean)
+        n += size
+        lowest, highest = min(lowest, low), max(highest, high)
+    return RowsSummary(n, np.sqrt(m2 / max(n, 1)), highest > lowest)
+
+
+def _of_batch(batch: tuple[Array, Array]) -> tuple[Array, int, Array, Array, float, float]:
+    X, y = batch
+    deviation = X - X[0]
+    mean = deviation.mean(axis=0)
+    deviation -= mean
+    squares = np.einsum("ij,ij->j", deviation, deviation)
+    return X[0], len(y), mean, squares, float(y.min()), float(y.max())

@@ -1,0 +1,163 @@
+"""Databases that a source may be read from, opened for reading only; and which queries may run."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from fedcsa.core.batches import BATCH_ROWS
+from fedcsa.data.readers import check_file
+from fedcsa.errors import MissingExtraError, ParameterError, TableError
+from fedcsa.models.registry import unknown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SQLITE = "adbc_driver_sqlite"
+#: Modules that may be imported because a study file says so; nothing else is.
+ADBC_DRIVERS = (
+    _SQLITE,
+    "adbc_driver_postgresql",
+    "adbc_driver_snowflake",
+    "adbc_driver_flightsql",
+)
+#: A study file may come from elsewhere: its query must not reach other files, nor variables of
+#: this program, nor fill the memory when it sorts. What does not fit is put beside the database
+#: and removed in the end.
+_DUCKDB_CONFIG: Mapping[str, str] = {
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+    "memory_limit": "1GB",
+}
+_NOT_CODE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.S)
+_READS = re.compile(r"(select|with|from)\b", re.I)
+_WRITES = re.compile(r"\b(insert|update|delete|merge|into|create|drop|alter|truncate)\b", re.I)
+_ORDERED = re.compile(r"\border\s+by\b", re.I)
+_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]*@|(password|passwd|pwd|token|secret)\s*=", re.I)
+
+
+@dataclass(frozen=True)
+class DuckDBFile:
+    """A DuckDB database on disk."""
+
+    path: Path
+
+    @contextmanager
+    def reading(self, query: str) -> Iterator[pa.RecordBatchReader]:
+        """The answer to `query`, piece by piece."""
+        try:
+            import duckdb
+        except ImportError:
+            raise MissingExtraError("duckdb", "sql", "Reading a DuckDB database") from None
+        check_file(self.path, "database")
+        # The reader is closed before the connection: as long as one is open, however it came to be
+        # left behind, the next connection would wait for its end.
+        with (
+            duckdb.connect(str(self.path), read_only=True, config={**_DUCKDB_CONFIG}) as connection,
+            connection.sql(query).to_arrow_reader(BATCH_ROWS) as reader,
+        ):
+            yield reader
+
+
+@dataclass(frozen=True)
+class AdbcDatabase:
+    """A database behind a driver of ADBC.
+
+    Parameters
+    ----------
+    driver : str
+        One of `ADBC_DRIVERS`.
+    uri : str
+        As the driver wants it, without a password: a study is copied into the result folder.
+        For SQLite, ``file:`` and a path.
+    folder : Path
+        What the path of an SQLite file is relative to.
+    """
+
+    driver: str
+    uri: str = field(repr=False)
+    folder: Path = Path()
+
+    def __post_init__(self) -> None:
+        problem = adbc_problem(self.driver, self.uri)
+        if problem is not None:
+            raise ParameterError(f"An ADBC database: {problem}")
+
+    @contextmanager
+    def reading(self, query: str) -> Iterator[pa.RecordBatchReader]:
+        """The answer to `query`, piece by piece."""
+        dbapi = self._dbapi()
+        with dbapi.connect(self._read_only_uri()) as connection, connection.cursor() as cursor:
+            if self.driver == _SQLITE:  # it tells the type of a column from the first batch
+                rows = {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}
+                cursor.adbc_statement.set_options(**rows)
+            cursor.execute(query)
+            with cursor.fetch_record_batch() as reader:
+                yield reader
+
+    def _dbapi(self) -> Any:
+        try:
+            return importlib.import_module(f"{self.driver}.dbapi")
+        except ImportError:
+            if self.driver == _SQLITE:
+                package = "adbc-driver-sqlite"
+                raise MissingExtraError(package, "sql", "Reading an SQLite database") from None
+            package = self.driver.replace("_", "-")
+            raise TableError(
+                f"The driver {self.driver!r} must be installed; it is not. Install the package "
+                f"{package!r} and 'pyarrow'."
+            ) from None
+
+    def _read_only_uri(self) -> str:
+        if self.driver != _SQLITE:
+            return self.uri
+        path = (self.folder / self.uri.removeprefix("file:")).absolute()
+        check_file(path, "database")
+        return f"file:{quote(path.as_posix())}?mode=ro"
+
+
+def query_problem(query: str) -> str | None:
+    """What a query must be and is not, or None if it may run.
+
+    It keeps mistakes out. Against ill will, let the database's own rights say who may write.
+
+    >>> query_problem("SELECT age, days FROM stays ORDER BY id")
+    >>> query_problem("SELECT age, days FROM stays")
+    "'query' must have an ORDER BY on a key, so that every pass sees the same order; ..."
+    """
+    code = _NOT_CODE.sub(" ", query).strip().removesuffix(";")
+    if not _READS.match(code):
+        return "'query' must begin with SELECT, WITH or FROM; it begins with something else."
+    if ";" in code:
+        return "'query' must be one statement; it is more than one."
+    if _WRITES.search(code):
+        return (
+            "'query' must only read; it holds a word that writes, such as INSERT or INTO. "
+            "If it is a name, put it in quotation marks."
+        )
+    if not _ORDERED.search(code):
+        return (
+            "'query' must have an ORDER BY on a key, so that every pass sees the same order; "
+            "it has none."
+        )
+    return None
+
+
+def adbc_problem(driver: str, uri: str) -> str | None:
+    """What the driver or the address must be and is not, or None if both may be used."""
+    if driver not in ADBC_DRIVERS:
+        return f"'adbc': {unknown('driver', driver, ADBC_DRIVERS)}"
+    if _PASSWORD.search(uri):
+        return (
+            "'uri' must hold no password, since a result folder keeps the study; it holds one. "
+            "Put it where the driver looks for it, such as a password file."
+        )
+    if driver == _SQLITE and (not uri.startswith("file:") or "?" in uri):
+        return "'uri' must be file: and a path, such as file:north.db; it is something else."
+    return None

@@ -1,0 +1,334 @@
+"""Databases: the same rows as from a file, asked for reading only, and never quoted."""
+
+import sqlite3
+import sys
+import threading
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fedcsa.core.batches import BATCH_ROWS
+from fedcsa.data.databases import (
+    ADBC_DRIVERS,
+    AdbcDatabase,
+    DuckDBFile,
+    adbc_problem,
+    query_problem,
+)
+from fedcsa.data.encoding import Coding, Feature, Outcome
+from fedcsa.data.queries import QueryStream
+from fedcsa.data.streams import TableStream
+from fedcsa.data.tables import write_table
+from fedcsa.errors import DataError, MissingExtraError, ParameterError, TableError
+
+duckdb = pytest.importorskip("duckdb")
+pytest.importorskip("adbc_driver_sqlite")
+
+SECRET, WHERE = "SECRET-4711", "source 'a'"
+N = 2 * BATCH_ROWS + 55
+QUERY = "SELECT * FROM stays ORDER BY id"
+CODING = Coding(
+    (
+        Feature("age"),
+        Feature("sex", "levels", ("F", "M")),
+        Feature("sbp", missing="indicator", fill=140),
+    ),
+    Outcome("y"),
+)
+
+
+def columns(n=N):
+    rng = np.random.default_rng(3)
+    return {
+        "id": rng.permutation(n).tolist(),
+        "y": rng.normal(size=n).tolist(),
+        "sbp": [None if k % 9 == 4 else float(k) for k in range(n)],
+        "sex": ["F" if k % 3 else "M" for k in range(n)],
+        "age": rng.normal(50, 10, n).tolist(),
+    }
+
+
+def in_order(cells):
+    order = np.argsort(cells["id"])
+    return {name: [values[k] for k in order] for name, values in cells.items()}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One table as a file, in DuckDB and in SQLite; the rows of the databases are shuffled."""
+    folder = tmp_path_factory.mktemp("databases")
+    cells = columns()
+    write_table(folder / "stays.parquet", in_order(cells))
+    stays = pa.table(cells)
+    with duckdb.connect(str(folder / "north.duckdb")) as connection:
+        connection.register("cells", stays)
+        connection.execute("CREATE TABLE stays AS SELECT * FROM cells")
+        connection.execute(
+            "CREATE TABLE typed AS SELECT id, y::DECIMAL(18, 9) AS y, sbp, age > 50 AS age, "
+            "sex::ENUM ('F', 'M') AS sex FROM cells"
+        )
+        connection.execute(
+            "CREATE TABLE texts AS SELECT id, y, sbp, sex, ? AS age FROM cells", [SECRET]
+        )
+    with sqlite3.connect(folder / "north.db") as connection:
+        connection.execute(
+            "CREATE TABLE stays (id INTEGER PRIMARY KEY, y, sbp REAL, sex TEXT, age REAL)"
+        )
+        rows = zip(*cells.values(), strict=True)
+        connection.executemany("INSERT INTO stays VALUES (?, ?, ?, ?, ?)", rows)
+        connection.execute(
+            "CREATE TABLE mixed (id INTEGER PRIMARY KEY, y, sbp REAL, sex TEXT, age)"
+        )
+        connection.execute("INSERT INTO mixed SELECT * FROM stays")
+        connection.execute("UPDATE mixed SET age = ? WHERE id = ?", [SECRET, N - 1])
+    connection.close()
+    return folder
+
+
+@pytest.fixture(params=["duckdb", "sqlite"])
+def database(request, folder):
+    if request.param == "duckdb":
+        return DuckDBFile(folder / "north.duckdb")
+    return AdbcDatabase("adbc_driver_sqlite", "file:north.db", folder)
+
+
+def stream(database, query=QUERY, coding=CODING, **options):
+    return QueryStream(database, query, coding, where=WHERE, **options)
+
+
+def refusal(action, error=DataError):
+    with pytest.raises(error, match="must ") as caught:
+        action()
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+    return str(caught.value)
+
+
+# What is read ---------------------------------------------------------------------------------
+
+
+def test_a_query_gives_the_bits_of_the_file_at_every_pass(database, folder):
+    rows = stream(database)
+    assert rows.columns == CODING.columns
+    file = list(TableStream(folder / "stays.parquet", CODING, where=WHERE))
+    for _ in range(2):
+        for (X, y), (X_file, y_file) in zip(rows, file, strict=True):
+            assert X.tobytes() == X_file.tobytes()
+            assert y.tobytes() == y_file.tobytes()
+
+
+def test_all_rows_at_once_are_the_rows_of_all_batches(database):
+    X, y = CODING.encode(stream(database).read_table(), WHERE, with_outcome=True)
+    batches = list(stream(database))
+    assert X.tobytes() == np.concatenate([part for part, _ in batches]).tobytes()
+    assert y.tobytes() == np.concatenate([part for _, part in batches]).tobytes()
+
+
+def test_the_types_of_a_database_are_read(folder):
+    rows = stream(DuckDBFile(folder / "north.duckdb"), "FROM typed ORDER BY id")
+    cells = in_order(columns())
+    X = np.concatenate([part for part, _ in rows])
+    np.testing.assert_array_equal(X[:, 0], np.array(cells["age"]) > 50)
+    np.testing.assert_array_equal(X[:, 1], np.array(cells["sex"]) == "F")
+    y = np.concatenate([part for _, part in rows])
+    np.testing.assert_allclose(y, cells["y"], atol=1e-9)
+
+
+def test_a_query_may_choose_rename_and_compute(database):
+    query = """
+        WITH old AS (SELECT id, y, sbp, 'F' AS sex, 2 * age AS age FROM stays WHERE age > 60)
+        SELECT age, sex, sbp, y AS y FROM old ORDER BY id -- ; DELETE
+    """
+    X = np.concatenate([part for part, _ in stream(database, query)])
+    assert 0 < len(X) < N
+    assert (X[:, 0] > 120).all()
+    assert (X[:, 1] == 1).all()
+
+
+def test_an_abandoned_pass_ends_its_thread(database):
+    rows = iter(stream(database))
+    next(rows)
+    rows.close()
+    assert "fedcsa-prefetch" not in [thread.name for thread in threading.enumerate()]
+
+
+# What is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("DELETE FROM stays", "begin with SELECT, WITH or FROM"),
+        ("COPY stays TO 'x.csv'", "begin with SELECT, WITH or FROM"),
+        ("", "begin with SELECT, WITH or FROM"),
+        ("-- SELECT\nDROP TABLE stays", "begin with SELECT, WITH or FROM"),
+        ("SELECTED", "begin with SELECT, WITH or FROM"),
+        ("SELECT 1 ORDER BY 1; DROP TABLE stays", "must be one statement"),
+        ("SELECT 1; SELECT 2 ORDER BY 1;", "must be one statement"),
+        ("WITH a AS (DELETE FROM stays RETURNING *) SELECT * FROM a ORDER BY 1", "only read"),
+        ("select * into other from stays order by id", "only read"),
+        ("SELECT * FROM stays", "must have an ORDER BY on a key"),
+        ("SELECT * FROM stays -- ORDER BY id", "must have an ORDER BY on a key"),
+        ("SELECT 'ORDER BY' FROM stays /* ORDER\nBY */", "must have an ORDER BY on a key"),
+    ],
+)
+def test_queries_that_may_not_run(database, query, words):
+    assert words in query_problem(query)
+    with pytest.raises(ParameterError, match=f"^Source 'a': 'query' .*{words}"):
+        stream(database, query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select * from stays order  by id;",
+        "\n  /* the stays */ FROM stays ORDER\nBY id",
+        "SELECT 'a;b', \"update\" FROM stays ORDER BY created_at, id ; ",
+        "WITH a AS (SELECT ';''') SELECT * FROM a ORDER BY 1",
+    ],
+)
+def test_queries_that_may_run(query):
+    assert query_problem(query) is None
+
+
+def test_a_database_is_opened_for_reading_only(folder):
+    for database in (
+        DuckDBFile(folder / "north.duckdb"),
+        AdbcDatabase("adbc_driver_sqlite", "file:north.db", folder),
+    ):
+        with pytest.raises(Exception, match=r"(?i)read.?only"):  # noqa: SIM117
+            with database.reading("DELETE FROM stays") as reader:
+                reader.read_all()
+
+
+def test_a_query_reaches_no_other_file_and_no_variable(folder):
+    parquet_path = folder / "stays.parquet"
+    duck = DuckDBFile(folder / "north.duckdb")
+    file_query = f"SELECT * FROM '{parquet_path}' ORDER BY id"  # noqa: S608
+    for query in (file_query, "SELECT * FROM here ORDER BY id"):
+        here = pa.table(columns(9))
+        text = refusal(lambda query=query: list(stream(duck, query)))
+        assert "it fails (" in text
+        del here
+
+
+def test_columns_that_are_missing_are_named_and_suggested(database):
+    text = refusal(
+        lambda: list(stream(database, "SELECT y, sex, sbp, age AS Age FROM stays ORDER BY 1"))
+    )
+    assert "The query of source 'a' must have the 4 column(s) of the study" in text
+    assert "'age' (did you mean 'Age'?)" in text
+
+
+def test_a_query_that_the_database_cannot_answer(database):
+    query = f"SELECT * FROM none WHERE x = '{SECRET}' ORDER BY id"  # noqa: S608
+    text = refusal(lambda: list(stream(database, query)), TableError)
+    assert "Source 'a' must have a query that its database can answer; it fails (" in text
+
+
+def test_a_cell_that_breaks_the_query_is_not_quoted(folder):
+    query = "SELECT id, y, sbp, sex, CAST(age AS DOUBLE) AS age FROM texts ORDER BY id"
+    text = refusal(lambda: list(stream(DuckDBFile(folder / "north.duckdb"), query)), TableError)
+    assert "it fails (ConversionException)" in text
+    sqlite = AdbcDatabase("adbc_driver_sqlite", "file:north.db", folder)
+    text = refusal(lambda: list(stream(sqlite, "SELECT * FROM mixed ORDER BY id")), TableError)
+    assert "cast a column that holds cells of several types" in text
+
+
+def test_cells_that_are_wrong_are_counted_with_their_rows(folder):
+    rows = stream(DuckDBFile(folder / "north.duckdb"), "FROM texts ORDER BY id")
+    text = refusal(lambda: list(rows))
+    assert "'age' of source 'a' must hold numbers; 16384 of its cells in rows 1 to 16384" in text
+
+
+def test_a_query_without_rows(database):
+    query = "SELECT * FROM stays WHERE id < 0 ORDER BY id"
+    assert "must have rows; its table has none" in refusal(lambda: list(stream(database, query)))
+    empty = stream(database, query).read_table()
+    with pytest.raises(DataError, match="must have rows"):
+        CODING.encode(empty, WHERE, with_outcome=True)
+
+
+def test_another_number_of_rows_is_a_change(tmp_path):
+    path = tmp_path / "t.duckdb"
+
+    def insert(statement):
+        with duckdb.connect(str(path)) as connection:
+            connection.execute(statement)
+
+    insert("CREATE TABLE stays AS SELECT 1 AS id, 2.5 AS age, 'F' AS sex, 1.0 AS sbp, 0.5 AS y")
+    rows = stream(DuckDBFile(path))
+    assert [len(y) for _, y in rows] == [len(y) for _, y in rows] == [1]
+    insert("INSERT INTO stays SELECT 2, 2.5, 'F', 1.0, 0.5")
+    text = refusal(lambda: list(rows), TableError)
+    assert "What the query of source 'a' gives must stay as it is" in text
+    assert "it had 1 rows and now has 2" in text
+
+
+def test_a_database_that_is_not_there_or_not_one(tmp_path):
+    for database in (
+        DuckDBFile(tmp_path / "north.duckdb"),
+        AdbcDatabase("adbc_driver_sqlite", "file:north.duckdb", tmp_path),
+    ):
+        rows, path = stream(database), tmp_path / "north.duckdb"
+        path.unlink(missing_ok=True)
+        text = refusal(partial(list, rows), TableError)
+        assert text.startswith(f"The database {str(path)!r} must be there; no such file")
+        path.touch()
+        text = refusal(partial(list, rows), TableError)
+        assert text.startswith(f"The database {str(path)!r} must have a table with rows")
+        path.write_text(SECRET * 500)
+        assert "it fails (" in refusal(partial(list, rows), TableError)
+
+
+# ADBC -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("driver", ["os", "adbc_driver_sqlite.dbapi", "adbc_driver_sqlit", ""])
+def test_no_other_driver_is_imported(driver, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.import_module", lambda *_: pytest.fail("it is imported"))
+    with pytest.raises(ParameterError, match="Unknown driver"):
+        AdbcDatabase(driver, "file:north.db", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://me:hunter2@host/db",
+        "postgresql://host/db?password=hunter2",
+        "grpc://host;PWD = hunter2",
+        "grpc://host?access_token=hunter2",
+    ],
+)
+def test_a_password_does_not_belong_into_a_study(uri):
+    with pytest.raises(ParameterError, match="must hold no password") as caught:
+        AdbcDatabase("adbc_driver_postgresql", uri)
+    assert "hunter2" not in str(caught.value)
+    assert adbc_problem("adbc_driver_postgresql", "postgresql://me@host:5432/db") is None
+
+
+@pytest.mark.parametrize("uri", ["north.db", "file:north.db?mode=rwc", ":memory:"])
+def test_an_sqlite_address_is_a_path(uri):
+    with pytest.raises(ParameterError, match="'uri' must be file: and a path"):
+        AdbcDatabase("adbc_driver_sqlite", uri)
+
+
+def test_the_address_is_not_shown():
+    assert "host" not in repr(AdbcDatabase("adbc_driver_postgresql", "postgresql://host/db"))
+
+
+def test_a_driver_that_is_not_installed_is_named(folder, monkeypatch):
+    for driver in ADBC_DRIVERS:
+        monkeypatch.setitem(sys.modules, f"{driver}.dbapi", None)
+    sqlite = AdbcDatabase("adbc_driver_sqlite", "file:north.db", folder)
+    with pytest.raises(MissingExtraError, match=r"SQLite database needs .*fedcsa\[sql\]"):
+        list(stream(sqlite))
+    other = AdbcDatabase("adbc_driver_postgresql", "postgresql://host/db")
+    with pytest.raises(TableError, match="Install the package 'adbc-driver-postgresql'"):
+        list(stream(other))
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(MissingExtraError, match=r"DuckDB database needs .*fedcsa\[sql\]"):
+        list(stream(DuckDBFile(folder / "north.duckdb")))
