@@ -85,6 +85,7 @@ SETS = {
     **{tag: (tag,) for tag in TAGS},
     "answered": ANSWERED,
     "not violating": (*ANSWERED, "no-overlap"),
+    "all": TAGS,
 }
 
 # One run ------------------------------------------------------------------------------------
