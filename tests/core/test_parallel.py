@@ -56,5 +56,19 @@ def test_blas_is_held_to_one_thread_and_let_go_again():
     assert threads() == before
 
 
+def test_the_last_thread_to_leave_gives_blas_its_threads_back():
+    def threads():
+        return [item["num_threads"] for item in threadpool_info() if item["user_api"] == "blas"]
+
+    before = threads()
+    first, second = one_blas_thread(), one_blas_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(threads()) == {1}
+    second.__exit__(None, None, None)
+    assert threads() == before
+
+
 def test_there_is_at_least_one_core():
     assert available_cores() >= 1

@@ -449,6 +449,21 @@ def test_a_prediction_variance_that_nobody_asked_for_is_refused(make, method, lo
         target.conclude({"a": forged})
 
 
+def test_predictions_vary_no_more_than_ten_times_what_they_miss(make):
+    target = make.target(make.plan())
+    site = make.source("a")
+    report = site.answer(target.brief(["a"]))
+    model = site.answer(target.choose({"a": report}))
+    misses = max(
+        report.loss_mean[model.candidate],
+        report.product_mean[model.candidate] / report.ratio_mean,
+    )
+    assert 0.0 < model.prediction_variance < misses
+    forged = dataclasses.replace(model, prediction_variance=60.0 * float(misses))
+    with pytest.raises(MessageError, match="model of source 'a' has an impossible prediction var"):
+        target.conclude({"a": forged})
+
+
 def test_probabilities_vary_no_more_than_they_can(make):
     design = make.plan(
         DecisionTreeClassifier(), None, classes=("no", "yes"), loss="brier", method="guarded"

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, as_matrix, as_vector
 from fedcsa.core.parallel import in_order
 
 #: Rows a batch, the last one aside. Sums are made batch by batch in their order, so that one
@@ -85,7 +85,7 @@ def summarise(rows: Batches) -> RowsSummary:
 
 
 def _of_batch(batch: tuple[Array, Array]) -> tuple[Array, int, Array, Array, float, float]:
-    X, y = batch
+    X, y = as_matrix(batch[0], "A batch of rows"), as_vector(batch[1], "A batch of outcomes")
     deviation = X - X[0]
     mean = deviation.mean(axis=0)
     deviation -= mean

@@ -43,7 +43,7 @@ def fold_key(rng: np.random.Generator) -> int:
     return int(rng.integers(1 << 63))
 
 
-def fold_labels(start: int, stop: int, n_folds: int, key: int) -> NDArray[np.int8]:
+def fold_labels(start: int, stop: int, n_folds: int, key: int) -> NDArray[np.int16]:
     """Fold of the rows at positions `start` to `stop`, by a keyed hash of the position alone.
 
     Whoever reads a table in pieces deals its rows as one who holds it whole, and a row keeps its
@@ -51,14 +51,14 @@ def fold_labels(start: int, stop: int, n_folds: int, key: int) -> NDArray[np.int
     that the sizes of folds differ by one at most.
 
     >>> fold_labels(0, 10, 5, key=7)
-    array([2, 4, 0, 1, 3, 1, 2, 4, 0, 3], dtype=int8)
+    array([2, 4, 0, 1, 3, 1, 2, 4, 0, 3], dtype=int16)
     >>> fold_labels(3, 8, 5, key=7)
-    array([1, 3, 1, 2, 4], dtype=int8)
+    array([1, 3, 1, 2, 4], dtype=int16)
     """
     first, last = start // n_folds, -(-stop // n_folds)
     positions = np.arange(first * n_folds, last * n_folds, dtype=np.uint64)
     hashes = _mixed(_mixed(positions) ^ np.uint64(key)).reshape(-1, n_folds)
-    labels = hashes.argsort(axis=1, kind="stable").astype(np.int8).ravel()
+    labels = hashes.argsort(axis=1, kind="stable").astype(np.int16).ravel()
     return labels[start - first * n_folds : stop - first * n_folds]
 
 

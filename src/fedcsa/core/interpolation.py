@@ -22,8 +22,9 @@ def loss_pivots(residuals: Array) -> tuple[list[int], Array]:
 
     Parameters
     ----------
-    residuals : array of shape (folds, coordinates, candidates)
-        β in coordinates in which the rows are about orthonormal, so that ‖β_c‖² is the mean loss.
+    residuals : array of shape (views, coordinates, candidates)
+        β of every fold, in coordinates in which some rows are about orthonormal, so that ‖β_c‖² is
+        their mean loss. Every view counts alike, however large the losses are in it.
 
     Returns
     -------
@@ -37,7 +38,7 @@ def loss_pivots(residuals: Array) -> tuple[list[int], Array]:
     >>> pivots, combinations.round(6)
     ([0], array([[1., 4., 9.]]))
     """
-    stacked = np.vstack([_reduced(_products(beta)) for beta in residuals])
+    stacked = np.vstack([_levelled(_reduced(_products(beta))) for beta in residuals])
     norms = np.linalg.norm(stacked, axis=0)
     scale = np.where(norms > 0.0, norms, 1.0)
     R, order = qr(stacked / scale, mode="r", pivoting=True, check_finite=False)
@@ -58,6 +59,12 @@ def _products(beta: Array) -> Array:
     weight = np.where(rows == columns, 1.0, np.sqrt(2.0))
     products: Array = weight[:, None] * beta[rows] * beta[columns]
     return products
+
+
+def _levelled(matrix: Array) -> Array:
+    """The matrix, its columns of norm 1 in the middle."""
+    level = float(np.median(np.linalg.norm(matrix, axis=0)))
+    return matrix / level if level > 0.0 else matrix
 
 
 def _reduced(matrix: Array) -> Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain, islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -24,10 +25,36 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def one_blas_thread() -> AbstractContextManager[object]:
-    """While it lasts, BLAS works on one thread: two levels of threads would fight for cores."""
-    limits: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
-    return limits
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """While it lasts, BLAS works on one thread: two levels of threads would fight for cores.
+
+    The first to enter limits it and the last to leave lets it go, in whatever threads they are.
+    """
+    with _held.lock:
+        _held.users += 1
+        if _held.users == 1:
+            _held.limits = _libraries().limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _held.lock:
+            _held.users -= 1
+            if _held.users == 0 and _held.limits is not None:
+                _held.limits.restore_original_limits()
+                _held.limits = None
+
+
+class _Held:
+    """How many hold BLAS to one thread, and what it had before."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
+        self.limits: Any = None
+
+
+_held = _Held()
 
 
 @cache

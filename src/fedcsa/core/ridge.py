@@ -8,6 +8,9 @@ from scipy.linalg.lapack import dgeqrf
 from fedcsa.core.arrays import Array
 from fedcsa.errors import must
 
+#: A column whose deviations from its mean are smaller than this share of it is constant.
+CONSTANT = 1e-12
+
 
 def ridge_path(
     X: Array,
@@ -44,8 +47,7 @@ def ridge_path(
     >>> ridge_path(X, y, np.array([0.0, 2 / 3]))
     (array([[2., 1.]]), array([1., 2.]))
     """
-    if (penalties < 0.0).any():
-        raise must("penalty", "at least 0", float(penalties.min()))
+    _check_penalties(penalties)
     share = np.full(len(y), 1.0 / len(y)) if weights is None else weights / weights.sum()
     x_mean, y_mean = share @ X, float(share @ y)
     if not intercept:
@@ -83,12 +85,22 @@ def triangle_path(
     R: Array, penalties: Array, total: float, n_rows: int, *, intercept: bool = True
 ) -> tuple[Array, Array]:
     """`ridge_path` from the triangle of √w·(1, X, y), with `total` = Σw over `n_rows` rows."""
+    _check_penalties(penalties)
     first = 1 if intercept else 0  # what is left below the first line has no intercept in it
     scaled = R[first:] / np.sqrt(total)
+    if intercept:  # of a constant column only rounding is left, which must not become a slope
+        left = np.linalg.norm(R[1:, 1:-1], axis=0)
+        constant = left <= CONSTANT * np.linalg.norm(R[:, 1:-1], axis=0)
+        scaled[:, 1:-1][:, constant] = 0.0
     coefficients = _slopes(scaled[:, 1:-1], scaled[:, -1], penalties, n_rows)
     if not intercept:
         return coefficients, np.zeros(len(penalties))
     return coefficients, (R[0, -1] - R[0, 1:-1] @ coefficients) / R[0, 0]
+
+
+def _check_penalties(penalties: Array) -> None:
+    if not (penalties >= 0.0).all():
+        raise must("penalty", "at least 0", float(penalties.min()))
 
 
 def _slopes(Z: Array, r: Array, penalties: Array, n_rows: int) -> Array:

@@ -9,8 +9,8 @@ pass        on every batch                              gives
 `judge`     ψ; losses of a few candidates, products     risk moments, guard terms, overlap
 ==========  ==========================================  ==================================
 
-`weigh` and `train` are left out where no candidate has γ > 0. The largest array is ψ of one fold
-of one batch. Sums are made in the order of the batches, so that nothing depends on the number of
+`weigh` and `train` are left out where no candidate has γ > 0. The largest array is ψ of one batch.
+Sums are made in the order of the batches, so that nothing depends on the number of
 cores, or on whether the rows are held or read.
 """
 
@@ -33,6 +33,10 @@ from fedcsa.core.parallel import in_order
 from fedcsa.core.ridge import merge_triangles, triangle
 
 Sums = tuple[Array, ...]
+Batch = tuple[int, Array, Array]
+
+#: Squares of ratios below this might be lost.
+TINY_RATIO = 1e-60
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class Frame:
             design[:, 1:] -= self.shift
             yield Piece(fold, self.embedding.basis.of_standardised(z), design)
 
-    def batches(self) -> Iterator[tuple[int, Array, Array]]:
+    def batches(self) -> Iterator[Batch]:
         """The rows with the position of every batch's first one."""
         start = 0
         for X, y in self.rows:
@@ -113,7 +117,7 @@ def pilot_shift(X: Array, y: Array, *, intercept: bool) -> Array:
 def density(frame: Frame) -> tuple[FoldGrams, Array]:
     """Σψψᵀ of every fold, and the triangle of its rows (1, x, y), shape (folds, size, size)."""
 
-    def of_batch(batch: tuple[int, Array, Array]) -> tuple[Sums, Array]:
+    def of_batch(batch: Batch) -> tuple[Sums, Array]:
         pieces = list(frame.pieces(*batch))
         grams = np.stack([piece.psi.T @ piece.psi for piece in pieces])
         sizes = np.array([float(len(piece.psi)) for piece in pieces])
@@ -127,7 +131,7 @@ def weigh(frame: Frame, fit: RatioFit) -> tuple[Array, list[Array] | None]:
     """Mean ratio of every fit over the rows it has seen, and the ratios if rows are held anyway."""
     kept: list[Array] | None = [] if isinstance(frame.rows, HeldBatches) else None
 
-    def of_batch(batch: tuple[int, Array, Array]) -> tuple[Array, Array, Array]:
+    def of_batch(batch: Batch) -> tuple[Array, Array, Array]:
         ratios, labels = _all_ratios(frame, fit, batch)
         outside = labels[:, None] != np.arange(frame.n_folds)
         return ratios, (ratios * outside).sum(axis=0), outside.sum(axis=0)
@@ -151,7 +155,7 @@ def train(
     floors = floor_of(means)
     size = len(frame.shift) + 1
 
-    def of_batch(item: tuple[tuple[int, Array, Array], Array | None]) -> tuple[Sums, Array]:
+    def of_batch(item: tuple[Batch, Array | None]) -> tuple[Sums, Array]:
         batch, ratios = item
         if ratios is None:
             ratios, _ = _all_ratios(frame, fit, batch)
@@ -180,7 +184,7 @@ def refit(frame: Frame, fit: RatioFit, mean: float, power: float) -> tuple[Array
     """The triangle of all rows, weighted by r^γ of the fit that has not seen them, and Σ r^γ."""
     floor = float(floor_of(np.array(mean)))
 
-    def of_batch(batch: tuple[int, Array, Array]) -> tuple[Sums, Array]:
+    def of_batch(batch: Batch) -> tuple[Sums, Array]:
         pieces, total = [], 0.0
         for piece in frame.pieces(*batch):
             root = np.maximum(fit.ratios(piece.psi, piece.fold), floor) ** (0.5 * power)
@@ -193,90 +197,137 @@ def refit(frame: Frame, fit: RatioFit, mean: float, power: float) -> tuple[Array
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Sums over all rows of what their losses, ratios and features have to say.
-
-    With r' and L' the ratio and the losses of the evaluated columns less a shift, and v = r'L'.
+class Pilot:
+    """What the first batch says: about where ratios and losses lie, so that no digits cancel.
 
     Attributes
     ----------
-    ratio_shift, loss_shift : array
-    block_grams : tuple of array
-        Of every block of columns, Σuuᵀ with u = (1, r', L', v).
+    scale : float
+        A power of two; ratios are multiplied with it, lest the squares of tiny ones be zero.
+    ratio : float
+        About the mean of (scaled) ratios.
+    plain, weighted : array of shape (columns,)
+        About the mean of losses, over the rows and over the rows weighted by r.
+    """
+
+    scale: float
+    ratio: float
+    plain: Array
+    weighted: Array
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Sums over all rows of what their losses, ratios and features have to say.
+
+    With r' = r − pilot.ratio, L° = L − pilot.plain, w = r (L − pilot.weighted).
+
+    Attributes
+    ----------
+    pilot : Pilot
+    plain_grams : tuple of array
+        Of every block of columns, Σuuᵀ with u = (1, L°).
+    ratio_grams : tuple of array
+        The same with u = (1, r', w).
+    weighted_grams : tuple of array
+        The same with u = √r (L − pilot.weighted).
     plain : array of shape (folds, 1 + features, 1 + columns)
-        Σ (1, ψ)(1, L')ᵀ by fold.
+        Σ (1, ψ)(1, L°)ᵀ by fold.
     mixed : array of shape (folds, 1 + features, columns)
-        Σ (1, ψ) vᵀ.
+        Σ (1, ψ) wᵀ.
     features : array of shape (folds, 1 + features, 1 + features)
         Σ r (1, ψ)(1, ψ)ᵀ.
-    design : array of shape (size, size)
-        Σ r aaᵀ with a = (1, x, y) less their shift.
+    triangle : array of shape (size, size)
+        Of the rows √r (1, x, y), less their shift.
     largest_ratio : float
     """
 
-    ratio_shift: float
-    loss_shift: Array
-    block_grams: tuple[Array, ...]
+    pilot: Pilot
+    plain_grams: tuple[Array, ...]
+    ratio_grams: tuple[Array, ...]
+    weighted_grams: tuple[Array, ...]
     plain: Array
     mixed: Array
     features: Array
-    design: Array
+    triangle: Array
     largest_ratio: float
 
 
 def judge(
-    frame: Frame, fit: RatioFit, residuals: Array, blocks: Sequence[slice], loss: Loss
+    frame: Frame,
+    fit: RatioFit,
+    residuals: Array,
+    blocks: Sequence[slice],
+    loss: Loss,
 ) -> Judged:
     """Losses of the columns of `residuals`, shape (folds, size, columns), on the rows held out.
 
     A column's prediction error on a row is aᵀ residual.
     """
-    ratio_shift, loss_shift = _pilot(frame, fit, residuals, loss)
+    pilot = _pilot(frame, fit, residuals, loss)
 
-    def of_piece(piece: Piece) -> tuple[Array, ...]:
-        ratios = fit.ratios(piece.psi, piece.fold)
-        errors = piece.design @ residuals[piece.fold]
-        losses = loss(errors, np.zeros((1, 1))) - loss_shift
-        r = ratios - ratio_shift
-        products = r[:, None] * losses
-        lifted = np.column_stack([np.ones(len(r)), piece.psi])
-        plain = lifted.T @ np.column_stack([np.ones(len(r)), losses])
-        mixed = lifted.T @ products
-        root = np.sqrt(ratios)[:, None]
+    def of_piece(piece: Piece) -> tuple[tuple[Array, ...], Sums, Array, float]:
+        ratios = pilot.scale * fit.ratios(piece.psi, piece.fold)
+        ones, root = np.ones(len(ratios)), np.sqrt(ratios)[:, None]
+        losses = loss(piece.design @ residuals[piece.fold], np.zeros((1, 1)))
+        centred = losses - pilot.weighted
+        products = ratios[:, None] * centred
+        losses -= pilot.plain
+        lifted = np.column_stack([ones, piece.psi])
+        by_fold = [lifted.T @ np.column_stack([ones, losses]), lifted.T @ products]
         lifted *= root
-        weighted = piece.design * root
+        by_fold.append(lifted.T @ lifted)
+        centred *= root
         grams = []
         for block in blocks:
-            u = np.column_stack([np.ones(len(r)), r, losses[:, block], products[:, block]])
-            grams.append(u.T @ u)
+            plain = np.column_stack([ones, losses[:, block]])
+            ratio = np.column_stack([ones, ratios - pilot.ratio, products[:, block]])
+            own = centred[:, block]
+            grams += [plain.T @ plain, ratio.T @ ratio, own.T @ own]
+        largest = float(ratios.max(initial=0.0))
+        return tuple(by_fold), tuple(grams), triangle(piece.design * root), largest
+
+    def of_batch(batch: Batch) -> tuple[Sums, Array, float]:
+        found = [of_piece(piece) for piece in frame.pieces(*batch)]
+        by_fold = [np.stack(parts) for parts in zip(*(f[0] for f in found), strict=True)]
+        grams = [sum(parts[1:], parts[0]) for parts in zip(*(f[1] for f in found), strict=True)]
         return (
-            plain,
-            mixed,
-            lifted.T @ lifted,
-            weighted.T @ weighted,
-            np.array(ratios.max(initial=0.0)),
-            *grams,
+            (*by_fold, *grams),
+            merge_triangles(*(f[2] for f in found)),
+            max(f[3] for f in found),
         )
 
-    def of_batch(batch: tuple[int, Array, Array]) -> list[tuple[Array, ...]]:
-        return [of_piece(piece) for piece in frame.pieces(*batch)]
+    largest = 0.0
 
-    plain = mixed = features = None
-    design: Array = np.zeros(())
-    largest, grams = 0.0, [np.zeros(()) for _ in blocks]
-    for found in in_order(of_batch, frame.batches()):
-        by_fold = [np.stack(parts) for parts in list(zip(*found, strict=True))[:3]]
-        if plain is None or mixed is None or features is None:
-            plain, mixed, features = by_fold
-        else:
-            plain, mixed, features = plain + by_fold[0], mixed + by_fold[1], features + by_fold[2]
-        for _, _, _, weighted, top, *own in found:
-            design = design + weighted
-            largest = max(largest, float(top))
-            grams = [total + gram for total, gram in zip(grams, own, strict=True)]
-    if plain is None or mixed is None or features is None:
-        raise AssertionError("a source has rows")
-    return Judged(ratio_shift, loss_shift, tuple(grams), plain, mixed, features, design, largest)
+    def noted(parts: Iterable[tuple[Sums, Array, float]]) -> Iterator[tuple[Sums, Array]]:
+        nonlocal largest
+        for sums, part, top in parts:
+            largest = max(largest, top)
+            yield sums, part
+
+    sums, R = _total(noted(in_order(of_batch, frame.batches())))
+    plain, mixed, features, *grams = sums
+    return Judged(
+        pilot,
+        tuple(grams[::3]),
+        tuple(grams[1::3]),
+        tuple(grams[2::3]),
+        plain,
+        mixed,
+        features,
+        R,
+        largest,
+    )
+
+
+def weighted_pilot_triangle(frame: Frame, fit: RatioFit) -> Array:
+    """The triangle of the first batch's rows (1, x, y), weighted by r: rows that count."""
+    parts = []
+    for piece in frame.pieces(*next(iter(frame.batches()))):
+        ratios = fit.ratios(piece.psi, piece.fold)
+        largest = float(ratios.max(initial=0.0))
+        parts.append(triangle(piece.design * np.sqrt(ratios / (largest or 1.0))[:, None]))
+    return merge_triangles(*parts)
 
 
 # Pieces -------------------------------------------------------------------------------------
@@ -288,9 +339,7 @@ def floor_of(means: Array) -> Array:
     return floors
 
 
-def _all_ratios(
-    frame: Frame, fit: RatioFit, batch: tuple[int, Array, Array]
-) -> tuple[Array, NDArray[np.int8]]:
+def _all_ratios(frame: Frame, fit: RatioFit, batch: Batch) -> tuple[Array, NDArray[np.int16]]:
     """Ratios of a batch's rows under every fit, shape (rows, folds), and the rows' folds."""
     start, X, y = batch
     psi = frame.embedding.basis.of_standardised(frame.seen(X)[0])
@@ -298,14 +347,27 @@ def _all_ratios(
     return ratios, fold_labels(start, start + len(y), frame.n_folds, frame.key)
 
 
-def _pilot(frame: Frame, fit: RatioFit, residuals: Array, loss: Loss) -> tuple[float, Array]:
-    """Mean ratio and losses of the first batch: near enough to the means of all rows."""
-    first = next(iter(frame.batches()))
-    ratios, losses = [], []
-    for piece in frame.pieces(*first):
-        ratios.append(fit.ratios(piece.psi, piece.fold))
-        losses.append(loss(piece.design @ residuals[piece.fold], np.zeros((1, 1))))
-    return float(np.concatenate(ratios).mean()), np.vstack(losses).mean(axis=0)
+def _largest(frame: Frame, fit: RatioFit, batch: Batch) -> float:
+    return float(_all_ratios(frame, fit, batch)[0].max())
+
+
+def _pilot(frame: Frame, fit: RatioFit, residuals: Array, loss: Loss) -> Pilot:
+    pieces = list(frame.pieces(*next(iter(frame.batches()))))
+    ratios = np.concatenate([fit.ratios(piece.psi, piece.fold) for piece in pieces])
+    losses = np.vstack(
+        [loss(piece.design @ residuals[piece.fold], np.zeros((1, 1))) for piece in pieces]
+    )
+    scale, largest = 1.0, float(ratios.max())
+    if largest < TINY_RATIO:  # rare: a source so far away that a look at all rows is worth it
+        largest = max(
+            in_order(lambda b: float(_all_ratios(frame, fit, b)[0].max()), frame.batches())
+        )
+        if 0.0 < largest < TINY_RATIO:
+            scale = float(2.0 ** min(-np.floor(np.log2(largest)), 1000.0))
+    ratios = ratios * scale
+    total = float(ratios.sum())
+    weighted = ratios @ losses / total if total > 0.0 else np.median(losses, axis=0)
+    return Pilot(scale, float(ratios.mean()), losses.mean(axis=0), weighted)
 
 
 def _tall_triangle(rows: Array, root: Array, chunk: int = 2048) -> Array:

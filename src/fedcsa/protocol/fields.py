@@ -134,7 +134,16 @@ def _checked_array(where: str, kind: Kind, value: Any) -> NDArray[Any]:
     if dtype is np.float64 and not np.isfinite(value).all():
         raise MessageError(f"{where} must be finite.")
     # A copy of what its sender could still change; what was decoded cannot be changed.
-    return read_only(value.copy() if value.flags.writeable else np.ascontiguousarray(value))
+    return read_only(value.copy() if _can_change(value) else np.ascontiguousarray(value))
+
+
+def _can_change(array: Any) -> bool:
+    """Whether somebody can write to the memory of `array`, if only through what it is a view of."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return not array.readonly if isinstance(array, memoryview) else isinstance(array, bytearray)
 
 
 def _frozen(where: str, value: Any, depth: int) -> Any:

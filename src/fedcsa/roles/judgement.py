@@ -50,9 +50,17 @@ def check_report(report: RiskReport, brief: Brief) -> None:
         _check_losses(report, bounded=brief.loss in ("brier", "zero-one"))
 
 
-def check_model(report: ModelReport, brief: Brief) -> None:
-    """Refuse by name a prediction variance that no honest source could have sent."""
-    variance, largest = report.prediction_variance, np.inf
+def check_model(report: ModelReport, brief: Brief, said: RiskReport) -> None:
+    """Refuse by name a prediction variance that no honest source could have sent.
+
+    Models vary around their mean by no more than they miss the outcomes, about as much as `said`
+    in the risk report; ten times is impossible. A smaller lie passes.
+    """
+    variance, candidate = report.prediction_variance, report.candidate
+    misses = said.loss_mean[candidate]
+    if said.ratio_mean > 0.0:
+        misses = max(misses, said.product_mean[candidate] / said.ratio_mean)
+    largest = 10.0 * brief.n_folds * float(misses)
     if not asks_for_noise(brief):
         largest = 0.0
     elif brief.classes:  # ½‖p − p̄‖² ≤ ½ per fold, since ‖p‖ ≤ 1

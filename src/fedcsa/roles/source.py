@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +30,8 @@ from fedcsa.protocol.policy import Policy
 from fedcsa.roles.local import Measurement
 from fedcsa.roles.plan import LossFunctions, check_loss, instantiate
 from fedcsa.roles.rows import LocalFit, RowsInBatches, RowsInMemory, SiteRows
+
+Report = TypeVar("Report", RiskReport, ModelReport)
 
 
 class Source:
@@ -109,6 +112,7 @@ class Source:
         self._gate = Gate(self._policy, self.ledger)
         self._briefs: dict[str, Brief] = {}
         self._requests: dict[str, ModelRequest] = {}
+        self._sent: dict[tuple[str, str], tuple[Message, RiskReport | ModelReport]] = {}
 
     def __repr__(self) -> str:
         return f"Source({self.name!r}, {self._rows!r}, {len(self._rows.columns)} features)"
@@ -118,9 +122,9 @@ class Source:
         in_reply_to = digest(encode(message))
         try:
             if isinstance(message, Brief):
-                return self._gate.release(self._report(message, in_reply_to), [TARGET])
+                return self._send(message, partial(self._report, message, in_reply_to))
             if isinstance(message, ModelRequest):
-                return self._gate.release(self._model(message, in_reply_to), [TARGET])
+                return self._send(message, partial(self._model, message, in_reply_to))
         except PolicyError as error:
             refusal = Refusal(message.study, self.name, in_reply_to, error.rule)
             return self._gate.release(refusal, [TARGET])
@@ -132,6 +136,18 @@ class Source:
                 f"{type(error).__name__} came inside. Check the study's options and functions."
             ) from None
         raise MessageError(f"A source answers a brief or a model request, not a {message.name}.")
+
+    def _send(self, message: Brief | ModelRequest, make: Callable[[], Report]) -> Report:
+        """What `make` makes, once: whoever asks the same again gets the same again.
+
+        On rows that have changed in between, the difference would be about those that did.
+        """
+        key = message.name, message.study
+        asked, sent = self._sent.get(key, (None, None))
+        report = sent if sent is not None and asked == message else make()
+        released = self._gate.release(report, [TARGET])
+        self._sent[key] = message, released
+        return cast(Report, released)
 
     # Phase 1: numbers for every candidate -------------------------------------------------
 
@@ -176,7 +192,8 @@ class Source:
 
     def _model(self, request: ModelRequest, in_reply_to: str) -> ModelReport:
         brief = self._briefs.get(request.study)
-        if brief is None or digest(encode(brief)) != request.brief:
+        reported = (Brief.name, request.study) in self._sent  # a refused report allows no model
+        if brief is None or not reported or digest(encode(brief)) != request.brief:
             raise PolicyError("phase_order", "A model is sent only after a report on that brief.")
         if self._requests.get(request.study, request) != request:
             raise PolicyError("one_model", "This site sends one model per study.")

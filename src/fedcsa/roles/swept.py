@@ -21,7 +21,16 @@ from fedcsa.core.interpolation import loss_pivots
 from fedcsa.core.losses import REGRESSION, Loss, squared
 from fedcsa.core.parallel import one_blas_thread
 from fedcsa.core.ridge import merge_triangles, triangle_path
-from fedcsa.core.sweep import Frame, density, judge, pilot_shift, refit, train, weigh
+from fedcsa.core.sweep import (
+    Frame,
+    density,
+    judge,
+    pilot_shift,
+    refit,
+    train,
+    weigh,
+    weighted_pilot_triangle,
+)
 from fedcsa.core.swept import (
     Block,
     swept_guard,
@@ -29,6 +38,7 @@ from fedcsa.core.swept import (
     swept_moments,
     swept_overlap,
 )
+from fedcsa.core.weights import check_power
 from fedcsa.findings import Finding
 from fedcsa.models.base import RATIO_POWER, Candidate, Model
 from fedcsa.models.fitted import LinearModel
@@ -48,6 +58,7 @@ def can_sweep(model: Model, brief: Brief, loss: Loss) -> TypeGuard[LinearRegress
     return (
         isinstance(model, LinearRegression)
         and brief.scheme == "cross-fit"
+        and brief.refit
         and brief.exchange == "embedding"
         and loss in REGRESSION.values()
     )
@@ -65,7 +76,7 @@ class Swept:
     mean_ratio: float
     candidates: Sequence[Candidate] = field(repr=False)
     residuals: Array = field(repr=False)  # of every fold's models, by candidate
-    weighted: Array = field(repr=False)  # mean of aaᵀ under r/Σr, a = (1, x, y)
+    weighted: Array = field(repr=False)  # R with RᵀR the mean of aaᵀ under r/Σr, a = (1, x, y)
 
 
 def sweep(
@@ -89,7 +100,8 @@ def sweep(
         failed = np.flatnonzero(~np.isfinite(residuals).all(axis=(0, 1)))
         residuals[:, :, failed] = 0.0
         constant = _constant(frame, triangles, loss)
-        blocks = _blocks(residuals, candidates, whole / whole[0, 0], loss)
+        heavy = weighted_pilot_triangle(frame, fit)
+        blocks = _blocks(residuals, candidates, [whole, heavy], loss)
         picked = [residuals[:, :, block.candidates][:, :, pivots] for block, pivots in blocks]
         columns = np.concatenate([*picked, constant], axis=2)
         last = Block(slice(columns.shape[2] - 1, columns.shape[2]), [len(candidates)], np.eye(1))
@@ -116,7 +128,7 @@ def sweep(
         dict.fromkeys(failed.tolist(), "NonFinitePrediction"),
         (edge,) if fit.at_edge else (),
     )
-    second = judged.design if judged.largest_ratio > 0.0 else whole.T @ whole
+    weighted = judged.triangle if judged.largest_ratio > 0.0 else whole
     return measured, Swept(
         model,
         frame,
@@ -126,14 +138,14 @@ def sweep(
         moments.ratio_mean,
         candidates,
         residuals,
-        second / second[0, 0],
+        weighted / weighted[0, 0],
     )
 
 
 def refit_chosen(swept: Swept, candidate: Candidate) -> LinearModel:
     """The model of all rows at one candidate."""
     model = swept.model
-    power = float(candidate.get(RATIO_POWER, 0.0))
+    power = check_power(float(candidate.get(RATIO_POWER, 0.0)))
     with one_blas_thread():
         if power:
             R, total = refit(swept.frame, swept.fit, swept.mean_ratio, power)
@@ -150,8 +162,8 @@ def swept_variance(swept: Swept, candidate: Candidate) -> float:
     """`fedcsa.core.jackknife.jackknife_variance` of the folds' models on the weighted rows."""
     errors = swept.residuals[:, :, list(swept.candidates).index(candidate)]
     deviation = errors - errors.mean(axis=0)
-    squares = np.einsum("ka,ab,kb->", deviation, swept.weighted, deviation)
-    return float((len(errors) - 1.0) / len(errors) * squares)
+    squares = (deviation @ swept.weighted.T) ** 2
+    return float((len(errors) - 1.0) / len(errors) * squares.sum())
 
 
 # Pieces -------------------------------------------------------------------------------------
@@ -222,14 +234,15 @@ def _constant(frame: Frame, triangles: Array, loss: Loss) -> Array:
 
 
 def _blocks(
-    residuals: Array, candidates: Sequence[Candidate], whitening: Array, loss: Loss
+    residuals: Array, candidates: Sequence[Candidate], views: Sequence[Array], loss: Loss
 ) -> list[tuple[Block, list[int]]]:
     """Which candidates are evaluated, and how the others follow from them."""
     found: list[tuple[Block, list[int]]] = []
     start = 0
     for members in _by_power(candidates).values():
         if loss is squared:
-            pivots, combinations = loss_pivots(whitening @ residuals[:, :, members])
+            seen = [view @ residuals[:, :, members] for view in views]
+            pivots, combinations = loss_pivots(np.concatenate(seen))
             parts = [(members, pivots, combinations)]
         else:
             cuts = range(0, len(members), BLOCK_COLUMNS)
@@ -246,5 +259,6 @@ def _by_power(candidates: Sequence[Candidate]) -> dict[float, list[int]]:
     """Indices of the candidates with each γ."""
     groups: dict[float, list[int]] = {}
     for index, candidate in enumerate(candidates):
-        groups.setdefault(float(candidate.get(RATIO_POWER, 0.0)), []).append(index)
+        power = check_power(float(candidate.get(RATIO_POWER, 0.0)))
+        groups.setdefault(power, []).append(index)
     return dict(sorted(groups.items()))

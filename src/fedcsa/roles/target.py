@@ -169,7 +169,7 @@ class Target:
             if isinstance(report, ModelReport):
                 if report.candidate != self._request.candidate:
                     raise MessageError(f"Source {name!r} must send the candidate asked for.")
-                check_model(report, self._brief)
+                check_model(report, self._brief, self._reports[name])
                 sent[name] = report
         if not sent:
             raise NoSourcesError("At least one source must send its model; all refused.")
