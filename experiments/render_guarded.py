@@ -108,7 +108,7 @@ def claims(results: Results, rule: str) -> list[Claim]:
         ("answered", "the {} of them where an answer is given"),
     ):
         line = results.one("guard_sets", set=kind, method=RULES[rule])
-        for footing, note in (("", ""), ("_split", "; rivals with the paper's split")):
+        for footing, note in (("_split", "; rivals as printed"), ("", "; equal footing")):
             label = words.format(line["families"]) + note
             worst = float(line[f"worst{footing}"])
             mean = float(line[f"geometric_mean{footing}"])

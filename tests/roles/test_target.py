@@ -450,7 +450,7 @@ def test_a_prediction_variance_that_nobody_asked_for_is_refused(make, method, lo
 
 
 def test_predictions_vary_no_more_than_ten_times_what_they_miss(make):
-    target = make.target(make.plan())
+    target = make.target(make.plan(method="guarded", loss="squared"))
     site = make.source("a")
     report = site.answer(target.brief(["a"]))
     model = site.answer(target.choose({"a": report}))
