@@ -268,6 +268,45 @@ def test_another_number_of_rows_is_a_change(tmp_path):
     assert "it had 1 rows and now has 2" in text
 
 
+def test_rows_in_another_order_are_a_change(folder):
+    for query in ("FROM stays ORDER BY random()", "FROM (FROM stays ORDER BY random(), id)"):
+        rows = stream(DuckDBFile(folder / "north.duckdb"), query)
+        assert sum(len(y) for _, y in rows) == N
+        text = refusal(partial(list, rows), TableError)
+        assert "What the query of source 'a' gives must stay as it is" in text
+        assert "its rows are others than at the last pass" in text
+
+
+@pytest.mark.parametrize("change", ["y = -y", "age = age + 1e-12", "sex = 'M'", "sbp = NULL"])
+def test_a_database_that_changes_between_passes_is_refused(tmp_path, change):
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("CREATE TABLE stays (id, y REAL, sbp REAL, sex TEXT, age REAL)")
+        connection.execute("INSERT INTO stays VALUES (1, 0.5, 1.0, 'F', 2.5), (2, 1, 2, 'F', 3)")
+    rows = stream(AdbcDatabase("adbc_driver_sqlite", "file:t.db", tmp_path))
+    assert [len(y) for _, y in rows] == [len(y) for _, y in rows] == [2]
+    with connection:
+        connection.execute(f"UPDATE stays SET {change} WHERE id = 2")  # noqa: S608
+    connection.close()
+    assert "its rows are others than at the last pass" in refusal(partial(list, rows), TableError)
+
+
+def test_a_pass_that_is_left_early_is_not_compared(database):
+    rows = stream(database)
+    next(iter(rows))
+    whole = [len(y) for _, y in rows]
+    begun = iter(rows)
+    next(begun)
+    begun.close()
+    assert [len(y) for _, y in rows] == whole
+
+
+def test_a_caller_may_write_into_a_batch(database):
+    rows = stream(database)
+    for _ in range(2):
+        for X, y in rows:
+            X[:] = y[:] = 0.0
+
+
 def test_a_database_that_is_not_there_or_not_one(tmp_path):
     for database in (
         DuckDBFile(tmp_path / "north.duckdb"),

@@ -27,7 +27,8 @@ class QueryStream:
         Opened for every pass, for reading only.
     query : str
         One SELECT. Every pass must give the same rows in the same order, so it must end with an
-        ORDER BY on a key, in which no two rows are equal. Only the number of rows can be checked.
+        ORDER BY on a key, in which no two rows are equal. A pass that gives others
+        ends with an error.
     coding, missing_values, where
         As for `fedcsa.data.streams.TableStream`.
     """
@@ -51,7 +52,7 @@ class QueryStream:
         self._missing_values = missing_values
         self._where = where
         self._encoder = RowEncoder(coding, missing_values, where)
-        self._count = RowCount(f"What the query of {where} gives")
+        self._count = RowCount(f"What the query of {where} gives", contents=True)
 
     def __repr__(self) -> str:
         return f"QueryStream({self._database!r}, {len(self.columns)} features)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -166,21 +167,39 @@ class RowEncoder:
 
 
 class RowCount:
-    """The number of rows of a pass, which must be that of the pass before."""
+    """The number of rows of a pass, which must be that of the pass before.
 
-    def __init__(self, what: str) -> None:
+    Parameters
+    ----------
+    what : str
+        What the rows are, for the sentence.
+    contents : bool
+        Whether a checksum of the rows in their order must be the same, too.
+    """
+
+    def __init__(self, what: str, *, contents: bool = False) -> None:
         self._what = what
-        self._rows: int | None = None
+        self._contents = contents
+        self._last: tuple[int, int] | None = None
 
     def checked(self, batches: Iterable[Batch]) -> Generator[Batch]:
-        """`batches`, and an error if they were other ones the last time."""
-        rows = 0
-        for batch in batches:
-            rows += len(batch[1])
-            yield batch
-        if self._rows not in (None, rows):
-            raise changed(self._what, f"it had {self._rows} rows and now has {rows}")
-        self._rows = rows
+        """`batches`, and an error if they were other ones the last time.
+
+        A pass that is left early is not compared.
+        """
+        rows = checksum = 0
+        for X, y in batches:
+            rows += len(y)
+            if self._contents:  # before the caller has them, who may write into them
+                for part in (y, X):
+                    checksum = zlib.crc32(np.ascontiguousarray(part).data, checksum)
+            yield X, y
+        last = self._last or (rows, checksum)
+        if last[0] != rows:
+            raise changed(self._what, f"it had {last[0]} rows and now has {rows}")
+        if last[1] != checksum:
+            raise changed(self._what, "its rows are others than at the last pass")
+        self._last = rows, checksum
 
 
 def changed(what: str, how: str) -> TableError:
