@@ -4,6 +4,7 @@ import sqlite3
 import sys
 import threading
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -153,6 +154,19 @@ def test_an_abandoned_pass_ends_its_thread(database):
     next(rows)
     rows.close()
     assert "fedcsa-prefetch" not in [thread.name for thread in threading.enumerate()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc/self/fd")
+@pytest.mark.parametrize("name", ["north.duckdb", "north.db"])
+def test_an_error_that_is_kept_keeps_no_database_open(folder, name):
+    sqlite = AdbcDatabase("adbc_driver_sqlite", "file:north.db", folder)
+    database = DuckDBFile(folder / name) if name.endswith(".duckdb") else sqlite
+    query = "SELECT id, y, sbp, age, 'X' AS sex FROM stays ORDER BY id"
+    with pytest.raises(DataError, match="agreed level") as kept:
+        list(stream(database, query))
+    links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert folder / name not in links
+    del kept
 
 
 # What is refused ------------------------------------------------------------------------------

@@ -539,6 +539,19 @@ def test_an_abandoned_pass_ends_its_thread_and_closes_its_file(tmp_path):
         assert open_files() == before
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc/self/fd")
+@pytest.mark.parametrize("kind", [".parquet", ".csv", ".csv.gz"])
+def test_an_error_that_is_kept_keeps_no_file_open(tmp_path, kind):
+    ages = [*[50.0] * BATCH_ROWS, *["missing"] * 7 * BATCH_ROWS]
+    path = tmp_path / f"t{kind}"
+    write_table(path, {"age": list(map(str, ages)), "y": [0.5] * len(ages)})
+    with pytest.raises(DataError, match="must hold numbers") as kept:
+        list(stream(path))
+    links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert path not in links
+    del kept
+
+
 def test_a_pass_that_is_not_begun_has_no_thread(tmp_path):
     rows = iter(stream(parquet(tmp_path)))
     assert our_threads() == []

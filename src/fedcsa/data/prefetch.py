@@ -16,7 +16,8 @@ def prefetched(make: Callable[[], Generator[Item]]) -> Generator[Item]:
     """The items of ``make()``, of which at most `AHEAD` are made before they are asked for.
 
     They are made in one thread, which ends with the last item, with an error, which is raised
-    here, and when nobody wants any more. It always closes what it opened.
+    here, and when nobody wants any more. It always closes ``make()``, which must close what it
+    opens itself.
 
     >>> list(prefetched(lambda: (number**2 for number in range(4))))
     [0, 1, 4, 9]

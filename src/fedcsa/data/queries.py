@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from fedcsa.data.cells import arrow
@@ -76,7 +77,9 @@ class QueryStream:
         return mark_all_missing(table, self._missing_values, self._coding.level_texts)
 
     def _pass(self) -> Generator[Batch]:
-        yield from self._count.checked(self._encoder.batches(self._pieces()))
+        # Left to itself, the database would stay open for as long as somebody keeps an error.
+        with closing(self._pieces()) as pieces:
+            yield from self._count.checked(self._encoder.batches(pieces))
 
     def _pieces(self) -> Generator[Any]:
         needed = list(self._encoder.needed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ def read_parquet(path: Path, kind: str, columns: Sequence[str] | None) -> pa.Tab
     return table
 
 
-def parquet_pieces(path: Path, kind: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def parquet_pieces(path: Path, kind: str, columns: Sequence[str]) -> Generator[pa.RecordBatch]:
     """The rows of `read_parquet` in order, a piece at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -111,7 +111,7 @@ def read_text(path: Path, kind: str, columns: Sequence[str] | None) -> pa.Table:
 
 def text_pieces(
     path: Path, kind: str, columns: Sequence[str] | None, block_bytes: int = _PIECE_BYTES
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch]:
     """The rows of `read_text` in order, a piece at a time, and at least one piece."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv

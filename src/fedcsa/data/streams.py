@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Generator, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,10 +76,11 @@ class TableStream:
     def _pass(self) -> Generator[Batch]:
         self._require_same_file()
         read = parquet_pieces if self._kind == ".parquet" else text_pieces
-        pieces = read(self.path, self._kind, self._encoder.needed)
         problem: DataError | None = None
         try:
-            yield from self._count.checked(self._encoder.batches(pieces))
+            # Left to itself, the file would stay open for as long as somebody keeps an error.
+            with closing(read(self.path, self._kind, self._encoder.needed)) as pieces:
+                yield from self._count.checked(self._encoder.batches(pieces))
         except DataError as error:
             problem = error
         self._require_same_file()  # if it is another one, nothing else is worth saying
