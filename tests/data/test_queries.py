@@ -354,13 +354,56 @@ def test_no_other_driver_is_imported(driver, tmp_path, monkeypatch):
         "postgresql://host/db?password=hunter2",
         "grpc://host;PWD = hunter2",
         "grpc://host?access_token=hunter2",
+        "jane:hunter2@myorg-acct/db/schema",
+        "jane:hunter2@host:443/db?warehouse=w",
+        "postgresql://u:a/hunter2@h/db",
+        "postgresql://u:a?hunter2@h/db",
+        "postgresql://u:1/hunter2@h/db",
+        "postgresql://u:@hunter2@h/db",
+        "postgresql://jane%40org:hunter2@h/db",
+        "postgresql://jane%3Ahunter2@h/db",
+        "postgresql://:hunter2@h/db",
+        "postgresql://h/db?pass%77ord=hunter2",
+        "postgresql://h/db?sslPassword=hunter2",
+        "host=h password = hunter2",
+        "grpc://h?authorization=Bearer%20hunter2",
+        "grpc://h?header=Authorization%3A%20Bearer%20hunter2",
+        "jane@acct/db?private_key=hunter2",
+        "jane@acct/db?privateKey=hunter2",
+        "grpc://h?client_secret=hunter2",
+        "grpc://h?aws_secret_access_key=hunter2",
+        "grpc://h?TOKEN=hunter2",
     ],
 )
 def test_a_password_does_not_belong_into_a_study(uri):
     with pytest.raises(ParameterError, match="must hold no password") as caught:
         AdbcDatabase("adbc_driver_postgresql", uri)
     assert "hunter2" not in str(caught.value)
-    assert adbc_problem("adbc_driver_postgresql", "postgresql://me@host:5432/db") is None
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:south.db",
+        "file:C:/x/y.db",
+        "file:C:/x@home/y.db",
+        "postgresql://u@h:5432/db",
+        "postgresql://h:5432/db",
+        "postgresql://h/db?sslmode=require",
+        "postgresql://h:5432/db?user=jane@org",
+        "postgresql://h:5432,i:5433/db?user=jane%40org",
+        "postgresql://jane%40org@h:5432/db?passfile=/home/jane/.pgpass",
+        "postgresql://u@secret:5432/token",
+        "host=h port=5432 dbname=db",
+        "jane@myorg-acct/db/schema?warehouse=w",
+        "jane@acct/db?private_key_path=key.p8",
+        "grpc+tls://h:443",
+        "",
+    ],
+)
+def test_an_address_without_a_password_may_be_used(uri):
+    driver = "adbc_driver_sqlite" if uri.startswith("file:") else "adbc_driver_postgresql"
+    assert adbc_problem(driver, uri) is None
 
 
 @pytest.mark.parametrize("uri", ["north.db", "file:north.db?mode=rwc", ":memory:"])

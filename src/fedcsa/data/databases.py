@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from fedcsa.core.batches import BATCH_ROWS
 from fedcsa.data.readers import check_file
@@ -39,7 +39,16 @@ _NOT_CODE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/",
 _READS = re.compile(r"(select|with|from)\b", re.I)
 _WRITES = re.compile(r"\b(insert|update|delete|merge|into|create|drop|alter|truncate)\b", re.I)
 _ORDERED = re.compile(r"\border\s+by\b", re.I)
-_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]*@|(password|passwd|pwd|token|secret)\s*=", re.I)
+#: user:password@, with or without a scheme before it. A colon that begins :// is none of these, nor
+#: is that of a port before a query that holds an @.
+_USER_AND_PASSWORD = re.compile(
+    r"(?!file:)[^?]*:(?!//|\d{1,5}(,[^@?]*)?(/[^@?]*)?\?\w+=).*@", re.I | re.S
+)
+_SECRET_KEY = re.compile(
+    r"(pass(word|wd|phrase|code)|pwd|token|secret([_-]?access)?([_-]?key)?|(private|api)[_-]?key"
+    r"|pkcs8_value|authorization)\s*=|authorization\s*:",
+    re.I,
+)
 
 
 @dataclass(frozen=True)
@@ -153,7 +162,7 @@ def adbc_problem(driver: str, uri: str) -> str | None:
     """What the driver or the address must be and is not, or None if both may be used."""
     if driver not in ADBC_DRIVERS:
         return f"'adbc': {unknown('driver', driver, ADBC_DRIVERS)}"
-    if _PASSWORD.search(uri):
+    if any(_USER_AND_PASSWORD.match(t) or _SECRET_KEY.search(t) for t in (uri, unquote(uri))):
         return (
             "'uri' must hold no password, since a result folder keeps the study; it holds one. "
             "Put it where the driver looks for it, such as a password file."
