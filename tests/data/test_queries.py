@@ -184,6 +184,10 @@ def test_an_error_that_is_kept_keeps_no_database_open(folder, name):
         ("SELECT 1; SELECT 2 ORDER BY 1;", "must be one statement"),
         ("WITH a AS (DELETE FROM stays RETURNING *) SELECT * FROM a ORDER BY 1", "only read"),
         ("select * into other from stays order by id", "only read"),
+        ("FROM enable_logging(storage = 'file') ORDER BY 1", "calls a function that does more"),
+        ('FROM "enable_logging" /**/ () ORDER BY 1', "calls a function that does more"),
+        ("SELECT Write_Log(sex) FROM stays ORDER BY id", "calls a function that does more"),
+        ("SELECT nextval('ids') ORDER BY 1", "calls a function that does more"),
         ("SELECT * FROM stays", "must have an ORDER BY on a key"),
         ("SELECT * FROM stays -- ORDER BY id", "must have an ORDER BY on a key"),
         ("SELECT 'ORDER BY' FROM stays /* ORDER\nBY */", "must have an ORDER BY on a key"),
@@ -202,6 +206,7 @@ def test_queries_that_may_not_run(database, query, words):
         "\n  /* the stays */ FROM stays ORDER\nBY id",
         "SELECT 'a;b', \"update\" FROM stays ORDER BY created_at, id ; ",
         "WITH a AS (SELECT ';''') SELECT * FROM a ORDER BY 1",
+        "SELECT checkpoint, 'nextval(', \"write_log(\", my_nextval(1) FROM stays ORDER BY id",
     ],
 )
 def test_queries_that_may_run(query):
@@ -227,6 +232,28 @@ def test_a_query_reaches_no_other_file_and_no_variable(folder):
         text = refusal(lambda query=query: list(stream(duck, query)))
         assert "it fails (" in text
         del here
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "FROM enable_logging(storage = 'file', storage_path = 'logs')",
+        "FROM query('FROM enable_profiling()')",
+        "SET memory_limit = '9GB'",
+        "SET autoload_known_extensions = true",
+    ],
+)
+def test_a_query_changes_no_setting(folder, query):
+    duck = DuckDBFile(folder / "north.duckdb")
+    with pytest.raises(duckdb.InvalidInputException, match="configuration has been locked"):  # noqa: SIM117
+        with duck.reading(query) as reader:
+            reader.read_all()
+
+
+def test_no_extension_is_loaded_by_itself(folder):
+    query = "SELECT value FROM duckdb_settings() WHERE name LIKE 'auto%known_extensions'"
+    with DuckDBFile(folder / "north.duckdb").reading(query) as reader:
+        assert reader.read_all().column("value").to_pylist() == ["false", "false"]
 
 
 def test_columns_that_are_missing_are_named_and_suggested(database):

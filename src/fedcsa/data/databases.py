@@ -28,16 +28,26 @@ ADBC_DRIVERS = (
     "adbc_driver_flightsql",
 )
 #: A study file may come from elsewhere: its query must not reach other files, nor variables of
-#: this program, nor fill the memory when it sorts. What does not fit is put beside the database
-#: and removed in the end.
+#: this program, nor load code, nor change these settings, nor fill the memory when it sorts. What
+#: does not fit is put beside the database and removed in the end.
 _DUCKDB_CONFIG: Mapping[str, str] = {
     "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "lock_configuration": "true",
     "python_enable_replacements": "false",
     "memory_limit": "1GB",
 }
 _NOT_CODE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.S)
 _READS = re.compile(r"(select|with|from)\b", re.I)
 _WRITES = re.compile(r"\b(insert|update|delete|merge|into|create|drop|alter|truncate)\b", re.I)
+#: Functions that do more than read the database.
+_ACTS = re.compile(
+    r"\b((enable|disable)_(logging|profiling)|truncate_duckdb_logs|write_log|(force_)?checkpoint"
+    r"|\w+_external_resource\w*|load_extension|nextval|setval|set_config|dblink\w*"
+    r"|lo_(import|export|create|put|unlink)|pg_(terminate|cancel)_backend|pg_read_\w+)\s*\(",
+    re.I,
+)
 _ORDERED = re.compile(r"\border\s+by\b", re.I)
 #: user:password@, with or without a scheme before it. A colon that begins :// is none of these, nor
 #: is that of a port before a query that holds an @.
@@ -150,12 +160,23 @@ def query_problem(query: str) -> str | None:
             "'query' must only read; it holds a word that writes, such as INSERT or INTO. "
             "If it is a name, put it in quotation marks."
         )
+    if _ACTS.search(_NOT_CODE.sub(_name_or_space, query)):
+        return (
+            "'query' must only read; it calls a function that does more, such as enable_logging "
+            "or nextval. Leave it out."
+        )
     if not _ORDERED.search(code):
         return (
             "'query' must have an ORDER BY on a key, so that every pass sees the same order; "
             "it has none."
         )
     return None
+
+
+def _name_or_space(match: re.Match[str]) -> str:
+    """A function's name may be quoted, too."""
+    name = match[0][1:-1]
+    return name if match[0].startswith('"') and name.isidentifier() else " "
 
 
 def adbc_problem(driver: str, uri: str) -> str | None:
