@@ -6,7 +6,19 @@ import sys
 
 import pytest
 
-HEAVY = ("sklearn", "matplotlib", "pyarrow", "pandas", "polars", "skops", "typer", "rich", "flwr")
+HEAVY = (
+    "sklearn",
+    "matplotlib",
+    "pyarrow",
+    "duckdb",
+    "adbc_driver_manager",
+    "pandas",
+    "polars",
+    "skops",
+    "typer",
+    "rich",
+    "flwr",
+)
 
 
 def loaded_by(statement):

@@ -18,7 +18,18 @@ ROOT = Path(__file__).parents[2]
 INIT = Path(fedcsa.__file__)
 NAMES = [name for name in fedcsa.__all__ if name != "__version__"]
 MODULES = ["fedcsa", *(m.name for m in pkgutil.walk_packages(fedcsa.__path__, "fedcsa."))]
-HEAVY = {"sklearn", "pyarrow", "typer", "rich", "pandas", "polars", "skops", "scipy"}
+HEAVY = {
+    "sklearn",
+    "pyarrow",
+    "duckdb",
+    "adbc_driver_manager",
+    "typer",
+    "rich",
+    "pandas",
+    "polars",
+    "skops",
+    "scipy",
+}
 
 
 def as_linters_sort(name):
