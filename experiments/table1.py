@@ -45,10 +45,10 @@ class Settings:
     seeds: int = 100
     n_penalties: int = 51
     n_truth: int = 2_000
-    data_sets_kept: int = 40
-    data_sets_redrawn: int = 20
-    data_sets_single: int = 40
-    splits: int = 15
+    data_sets_kept: int = 25
+    data_sets_redrawn: int = 10
+    data_sets_single: int = 25
+    splits: int = 100
     target_share: float = 0.7
 
     @property
