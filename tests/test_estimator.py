@@ -1247,7 +1247,7 @@ def test_a_report_in_place_of_a_model_is_refused():
 def boast(message):
     """A lie that contradicts nothing: I am the target, I never err, and everything is 50."""
     if isinstance(message, ModelReport):
-        return forged(message, coefficients=np.zeros(2), intercept=50.0)
+        return forged(message, coefficients=np.zeros(2), intercept=50.0, prediction_variance=0.0)
     count, n = len(message.loss_mean), 10**9
     small = np.full(count, 1e-6)
     return forged(
