@@ -25,6 +25,18 @@ def test_the_readme_shows_what_the_demo_prints() -> None:
     assert shown.group(1) == printed()
 
 
+def test_the_picture_has_the_figures_of_the_readme() -> None:
+    shown = BLOCK.search(README.read_text(encoding="utf-8"))
+    assert shown is not None
+    [line] = [line for line in shown.group(1).splitlines() if line.startswith("│ guarded")]
+    chosen, risk, interval, truth = (cell.strip() for cell in line.split("│")[2:6])
+    picture = README.with_name("docs") / "_static" / "picture.svg"
+    texts = re.findall(r">([^<]+)<", picture.read_text(encoding="utf-8"))
+    assert chosen.split(",")[0] in texts
+    assert f"{risk} ({interval.replace(' to ', '–')})" in texts
+    assert f"truth, known in the demo: {truth}" in texts
+
+
 if __name__ == "__main__":  # python tests/test_readme.py rewrites the block
     text = README.read_text(encoding="utf-8")
     block = f"<!-- begin:demo -->\n```text\n{printed()}```\n<!-- end:demo -->"
