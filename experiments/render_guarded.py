@@ -5,89 +5,12 @@ Only what stands between ``<!-- begin:NAME -->`` and ``<!-- end:NAME -->`` is re
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
-import re
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
-from common import ROOT, read_table
-
-Line = dict[str, str]
-
-
-@dataclass(frozen=True)
-class Bars:
-    """What was asked for before the study was run."""
-
-    worst: float = 1.10
-    geometric_mean: float = 0.97
-    far_weight: float = 0.05
-    refusals: float = 0.95
-    refusals_from: float = 2.0
-    false_refusals: float = 0.02
-    coverage: tuple[float, float] = (0.93, 0.98)
-    gap_ratio: float = 0.75
-
-
-BARS = Bars()
-#: Ending of a table's name -> the method's name in tables that hold both rules.
-RULES = {"": "guarded", "_first": "guarded-first"}
-NAMES = {
-    "guarded": "**guarded**",
-    "guarded-first": "guarded, first rule",
-    "guarded-plain": "guarded, plain training only",
-    "naive": "naive",
-    "fediwe": "FedIW",
-    "feddae": "FedDA",
-    "single": "best single source by overlap",
-    "naive-split": "naive, the paper's split",
-    "fediwe-split": "FedIW, the paper's split",
-    "feddae-split": "FedDA, the paper's split",
-}
-
-
-@dataclass(frozen=True)
-class Results:
-    """The tables, read when asked for."""
-
-    folder: Path
-
-    def __call__(self, name: str, **wanted: str) -> list[Line]:
-        """Lines of a table, those with the `wanted` values."""
-        lines = read_table(self.folder / f"{name}.csv")
-        return [line for line in lines if all(line[k] == v for k, v in wanted.items())]
-
-    def one(self, name: str, **wanted: str) -> Line:
-        """The one line with the `wanted` values."""
-        [line] = self(name, **wanted)
-        return line
-
-
-def number(text: str, digits: int = 2) -> str:
-    return f"{float(text):.{digits}f}" if text else "–"
-
-
-def percent(text: str | float, digits: int = 0) -> str:
-    return f"{100.0 * float(text):.{digits}f} %" if text != "" else "–"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def met(condition: bool) -> str:
-    return "met" if condition else "**missed**"
-
-
-# Blocks -------------------------------------------------------------------------------------
-
-
-Claim = tuple[str, str, str, str]
+from guarded_bars import NAMES, RULES, claims
+from page import Block, Line, Results, number, percent, run, table
 
 
 def criteria(results: Results) -> str:
@@ -97,132 +20,6 @@ def criteria(results: Results) -> str:
     for now, first in zip(*both, strict=True):
         rows.append((*now, f"{first[2]}, {first[3]}"))
     return table(("promise", "bar", "measured", "", "first rule, same seeds"), rows)
-
-
-def claims(results: Results, rule: str) -> list[Claim]:
-    """What was asked, the bar, what was measured under a rule, and whether that is enough."""
-    rows: list[Claim] = []
-    for kind, words in (
-        ("all", "all {} families"),
-        ("not violating", "all {} families that violate no assumption"),
-        ("answered", "the {} of them where an answer is given"),
-    ):
-        line = results.one("guard_sets", set=kind, method=RULES[rule])
-        for footing, note in (("_split", "; rivals as printed"), ("", "; equal footing")):
-            label = words.format(line["families"]) + note
-            worst = float(line[f"worst{footing}"])
-            mean = float(line[f"geometric_mean{footing}"])
-            rows.append(
-                (
-                    f"risk over the best of the four, worst family: {label}",
-                    f"≤ {BARS.worst:.2f}",
-                    f"{worst:.3f} (`{line[f'worst_family{footing}']}`)",
-                    met(worst <= BARS.worst),
-                )
-            )
-            rows.append(
-                (
-                    f"the same, geometric mean: {label}",
-                    f"≤ {BARS.geometric_mean:.2f}",
-                    f"{mean:.3f}",
-                    met(mean <= BARS.geometric_mean),
-                )
-            )
-    # Neither these weights nor these refusals depend on the candidate or on noise numbers.
-    rows += [_far_weight(results), _refusals(results), _false_refusals(results, rule)]
-    rows += [_coverage(results, rule), *_table1_claims(results, rule), _real_gap(results, rule)]
-    return rows
-
-
-def _far_weight(results: Results) -> Claim:
-    lines = results("guard_case1")
-    largest = max(float(line["far_weight_max"]) for line in lines)
-    return (
-        f"weight of Case 1's far source, largest of all runs in {len(lines)} rows of sizes",
-        f"< {percent(BARS.far_weight)}",
-        percent(largest, 1),
-        met(largest < BARS.far_weight),
-    )
-
-
-def _refusals(results: Results) -> Claim:
-    away = [x for x in results("guard_case2") if float(x["c"]) >= BARS.refusals_from]
-    least = min(float(line["no_overlap"]) for line in away)
-    return (
-        f"refusals in Case 2, c ≥ {BARS.refusals_from:g}, least of {len(away)} values of c",
-        f"≥ {percent(BARS.refusals)}",
-        percent(least),
-        met(least >= BARS.refusals),
-    )
-
-
-def _false_refusals(results: Results, rule: str) -> Claim:
-    line = results.one(f"guard_coverage{rule}", set="friendly", status="no overlap")
-    share = float(line["share"])
-    return (
-        "refusals in friendly families",
-        f"≤ {percent(BARS.false_refusals)}",
-        percent(share, 1),
-        met(share <= BARS.false_refusals),
-    )
-
-
-def _coverage(results: Results, rule: str) -> Claim:
-    line = results.one(f"guard_coverage{rule}", set="not violating", status="ok")
-    low, high = BARS.coverage
-    return (
-        "coverage of the 95 % interval under `ok`",
-        f"{low:.2f} to {high:.2f}",
-        f"{number(line['coverage'], 3)} ({line['runs']} runs)",
-        met(low <= float(line["coverage"]) <= high),
-    )
-
-
-#: The first is the yardstick that was asked for; the second was added after it had been lost to.
-REFERENCES = {
-    "reference-tuned": "Reference, cross-validated",
-    "reference": "Reference by a 7:3 hold-out (added after the line above was known)",
-}
-
-
-def _table1_claims(results: Results, rule: str) -> list[Claim]:
-    lines, ours = results("guard_table1"), RULES[rule]
-    rows: list[Claim] = []
-    for method in ("naive", "fediwe", "reference-tuned", "reference"):
-        wins = sum(float(x[f"{ours}_mean"]) < float(x[f"{method}_mean"]) for x in lines)
-        need = len(lines) // 2 + 1 if method in REFERENCES else len(lines)
-        name = REFERENCES.get(method) or NAMES[method]
-        rows.append(
-            (
-                f"rows of Table 1 with a smaller mean error than {name}",
-                f"≥ {need} of {len(lines)}",
-                f"{wins} of {len(lines)}",
-                met(wins >= need),
-            )
-        )
-    rivals = ("naive", "fediwe", "feddae", "reference-tuned")
-    steady = sum(
-        float(x[f"{ours}_sd"]) < min(float(x[f"{rival}_sd"]) for rival in rivals) for x in lines
-    )
-    among = sum(
-        float(x[f"{ours}_sd"]) < min(float(x[f"{rival}_sd"]) for rival in rivals[:-1])
-        for x in lines
-    )
-    told = f"{steady} of {len(lines)} ({among} without Reference)"
-    name = "rows of Table 1 with the smallest spread of all"
-    rows.append((name, f"{len(lines)} of {len(lines)}", told, met(steady == len(lines))))
-    return rows
-
-
-def _real_gap(results: Results, rule: str) -> Claim:
-    line = results.one(f"guard_real{rule}", data_set="stroke")
-    what = "mean distance of promised from realised Brier loss, over naive's"
-    return (
-        f"stroke trial, {line['sites']} countries: {what}",
-        f"< {BARS.gap_ratio:.2f}",
-        number(line["gap_ratio"]),
-        met(float(line["gap_ratio"]) < BARS.gap_ratio),
-    )
 
 
 def sets(results: Results) -> str:
@@ -465,7 +262,7 @@ def backtest(results: Results) -> str:
     return table((*head, "`ok` and passed (coverage)"), rows)
 
 
-BLOCKS: dict[str, Callable[[Results], str]] = {
+BLOCKS: dict[str, Block] = {
     block.__name__: block
     for block in (
         criteria, sets, families, coverage, promises, case1, case2, losses, table1, real, backtest,
@@ -473,29 +270,8 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
 }  # fmt: skip
 
 
-def render(text: str, results: Results) -> str:
-    """The page with every marked block written anew."""
-    for name, block in BLOCKS.items():
-        begin, end = f"<!-- begin:{name} -->", f"<!-- end:{name} -->"
-        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-        if len(pattern.findall(text)) != 1:
-            raise ValueError(f"The page must have one block {name!r}.")
-        content = f"{begin}\n\n{block(results)}\n\n{end}"
-        text = pattern.sub(lambda _, content=content: content, text)
-    return text
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--results", type=Path, default=ROOT / "experiments" / "results")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "guarded.md")
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if it would")
-    given = parser.parse_args(arguments)
-    before = given.page.read_text(encoding="utf-8")
-    after = render(before, Results(given.results))
-    if given.check and before != after:
-        sys.exit(f"{given.page.name} must be rendered anew: python experiments/render_guarded.py")
-    given.page.write_text(after, encoding="utf-8")
+    run(__doc__, BLOCKS, "guarded.md", arguments)
 
 
 if __name__ == "__main__":

@@ -1,35 +1,46 @@
+"""Pages written from results: as they are, and nothing else is touched."""
+
 import json
 
+import page
 import pytest
+import render_guarded
+import render_reproduction
 from common import ROOT, read_table
-from render_guarded import BLOCKS, Results, main, render
+from page import Results
+from render_guarded import BLOCKS
 
 RESULTS = ROOT / "experiments" / "results"
 SCRIPTS = ("guard_study", "guard_table1", "guard_losses", "guard_backtest", "guard_real")
+PAGES = pytest.mark.parametrize("script", [render_guarded, render_reproduction])
 
 
-def test_the_page_shows_the_results_as_they_are():
-    main(["--check"])
+@PAGES
+def test_the_page_shows_the_results_as_they_are(script):
+    script.main(["--check"])
 
 
-def test_a_page_that_lags_behind_is_refused(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("\n".join(f"<!-- begin:{n} -->stale-words<!-- end:{n} -->" for n in BLOCKS))
+@PAGES
+def test_a_page_that_lags_behind_is_refused(script, tmp_path):
+    stale = tmp_path / "page.md"
+    marks = [f"<!-- begin:{n} -->stale-words<!-- end:{n} -->" for n in script.BLOCKS]
+    stale.write_text("\n".join(marks))
     with pytest.raises(SystemExit, match="rendered anew"):
-        main(["--check", "--page", str(page)])
-    main(["--page", str(page)])
-    main(["--check", "--page", str(page)])
-    assert "stale-words" not in page.read_text()
+        script.main(["--check", "--page", str(stale)])
+    assert "stale-words" in stale.read_text()  # a check changes nothing
+    script.main(["--page", str(stale)])
+    script.main(["--check", "--page", str(stale)])
+    assert "stale-words" not in stale.read_text()
 
 
 def test_a_page_without_a_block_is_refused():
     with pytest.raises(ValueError, match="one block 'criteria'"):
-        render("nothing here", Results(RESULTS))
+        page.render("nothing here", BLOCKS, Results(RESULTS))
 
 
 def test_text_outside_the_blocks_is_left_alone():
     marked = "".join(f"untouched <!-- begin:{n} --><!-- end:{n} -->\n" for n in BLOCKS)
-    assert render(marked, Results(RESULTS)).count("untouched") == len(BLOCKS)
+    assert page.render(marked, BLOCKS, Results(RESULTS)).count("untouched") == len(BLOCKS)
 
 
 def test_results_are_small_and_of_the_full_study_on_seeds_of_their_own():

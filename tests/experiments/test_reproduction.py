@@ -16,7 +16,7 @@ from common import ROOT, read_table
 from families import Family
 from page import Results
 from real_data import Sites
-from render_reproduction import BLOCKS, SCRIPTS, main
+from render_reproduction import BLOCKS, SCRIPTS
 
 DATA = ROOT.parent / "shared" / "data"
 SIMULATED = (table1, figure2, theorems, readings, collapse)
@@ -253,21 +253,7 @@ def test_poisoned_outcomes_of_a_real_site_move_nothing(monkeypatch, data_set, lo
     assert_same(told[:1], told[1:])
 
 
-# The page -----------------------------------------------------------------------------------
-
-
-def test_the_page_shows_the_results_as_they_are():
-    main(["--check"])
-
-
-def test_a_page_that_lags_behind_is_refused(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("\n".join(f"<!-- begin:{n} -->stale-words<!-- end:{n} -->" for n in BLOCKS))
-    with pytest.raises(SystemExit, match="rendered anew"):
-        main(["--check", "--page", str(page)])
-    main(["--page", str(page)])
-    main(["--check", "--page", str(page)])
-    assert "stale-words" not in page.read_text()
+# The results ---------------------------------------------------------------------------------
 
 
 def test_results_are_small_and_those_of_the_full_studies():
