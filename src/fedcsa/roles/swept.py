@@ -18,26 +18,18 @@ from fedcsa.core.embedding import REGULARIZATIONS
 from fedcsa.core.folds import fold_key, fold_labels, generator_for
 from fedcsa.core.guard import RatioFit, fit_ratio
 from fedcsa.core.interpolation import loss_pivots
-from fedcsa.core.losses import REGRESSION, Loss, squared
-from fedcsa.core.parallel import one_blas_thread
-from fedcsa.core.ridge import merge_triangles, triangle_path
-from fedcsa.core.sweep import (
-    Frame,
-    density,
-    judge,
-    pilot_shift,
-    refit,
-    train,
-    weigh,
-    weighted_pilot_triangle,
-)
-from fedcsa.core.swept import (
+from fedcsa.core.judged import (
     Block,
     swept_guard,
     swept_kernel_imbalance,
     swept_moments,
     swept_overlap,
 )
+from fedcsa.core.judging import judge, weighted_pilot_triangle
+from fedcsa.core.losses import REGRESSION, Loss, squared
+from fedcsa.core.parallel import one_blas_thread
+from fedcsa.core.ridge import merge_triangles, triangle_path
+from fedcsa.core.sweep import Frame, density, pilot_shift, refit, train, weigh
 from fedcsa.core.weights import check_power
 from fedcsa.findings import Finding
 from fedcsa.models.base import RATIO_POWER, Candidate, Model

@@ -1,4 +1,4 @@
-"""From the sums of a sweep to what a source reports: moments, guard terms and overlap."""
+"""From the sums of the judging pass to what a source reports: moments, guard terms, overlap."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.embedding import FoldGrams, MeanEmbedding
 from fedcsa.core.guard import GuardTerms, RatioFit
+from fedcsa.core.judging import Judged
 from fedcsa.core.overlap import Overlap
 from fedcsa.core.risk import RiskMoments
-from fedcsa.core.sweep import Judged
 
 
 @dataclass(frozen=True)
