@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from fedcsa.core.ridge import ridge_path
+from fedcsa.core.ridge import merge_triangles, ridge_path, triangle, triangle_path
 from fedcsa.errors import ParameterError
 
 PENALTIES = np.array([1e-6, 1e-3, 0.1, 1.0, 30.0])
@@ -165,3 +165,30 @@ def test_a_negative_penalty_is_refused():
     X, y, _ = problem(5, 1)
     with pytest.raises(ParameterError, match=r"'penalty' .* at least 0\. Got -0\.5 instead"):
         ridge_path(X, y, np.array([1.0, -0.5]))
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_triangles_of_parts_give_the_path_of_the_whole(intercept, weighted):
+    X, y, w = problem(40, 3)
+    w = w if weighted else np.ones(40)
+    rows = np.sqrt(w)[:, None] * np.column_stack([np.ones(40), X, y])
+    R = merge_triangles(triangle(rows[:5]), triangle(rows[5:5]), triangle(rows[5:]))
+    found = triangle_path(R, PENALTIES, w.sum(), 40, intercept=intercept)
+    expected = ridge_path(X, y, PENALTIES, w, intercept=intercept)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-10)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-10, atol=1e-12)
+
+
+def test_rounding_in_a_constant_column_becomes_no_slope():
+    X, y, _ = problem(50, 2)
+    X = np.column_stack([1e-6 * X, np.full(50, 1e4 / 3.0)])
+    R = triangle(np.column_stack([np.ones(50), X, y]))
+    slopes, _ = triangle_path(R, np.array([0.0]), 50.0, 50)
+    assert slopes[2, 0] == 0.0
+    np.testing.assert_allclose(slopes, ridge_path(X, y, np.array([0.0]))[0], rtol=1e-6)
+
+
+def test_a_triangle_knows_no_negative_penalty():
+    with pytest.raises(ParameterError, match=r"'penalty' .* at least 0"):
+        triangle_path(np.eye(3), np.array([-1.0]), 1.0, 3)

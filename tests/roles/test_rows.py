@@ -65,7 +65,7 @@ def outlier(rng, X, y, X_target):
 
 def lone_row(rng, X, y, X_target):
     X = np.column_stack([1e-6 * X, np.zeros(len(X))])
-    X[-3, -1] = 1e4
+    X[3, -1] = 1e4  # in the first batch, whose means are taken off
     return X, y, np.column_stack([1e-6 * X_target, np.arange(len(X_target)) % 2])
 
 
@@ -227,6 +227,17 @@ def test_many_penalties_cost_few_evaluations_and_no_digits(monkeypatch):
     expected, _ = held(monkeypatch, X, y, brief)
     assert_close(report, expected, 1e-10)
     assert (report.product_mean >= 0.0).all()
+
+
+def test_many_penalties_lose_no_digits_beside_an_outlier_without_weight(monkeypatch):
+    X, y, X_target = tables("an outlier without weight")
+    penalties = np.linspace(0.0, 1.0, 60).tolist()
+    brief = Target(X_target, plan_for(X, penalties=penalties), policy=OPEN).brief(["a"])
+    report, _ = streamed(monkeypatch, X, y, brief)
+    expected, _ = held(monkeypatch, X, y, brief)
+    for name in ("product_mean", "product_m2", "spread", "variance"):
+        ours, theirs = getattr(report, name), getattr(expected, name)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, err_msg=name)
 
 
 def test_a_study_over_streams_is_the_study_over_arrays(monkeypatch):
