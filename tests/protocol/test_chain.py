@@ -35,7 +35,7 @@ def test_every_message_is_there_with_its_bytes(folder):
 
 
 def test_what_is_sent_again_is_called_so_and_has_the_same_digest(folder):
-    FileLedger(folder, "abbey").record(refusal(), "target", envelope_bytes=300, resent=True)
+    FileLedger(folder, "abbey").record(refusal(), "target", envelope_bytes=300)
     entries = verify(folder)
     assert entries[-1].kind == "resent"
     assert entries[-1].entry.sha256 == entries[0].entry.sha256

@@ -61,24 +61,23 @@ class FileLedger:
         self._site = site
         self._clock = clock
 
-    def record(
-        self, message: Message, recipient: str, *, envelope_bytes: int, resent: bool = False
-    ) -> LedgerEntry:
+    def record(self, message: Message, recipient: str, *, envelope_bytes: int) -> ChainedEntry:
         """Write down a message that is about to leave; it is on the disk when this returns."""
         entry = Ledger(self._site, self._clock).record(message, recipient)
         content: dict[str, Any] = {
             "entry": json.loads(entry.to_json()),
             "envelope_bytes": envelope_bytes,
-            "kind": "resent" if resent else "sent",
         }
         with locked(self._folder):
-            lines = read_lines(self._folder / LEDGER)
-            content["previous"] = json.loads(lines[-1])["hash"] if lines else _START
+            lines = [json.loads(line) for line in read_lines(self._folder / LEDGER)]
+            known = {(line["entry"]["sha256"], line["entry"]["recipient"]) for line in lines}
+            content["kind"] = "resent" if (entry.sha256, recipient) in known else "sent"
+            content["previous"] = lines[-1]["hash"] if lines else _START
             content["hash"] = _hash(content)
             append_line(self._folder / LEDGER, _canonical(content))
             head = {"hash": content["hash"], "lines": len(lines) + 1}
             write_whole(self._folder / HEAD, _canonical(head).encode() + b"\n")
-        return entry
+        return ChainedEntry(entry, content["kind"], envelope_bytes)
 
     def digests(self) -> set[str]:
         """SHA-256 of every message that was written down."""

@@ -133,6 +133,11 @@ class Source:
             ) from None
         raise MessageError(f"A source answers a brief or a model request, not a {message.name}.")
 
+    def recall(self, brief: Brief) -> None:
+        """Take up a study again whose brief this site answered before it was restarted."""
+        self._admit(brief)
+        self._briefs[brief.study] = brief
+
     # Phase 1: numbers for every candidate -------------------------------------------------
 
     def _report(self, brief: Brief, in_reply_to: str) -> RiskReport:
