@@ -125,3 +125,27 @@ class SiteFile:
         )
         renamed = table.select(own).rename_columns(list(needed))
         return coding.encode(renamed, "this site", with_outcome=with_outcome)
+
+
+TEMPLATE = """\
+# A site's own file. Nothing in a study can override it.
+table = "patients.csv"            # .csv, .tsv, .parquet
+# missing_values = ["?"]          # further spellings of a missing cell
+# approve = ["risk", "model"]     # phases that wait for: fedcsa site approve STUDY
+# share_result = true             # as the target: tell the lead the numbers; the model stays here
+# trust = []                      # types outside scikit-learn that a model may hold
+# state = "state"                 # folder of ledger, journal, approvals and results
+
+# The study's name of a column = its name in the table, where they differ.
+[columns]
+# age = "AGE_YEARS"
+
+# The strict rules are in force; change only what you must.
+[policy]
+# features = ["age", "sex"]       # a study may use these and no others
+# models = ["ridge"]              # a study may fit these and no others
+# min_fold_rows = 30
+# max_parameters_per_row = 0.33
+# min_bandwidth = 0.14
+# significant_digits = 4
+"""

@@ -121,7 +121,10 @@ class _Courier:
                     arrived(name, content)
 
         tasks = {}
+        taking_part = {client.name for client in self._fl_ctx.get_engine().get_clients()}
         for name, letter in letters.items():
+            if name not in taking_part:
+                continue  # not connected when the job began
             tasks[name] = Task(
                 name=task, data=pack(letter), timeout=self._deadline, result_received_cb=received
             )
