@@ -78,7 +78,8 @@ def start(
             lines = status.lines()
             for line in [] if quiet else lines[seen:]:
                 study = f"{printable(line['study'])}: " if line["study"] else ""
-                screen.print(Text(f"{line['time'][11:19]} {study}{printable(line['text'])}"))
+                text = f"{line['time'][11:19]} {study}{printable(line['text'])}"
+                screen.print(Text(text), soft_wrap=True)
             seen = len(lines)
             time.sleep(0.2)
         ended = process.poll()

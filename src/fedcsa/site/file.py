@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.data.tables import read_table
 from fedcsa.errors import StudyError
+from fedcsa.protocol.codec import MAX_BYTES
 from fedcsa.protocol.envelope import PHASES
 from fedcsa.protocol.policy import Policy
 from fedcsa.study import Study
@@ -40,6 +41,8 @@ class SiteFile:
         Whether, as the target, it tells the lead the result's numbers. Its model stays anyway.
     trust : tuple of str
         Types outside scikit-learn that a model may hold.
+    max_bytes : int
+        Of a message, coming or going.
     state : str
         Folder of ledger, journal, approvals and results.
     folder : Path
@@ -53,6 +56,7 @@ class SiteFile:
     approve: tuple[str, ...] = ()
     share_result: bool = True
     trust: tuple[str, ...] = ()
+    max_bytes: int = MAX_BYTES
     state: str = "state"
     folder: Path = Path()
 
@@ -83,6 +87,7 @@ class SiteFile:
             "approve": tuple(top.take("approve", "tuple[str, ...]", [])),
             "share_result": top.take("share_result", "bool", True),
             "trust": tuple(top.take("trust", "tuple[str, ...]", [])),
+            "max_bytes": top.take("max_bytes", "int", MAX_BYTES),
             "state": top.take("state", "str", "state"),
         }
         rules = top.take("policy", "Mapping[str, Any]", {})
@@ -134,6 +139,7 @@ table = "patients.csv"            # .csv, .tsv, .parquet
 # approve = ["risk", "model"]     # phases that wait for: fedcsa site approve STUDY
 # share_result = true             # as the target: tell the lead the numbers; the model stays here
 # trust = []                      # types outside scikit-learn that a model may hold
+# max_bytes = 268435456           # of a message, coming or going
 # state = "state"                 # folder of ledger, journal, approvals and results
 
 # The study's name of a column = its name in the table, where they differ.

@@ -82,6 +82,7 @@ class SourceDesk:
             study=self._agreed.id, me=self.name, target=self._target, used=journal.nonces,
         )  # fmt: skip
         journal.note("asked", nonce=question.nonce, study=self._agreed.id, phase=phase)
+        self._check_size(payload)
         message = decode(payload)
         if not isinstance(message, _KINDS[phase]):
             raise BindingError("phase_order", f"Phase {phase!r} must begin with its own question.")
@@ -108,11 +109,18 @@ class SourceDesk:
         if before is not None:
             self._source.recall(before)
         answer = self._source.answer(message)
+        self._check_size(encode(answer))
         if isinstance(answer, Refusal):
             self._say(f"refused under the rule {answer.rule}")
         else:
             journal.note("answered", **budget, reply=journal.keep(encode(answer)))
         return answer
+
+    def _check_size(self, payload: bytes) -> None:
+        if len(payload) > self._site.max_bytes:
+            raise PolicyError(
+                "max_bytes", f"A message here must have at most {self._site.max_bytes} bytes."
+            )
 
     def _answered_brief(self) -> Brief:
         asked = {"study": self._agreed.name, "target": self._target, "phase": "risk"}

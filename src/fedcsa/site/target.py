@@ -209,7 +209,7 @@ class TargetDesk:
         envelope, question = Envelope.from_bytes(wire), self._questions[name]
         check_reply(envelope, payload, question, self._used)
         self._used.add(question.nonce)
-        message = decode(payload)
+        message = decode(payload, self._site.max_bytes)
         if not isinstance(message, kind | Refusal):
             raise BindingError("phase_order", f"Source {name!r} must answer with a {kind.name}.")
         if message.study != self._agreed.name or message.source != name:  # type: ignore[attr-defined]

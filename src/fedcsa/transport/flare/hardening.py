@@ -16,10 +16,12 @@ PRESENCE = "fedcsa.transport.flare.presence.Presence"
 FILTER = "fedcsa.transport.flare.egress.EgressFilter"
 #: They carry log lines, and with them the texts of exceptions, to the server.
 _LOG_CARRIERS = ("site_log_streamer", "log_receiver")
+#: Error texts and log levels of a site are its own; a right of its own overrides "view".
 _NOTHING = {
     "submit_job": "none", "clone_job": "none", "manage_job": "none", "download_job": "none",
     "operate": "none", "shell_commands": "none", "byoc": "none",
-    "server-predeployed-flwr": "none",
+    "server-predeployed-flwr": "none", "app_command": "none",
+    "show_errors": "none", "reset_errors": "none", "configure_job_log": "none",
 }  # fmt: skip
 AUTHORIZATION = {
     "format_version": "1.0",
@@ -29,6 +31,7 @@ AUTHORIZATION = {
         "lead": {
             **_NOTHING,
             "submit_job": "any", "manage_job": "n:submitter", "download_job": "n:submitter",
+            "app_command": "n:submitter",
             "view": "any",
         },
         "member": {**_NOTHING, "view": "any"},

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
+import psutil
+
 from fedcsa.transport.flare import require_engine
 from fedcsa.transport.flare.hardening import settle
 from fedcsa.transport.flare.kits import Kit
@@ -61,18 +63,31 @@ class EngineProcess:
         """The exit code, or None while it runs."""
         return self._process.poll()
 
-    def stop(self, patience: float = 15.0) -> None:
-        """End the process and what it started: politely, then not."""
-        for sign in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(self._process.pid, sign)  # its own session: only what it started
-            except ProcessLookupError:
-                break
-            try:
-                self._process.wait(patience)
-            except subprocess.TimeoutExpired:
-                continue
-        self._process.wait(patience)
+    def workers(self) -> list[int]:
+        """Processes that it started: one a job."""
+        try:
+            return [child.pid for child in psutil.Process(self.pid).children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def stop(self, patience: float = 10.0) -> None:
+        """End the process and its workers: politely, then not."""
+        workers = self.workers()
+        self._process.terminate()
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(patience)
+        end_all(workers)
+        self._log.close()
+
+    def kill(self) -> None:
+        """End the process and its workers at once, as a power cut would."""
+        workers = self.workers()
+        self._process.kill()
+        self._process.wait(10.0)
+        end_all(workers)
         self._log.close()
 
     def __enter__(self) -> EngineProcess:
@@ -85,6 +100,13 @@ class EngineProcess:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+def end_all(pids: list[int]) -> None:
+    """Kill processes that are still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import tempfile
 import time
@@ -85,7 +86,8 @@ def _connect(folder: Path, kit: Kit, patience: float) -> Session:
     end = time.monotonic() + patience
     while True:
         try:
-            return new_secure_session(kit.participant, str(folder.absolute()), timeout=10.0)
+            with contextlib.redirect_stdout(io.StringIO()):  # it greets, where we print JSON
+                return new_secure_session(kit.participant, str(folder.absolute()), timeout=10.0)
         except AuthenticationError:
             raise PolicyError(
                 "authentication", f"The server does not know {kit.participant!r}."
