@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -35,11 +36,11 @@ class StudyController(Controller):  # type: ignore[misc]
     ----------
     target : str
     sources : list of str
-    deadline : int
+    deadline : float
         Seconds that a step may take.
     """
 
-    def __init__(self, target: str, sources: list[str], deadline: int = 600) -> None:
+    def __init__(self, target: str, sources: list[str], deadline: float = 600) -> None:
         super().__init__(task_check_period=_POLL)
         self._sources = sorted(sources)
         self._deadline = deadline
@@ -96,7 +97,7 @@ class StudyController(Controller):  # type: ignore[misc]
 
 class _Courier:
     def __init__(
-        self, controller: StudyController, abort: Signal, fl_ctx: FLContext, deadline: int
+        self, controller: StudyController, abort: Signal, fl_ctx: FLContext, deadline: float
     ) -> None:
         self._controller = controller
         self._abort = abort
@@ -126,7 +127,10 @@ class _Courier:
             if name not in taking_part:
                 continue  # not connected when the job began
             tasks[name] = Task(
-                name=task, data=pack(letter), timeout=self._deadline, result_received_cb=received
+                name=task,
+                data=pack(letter),
+                timeout=math.ceil(self._deadline),
+                result_received_cb=received,
             )
             self._controller.broadcast(tasks[name], self._fl_ctx, targets=[name], min_responses=1)
         end = time.monotonic() + self._deadline

@@ -34,11 +34,11 @@ class SourceExecutor(Executor):  # type: ignore[misc]
         Text of the study file in base64: braces in a job's texts are templates to the engine.
     target : str
         Name of the target's site.
-    deadline : int
+    deadline : float
         Seconds that a step may take.
     """
 
-    def __init__(self, study: str, target: str, deadline: int = 600) -> None:
+    def __init__(self, study: str, target: str, deadline: float = 600) -> None:
         super().__init__()
         self._study = study
         self._target = target
