@@ -102,7 +102,7 @@ class Communicator(WFCommSpec):
             return make_reply(ReturnCode.TASK_RESULT_FILTER_ERROR)
         return fobs.loads(fobs.dumps(reply))
 
-    def cancel_task(self, task, completion_status=TaskCompletionStatus.CANCELLED, **_):
+    def cancel_task(self, task, completion_status=TaskCompletionStatus.CANCELLED, *_):
         task.completion_status = completion_status
 
     def _nothing(self, *_args, **_kwargs):
