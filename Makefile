@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check docs bench paper clean
+.PHONY: help setup demo federation-demo test check docs bench paper clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv with the exact versions of constraints.txt
 
@@ -21,6 +21,10 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)  ## run the built-in consortium: five hospitals and a new one
 	@$(BIN)/fedcsa demo --out demo
+
+federation-demo: $(STAMP)  ## run a real federation on this machine: a server, a target, four sources
+	@rm -rf federation-demo
+	@$(BIN)/fedcsa federation demo --out federation-demo
 
 test: $(STAMP)  ## run every test, the examples in the docs and the coverage gate
 	$(BIN)/python -m pytest --cov --cov-report= -q
@@ -44,4 +48,4 @@ paper: $(STAMP)  ## Table 1 of the paper beside ours, and the guarded study, in 
 	cd experiments && ../$(BIN)/python render_guarded.py
 
 clean:  ## remove what was built, and the environment
-	rm -rf $(VENV) dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .coverage demo
+	rm -rf $(VENV) dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .coverage demo federation-demo

@@ -117,6 +117,30 @@ def doctor(
         raise typer.Exit(EXIT_INPUT)
 
 
+@federation.command()
+@named_errors
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="A new folder for kits, sites and the result.")
+    ] = Path("federation-demo"),
+    seed: Annotated[int, typer.Option(help="Draws the patients and the folds.", min=0)] = 1,
+) -> None:
+    """Run a whole federation on this machine: a server, a target, four sources, mutual TLS.
+
+    Example: [bold]fedcsa federation demo --out federation-demo[/bold]
+    """
+    from fedcsa.transport.flare import require_engine
+
+    require_engine()
+    from fedcsa.cli.federation_demo import run_demo
+
+    if out.exists() and any(out.iterdir()):
+        raise ResultError(f"The folder {str(out)!r} must be new or empty; it is not.")
+    code = run_demo(out, console(), seed)
+    if code:
+        raise typer.Exit(code)
+
+
 def _said(plain: dict[str, object], text: str, as_json: bool) -> None:
     if as_json:
         print_json(plain)

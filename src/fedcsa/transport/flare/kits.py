@@ -83,6 +83,8 @@ def provision(federation: Federation, out: Path) -> list[Path]:
             shutil.rmtree(kit / "local", ignore_errors=True)
         shutil.copytree(newest / name, kit, dirs_exist_ok=True)
         kit.chmod(0o700)
+        for key in (kit / "startup").glob("*.key"):
+            key.chmod(0o600)
         if role in ("server", "source", "target"):
             harden(kit, role)
         about = Kit(
