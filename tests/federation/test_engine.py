@@ -6,6 +6,8 @@ import os
 import signal
 import socket
 import ssl
+import subprocess
+import sys
 import time
 
 import pytest
@@ -211,29 +213,39 @@ def test_a_replayed_question_is_refused_by_the_state_that_a_real_run_left(calm):
 # Those who may not ---------------------------------------------------------------------------
 
 
-def session(live, user):
-    from fedcsa.transport.flare.kits import Kit
-    from fedcsa.transport.flare.session import _session
+#: In a process of its own: the engine's session does not bear that warnings are errors.
+SUBMIT = """
+import sys, time
+from pathlib import Path
+from fedcsa.transport.flare.kits import Kit
+from fedcsa.transport.flare.session import _session, _status
+kit, job = Path(sys.argv[1]), sys.argv[2]
+with _session(kit, Kit.load(kit), 60.0) as session:
+    try:
+        job_id = session.submit_job(job)
+    except Exception as error:
+        print("REFUSED", type(error).__name__)
+    else:
+        end = time.monotonic() + 150.0
+        while time.monotonic() < end and not _status(session, job_id).startswith("FINISHED"):
+            time.sleep(0.3)
+        print(_status(session, job_id))
+"""
 
-    return _session(live.kit(user), Kit.load(live.kit(user)), 60.0)
 
-
-def job(tmp_path, study, change):
+def submitted(live, tmp_path, study, change):
+    """How a job folder ends that was changed before it was submitted."""
     from fedcsa.site.agreed import AgreedStudy
     from fedcsa.transport.flare.job import Submission, write_job
 
     agreed = AgreedStudy(study.read_text(encoding="utf-8"))
     folder = write_job(Submission(agreed, "new", 1, 30), tmp_path / "job")
     change(folder)
-    return folder
-
-
-def ended(live, job_id):
-    from fedcsa.transport.flare.session import _status
-
-    with session(live, "lead@demo.org") as lead:
-        until(lambda: _status(lead, job_id).startswith("FINISHED"), "the job ends")
-        return _status(lead, job_id)
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-W", "ignore", "-c", SUBMIT, str(live.kit("lead@demo.org")), str(folder)],
+        capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    return done.stdout.split()[-2:]
 
 
 def test_a_user_without_the_right_cannot_submit(calm):
@@ -241,39 +253,30 @@ def test_a_user_without_the_right_cannot_submit(calm):
     assert "'viewer@demo.org' may not submit studies; a lead may." in told["error"]
 
 
-def test_a_job_that_carries_code_is_not_accepted(calm, tmp_path):
-    from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError
-
+def test_a_job_that_carries_code_is_not_run(calm, tmp_path):
     def smuggle(folder):
         custom = folder / "app_source" / "custom"
         custom.mkdir()
         (custom / "evil.py").write_text("raise SystemExit\n")
 
-    study = calm.study("smuggled")
-    folder = job(tmp_path, study, smuggle)
-    try:
-        with session(calm, "lead@demo.org") as lead:
-            job_id = lead.submit_job(str(folder))
-    except (AuthorizationError, InternalError):
-        return  # refused at the door
-    assert ended(calm, job_id) != "FINISHED:COMPLETED"
+    ended = submitted(calm, tmp_path, calm.study("smuggled"), smuggle)
+    assert ended[-1] != "FINISHED:COMPLETED"
+    assert ended[0] == "REFUSED" or ended[-1].startswith("FINISHED"), ended
     assert not any(calm.said(name, "computing", "smuggled") for name in SOURCES)
 
 
 def test_a_job_that_names_another_class_is_not_run(calm, tmp_path):
+    trainer = {"path": "nvflare.app_common.np.np_trainer.NPTrainer", "args": {}}
+
     def other_class(folder):
         path = folder / "app_source" / "config" / "config_fed_client.json"
         content = json.loads(path.read_text())
-        content["executors"][0]["executor"] = {
-            "path": "nvflare.app_common.np.np_trainer.NPTrainer", "args": {},
-        }  # fmt: skip
+        content["executors"][0]["executor"] = trainer
         path.write_text(json.dumps(content))
 
-    study = calm.study("other-class")
-    folder = job(tmp_path, study, other_class)
-    with session(calm, "lead@demo.org") as lead:
-        job_id = lead.submit_job(str(folder))
-    assert ended(calm, job_id) != "FINISHED:COMPLETED"
+    ended = submitted(calm, tmp_path, calm.study("other-class"), other_class)
+    assert ended[-1].startswith("FINISHED"), ended
+    assert ended[-1] != "FINISHED:COMPLETED"
     assert not any(calm.said(name, "computing", "other-class") for name in SOURCES)
 
 
