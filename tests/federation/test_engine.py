@@ -69,7 +69,7 @@ def test_the_federated_result_equals_the_one_in_process_to_the_bit(calm, kind):
 def test_a_source_killed_in_a_phase_is_as_if_it_were_not_there(calm, phase):
     calm.configure("castle", f'approve = ["{phase}"]')
     study = calm.study(f"killed-in-{phase}")
-    submission = calm.submit(study, min_sources=3, deadline=30)
+    submission = calm.submit(study, min_sources=3, deadline=20)
     until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
     calm.kill("castle")
     told = calm.finish(submission)
@@ -116,7 +116,7 @@ def test_a_target_killed_between_the_phases_resumes_with_the_same_choice(calm):
 
     calm.configure("castle", 'approve = ["model"]')
     study = calm.study("killed-target")
-    submission = calm.submit(study, min_sources=4, deadline=45)
+    submission = calm.submit(study, min_sources=4, deadline=20)
     until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
     chosen = Journal(calm.state("new")).find("chosen", study=study.stem)
     calm.kill("new")
@@ -181,7 +181,7 @@ def test_a_tampered_ledger_is_found_and_stops_the_site(calm):
     try:
         with pytest.raises(LedgerError, match="line"):
             verify(calm.state("dunes"))
-        told = calm.run(calm.study("after-tampering"), min_sources=3, deadline=30)
+        told = calm.run(calm.study("after-tampering"), min_sources=3, deadline=20)
         assert told["sources"]["dunes"] == "missing"  # its filter lets nothing out
     finally:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nvflare.apis.fl_constant import ReservedKey, ReturnCode
+from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 
 from fedcsa.errors import MessageError
@@ -33,14 +33,13 @@ def unpack(shareable: Shareable) -> dict[str, Any]:
 
 
 def is_bare(shareable: Shareable) -> bool:
-    """Whether nothing but one letter and the engine's own headers is in a container."""
-    headers = {
-        ReservedHeaderKey.RC, ReservedHeaderKey.TASK_NAME, ReservedHeaderKey.TASK_ID,
-        ReservedHeaderKey.COOKIE_JAR, ReservedHeaderKey.CONTENT_TYPE, ReservedKey.AUDIT_EVENT_ID,
-        ReservedHeaderKey.PEER_PROPS,
-    }  # fmt: skip
-    own = shareable.get(ReservedHeaderKey.HEADERS) or {}
-    return set(shareable) <= {_LETTER, ReservedHeaderKey.HEADERS} and set(own) <= headers
+    """Whether nothing but one letter and a return code is in a container.
+
+    The engine adds headers of its own after the site's filter.
+    """
+    headers = shareable.get(ReservedHeaderKey.HEADERS) or {}
+    known = {_LETTER, ReservedHeaderKey.HEADERS}
+    return set(shareable) <= known and set(headers) <= {ReservedHeaderKey.RC}
 
 
 def _check(key: str, value: Any, depth: int = 4) -> None:
