@@ -133,7 +133,7 @@ class Federation:
             conclusion = self.target.conclude(replies)
         except FedCSAError as error:
             conclusion = self.target.failed(error)
-        return {"conclusion": self.target.send(conclusion, "lead")}
+        return {"conclusion": self.target.send(conclusion, "lead")[1]}
 
 
 @pytest.fixture

@@ -195,6 +195,16 @@ def test_every_rule_of_a_site_refuses_by_its_name(federation, rules, rule):
     assert conclusion(federation.attempt()).sources["abbey"] == f"refused: {rule}"
 
 
+def test_a_target_does_not_announce_its_rows_unless_its_own_file_says_so(federation):
+    text = federation.study_file.read_text(encoding="utf-8")
+    rows = text.replace("seed = 3", 'seed = 3\nmethod = "feddae"\nexchange = "rows"')
+    federation.study_file.write_text(rows.replace("ratio_power = [0.0]\n", ""), encoding="utf-8")
+    assert conclusion(federation.attempt()).outcome == "exchanges"
+    assert sent(federation, "new") == [("sent", "conclusion")]
+    federation.configure("new", '[policy]\nexchanges = ["rows"]')
+    assert set(conclusion(federation.attempt()).sources.values()) == {"refused: exchanges"}
+
+
 def test_a_failure_inside_is_told_by_no_more_than_a_word(federation):
     federation.configure("abbey", 'missing_values = ["x"]\n[columns]\nage = "MARKER"')
     told = conclusion(federation.attempt())

@@ -2,14 +2,21 @@
 
 import base64
 import dataclasses
+import functools
 import json
 import time
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 
 pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
 
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from nvflare.apis.client import Client
 from nvflare.apis.controller_spec import ClientTask, TaskCompletionStatus
 from nvflare.apis.filter import ContentBlockedException
@@ -20,16 +27,19 @@ from nvflare.apis.signal import Signal
 from nvflare.apis.wf_comm_spec import WFCommSpec
 from nvflare.fuel.utils import fobs
 
-from fedcsa.errors import MessageError
+from fedcsa.cli.study import open_conclusion
+from fedcsa.errors import BindingError, MessageError, StudyError
 from fedcsa.protocol.chain import LEDGER, FileLedger
 from fedcsa.protocol.codec import decode, encode
-from fedcsa.protocol.messages import BacktestReport, Refusal
+from fedcsa.protocol.envelope import Envelope
+from fedcsa.protocol.messages import BacktestReport, Conclusion, Refusal
 from fedcsa.transport.flare import controller as controller_module
 from fedcsa.transport.flare.controller import PROGRESS, StudyController
 from fedcsa.transport.flare.egress import EgressFilter
 from fedcsa.transport.flare.executors import SourceExecutor, TargetExecutor
 from fedcsa.transport.flare.job import Submission, write_job
 from fedcsa.transport.flare.letters import pack, unpack
+from fedcsa.transport.flare.seal import KitSeal
 from fedcsa.transport.flare.settings import SETTINGS
 
 SOURCES = ["abbey", "birch", "castle"]
@@ -43,6 +53,9 @@ class Workspace:
 
     def get_site_config_dir(self):
         return str(self.folder)
+
+    def get_startup_kit_dir(self):
+        return str(self.folder / "startup")
 
     def get_run_dir(self, job_id):
         return str(self.folder / job_id)
@@ -117,6 +130,33 @@ class Communicator(WFCommSpec):
     initialize_run = finalize_run = _nothing
 
 
+@functools.cache
+def key_of(name):  # noqa: ARG001 - one key a name
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@functools.cache
+def certificate(name, authority="root"):
+    """A certificate of `name`, as provisioning makes it."""
+    now = datetime.now(UTC)
+    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, n)]) for n in (name, authority)]
+    builder = x509.CertificateBuilder(
+        names[1], names[0], key_of(name).public_key(), x509.random_serial_number(),
+        now - timedelta(days=1), now + timedelta(days=1),
+    )  # fmt: skip
+    return builder.sign(key_of(authority), SHA256()).public_bytes(Encoding.PEM)
+
+
+def write_keys(folder, name, authority="root"):
+    folder.mkdir(exist_ok=True)
+    private = key_of(name).private_bytes(
+        Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()
+    )
+    (folder / "client.key").write_bytes(private)
+    (folder / "client.crt").write_bytes(certificate(name, authority))
+    (folder / "rootCA.pem").write_bytes(certificate(authority, authority))
+
+
 class Bench:
     """A federation whose messages go through the engine's containers and serialiser."""
 
@@ -126,6 +166,7 @@ class Bench:
         self.contexts = {}
         for name in ("new", *SOURCES):
             folder = federation.folder / name
+            write_keys(folder / "startup", name)
             (folder / SETTINGS).write_text(json.dumps({"site_file": str(folder / "site.toml")}))
             self.contexts[name] = context(name, folder)
         sites = {n: (SourceExecutor(study, "new", deadline), self.contexts[n]) for n in SOURCES}
@@ -272,6 +313,91 @@ def test_a_study_that_waits_for_a_person_does_not_wait_for_ever(federation):
     assert Bench(federation, deadline=0.2).conclusion().sources["abbey"] == "refused: not_approved"
 
 
+# Signatures ----------------------------------------------------------------------------------
+
+
+def resigned(bench, monkeypatch, name, change):
+    """Let the coordinator change what `name` sends before it goes on."""
+    answer = bench.communicator.answer
+
+    def forge(site, task):
+        reply = answer(site, task)
+        if site == name and task.name == "risk":
+            reply["fedcsa"] = {**reply["fedcsa"], "envelope": change(reply["fedcsa"]["envelope"])}
+        return reply
+
+    monkeypatch.setattr(bench.communicator, "answer", forge)
+
+
+def test_a_coordinator_cannot_write_in_a_sources_name(bench, monkeypatch):
+    resigned(bench, monkeypatch, "abbey", lambda wire: wire.partition(b"\n")[0])
+    assert bench.conclusion().sources["abbey"] == "rejected: signature"
+
+
+def test_a_coordinator_cannot_use_another_sites_key(bench, monkeypatch):
+    other = KitSeal(bench.federation.folder / "birch" / "startup")
+    resigned(
+        bench, monkeypatch, "abbey",
+        lambda wire: Envelope.from_bytes(wire).sealed(other),
+    )  # fmt: skip
+    assert bench.conclusion().sources["abbey"] == "rejected: signature"
+
+
+def test_a_coordinator_cannot_write_in_the_targets_name(bench, monkeypatch):
+    answer = bench.communicator.answer
+
+    def forge(site, task):
+        if task.name == "risk":
+            letter = task.data["fedcsa"]
+            plain = Envelope.from_bytes(letter["envelope"])
+            letter["envelope"] = plain.sealed(
+                KitSeal(bench.federation.folder / "birch" / "startup")
+            )
+        return answer(site, task)
+
+    monkeypatch.setattr(bench.communicator, "answer", forge)
+    assert set(bench.conclusion().sources.values()) == {"refused: signature"}
+
+
+@pytest.mark.parametrize("proof", [b"", b"\x00", b"\xff\xff" + b"x" * 400, b"\x05\x00abcde"])
+def test_garbage_is_no_signature(bench, proof):
+    seal = KitSeal(bench.federation.folder / "abbey" / "startup")
+    with pytest.raises(BindingError, match="must be signed by 'abbey'"):
+        seal.check(b"content", proof, "abbey")
+
+
+def test_a_certificate_of_another_federation_proves_nothing(bench, tmp_path):
+    write_keys(tmp_path / "other", "abbey", authority="elsewhere")
+    proof = KitSeal(tmp_path / "other").sign(b"content")
+    ours = KitSeal(bench.federation.folder / "new" / "startup")
+    ours.check(
+        b"content", KitSeal(bench.federation.folder / "abbey" / "startup").sign(b"content"), "abbey"
+    )
+    with pytest.raises(BindingError, match="must be signed"):
+        ours.check(b"content", proof, "abbey")
+
+
+def test_a_kit_without_its_key_is_named(tmp_path):
+    with pytest.raises(StudyError, match="must hold its key and certificates"):
+        KitSeal(tmp_path)
+
+
+def test_the_lead_believes_the_target_only(bench):
+    board = bench.run()
+    seal = KitSeal(bench.federation.folder / "birch" / "startup")
+    assert open_conclusion(board, bench.federation.agreed, "new", seal).outcome == "done"
+    forged = {**board, "envelope": base64.b64encode(
+        Envelope.from_bytes(base64.b64decode(board["envelope"])).sealed(seal)
+    )}  # fmt: skip
+    with pytest.raises(BindingError, match="must be signed by 'new'"):
+        open_conclusion(forged, bench.federation.agreed, "new", seal)
+    changed = encode(Conclusion("small", "done", {}, "", np.empty(0, np.uint8)))
+    with pytest.raises(BindingError, match="this very study"):
+        open_conclusion(
+            {**board, "conclusion": base64.b64encode(changed)}, bench.federation.agreed, "new", seal
+        )
+
+
 # The filter ----------------------------------------------------------------------------------
 
 
@@ -358,7 +484,7 @@ def test_the_filter_strips_a_failure_of_whatever_came_with_it(letter):
 @pytest.mark.parametrize(
     "content",
     [
-        {"envelope": b"x" * 5000}, {"payload": 1.0}, {"envelopes": {"a": b"x" * 5000}},
+        {"envelope": b"x" * 9000}, {"payload": 1.0}, {"envelopes": {"a": b"x" * 9000}},
         {"replies": {"a" * 300: {}}}, {"sources": ["a" * 300]},
         {"replies": {"a": {"b": {"c": {}}}}},
     ],

@@ -8,14 +8,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.demo import demo_study
 from fedcsa.data.synthetic import FEATURES, consortium
 from fedcsa.data.tables import write_table
 from fedcsa.errors import ProtocolError
+from fedcsa.protocol.chain import verify
+from fedcsa.protocol.ledger import LedgerEntry
 from fedcsa.site.federation import Federation
 from fedcsa.site.state import Status
 
@@ -45,9 +49,26 @@ def run_demo(out: Path, screen: Console, seed: int) -> int:
             "--min-sources", "3", "--deadline", "120", "--out", str(out / "result"),
         )  # fmt: skip
     screen.print(Text("\nEverything is stopped. What left each site:", style="bold"))
-    for name in sites:
-        _fedcsa("ledger", str(out / name / "site.toml"))
+    screen.print(_what_left(out, list(sites)))
+    screen.print(Text(f"In full: fedcsa ledger {out}/abbey/site.toml --fields"))
     return code
+
+
+def _what_left(out: Path, sites: list[str]) -> Table:
+    """One line a site and kind of message, every chain verified."""
+    table = Table()
+    for heading in ("site", "message", "to", "numbers", "bytes"):
+        justify: Literal["left", "right"] = "right" if heading in ("numbers", "bytes") else "left"
+        table.add_column(heading, justify=justify)
+    for site in sites:
+        by_kind: dict[str, list[LedgerEntry]] = {}
+        for line in verify(out / site / "state"):
+            by_kind.setdefault(line.entry.message, []).append(line.entry)
+        for message, entries in by_kind.items():
+            to = ", ".join(sorted({entry.recipient for entry in entries}))
+            numbers = "" if message == "conclusion" else f"{entries[0].n_numbers}"
+            table.add_row(site, message, to, numbers, f"{entries[0].n_bytes}")
+    return table
 
 
 LEAD = "lead@demo.org"

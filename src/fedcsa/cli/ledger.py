@@ -82,7 +82,7 @@ def _table(title: str, entries: list[tuple[LedgerEntry, str]], fields: bool) -> 
         ("message", "left"), ("to", "left"), ("numbers", "right"), ("bytes", "right"),
         ("sha256", "left"), ("time", "left"), ("", "left"),
     ):  # fmt: skip
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+        table.add_column(heading, justify=justify, no_wrap=heading != "to")  # type: ignore[arg-type]
     for entry, kind in entries:
         table.add_row(
             entry.message, Text(entry.recipient), f"{entry.n_numbers}", f"{entry.n_bytes}",

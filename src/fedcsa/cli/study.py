@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json as jsonlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,9 +27,10 @@ from fedcsa.cli.common import (
     print_json,
     printable,
 )
-from fedcsa.errors import MessageError, ResultError, StudyError
+from fedcsa.errors import BindingError, MessageError, ResultError, StudyError
 from fedcsa.models.registry import unknown
 from fedcsa.protocol.codec import decode, digest
+from fedcsa.protocol.envelope import Envelope, Seal, check_seal
 from fedcsa.protocol.messages import Conclusion
 from fedcsa.site.agreed import AgreedStudy
 
@@ -63,6 +64,7 @@ def submit(
     require_engine()
     from fedcsa.transport.flare.job import Submission
     from fedcsa.transport.flare.kits import Kit
+    from fedcsa.transport.flare.seal import KitSeal
     from fedcsa.transport.flare.session import run_study
 
     sites = Kit.load(kit).sites
@@ -76,16 +78,36 @@ def submit(
     submission = Submission(agreed, chosen, min_sources, deadline)
     with _progress(chosen, quiet=quiet or json) as watch:
         board = run_study(kit, submission, watch)
-    _finish(board, agreed, chosen, out or Path(f"{study.stem}-result"), json)
+    told = open_conclusion(board, agreed, chosen, KitSeal(kit / "startup"))
+    _finish(told, board, agreed, chosen, out or Path(f"{study.stem}-result"), json)
 
 
-def _finish(board: dict[str, Any], agreed: AgreedStudy, target: str, out: Path, json: bool) -> None:
-    told = decode(base64.b64decode(board["conclusion"]))
-    if not isinstance(told, Conclusion) or told.study != agreed.name:
-        raise MessageError("The target must end the study with its conclusion; it did not.")
+def open_conclusion(
+    board: Mapping[str, Any], agreed: AgreedStudy, target: str, seal: Seal
+) -> Conclusion:
+    """What the target itself said of this study, whatever carried it here."""
+    wire, payload = base64.b64decode(board["envelope"]), base64.b64decode(board["conclusion"])
+    envelope = Envelope.from_bytes(wire)
+    check_seal(wire, target, seal)
+    told = decode(payload)
+    bound = (envelope.study, envelope.sender, envelope.digest)
+    if bound != (agreed.id, target, digest(payload)) or not isinstance(told, Conclusion):
+        raise BindingError("other_study", "The target must end this very study; it did not.")
     summary = bytes(told.summary)
     if summary and digest(summary) != told.result:
         raise MessageError("The result must be as the target wrote it; its digest differs.")
+    return told
+
+
+def _finish(
+    told: Conclusion,
+    board: dict[str, Any],
+    agreed: AgreedStudy,
+    target: str,
+    out: Path,
+    json: bool,
+) -> None:
+    summary = bytes(told.summary)
     plain = {
         "study": agreed.id, "outcome": told.outcome, "sources": dict(told.sources),
         "target": target, "result": told.result, "attempts": board["attempts"],

@@ -11,16 +11,29 @@ import json
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from fedcsa.errors import BindingError, MessageError
 from fedcsa.protocol.codec import digest
 
 #: In the order in which a study goes through them.
 PHASES = ("risk", "model")
-MAX_ENVELOPE_BYTES = 4096
+#: With the signature and the certificate that it can be checked with.
+MAX_ENVELOPE_BYTES = 8192
 _MAX_TEXT = 300
 _HEX = frozenset("0123456789abcdef")
+
+
+class Seal(Protocol):
+    """A site's signature, and its way to check the others'."""
+
+    def sign(self, content: bytes) -> bytes:
+        """What proves that `content` comes from this site."""
+        ...
+
+    def check(self, content: bytes, proof: bytes, signer: str) -> None:
+        """Raise a `BindingError` unless `proof` shows that `content` comes from `signer`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -54,15 +67,25 @@ class Envelope:
         """The same envelope always gives the same bytes."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":")).encode()
 
+    def sealed(self, seal: Seal | None) -> bytes:
+        """The bytes, and after a line's end the proof of who wrote them, if there is a seal."""
+        content = self.to_bytes()
+        return content if seal is None else content + b"\n" + seal.sign(content)
+
     @classmethod
     def from_bytes(cls, wire: bytes) -> Envelope:
-        """The envelope in `wire`, or a `MessageError`, whatever the bytes are."""
+        """The envelope in `wire`, or a `MessageError`, whatever the bytes are.
+
+        Who wrote it is for `check_seal` to say.
+        """
         if len(wire) > MAX_ENVELOPE_BYTES:
             raise MessageError(
                 f"An envelope must have at most {MAX_ENVELOPE_BYTES} bytes; {len(wire)} came."
             )
         try:
-            content = json.loads(wire.decode("utf-8"), object_pairs_hook=_distinct)
+            content = json.loads(
+                wire.partition(b"\n")[0].decode("utf-8"), object_pairs_hook=_distinct
+            )
         except (ValueError, RecursionError):
             raise MessageError("An envelope must be well-formed; this one is not.") from None
         names = {item.name for item in dataclasses.fields(cls)}
@@ -101,6 +124,13 @@ def reply(question: Envelope, payload: bytes) -> Envelope:
         in_reply_to=question.nonce,
         digest=digest(payload),
     )
+
+
+def check_seal(wire: bytes, signer: str, seal: Seal | None) -> None:
+    """Raise a `BindingError` unless `signer` wrote this envelope; without a seal, believe it."""
+    if seal is not None:
+        content, _, proof = wire.partition(b"\n")
+        seal.check(content, proof, signer)
 
 
 def check_question(

@@ -47,6 +47,7 @@ class Board:
         self.seconds: dict[str, float] = {}
         self.n_bytes: dict[str, int] = {}
         self.conclusion: bytes | None = None
+        self.envelope = b""
         self.problem = ""
 
     def to_plain(self) -> dict[str, Any]:
@@ -58,6 +59,7 @@ class Board:
             "seconds": dict(self.seconds),
             "bytes": dict(self.n_bytes),
             "conclusion": packed,
+            "envelope": base64.b64encode(self.envelope).decode(),
             "problem": self.problem,
         }
 
@@ -80,7 +82,7 @@ def _ask_target(courier: Courier, board: Board, step: str, content: Content) -> 
     reply = came[board.target]
     board.sites[board.target] = "answered"
     if "conclusion" in reply:
-        board.conclusion = reply["conclusion"]
+        board.conclusion, board.envelope = reply["conclusion"], reply.get("envelope", b"")
         board.step = "done"
     return reply
 

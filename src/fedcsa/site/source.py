@@ -9,7 +9,7 @@ from typing import Any
 from fedcsa.errors import BindingError, FedCSAError, PolicyError
 from fedcsa.protocol.chain import FileLedger
 from fedcsa.protocol.codec import decode, digest, encode
-from fedcsa.protocol.envelope import Envelope, check_question, reply
+from fedcsa.protocol.envelope import Envelope, Seal, check_question, check_seal, reply
 from fedcsa.protocol.fields import Message
 from fedcsa.protocol.journal import Journal
 from fedcsa.protocol.messages import Brief, ModelRequest, Refusal
@@ -38,6 +38,8 @@ class SourceDesk:
         Name of the target's site.
     patience : function, optional
         By default nobody is waited for.
+    seal : Seal, optional
+        Signs for this site; without one, envelopes are believed as they come.
     """
 
     def __init__(
@@ -47,7 +49,9 @@ class SourceDesk:
         agreed: AgreedStudy,
         target: str,
         patience: Patience = lambda: False,
+        seal: Seal | None = None,
     ) -> None:
+        self._seal = seal
         self.name = name
         self._site = site
         self._agreed = agreed
@@ -63,6 +67,7 @@ class SourceDesk:
         """The envelope and the message that leave; a refusal says which rule, and no more."""
         question = Envelope.from_bytes(wire)
         try:
+            check_seal(wire, self._target, self._seal)
             message = self._reply(question, payload)
         except (PolicyError, BindingError) as error:
             self._say(f"refused under the rule {error.rule}: {error}")
@@ -159,7 +164,7 @@ class SourceDesk:
 
     def _send(self, question: Envelope, message: Message) -> tuple[bytes, bytes]:
         payload = encode(message)
-        wire = reply(question, payload).to_bytes()
+        wire = reply(question, payload).sealed(self._seal)
         line = self._ledger.record(message, self._target, envelope_bytes=len(wire))
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name})")
         return wire, payload

@@ -23,7 +23,7 @@ from fedcsa.errors import (
 )
 from fedcsa.protocol.chain import FileLedger
 from fedcsa.protocol.codec import decode, digest, encode
-from fedcsa.protocol.envelope import Envelope, ask, check_reply
+from fedcsa.protocol.envelope import Envelope, Seal, ask, check_reply, check_seal
 from fedcsa.protocol.fields import Message
 from fedcsa.protocol.journal import Journal
 from fedcsa.protocol.messages import (
@@ -45,6 +45,8 @@ from fedcsa.site.state import Status
 #: Envelope and payload, as they came.
 Reply = tuple[bytes, bytes]
 DONE = "done"
+#: Stands in an envelope for the phase after the last.
+END = "end"
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,19 @@ class TargetDesk:
     agreed : AgreedStudy
     min_sources : int
         With fewer there is no model.
+    seal : Seal, optional
+        Signs for this site; without one, envelopes are believed as they come.
     """
 
-    def __init__(self, name: str, site: SiteFile, agreed: AgreedStudy, min_sources: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        site: SiteFile,
+        agreed: AgreedStudy,
+        min_sources: int,
+        seal: Seal | None = None,
+    ) -> None:
+        self._seal = seal
         self.name = name
         self._site = site
         self._agreed = agreed
@@ -151,10 +163,12 @@ class TargetDesk:
             self._agreed.name, _rule_of(error), dict(self.fates), "", np.empty(0, np.uint8)
         )
 
-    def send(self, message: Message, recipient: str) -> bytes:
-        """Write down a message that leaves outside of the two phases, and return its bytes."""
-        self._record(message, recipient, 0)
-        return encode(message)
+    def send(self, message: Message, recipient: str) -> Reply:
+        """Write down a message that leaves outside of the two phases; its envelope and bytes."""
+        payload = encode(message)
+        wire = ask(self._agreed.id, END, self.name, recipient, payload).sealed(self._seal)
+        self._record(message, recipient, len(wire))
+        return wire, payload
 
     # The pieces -----------------------------------------------------------------------------
 
@@ -207,6 +221,7 @@ class TargetDesk:
         self, name: str, wire: bytes, payload: bytes, kind: type[Message], asked: str
     ) -> Message:
         envelope, question = Envelope.from_bytes(wire), self._questions[name]
+        check_seal(wire, name, self._seal)
         check_reply(envelope, payload, question, self._used)
         self._used.add(question.nonce)
         message = decode(payload, self._site.max_bytes)
@@ -270,7 +285,7 @@ class TargetDesk:
         self._questions = {
             name: ask(self._agreed.id, phase, self.name, name, payload) for name in recipients
         }
-        envelopes = {name: item.to_bytes() for name, item in self._questions.items()}
+        envelopes = {name: item.sealed(self._seal) for name, item in self._questions.items()}
         for name, wire in envelopes.items():
             self._record(message, name, len(wire))
         return Post(payload, envelopes)

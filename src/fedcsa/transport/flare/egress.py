@@ -49,12 +49,12 @@ def check_letter(letter: dict[str, object], site: SiteFile, name: str) -> None:
     """Raise unless every part of `letter` may leave `site`."""
     payload = letter.get("payload", letter.get("conclusion"))
     if not isinstance(payload, bytes) or set(letter) not in (
-        {"envelope", "payload"}, {"envelopes", "payload"}, {"conclusion"},
+        {"envelope", "payload"}, {"envelopes", "payload"}, {"envelope", "conclusion"},
     ):  # fmt: skip
         raise ContentBlockedException("a letter must hold one message")
     check_message(payload, site.policy, FileLedger(site.state_folder, name))
     envelopes = letter.get("envelopes", {"": letter.get("envelope")})
-    if "conclusion" not in letter and isinstance(envelopes, dict):
+    if isinstance(envelopes, dict):
         for wire in envelopes.values():
             envelope = Envelope.from_bytes(wire)
             if envelope.sender != name or envelope.digest != digest(payload):

@@ -17,6 +17,7 @@ from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.source import SourceDesk
 from fedcsa.site.target import Post, TargetDesk
 from fedcsa.transport.flare.letters import pack, unpack
+from fedcsa.transport.flare.seal import seal_of
 from fedcsa.transport.flare.settings import site_of
 
 #: Who gets the conclusion.
@@ -58,7 +59,7 @@ class SourceExecutor(Executor):  # type: ignore[misc]
             if self._desk is None:
                 self._desk = SourceDesk(
                     fl_ctx.get_identity_name(), site_of(fl_ctx), _agreed(self._study),
-                    self._target, self._wait,
+                    self._target, self._wait, seal_of(fl_ctx),
                 )  # fmt: skip
             envelope, payload = self._desk.answer(letter["envelope"], letter["payload"])
             return pack({"envelope": envelope, "payload": payload})
@@ -102,7 +103,7 @@ class TargetExecutor(Executor):  # type: ignore[misc]
             if self._desk is None:
                 self._desk = TargetDesk(
                     fl_ctx.get_identity_name(), site_of(fl_ctx), _agreed(self._study),
-                    self._min_sources,
+                    self._min_sources, seal_of(fl_ctx),
                 )  # fmt: skip
             return pack(_step(self._desk, task_name, letter))
         except Exception as error:
@@ -122,7 +123,8 @@ def _step(desk: TargetDesk, step: str, letter: dict[str, Any]) -> dict[str, Any]
         conclusion = desk.conclude(replies)
     except FedCSAError as error:
         conclusion = desk.failed(error)
-    return {"conclusion": desk.send(conclusion, LEAD)}
+    envelope, payload = desk.send(conclusion, LEAD)
+    return {"envelope": envelope, "conclusion": payload}
 
 
 def _posted(post: Post) -> dict[str, Any]:
