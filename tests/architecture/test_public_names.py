@@ -129,6 +129,10 @@ def test_importing_fedcsa_loads_nothing_heavy():
     assert not loaded_after("import fedcsa") & (HEAVY | {"numpy"})
 
 
+def test_the_command_line_and_a_sites_desk_load_no_engine():
+    assert "nvflare" not in loaded_after("import fedcsa.cli.app, fedcsa.site.source")
+
+
 def test_the_arithmetic_and_the_protocol_load_neither_models_nor_tables():
     core = [m for m in MODULES if m.startswith(("fedcsa.core", "fedcsa.protocol"))]
     loaded = loaded_after("import " + ", ".join(core))

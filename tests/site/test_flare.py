@@ -34,6 +34,7 @@ from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.envelope import Envelope
 from fedcsa.protocol.messages import BacktestReport, Conclusion, Refusal
 from fedcsa.transport.flare import controller as controller_module
+from fedcsa.transport.flare import seal as seal_module
 from fedcsa.transport.flare.controller import PROGRESS, StudyController
 from fedcsa.transport.flare.egress import EgressFilter
 from fedcsa.transport.flare.executors import SourceExecutor, TargetExecutor
@@ -186,9 +187,14 @@ class Bench:
         return decode(base64.b64decode(self.run()["conclusion"]))
 
 
+#: The engine's sites read their key once; here they do so for every test.
+read_key = functools.cache(seal_module.load_pem_private_key)
+
+
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     monkeypatch.setattr(controller_module, "LINGER", 0.0)
+    monkeypatch.setattr(seal_module, "load_pem_private_key", read_key)
 
 
 @pytest.fixture

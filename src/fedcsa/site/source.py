@@ -12,7 +12,7 @@ from fedcsa.protocol.codec import decode, digest, encode
 from fedcsa.protocol.envelope import Envelope, Seal, check_question, check_seal, reply
 from fedcsa.protocol.fields import Message
 from fedcsa.protocol.journal import Journal
-from fedcsa.protocol.messages import Brief, ModelRequest, Refusal
+from fedcsa.protocol.messages import Brief, ModelReport, ModelRequest, Refusal
 from fedcsa.roles.source import Source
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
@@ -167,6 +167,8 @@ class SourceDesk:
         wire = reply(question, payload).sealed(self._seal)
         line = self._ledger.record(message, self._target, envelope_bytes=len(wire))
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name})")
+        if message.name == ModelReport.name:
+            self._say("done")
         return wire, payload
 
     def _say(self, text: str) -> None:

@@ -10,10 +10,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-#: The only classes that a job may name.
-ALLOWED = ["fedcsa.transport.flare"]
-PRESENCE = "fedcsa.transport.flare.presence.Presence"
-FILTER = "fedcsa.transport.flare.egress.EgressFilter"
+_HERE = "fedcsa.transport.flare"
+PRESENCE = f"{_HERE}.presence.Presence"
+FILTER = f"{_HERE}.egress.EgressFilter"
+#: The only classes that a job may name: five, not all that is installed.
+ALLOWED = [
+    f"{_HERE}.controller.StudyController",
+    f"{_HERE}.executors.SourceExecutor",
+    f"{_HERE}.executors.TargetExecutor",
+    FILTER,
+    PRESENCE,
+]
 #: They carry log lines, and with them the texts of exceptions, to the server.
 _LOG_CARRIERS = ("site_log_streamer", "log_receiver")
 #: Error texts and log levels of a site are its own; a right of its own overrides "view".
