@@ -18,6 +18,7 @@ from fedcsa.result import summary
 from fedcsa.study import Study
 
 SOURCES = ("abbey", "birch", "castle", "dunes")
+THREE = SOURCES[:3]
 WAITING = "waiting for fedcsa site approve"
 
 
@@ -68,19 +69,19 @@ def test_the_federated_result_equals_the_one_in_process_to_the_bit(calm, kind):
 @pytest.mark.parametrize("phase", ["risk", "model"])
 def test_a_source_killed_in_a_phase_is_as_if_it_were_not_there(calm, phase):
     calm.configure("castle", f'approve = ["{phase}"]')
-    study = calm.study(f"killed-in-{phase}")
-    submission = calm.submit(study, min_sources=3, deadline=20)
+    study = calm.study(f"killed-in-{phase}", sources=THREE)
+    submission = calm.submit(study, min_sources=2, deadline=20)
     until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
     calm.kill("castle")
     told = calm.finish(submission)
-    assert told["sources"] == {**dict.fromkeys(SOURCES, "answered"), "castle": "missing"}
+    assert told["sources"] == {"abbey": "answered", "birch": "answered", "castle": "missing"}
     assert_same(calm, study, without=["castle"])
 
 
 def test_a_killed_worker_costs_a_resubmission_and_no_second_disclosure(calm):
     calm.configure("castle", 'approve = ["model"]')
-    study = calm.study("killed-worker")
-    submission = calm.submit(study, min_sources=4, deadline=60)
+    study = calm.study("killed-worker", sources=THREE)
+    submission = calm.submit(study, min_sources=3, deadline=60)
     until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
     os.kill(calm.worker("castle"), signal.SIGKILL)
     approve(calm, "castle", study)
@@ -88,7 +89,7 @@ def test_a_killed_worker_costs_a_resubmission_and_no_second_disclosure(calm):
     assert told["attempts"] >= 2
     assert set(told["sources"].values()) == {"answered"}
     assert_same(calm, study)
-    for name in SOURCES:
+    for name in THREE:
         left = calm.sent(name, study)
         assert sorted(m for kind, m in left if kind == "sent") == ["model-report", "risk-report"]
         assert ("resent", "risk-report") in left
@@ -96,8 +97,8 @@ def test_a_killed_worker_costs_a_resubmission_and_no_second_disclosure(calm):
 
 def test_a_killed_server_costs_a_resubmission_and_no_second_disclosure(calm):
     calm.configure("castle", 'approve = ["model"]')
-    study = calm.study("killed-server")
-    submission = calm.submit(study, min_sources=4, deadline=60)
+    study = calm.study("killed-server", sources=THREE)
+    submission = calm.submit(study, min_sources=3, deadline=60)
     until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
     calm.kill("localhost")
     approve(calm, "castle", study)
@@ -106,7 +107,7 @@ def test_a_killed_server_costs_a_resubmission_and_no_second_disclosure(calm):
     assert told["attempts"] >= 2
     assert set(told["sources"].values()) == {"answered"}
     assert_same(calm, study)
-    for name in SOURCES:
+    for name in THREE:
         left = [m for kind, m in calm.sent(name, study) if kind == "sent"]
         assert sorted(left) == ["model-report", "risk-report"]
 
@@ -115,8 +116,8 @@ def test_a_target_killed_between_the_phases_resumes_with_the_same_choice(calm):
     from fedcsa.protocol.journal import Journal
 
     calm.configure("castle", 'approve = ["model"]')
-    study = calm.study("killed-target")
-    submission = calm.submit(study, min_sources=4, deadline=20)
+    study = calm.study("killed-target", sources=THREE)
+    submission = calm.submit(study, min_sources=3, deadline=20)
     until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
     chosen = Journal(calm.state("new")).find("chosen", study=study.stem)
     calm.kill("new")
@@ -127,14 +128,14 @@ def test_a_target_killed_between_the_phases_resumes_with_the_same_choice(calm):
     request = decode(Journal(calm.state("new")).payload(chosen["request"]))
     found = calm.result(study)
     assert found.candidate == found.plan.candidates[request.candidate]
-    assert [m for kind, m in calm.sent("new", study) if kind == "sent"].count("model-request") == 4
+    assert [m for kind, m in calm.sent("new", study) if kind == "sent"].count("model-request") == 3
     assert_same(calm, study)
 
 
 def test_a_site_that_sleeps_past_the_deadline_is_missing(calm, sleeping):
     calm.configure("castle", 'approve = ["risk"]')
-    study = calm.study("asleep")
-    submission = calm.submit(study, min_sources=3, deadline=15)
+    study = calm.study("asleep", sources=THREE)
+    submission = calm.submit(study, min_sources=2, deadline=15)
     until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
     sleeping(calm.worker("castle"))
     told = calm.finish(submission)
@@ -142,46 +143,53 @@ def test_a_site_that_sleeps_past_the_deadline_is_missing(calm, sleeping):
     assert_same(calm, study, without=["castle"])
 
 
-def test_too_few_sources_are_a_clear_error_and_no_model(calm):
-    calm.configure("castle", "[policy]\nmin_fold_rows = 1000")
-    study = calm.study("too-few")
-    told = calm.run(study, min_sources=4, code=4)
-    assert told["outcome"] == "min_sources"
-    assert told["sources"]["castle"] == "refused: min_fold_rows"
-    assert not study.with_suffix(".result").exists()
-
-
-def test_refusal_failure_and_size_are_told_by_name_and_no_text_leaves_a_site(calm):
+def test_refusals_are_told_by_name_no_text_leaves_and_too_few_sources_give_no_model(calm):
     calm.configure("birch", '[policy]\nmodels = ["weighted-least-squares"]')
     calm.configure("castle", '[columns]\nage = "MARKER-4711"')
     calm.configure("dunes", "max_bytes = 100")
     study = calm.study("mixed")
-    told = calm.run(study)
+    told = calm.run(study, min_sources=2, code=4)
+    assert told["outcome"] == "min_sources"
     assert told["sources"] == {
         "abbey": "answered",
         "birch": "refused: models",
         "castle": "refused: failed",
         "dunes": "refused: max_bytes",
     }
+    assert not study.with_suffix(".result").exists()
     assert calm.said("castle", "MARKER-4711"), "the person at the site is told"
-    for place in (calm.kit("localhost"), calm.kit("lead@demo.org"), study.with_suffix(".result")):
+    for place in (calm.kit("localhost"), calm.kit("lead@demo.org")):
         files = [path for path in place.rglob("*") if path.is_file()]
         assert [path for path in files if b"MARKER-4711" in path.read_bytes()] == []
+
+
+def finished(live):
+    """A study that came to its end, this one or an earlier test's."""
+    study = live.study("equal-ridge")
+    if not study.with_suffix(".result").exists():
+        live.run(study, min_sources=4)
+    return study
+
+
+def test_the_server_keeps_no_message(calm):
+    finished(calm)
+    files = [path for path in calm.kit("localhost").rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert [path for path in files if b"FCSA" in path.read_bytes()] == []
 
 
 def test_a_tampered_ledger_is_found_and_stops_the_site(calm):
     from fedcsa.errors import LedgerError
     from fedcsa.protocol.chain import LEDGER, verify
 
-    study = calm.study("tampered")
-    calm.run(study)
+    finished(calm)
     path = calm.state("dunes") / LEDGER
     whole = path.read_text(encoding="utf-8")
     path.write_text(whole.replace("model-report", "model-rapport", 1), encoding="utf-8")
     try:
         with pytest.raises(LedgerError, match="line"):
             verify(calm.state("dunes"))
-        told = calm.run(calm.study("after-tampering"), min_sources=3, deadline=20)
+        told = calm.run(calm.study("after-tampering"), min_sources=3, deadline=30)
         assert told["sources"]["dunes"] == "missing"  # its filter lets nothing out
     finally:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -198,8 +206,7 @@ def test_a_replayed_question_is_refused_by_the_state_that_a_real_run_left(calm):
     from fedcsa.site.file import SiteFile
     from fedcsa.site.source import SourceDesk
 
-    study = calm.study("replayed")
-    calm.run(study)
+    study = finished(calm)
     agreed = AgreedStudy(study.read_text(encoding="utf-8"))
     journal = Journal(calm.state("abbey"))
     nonce = journal.find("asked", study=agreed.id)["nonce"]
