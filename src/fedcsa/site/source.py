@@ -16,6 +16,7 @@ from fedcsa.protocol.messages import Brief, ModelReport, ModelRequest, Refusal
 from fedcsa.roles.source import Source
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
+from fedcsa.site.rules import FAILED
 from fedcsa.site.state import Approvals, Status
 
 _KINDS: dict[str, type[Message]] = {"risk": Brief, "model": ModelRequest}
@@ -74,10 +75,10 @@ class SourceDesk:
             message = self._refusal(payload, error.rule)
         except FedCSAError as error:
             self._say(f"could not answer: {error}")
-            message = self._refusal(payload, "failed")
+            message = self._refusal(payload, FAILED)
         except Exception as error:  # its text may quote a cell; only its kind is told, and here
             self._say(f"could not answer: {type(error).__name__} came inside")
-            message = self._refusal(payload, "failed")
+            message = self._refusal(payload, FAILED)
         return self._send(question, message)
 
     def _reply(self, question: Envelope, payload: bytes) -> Message:

@@ -15,8 +15,6 @@ from fedcsa.errors import (
     BindingError,
     FedCSAError,
     MessageError,
-    ModelError,
-    NoOverlapError,
     NoSourcesError,
     PolicyError,
     ProtocolError,
@@ -40,6 +38,7 @@ from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.target import Target
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
+from fedcsa.site.rules import rule_of
 from fedcsa.site.state import Status
 
 #: Envelope and payload, as they came.
@@ -160,7 +159,7 @@ class TargetDesk:
         """How a study ended that came to nothing."""
         self._say(f"ended without a model: {error}")
         return Conclusion(
-            self._agreed.name, _rule_of(error), dict(self.fates), "", np.empty(0, np.uint8)
+            self._agreed.name, rule_of(error), dict(self.fates), "", np.empty(0, np.uint8)
         )
 
     def send(self, message: Message, recipient: str) -> Reply:
@@ -209,7 +208,7 @@ class TargetDesk:
             try:
                 message = self._opened(name, *replies[name], kind, asked)
             except ProtocolError as error:
-                self.fates[name] = f"rejected: {_rule_of(error)}"
+                self.fates[name] = f"rejected: {rule_of(error)}"
                 self._say(f"did not accept the answer of {name}: {error}")
                 continue
             refused = isinstance(message, Refusal)
@@ -304,17 +303,3 @@ class TargetDesk:
 def _released(brief: Brief) -> int:
     """Numbers about the target's rows in a brief."""
     return len(brief.embedding) + len(brief.mean) + len(brief.sd) + 1 + brief.rows.size
-
-
-def _rule_of(error: FedCSAError) -> str:
-    if isinstance(error, PolicyError | BindingError):
-        return error.rule
-    for kind, rule in (
-        (MessageError, "malformed"),
-        (NoSourcesError, "min_sources"),
-        (NoOverlapError, "no_overlap"),
-        (ModelError, "no_model"),
-    ):
-        if isinstance(error, kind):
-            return rule
-    return "failed"
