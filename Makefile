@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check docs bench paper paper-quick guard-study clean
+.PHONY: help setup demo federation-demo test check docs bench paper paper-quick guard-study clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv with the exact versions of constraints.txt
 
@@ -21,6 +21,10 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)  ## run the built-in consortium: five hospitals and a new one
 	@$(BIN)/fedcsa demo --out demo
+
+federation-demo: $(STAMP)  ## run a real federation on this machine: a server, a target, four sources
+	@rm -rf federation-demo
+	@$(BIN)/fedcsa federation demo --out federation-demo
 
 test: $(STAMP)  ## run every test, the examples in the docs and the coverage gate
 	$(BIN)/python -m pytest --cov --cov-report= -q
@@ -58,4 +62,4 @@ guard-study: $(STAMP)  ## the study of the guarded method, and its page (half an
 	$(call run-scripts,$(GUARD),--full,render_guarded)
 
 clean:  ## remove what was built, and the environment
-	rm -rf $(VENV) dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .coverage demo
+	rm -rf $(VENV) dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .coverage demo federation-demo

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
     from fedcsa.core.weights import Estimate, estimate
     from fedcsa.errors import (
+        BindingError,
         CandidatesError,
         DataError,
         FedCSAError,
+        LedgerError,
         MessageError,
         MissingExtraError,
         ModelError,
@@ -54,6 +56,7 @@ _HOMES = {
     "Adaptation": "roles.adaptation",
     "Backtest": "roles.backtest",
     "BacktestRow": "roles.backtest",
+    "BindingError": "errors",
     "CandidatesError": "errors",
     "DataError": "errors",
     "EmbeddingRatio": "core.embedding",
@@ -63,6 +66,7 @@ _HOMES = {
     "FedCSAError": "errors",
     "Finding": "findings",
     "InProcessTransport": "transport.inprocess",
+    "LedgerError": "errors",
     "MeanEmbedding": "core.embedding",
     "MessageError": "errors",
     "MissingExtraError": "errors",
@@ -99,6 +103,7 @@ __all__ = [
     "Adaptation",
     "Backtest",
     "BacktestRow",
+    "BindingError",
     "CandidatesError",
     "DataError",
     "EmbeddingRatio",
@@ -108,6 +113,7 @@ __all__ = [
     "FedCSAError",
     "Finding",
     "InProcessTransport",
+    "LedgerError",
     "MeanEmbedding",
     "MessageError",
     "MissingExtraError",

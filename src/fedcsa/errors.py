@@ -16,9 +16,11 @@ contains a data value, because an error text may cross from one site to another.
     ├── ProtocolError         the exchange between sites went wrong
     │   ├── MessageError      bytes that are not a well-formed message
     │   ├── PolicyError       a site's own policy refuses to let a message out
+    │   ├── BindingError      a message of another study, phase, site or time
     │   └── NoSourcesError    too few sources answered to go on
     ├── NoOverlapError        no source resembles the target, so there is no answer
     ├── ResultError           a result folder that is missing, damaged or of another version
+    │   └── LedgerError       a ledger in which a line was changed or removed
     └── MissingExtraError     an optional dependency is not installed (also an ImportError)
 """
 
@@ -79,6 +81,20 @@ class PolicyError(ProtocolError):
         self.rule = rule
 
 
+class BindingError(ProtocolError):
+    """A message of another study, phase, site or time: replayed, doubled or misdirected.
+
+    Attributes
+    ----------
+    rule : str
+        The name of the rule, for example ``"replayed"``.
+    """
+
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(text)
+        self.rule = rule
+
+
 class NoSourcesError(ProtocolError):
     """Too few sources answered to go on."""
 
@@ -89,6 +105,10 @@ class NoOverlapError(FedCSAError):
 
 class ResultError(FedCSAError):
     """A result folder that is missing, damaged or of another version."""
+
+
+class LedgerError(ResultError):
+    """A ledger in which a line was changed or removed."""
 
 
 class MissingExtraError(FedCSAError, ImportError):

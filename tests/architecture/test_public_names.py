@@ -18,7 +18,9 @@ ROOT = Path(__file__).parents[2]
 INIT = Path(fedcsa.__file__)
 NAMES = [name for name in fedcsa.__all__ if name != "__version__"]
 MODULES = ["fedcsa", *(m.name for m in pkgutil.walk_packages(fedcsa.__path__, "fedcsa."))]
+ENGINE = "fedcsa.transport.flare."
 HEAVY = {
+    "nvflare",
     "sklearn",
     "pyarrow",
     "duckdb",
@@ -98,6 +100,8 @@ def test_every_public_name_has_a_docstring_of_its_own(name):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_module_says_what_it_is_for(module):
+    if module.startswith(ENGINE):
+        pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
     assert documented(importlib.import_module(module))
 
 
@@ -135,6 +139,10 @@ def loaded_after(statement):
 
 def test_importing_fedcsa_loads_nothing_heavy():
     assert not loaded_after("import fedcsa") & (HEAVY | {"numpy"})
+
+
+def test_the_command_line_and_a_sites_desk_load_no_engine():
+    assert "nvflare" not in loaded_after("import fedcsa.cli.app, fedcsa.site.source")
 
 
 def test_the_arithmetic_and_the_protocol_load_neither_models_nor_tables():

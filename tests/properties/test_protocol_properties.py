@@ -22,6 +22,7 @@ from fedcsa.protocol.ledger import Ledger, LedgerEntry
 from fedcsa.protocol.messages import (
     MESSAGES,
     Brief,
+    Conclusion,
     ModelReport,
     ModelRequest,
     Refusal,
@@ -196,7 +197,12 @@ KINDS = {
     "number": st.floats(0.0, 1.7e308),
     "flag": st.booleans(),
 }
+conclusions = st.builds(
+    Conclusion, texts, texts, st.dictionaries(texts, texts, max_size=3), texts,
+    hnp.arrays(np.uint8, st.integers(0, 20)),
+)  # fmt: skip
 SPECIAL = {
+    Conclusion: conclusions,
     Brief: briefs(),
     RiskReport: risk_reports(),
     ModelRequest: model_requests,

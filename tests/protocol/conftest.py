@@ -12,7 +12,7 @@ import pytest
 from fedcsa.core.overlap import overlap
 from fedcsa.core.risk import RiskMoments
 from fedcsa.protocol.codec import PROTOCOL_VERSION, digest, encode
-from fedcsa.protocol.messages import MESSAGES, Refusal
+from fedcsa.protocol.messages import MESSAGES, Conclusion, Refusal
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.plan import Plan
 from fedcsa.roles.source import Source
@@ -87,6 +87,7 @@ def all_messages():
         "model-report": small.model,
         "model-report-packed": packed,
         "refusal": small.refusal,
+        "conclusion": Conclusion("study", "done", {"a": "answered"}, "", np.arange(9, dtype="u1")),
     }
     for name, cls in MESSAGES.items():
         if name not in made:

@@ -10,10 +10,13 @@ from fedcsa import __version__
 from fedcsa.cli.backtest import backtest
 from fedcsa.cli.check import check
 from fedcsa.cli.demo import demo
+from fedcsa.cli.federation import federation
 from fedcsa.cli.ledger import ledger
 from fedcsa.cli.predict import predict
 from fedcsa.cli.reconcile import reconcile
 from fedcsa.cli.run import run
+from fedcsa.cli.site import site
+from fedcsa.cli.study import study
 
 app = typer.Typer(
     name="fedcsa",
@@ -50,6 +53,8 @@ def _root(
 
 for _command in (demo, run, check, predict, backtest, reconcile, ledger):
     app.command()(_command)
+for _group in (federation, site, study):
+    app.add_typer(_group)
 
 
 def main() -> None:

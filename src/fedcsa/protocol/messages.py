@@ -8,6 +8,7 @@
     target ◄── ModelReport   ──   source     one model
     target ◄── Refusal       ──   source     instead of a report: the rule that forbids it
     study  ◄── BacktestReport ─   source     three numbers, after it has played the target
+    lead   ◄── Conclusion    ──   target     how the study ended, and no model
 
 A message checks itself when it is made, on the sending and on the receiving side alike.
 """
@@ -272,6 +273,31 @@ class BacktestReport(Message):
         self.must(self.standard_error >= 0.0, "a standard error that is not negative")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Conclusion(Message):
+    """What the target tells whoever submitted the study: how it ended; its model stays there.
+
+    `outcome` is ``"done"`` or the rule that ended the study, `sources` what became of each,
+    `result` the hash of the target's own result, `summary` that result without its models, or
+    nothing if the site keeps it to itself.
+    """
+
+    name: ClassVar[str] = "conclusion"
+
+    outcome: str = wire_field("text")
+    sources: Mapping[str, str] = wire_field("plain")
+    result: str = wire_field("text")
+    summary: NDArray[np.uint8] = wire_field("blob")
+
+    def check(self) -> None:
+        """Check that every source has a text."""
+        plain = isinstance(self.sources, Mapping)
+        self.must(plain and all(isinstance(v, str) for v in self.sources.values()), "fates by name")
+
+
 MESSAGES: Mapping[str, type[Message]] = {
-    cls.name: cls for cls in (Brief, RiskReport, ModelRequest, ModelReport, Refusal, BacktestReport)
-}
+    cls.name: cls
+    for cls in (
+        Brief, RiskReport, ModelRequest, ModelReport, Refusal, BacktestReport, Conclusion,
+    )
+}  # fmt: skip

@@ -69,6 +69,8 @@ class Policy:
         A report in which fewer rows carry the weight does not leave: it would be about them.
     significant_digits : int or None
         To which the numbers of a report are rounded.
+    features : tuple of str or None
+        Features a study may use, None for any.
     """
 
     exchanges: tuple[str, ...] = ("embedding",)
@@ -82,6 +84,7 @@ class Policy:
     min_regularization: float = 1e-4
     min_effective_rows: float = 5.0
     significant_digits: int | None = 4
+    features: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not set(self.exchanges) <= {"embedding", "rows"}:
@@ -119,6 +122,7 @@ class Policy:
         """
         if brief.exchange not in self.exchanges:
             self._refuse("exchanges", f"exchange {brief.exchange!r} is not allowed here")
+        self._admit_features(brief.features)
         self._admit_models([*model_names(brief.model), *model_names(brief.candidates)])
         if brief.n_rows < self.min_target_rows:
             self._refuse(
@@ -140,6 +144,12 @@ class Policy:
             if (width < self.min_bandwidth * sd).any():
                 self._refuse("min_bandwidth", "the target's kernel is too narrow for the rows here")
 
+    def _admit_features(self, columns: Sequence[str]) -> None:
+        if self.features is not None:
+            for column in columns:  # a level's or an indicator's is NAME=…
+                if column not in self.features and column.rpartition("=")[0] not in self.features:
+                    self._refuse("features", f"{column[:100]!r} is not on this site's list")
+
     def _admit_models(self, names: Sequence[str]) -> None:
         if self.models is not None:
             for name in names:
@@ -154,6 +164,7 @@ class Policy:
         """Raise a `PolicyError` unless a target may announce `released` numbers about its rows."""
         if brief.exchange not in self.exchanges:
             self._refuse("exchanges", f"exchange {brief.exchange!r} is not allowed here")
+        self._admit_features(brief.features)
         cells = brief.n_rows * len(brief.features)
         share = np.inf if self.max_release_share is None else self.max_release_share
         if brief.exchange == "embedding" and released > share * cells:

@@ -149,6 +149,12 @@ class Source:
         self._sent[key] = message, released
         return cast(Report, released)
 
+    def recall(self, brief: Brief, report: RiskReport) -> None:
+        """Take up a study again whose brief this site answered before it was restarted."""
+        self._admit(brief)
+        self._briefs[brief.study] = brief
+        self._sent[brief.name, brief.study] = brief, report
+
     # Phase 1: numbers for every candidate -------------------------------------------------
 
     def _report(self, brief: Brief, in_reply_to: str) -> RiskReport:

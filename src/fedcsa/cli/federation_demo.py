@@ -1,0 +1,144 @@
+"""``fedcsa federation demo``: a server, a target and four sources as processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedcsa.cli.demo import demo_study
+from fedcsa.data.synthetic import FEATURES, consortium
+from fedcsa.data.tables import write_table
+from fedcsa.errors import ProtocolError
+from fedcsa.protocol.chain import verify
+from fedcsa.protocol.ledger import LedgerEntry
+from fedcsa.site.federation import Federation
+from fedcsa.site.state import Status
+
+#: The fifth hospital of the demo treats children; a federation of four is enough to see it work.
+N_SOURCES = 4
+_PATIENCE = 180.0
+
+
+def run_demo(out: Path, screen: Console, seed: int) -> int:
+    """Set up, run the demo study, report what left each site, stop everything; the exit code."""
+    from fedcsa.transport.flare.kits import provision
+
+    sources = _write_sites(out, seed)
+    sites = {"new": "target", **dict.fromkeys(sources, "source")}
+    federation = Federation("demo", "localhost", _free_port(), sites, {LEAD: "lead"})
+    provision(federation, out / "kits")
+    screen.print(Text(f"{len(sites) + 2} kits made; starting a server and {len(sites)} sites"))
+    with contextlib.ExitStack() as stack:
+        _start(stack, "federation", "serve", str(out / "kits" / "localhost"), "--quiet")
+        for name in sites:
+            data = str(out / name / "site.toml")
+            _start(stack, "site", "start", str(out / "kits" / name), "--data", data, "--quiet")
+        _wait(out, list(sites), screen)
+        screen.print(Text("\n$ fedcsa study submit study.toml", style="bold"))
+        code = _fedcsa(
+            "study", "submit", str(out / "study.toml"), "--kit", str(out / "kits" / LEAD),
+            "--min-sources", "3", "--deadline", "120", "--out", str(out / "result"),
+        )  # fmt: skip
+    screen.print(Text("\nEverything is stopped. What left each site:", style="bold"))
+    screen.print(_what_left(out, list(sites)))
+    screen.print(Text(f"In full: fedcsa ledger {out}/abbey/site.toml --fields"))
+    return code
+
+
+def _what_left(out: Path, sites: list[str]) -> Table:
+    """One line a site and kind of message, every chain verified."""
+    table = Table()
+    for heading in ("site", "message", "to", "numbers", "bytes"):
+        justify: Literal["left", "right"] = "right" if heading in ("numbers", "bytes") else "left"
+        table.add_column(heading, justify=justify)
+    for site in sites:
+        by_kind: dict[str, list[LedgerEntry]] = {}
+        for line in verify(out / site / "state"):
+            by_kind.setdefault(line.entry.message, []).append(line.entry)
+        for message, entries in by_kind.items():
+            to = ", ".join(sorted({entry.recipient for entry in entries}))
+            numbers = "" if message == "conclusion" else f"{entries[0].n_numbers}"
+            table.add_row(site, message, to, numbers, f"{entries[0].n_bytes}")
+    return table
+
+
+LEAD = "lead@demo.org"
+
+
+def _write_sites(out: Path, seed: int) -> list[str]:
+    drawn = consortium(seed)
+    kept = list(drawn.sources)[:N_SOURCES]
+    names = {name: name.split()[0].lower() for name in kept}
+    study = demo_study(drawn, seed)
+    for site in ("new", *names.values()):
+        (out / site).mkdir(parents=True, exist_ok=True)
+        (out / site / "site.toml").write_text('table = "patients.csv"\n', encoding="utf-8")
+    for name in kept:
+        X, y = drawn.sources[name]
+        columns = dict(zip(FEATURES, X.T.tolist(), strict=True))
+        write_table(out / names[name] / "patients.csv", {**columns, "days": y.tolist()})
+    rows = dict(zip(FEATURES, drawn.target.T.tolist(), strict=True))
+    write_table(out / "new" / "patients.csv", rows)
+    text = _study_text(study.to_toml(), list(names.values()))
+    (out / "study.toml").write_text(text, encoding="utf-8")
+    return list(names.values())
+
+
+def _study_text(text: str, sites: list[str]) -> str:
+    from fedcsa.study.toml import format_toml, parse_toml
+
+    document = parse_toml(text, "study.toml")
+    document["target"] = {"table": "new/patients.csv"}
+    document["sources"] = {site: {"table": f"{site}/patients.csv"} for site in sites}
+    return format_toml(document, nested=["sources"])
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _start(stack: contextlib.ExitStack, *arguments: str) -> None:
+    process = subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-m", "fedcsa", *arguments]
+    )
+    stack.callback(_stop, process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(60.0)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _wait(out: Path, sites: list[str], screen: Console) -> None:
+    end, waiting = time.monotonic() + _PATIENCE, list(sites)
+    while waiting:
+        if time.monotonic() > end:
+            raise ProtocolError(f"Every site must connect; these did not: {', '.join(waiting)}.")
+        for site in list(waiting):
+            lines = Status(out / site / "state").lines()
+            if any(line["text"].startswith("connected") for line in lines):
+                screen.print(Text(f"{site}: connected, waiting for a study"))
+                waiting.remove(site)
+        time.sleep(0.2)
+
+
+def _fedcsa(*arguments: str) -> int:
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", "fedcsa", *arguments], check=False, timeout=900
+    )
+    return done.returncode

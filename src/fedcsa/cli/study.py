@@ -1,0 +1,222 @@
+"""``fedcsa study``: run a study over a federation."""
+
+from __future__ import annotations
+
+import base64
+import json as jsonlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from fedcsa.cli.common import (
+    EXIT_EXCHANGE,
+    EXIT_MODEL,
+    EXIT_NO_OVERLAP,
+    Json,
+    Quiet,
+    console,
+    fail,
+    named_errors,
+    print_json,
+    printable,
+)
+from fedcsa.errors import BindingError, MessageError, ResultError, StudyError
+from fedcsa.models.registry import unknown
+from fedcsa.protocol.codec import decode, digest
+from fedcsa.protocol.envelope import Envelope, Seal, check_seal
+from fedcsa.protocol.messages import Conclusion
+from fedcsa.site.agreed import AgreedStudy
+
+study = typer.Typer(name="study", no_args_is_help=True, help="Run a study over a federation.")
+_EXITS = {"no_overlap": EXIT_NO_OVERLAP, "no_model": EXIT_MODEL}
+_PHASES = {"announce": "1 of 2", "risk": "1 of 2", "choose": "1 of 2", "model": "2 of 2",
+           "conclude": "2 of 2"}  # fmt: skip
+
+
+@study.command()
+@named_errors
+def submit(
+    study: Annotated[Path, typer.Argument(help="The study file; its sources are sites.")],
+    kit: Annotated[Path, typer.Option(help="The lead's start-up kit.")],
+    min_sources: Annotated[
+        int, typer.Option(min=1, help="With fewer sources there is no model.")
+    ] = 1,
+    deadline: Annotated[int, typer.Option(min=1, help="Seconds that a step may take.")] = 600,
+    target: Annotated[str | None, typer.Option(help="The target, if there are several.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the result.")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a study over the sites of a federation; the model stays at the target.
+
+    Example: [bold]fedcsa study submit study.toml --kit kits/lead@example.org[/bold]
+    """
+    from fedcsa.transport.flare import require_engine
+
+    agreed = AgreedStudy(_read(study))
+    require_engine()
+    from fedcsa.transport.flare.job import Submission
+    from fedcsa.transport.flare.kits import Kit
+    from fedcsa.transport.flare.seal import KitSeal
+    from fedcsa.transport.flare.session import run_study
+
+    sites = Kit.load(kit).sites
+    chosen = _target_of(sites, target)
+    for name in agreed.sources:
+        if sites.get(name) != "source":
+            sources = [site for site, role in sites.items() if role == "source"]
+            raise StudyError(unknown("source of this federation", name, sources))
+    if min_sources > len(agreed.sources):
+        raise StudyError(f"--min-sources must be at most {len(agreed.sources)}, the study's own.")
+    submission = Submission(agreed, chosen, min_sources, deadline)
+    with _progress(chosen, quiet=quiet or json) as watch:
+        board = run_study(kit, submission, watch)
+    told = open_conclusion(board, agreed, chosen, KitSeal(kit / "startup"))
+    _finish(told, board, agreed, chosen, out or Path(f"{study.stem}-result"), json)
+
+
+def open_conclusion(
+    board: Mapping[str, Any], agreed: AgreedStudy, target: str, seal: Seal
+) -> Conclusion:
+    """What the target itself said of this study, whatever carried it here."""
+    wire, payload = base64.b64decode(board["envelope"]), base64.b64decode(board["conclusion"])
+    envelope = Envelope.from_bytes(wire)
+    check_seal(wire, target, seal)
+    told = decode(payload)
+    bound = (envelope.study, envelope.sender, envelope.digest)
+    if bound != (agreed.id, target, digest(payload)) or not isinstance(told, Conclusion):
+        raise BindingError("other_study", "The target must end this very study; it did not.")
+    summary = bytes(told.summary)
+    if summary and digest(summary) != told.result:
+        raise MessageError("The result must be as the target wrote it; its digest differs.")
+    return told
+
+
+def _finish(
+    told: Conclusion,
+    board: dict[str, Any],
+    agreed: AgreedStudy,
+    target: str,
+    out: Path,
+    json: bool,
+) -> None:
+    summary = bytes(told.summary)
+    plain = {
+        "study": agreed.id, "outcome": told.outcome, "sources": dict(told.sources),
+        "target": target, "result": told.result, "attempts": board["attempts"],
+        "seconds": board["seconds"], "bytes": board["bytes"],
+    }  # fmt: skip
+    if told.outcome == "done":
+        _save(out, agreed, plain, summary)
+    if json:
+        print_json(plain)
+    else:
+        _print(console(), plain, summary, out)
+    if told.outcome != "done":
+        fail(_reason(told.outcome, target))
+        raise typer.Exit(_EXITS.get(told.outcome, EXIT_EXCHANGE))
+
+
+def _reason(rule: str, target: str) -> str:
+    if rule == "min_sources":
+        return "Too few sources answered, so there is no model. Lower --min-sources, or wait."
+    if rule == "no_overlap":
+        return "No source resembles the target, so there is no answer worth giving."
+    return f"The target {target!r} ended the study under the rule {rule!r}."
+
+
+def _save(out: Path, agreed: AgreedStudy, plain: dict[str, Any], summary: bytes) -> None:
+    known = ("adaptation.json", "federation.json")
+    if out.exists() and any(out.iterdir()) and not any((out / n).is_file() for n in known):
+        raise ResultError(f"The folder {str(out)!r} must be empty or hold an older result.")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "study.toml").write_text(agreed.text, encoding="utf-8")
+    text = jsonlib.dumps(plain, indent=1, ensure_ascii=False)
+    (out / "federation.json").write_text(text + "\n", encoding="utf-8")
+    if summary:
+        (out / "adaptation.json").write_bytes(summary)
+
+
+def _print(screen: Console, plain: dict[str, Any], summary: bytes, out: Path) -> None:
+    table = Table(title="Sources", title_justify="left", title_style="bold")
+    for heading in ("source", "what became of it"):
+        table.add_column(heading)
+    for name, fate in sorted(plain["sources"].items()):
+        table.add_row(Text(printable(name)), Text(printable(fate)))
+    if summary:
+        content = jsonlib.loads(summary)
+        interval = content["interval"]
+        between = f" ({interval[0]:.3g} to {interval[1]:.3g})" if interval else ""
+        screen.print(
+            Text(f"{content['status']}: risk at the target {content['target_risk']:.3g}{between}\n")
+        )
+    screen.print(table)
+    if plain["outcome"] == "done":
+        screen.print(Text(f"\nThe model stays at {plain['target']}. Numbers in {out}."))
+
+
+@contextmanager
+def _progress(target: str, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """One line a site, rewritten on a terminal; elsewhere one line a change; on standard error."""
+    screen = Console(stderr=True, highlight=False)
+    said: dict[str, str] = {}
+
+    def plain(board: dict[str, Any]) -> None:
+        for name, text in _lines(board, target).items():
+            if said.get(name) != text:
+                said[name] = text
+                screen.print(Text(f"{printable(name)}: {printable(text)}"), soft_wrap=True)
+
+    if quiet:
+        yield lambda _: None
+    elif not screen.is_terminal:
+        yield plain
+    else:
+        with Live(console=screen, transient=True, refresh_per_second=4) as live:
+            yield lambda board: live.update(_grid(_lines(board, target)))
+
+
+def _lines(board: dict[str, Any], target: str) -> dict[str, str]:
+    step = board.get("step", "")
+    if step == "again":
+        return {"study": f"{board['problem']} Submitting again, attempt {board['attempt']}."}
+    if step == "scheduling":
+        return {"study": "waiting to be scheduled"}
+    phase = f"phase {_PHASES[step]}, {step}" if step in _PHASES else step
+    sites = board.get("sites", {})
+    return {"study": phase, **{n if n != target else f"{n} (target)": t for n, t in sites.items()}}
+
+
+def _grid(lines: dict[str, str]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    for name, text in lines.items():
+        grid.add_row(Text(printable(name), style="bold"), Text(printable(text)))
+    return grid
+
+
+def _target_of(sites: dict[str, str], wanted: str | None) -> str:
+    targets = [name for name, role in sites.items() if role == "target"]
+    if wanted is None and len(targets) == 1:
+        return targets[0]
+    if wanted not in targets:
+        raise StudyError(
+            unknown("target", wanted, targets) if wanted else f"Say which with --target: {targets}."
+        )
+    return wanted
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(
+            f"The study file {str(path)!r} must be there, a text in UTF-8; it is not "
+            f"({type(error).__name__})."
+        ) from None

@@ -1,0 +1,80 @@
+"""What a site must remember over a restart: whom it answered what, and which nonces came.
+
+::
+
+    journal.jsonl         one line a step: asked, accepted, answered, announced, chosen, concluded
+    payloads/SHA256.fcsa  the bytes of the messages that the lines name
+
+A study that is submitted again finds its answers here: the same bytes go out, and nothing that
+was not disclosed before.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fedcsa.errors import ResultError
+from fedcsa.protocol.codec import digest
+from fedcsa.protocol.lines import append_line, locked, make_folder, read_lines, write_whole
+
+_FILE, _PAYLOADS = "journal.jsonl", "payloads"
+
+
+class Journal:
+    """The journal of a site, in its own folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        make_folder(folder / _PAYLOADS)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Every step so far, oldest first."""
+        try:
+            return [json.loads(line) for line in read_lines(self._folder / _FILE)]
+        except ValueError:
+            raise ResultError(
+                f"The journal in {str(self._folder)!r} must be as fedcsa wrote it; it is damaged. "
+                "Restore it from a backup: without it, a disclosure could be made twice."
+            ) from None
+
+    @property
+    def nonces(self) -> set[str]:
+        """Every nonce that this site was asked with."""
+        return {line["nonce"] for line in self.lines if line["step"] == "asked"}
+
+    def note(self, step: str, **content: Any) -> None:
+        """Write a line; it is on the disk when this returns."""
+        line = json.dumps({"step": step, **content}, separators=(",", ":"), sort_keys=True)
+        with locked(self._folder):
+            append_line(self._folder / _FILE, line)
+
+    def find(self, step: str, **content: Any) -> dict[str, Any] | None:
+        """The first line of `step` with this content."""
+        for line in self.lines:
+            if line["step"] == step and all(line.get(k) == v for k, v in content.items()):
+                return line
+        return None
+
+    def keep(self, payload: bytes) -> str:
+        """Store a message's bytes and return their digest."""
+        name = digest(payload)
+        path = self._folder / _PAYLOADS / f"{name}.fcsa"
+        if not path.exists():
+            write_whole(path, payload)
+        return name
+
+    def payload(self, name: str) -> bytes:
+        """The bytes with this digest."""
+        try:
+            payload = (self._folder / _PAYLOADS / f"{name}.fcsa").read_bytes()
+        except OSError:
+            payload = b""
+        if digest(payload) != name:
+            raise ResultError(
+                f"The journal in {str(self._folder)!r} must hold what was sent; a message is "
+                "missing or was changed. Restore it from a backup."
+            )
+        return payload

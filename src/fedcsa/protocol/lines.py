@@ -1,0 +1,74 @@
+"""Files that only grow: one line at a time, on the disk before anything else happens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedcsa.errors import ResultError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows, where one process at a time must do
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes of this site out; the lock goes with the process that holds it."""
+    make_folder(folder)
+    with (folder / ".lock").open("ab") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only its owner can read."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise ResultError(
+            f"The folder {str(folder)!r} must be writable; {type(error).__name__} came instead."
+        ) from None
+
+
+def append_line(path: Path, line: str) -> None:
+    """Write a line and wait until it is on the disk.
+
+    A line that a crash cut off is removed first: nothing was done on its strength.
+    """
+    with path.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        if end:
+            file.seek(end - 1)
+            if file.read(1) != b"\n":
+                file.truncate(_last_end(path))
+        file.write(line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_lines(path: Path) -> list[str]:
+    """All whole lines."""
+    if not path.exists():
+        return []
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    return whole.decode("utf-8", errors="replace").split("\n")[:-1]
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that is there whole or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with part.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def _last_end(path: Path) -> int:
+    return path.read_bytes().rfind(b"\n") + 1

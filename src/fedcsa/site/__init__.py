@@ -1,0 +1,1 @@
+"""One site of a federation: its own file, its state on disk, and its desk for messages."""

@@ -1,0 +1,157 @@
+"""site.toml: what a site says about itself. Nothing in a study can override it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.data.tables import read_table
+from fedcsa.errors import StudyError
+from fedcsa.protocol.codec import MAX_BYTES
+from fedcsa.protocol.envelope import PHASES
+from fedcsa.protocol.policy import Policy
+from fedcsa.study import Study
+from fedcsa.study.sections import build_policy
+from fedcsa.study.toml import Section, parse_toml, raise_all
+
+
+@dataclass(frozen=True)
+class SiteFile:
+    """A site's own settings.
+
+    Attributes
+    ----------
+    table : str
+        Path of its table.
+    columns : mapping of str to str
+        The table's name of a column, by the study's name of it; others are called alike.
+    missing_values : tuple of str
+        Spellings of a missing cell, beside the study's.
+    policy : Policy
+        The strict one, with the changes of the section ``[policy]``.
+    approve : tuple of {"risk", "model"}
+        Phases that wait for ``fedcsa site approve``.
+    share_result : bool
+        Whether, as the target, it tells the lead the result's numbers. Its model stays anyway.
+    trust : tuple of str
+        Types outside scikit-learn that a model may hold.
+    max_bytes : int
+        Of a message, coming or going.
+    state : str
+        Folder of ledger, journal, approvals and results.
+    folder : Path
+        What relative paths start from.
+    """
+
+    table: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+    missing_values: tuple[str, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    approve: tuple[str, ...] = ()
+    share_result: bool = True
+    trust: tuple[str, ...] = ()
+    max_bytes: int = MAX_BYTES
+    state: str = "state"
+    folder: Path = Path()
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a site file; the paths in it are relative to its folder."""
+        path = Path(path)
+        try:
+            text = path.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise StudyError(f"{path.name}: a site file must be text in UTF-8.") from None
+        except OSError as error:
+            raise StudyError(
+                f"The site file {str(path)!r} must be there and open to reading; "
+                f"it is not ({type(error).__name__}). Write one with: fedcsa site init"
+            ) from None
+        return cls.parse(text, folder=path.absolute().parent, origin=path.name)
+
+    @classmethod
+    def parse(cls, text: str, *, folder: Path, origin: str = "site.toml") -> Self:
+        """Read the text of a site file, or raise a `StudyError` with one line a problem."""
+        problems: list[str] = []
+        top = Section(parse_toml(text, origin), f"{origin}:", problems)
+        values: dict[str, Any] = {
+            "table": top.take("table", "str"),
+            "columns": top.take("columns", "Mapping[str, Any]", {}),
+            "missing_values": tuple(top.take("missing_values", "tuple[str, ...]", [])),
+            "approve": tuple(top.take("approve", "tuple[str, ...]", [])),
+            "share_result": top.take("share_result", "bool", True),
+            "trust": tuple(top.take("trust", "tuple[str, ...]", [])),
+            "max_bytes": top.take("max_bytes", "int", MAX_BYTES),
+            "state": top.take("state", "str", "state"),
+        }
+        rules = top.take("policy", "Mapping[str, Any]", {})
+        top.close()
+        if not set(values["approve"]) <= set(PHASES):
+            top.say(f"'approve' must be made of {list(PHASES)}.")
+        if not all(isinstance(name, str) for name in values["columns"].values()):
+            top.say("[columns] must give, for a name of the study, the name in the table.")
+        try:
+            values["policy"] = build_policy({"preset": "site", **rules})
+        except StudyError as error:
+            top.gather(error)
+        raise_all(problems)
+        return cls(**values, folder=folder)
+
+    @property
+    def state_folder(self) -> Path:
+        """Where ledger, journal, approvals and results are."""
+        return self.folder / self.state
+
+    def read_rows(self, study: Study) -> Array:
+        """The rows; a column of outcomes, if there is one, is not read."""
+        return self._read(study, with_outcome=False)[0]
+
+    def read_outcomes(self, study: Study) -> tuple[Array, NDArray[Any]]:
+        """Rows and outcomes."""
+        X, y = self._read(study, with_outcome=True)
+        return X, np.asarray(y)
+
+    def _read(self, study: Study, *, with_outcome: bool) -> tuple[Array, NDArray[Any] | None]:
+        coding = study.coding
+        needed = coding.needed(with_outcome=with_outcome)
+        own = [self.columns.get(name, name) for name in needed]
+        levels = {self.columns.get(n, n): texts for n, texts in coding.level_texts.items()}
+        table = read_table(
+            self.folder / self.table,
+            columns=own,
+            missing_values=(*study.missing_values, *self.missing_values),
+            levels={name: texts for name, texts in levels.items() if name in own},
+        )
+        renamed = table.select(own).rename_columns(list(needed))
+        return coding.encode(renamed, "this site", with_outcome=with_outcome)
+
+
+TEMPLATE = """\
+# A site's own file. Nothing in a study can override it.
+table = "patients.csv"            # .csv, .tsv, .parquet
+# missing_values = ["?"]          # further spellings of a missing cell
+# approve = ["risk", "model"]     # phases that wait for: fedcsa site approve STUDY
+# share_result = true             # as the target: tell the lead the numbers; the model stays here
+# trust = []                      # types outside scikit-learn that a model may hold
+# max_bytes = 268435456           # of a message, coming or going
+# state = "state"                 # folder of ledger, journal, approvals and results
+
+# The study's name of a column = its name in the table, where they differ.
+[columns]
+# age = "AGE_YEARS"
+
+# The strict rules are in force; change only what you must.
+[policy]
+# features = ["age", "sex"]       # a study may use these and no others
+# models = ["ridge"]              # a study may fit these and no others
+# min_fold_rows = 30
+# max_parameters_per_row = 0.33
+# min_bandwidth = 0.14
+# significant_digits = 4
+"""

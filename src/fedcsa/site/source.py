@@ -1,0 +1,179 @@
+"""The desk of a source: questions in, answers out, every one bound, budgeted and written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from fedcsa.errors import BindingError, FedCSAError, PolicyError
+from fedcsa.protocol.chain import FileLedger
+from fedcsa.protocol.codec import decode, digest, encode
+from fedcsa.protocol.envelope import Envelope, Seal, check_question, check_seal, reply
+from fedcsa.protocol.fields import Message
+from fedcsa.protocol.journal import Journal
+from fedcsa.protocol.messages import Brief, ModelReport, ModelRequest, Refusal, RiskReport
+from fedcsa.roles.source import Source
+from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.file import SiteFile
+from fedcsa.site.rules import FAILED
+from fedcsa.site.state import Approvals, Status
+
+_KINDS: dict[str, type[Message]] = {"risk": Brief, "model": ModelRequest}
+_ONE = {"risk": "one_brief", "model": "one_model"}
+_STEPS = {"risk": "phase 1 of 2", "model": "phase 2 of 2"}
+#: Called while a person is waited for; false when there is no more time.
+Patience = Callable[[], bool]
+
+
+class SourceDesk:
+    """Answers for one source in one study.
+
+    Parameters
+    ----------
+    name : str
+        Of the site, as in its certificate.
+    site : SiteFile
+    agreed : AgreedStudy
+    target : str
+        Name of the target's site.
+    patience : function, optional
+        By default nobody is waited for.
+    seal : Seal, optional
+        Signs for this site; without one, envelopes are believed as they come.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        site: SiteFile,
+        agreed: AgreedStudy,
+        target: str,
+        patience: Patience = lambda: False,
+        seal: Seal | None = None,
+    ) -> None:
+        self._seal = seal
+        self.name = name
+        self._site = site
+        self._agreed = agreed
+        self._target = target
+        self._patience = patience
+        folder = site.state_folder
+        self._journal = Journal(folder)
+        self._ledger = FileLedger(folder, name)
+        self._approvals = Approvals(folder)
+        self._status = Status(folder)
+
+    def answer(self, wire: bytes, payload: bytes) -> tuple[bytes, bytes]:
+        """The envelope and the message that leave; a refusal says which rule, and no more."""
+        question = Envelope.from_bytes(wire)
+        try:
+            check_seal(wire, self._target, self._seal)
+            message = self._reply(question, payload)
+        except (PolicyError, BindingError) as error:
+            self._say(f"refused under the rule {error.rule}: {error}")
+            message = self._refusal(payload, error.rule)
+        except FedCSAError as error:
+            self._say(f"could not answer: {error}")
+            message = self._refusal(payload, FAILED)
+        except Exception as error:  # its text may quote a cell; only its kind is told, and here
+            self._say(f"could not answer: {type(error).__name__} came inside")
+            message = self._refusal(payload, FAILED)
+        return self._send(question, message)
+
+    def _reply(self, question: Envelope, payload: bytes) -> Message:
+        journal, phase = self._journal, question.phase
+        check_question(
+            question, payload,
+            study=self._agreed.id, me=self.name, target=self._target, used=journal.nonces,
+        )  # fmt: skip
+        journal.note("asked", nonce=question.nonce, study=self._agreed.id, phase=phase)
+        self._check_size(payload)
+        message = decode(payload)
+        if not isinstance(message, _KINDS[phase]):
+            raise BindingError("phase_order", f"Phase {phase!r} must begin with its own question.")
+        if message.study != self._agreed.name:
+            raise BindingError("other_study", "A message must be of this study.")
+        budget = {"study": self._agreed.name, "target": self._target, "phase": phase}
+        accepted = journal.find("accepted", **budget)
+        if accepted and accepted["request"] != question.digest:
+            raise PolicyError(_ONE[phase], "This site answers one question a phase and study.")
+        answered = journal.find("answered", **budget)
+        if answered:
+            self._say(f"{_STEPS[phase]}: sending the same answer again")
+            return decode(journal.payload(answered["reply"]))
+        return self._compute(message, payload, budget)
+
+    def _compute(self, message: Message, payload: bytes, budget: dict[str, Any]) -> Message:
+        journal, phase = self._journal, budget["phase"]
+        if isinstance(message, Brief):
+            self._agreed.check(message)
+        before = None if phase == "risk" else self._answered_brief()
+        self._await_approval(phase)
+        journal.note("accepted", **budget, request=journal.keep(payload))
+        self._say(f"{_STEPS[phase]}: computing")
+        if before is not None:
+            self._source.recall(*before)
+        answer = self._source.answer(message)
+        self._check_size(encode(answer))
+        if isinstance(answer, Refusal):
+            self._say(f"refused under the rule {answer.rule}")
+        else:
+            journal.note("answered", **budget, reply=journal.keep(encode(answer)))
+        return answer
+
+    def _check_size(self, payload: bytes) -> None:
+        if len(payload) > self._site.max_bytes:
+            raise PolicyError(
+                "max_bytes", f"A message here must have at most {self._site.max_bytes} bytes."
+            )
+
+    def _answered_brief(self) -> tuple[Brief, RiskReport]:
+        asked = {"study": self._agreed.name, "target": self._target, "phase": "risk"}
+        accepted = self._journal.find("accepted", **asked)
+        answered = self._journal.find("answered", **asked)
+        if accepted is None or answered is None:
+            raise PolicyError("phase_order", "A model is sent only after a report on its brief.")
+        brief = decode(self._journal.payload(accepted["request"]))
+        report = decode(self._journal.payload(answered["reply"]))
+        assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
+        assert isinstance(report, RiskReport)  # noqa: S101 - for the type checker
+        return brief, report
+
+    def _await_approval(self, phase: str) -> None:
+        if phase not in self._site.approve:
+            return
+        self._approvals.ask(self._agreed.id, phase)
+        decision = self._approvals.decision(self._agreed.id, phase)
+        if decision == "asked":
+            self._say(f"{_STEPS[phase]}: waiting for fedcsa site approve {self._agreed.name}")
+        while decision == "asked" and self._patience():
+            decision = self._approvals.decision(self._agreed.id, phase)
+        if decision == "refused":
+            raise PolicyError("approval", "This site's steward refused the study.")
+        if decision != "approved":
+            raise PolicyError("not_approved", "Nobody at this site approved the study in time.")
+
+    @cached_property
+    def _source(self) -> Source:
+        X, y = self._site.read_outcomes(self._agreed.study)
+        return Source(
+            self.name, X, y,
+            features=self._agreed.study.coding.columns,
+            policy=self._site.policy, trusted_types=self._site.trust,
+        )  # fmt: skip
+
+    def _refusal(self, payload: bytes, rule: str) -> Refusal:
+        return Refusal(self._agreed.name, self.name, digest(payload), rule)
+
+    def _send(self, question: Envelope, message: Message) -> tuple[bytes, bytes]:
+        payload = encode(message)
+        wire = reply(question, payload).sealed(self._seal)
+        line = self._ledger.record(message, self._target, envelope_bytes=len(wire))
+        self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name})")
+        if message.name == ModelReport.name:
+            self._say("done")
+        return wire, payload
+
+    def _say(self, text: str) -> None:
+        self._status.say(text, self._agreed.id)

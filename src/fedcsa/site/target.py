@@ -1,0 +1,305 @@
+"""The desk of the target: it announces, chooses and concludes, once per study, come what may."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from fedcsa.core.arrays import Array
+from fedcsa.errors import (
+    BindingError,
+    FedCSAError,
+    MessageError,
+    NoSourcesError,
+    PolicyError,
+    ProtocolError,
+)
+from fedcsa.protocol.chain import FileLedger
+from fedcsa.protocol.codec import decode, digest, encode
+from fedcsa.protocol.envelope import Envelope, Seal, ask, check_reply, check_seal
+from fedcsa.protocol.fields import Message
+from fedcsa.protocol.journal import Journal
+from fedcsa.protocol.messages import (
+    Brief,
+    Conclusion,
+    ModelReport,
+    ModelRequest,
+    Refusal,
+    RiskReport,
+)
+from fedcsa.result import save_result, summary
+from fedcsa.roles.acceptance import accept_models, accept_report
+from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.target import Target
+from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.file import SiteFile
+from fedcsa.site.rules import rule_of
+from fedcsa.site.state import Status
+
+#: Envelope and payload, as they came.
+Reply = tuple[bytes, bytes]
+DONE = "done"
+#: Stands in an envelope for the phase after the last.
+END = "end"
+
+
+@dataclass(frozen=True)
+class Post:
+    """One message for several sources: the payload, and an envelope for each."""
+
+    payload: bytes
+    envelopes: Mapping[str, bytes]
+
+
+class TargetDesk:
+    """Speaks for the target in one study.
+
+    Parameters
+    ----------
+    name : str
+        Of the site, as in its certificate.
+    site : SiteFile
+    agreed : AgreedStudy
+    min_sources : int
+        With fewer there is no model.
+    seal : Seal, optional
+        Signs for this site; without one, envelopes are believed as they come.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        site: SiteFile,
+        agreed: AgreedStudy,
+        min_sources: int,
+        seal: Seal | None = None,
+    ) -> None:
+        self._seal = seal
+        self.name = name
+        self._site = site
+        self._agreed = agreed
+        self._min_sources = min_sources
+        self._journal = Journal(site.state_folder)
+        self._ledger = FileLedger(site.state_folder, name)
+        self._status = Status(site.state_folder)
+        self._questions: dict[str, Envelope] = {}
+        self._used: set[str] = set()
+        #: What became of every source: answered, missing, refused: RULE, rejected: RULE.
+        self.fates: dict[str, str] = dict.fromkeys(agreed.sources, "missing")
+
+    # The three steps ------------------------------------------------------------------------
+
+    def brief(self) -> Post:
+        """What this site announces; the same bytes whenever it is asked again."""
+        self._say("phase 1 of 2: announcing")
+        payload = encode(self._brief)
+        announced = self._journal.find("announced", study=self._agreed.name)
+        if announced is None:
+            self._check_budget(self._brief)
+            self._journal.note(
+                "announced",
+                study=self._agreed.name,
+                brief=self._journal.keep(payload),
+                rows=digest(self._rows.tobytes()),
+                numbers=_released(self._brief),
+            )
+        elif announced["brief"] != digest(payload):
+            raise PolicyError(
+                "one_brief",
+                "This site announces one brief per study; its rows or the study have changed "
+                "since. Give the study another name.",
+            )
+        return self._post("risk", self._brief, self._agreed.sources)
+
+    def choose(self, replies: Mapping[str, Reply]) -> Post:
+        """Ask for the models of the best candidate; the choice, once made, stands."""
+        self._say("phase 1 of 2: choosing")
+        came = self._open(replies, RiskReport, digest(encode(self._brief)))
+        chosen = self._journal.find("chosen", study=self._agreed.name)
+        if chosen is None:
+            reports = came
+            self._require(sum(isinstance(m, RiskReport) for m in reports.values()))
+            request = self._role.choose(reports)
+            self._journal.note(
+                "chosen",
+                study=self._agreed.name,
+                request=self._journal.keep(encode(request)),
+                reports={n: self._journal.keep(encode(m)) for n, m in reports.items()},
+            )
+        else:
+            names = chosen["reports"]
+            reports = {n: decode(self._journal.payload(names[n])) for n in names}
+            request = self._role.choose(reports)
+        self._reports, self._request = reports, request
+        reporting = [n for n in sorted(reports) if isinstance(reports[n], RiskReport)]
+        return self._post("model", request, reporting)
+
+    def conclude(self, replies: Mapping[str, Reply]) -> Conclusion:
+        """Combine the models, keep the result here, and say how it ended."""
+        self._say("phase 2 of 2: combining")
+        came = self._open(replies, ModelReport, digest(encode(self._request)))
+        models = {n: m for n, m in came.items() if isinstance(m, ModelReport)}
+        reports = {n: m for n, m in self._reports.items() if isinstance(m, RiskReport)}
+        plan, brief = self._role.plan, self._brief
+        seen = (self._rows - brief.mean) / brief.sd if plan.scale else self._rows
+        for name, rule in accept_models(models, reports, plan, seen, self._site.trust).items():
+            self.fates[name] = f"rejected: {rule}"
+            del models[name]
+        self._require(len(models))
+        refusals = {n: m for n, m in came.items() if isinstance(m, Refusal)}
+        adaptation = self._without_the_missing({**models, **refusals})
+        return self._keep(adaptation)
+
+    def failed(self, error: FedCSAError) -> Conclusion:
+        """How a study ended that came to nothing."""
+        self._say(f"ended without a model: {error}")
+        return Conclusion(
+            self._agreed.name, rule_of(error), dict(self.fates), "", np.empty(0, np.uint8)
+        )
+
+    def send(self, message: Message, recipient: str) -> Reply:
+        """Write down a message that leaves outside of the two phases; its envelope and bytes."""
+        payload = encode(message)
+        wire = ask(self._agreed.id, END, self.name, recipient, payload).sealed(self._seal)
+        self._record(message, recipient, len(wire))
+        return wire, payload
+
+    # The pieces -----------------------------------------------------------------------------
+
+    @cached_property
+    def _rows(self) -> Array:
+        return self._site.read_rows(self._agreed.study)
+
+    def _new_role(self) -> Target:
+        return Target(
+            self._rows, self._agreed.study.plan(),
+            policy=self._site.policy, trusted_types=self._site.trust,
+        )  # fmt: skip
+
+    @cached_property
+    def _role(self) -> Target:
+        return self._new_role()
+
+    @cached_property
+    def _brief(self) -> Brief:
+        return self._role.brief(self._agreed.sources)
+
+    def _check_budget(self, brief: Brief) -> None:
+        """Numbers about the same rows add up over studies."""
+        rows = digest(self._rows.tobytes())
+        lines = self._journal.lines
+        before = sum(x["numbers"] for x in lines if x["step"] == "announced" and x["rows"] == rows)
+        self._site.policy.announce(brief, before + _released(brief))
+
+    def _open(
+        self, replies: Mapping[str, Reply], kind: type[Message], asked: str
+    ) -> dict[str, Message]:
+        """The replies that answer this site's questions, each source's fate noted."""
+        came: dict[str, Message] = {}
+        for name in sorted(self._questions):
+            if name not in replies:
+                self.fates[name] = "missing"
+                continue
+            try:
+                message = self._opened(name, *replies[name], kind, asked)
+            except ProtocolError as error:
+                self.fates[name] = f"rejected: {rule_of(error)}"
+                self._say(f"did not accept the answer of {name}: {error}")
+                continue
+            refused = isinstance(message, Refusal)
+            self.fates[name] = f"refused: {message.rule[:60]}" if refused else "answered"  # type: ignore[attr-defined]
+            came[name] = message
+        return came
+
+    def _opened(
+        self, name: str, wire: bytes, payload: bytes, kind: type[Message], asked: str
+    ) -> Message:
+        envelope, question = Envelope.from_bytes(wire), self._questions[name]
+        check_seal(wire, name, self._seal)
+        check_reply(envelope, payload, question, self._used)
+        self._used.add(question.nonce)
+        message = decode(payload, self._site.max_bytes)
+        if not isinstance(message, kind | Refusal):
+            raise BindingError("phase_order", f"Source {name!r} must answer with a {kind.name}.")
+        if message.study != self._agreed.name or message.source != name:  # type: ignore[attr-defined]
+            raise BindingError("wrong_sender", f"The answer of source {name!r} must be its own.")
+        if message.in_reply_to != asked:  # type: ignore[attr-defined]
+            raise BindingError("replayed", f"Source {name!r} must answer this very question.")
+        if isinstance(message, RiskReport):
+            accept_report(message, self._brief)
+        if isinstance(message, ModelReport) and message.candidate != self._request.candidate:
+            raise MessageError(f"Source {name!r} must send the candidate asked for.")
+        return message
+
+    def _require(self, n_sources: int) -> None:
+        if n_sources < self._min_sources:
+            raise NoSourcesError(
+                f"At least {self._min_sources} source(s) must answer; {n_sources} did."
+            )
+
+    def _without_the_missing(self, answers: Mapping[str, Message]) -> Adaptation:
+        """As if the sources that sent neither model nor refusal had never been there.
+
+        Only if without them another candidate would have been chosen, they count as asked.
+        """
+        missing = [
+            name
+            for name, report in self._reports.items()
+            if isinstance(report, RiskReport) and name not in answers
+        ]
+        if missing:
+            kept = {n: m for n, m in self._reports.items() if n not in missing}
+            role = self._new_role()
+            role.brief(sorted(kept))
+            if role.choose(kept).candidate == self._request.candidate:
+                return role.conclude(answers)
+        asked = digest(encode(self._request))
+        silent = {n: Refusal(self._agreed.name, n, asked, "no_answer") for n in missing}
+        return self._role.conclude({**answers, **silent})
+
+    def _keep(self, adaptation: Adaptation) -> Conclusion:
+        folder = save_result(adaptation, self.result_folder, self._agreed.text)
+        (folder / "sources.json").write_text(json.dumps(self.fates, indent=1) + "\n", "utf-8")
+        whole = (folder / "adaptation.json").read_bytes()
+        told = np.frombuffer(whole, np.uint8) if self._site.share_result else np.empty(0, np.uint8)
+        self._journal.note("concluded", study=self._agreed.name, result=digest(whole))
+        self._say(f"done: {summary(adaptation)['status']}, the result is in {folder}")
+        return Conclusion(self._agreed.name, DONE, dict(self.fates), digest(whole), told)
+
+    @property
+    def result_folder(self) -> Path:
+        """Where the result of this study is kept."""
+        name = "".join(c if c.isalnum() or c in "-_." else "_" for c in self._agreed.id)
+        folder = self._site.state_folder / "results"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / name
+
+    def _post(self, phase: str, message: Message, recipients: tuple[str, ...] | list[str]) -> Post:
+        payload = encode(message)
+        self._questions = {
+            name: ask(self._agreed.id, phase, self.name, name, payload) for name in recipients
+        }
+        envelopes = {name: item.sealed(self._seal) for name, item in self._questions.items()}
+        for name, wire in envelopes.items():
+            self._record(message, name, len(wire))
+        return Post(payload, envelopes)
+
+    def _record(self, message: Message, recipient: str, envelope_bytes: int) -> None:
+        line = self._ledger.record(message, recipient, envelope_bytes=envelope_bytes)
+        self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name}) to {recipient}")
+
+    def _say(self, text: str) -> None:
+        self._status.say(text, self._agreed.id)
+
+    _reports: dict[str, Message]
+    _request: ModelRequest
+
+
+def _released(brief: Brief) -> int:
+    """Numbers about the target's rows in a brief."""
+    return len(brief.embedding) + len(brief.mean) + len(brief.sd) + 1 + brief.rows.size

@@ -1,0 +1,74 @@
+"""The site's filter: the last look at what leaves, after the role and the desk have had theirs."""
+
+from __future__ import annotations
+
+from nvflare.apis.filter import ContentBlockedException, Filter
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+
+from fedcsa.errors import FedCSAError
+from fedcsa.protocol.chain import FileLedger
+from fedcsa.protocol.codec import decode, digest, encode
+from fedcsa.protocol.envelope import Envelope
+from fedcsa.protocol.messages import (
+    Brief,
+    Conclusion,
+    ModelReport,
+    ModelRequest,
+    Refusal,
+    RiskReport,
+)
+from fedcsa.protocol.policy import Policy
+from fedcsa.site.file import SiteFile
+from fedcsa.transport.flare.letters import is_bare, unpack
+from fedcsa.transport.flare.settings import site_of
+
+_MAY_LEAVE = (Brief, RiskReport, ModelRequest, ModelReport, Refusal, Conclusion)
+
+
+class EgressFilter(Filter):  # type: ignore[misc]
+    """Lets through one letter with one message that the policy allows and the ledger holds."""
+
+    def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
+        """The same letter, or a `ContentBlockedException` without a value in it."""
+        if shareable.get_return_code() != ReturnCode.OK:
+            return make_reply(shareable.get_return_code())
+        try:
+            if not is_bare(shareable):
+                raise ContentBlockedException("a result must hold one letter and nothing else")
+            check_letter(unpack(shareable), site_of(fl_ctx), fl_ctx.get_identity_name())
+        except ContentBlockedException:
+            raise
+        except FedCSAError as error:
+            raise ContentBlockedException(type(error).__name__) from None
+        return shareable
+
+
+def check_letter(letter: dict[str, object], site: SiteFile, name: str) -> None:
+    """Raise unless every part of `letter` may leave `site`."""
+    payload = letter.get("payload", letter.get("conclusion"))
+    if not isinstance(payload, bytes) or set(letter) not in (
+        {"envelope", "payload"}, {"envelopes", "payload"}, {"envelope", "conclusion"},
+    ):  # fmt: skip
+        raise ContentBlockedException("a letter must hold one message")
+    check_message(payload, site.policy, FileLedger(site.state_folder, name))
+    envelopes = letter.get("envelopes", {"": letter.get("envelope")})
+    if isinstance(envelopes, dict):
+        for wire in envelopes.values():
+            envelope = Envelope.from_bytes(wire)
+            if envelope.sender != name or envelope.digest != digest(payload):
+                raise ContentBlockedException("an envelope must be this site's, of this message")
+
+
+def check_message(payload: bytes, policy: Policy, ledger: FileLedger) -> None:
+    """Raise unless a message is of ours, as the policy lets it out, and written down."""
+    message = decode(payload)
+    if not isinstance(message, _MAY_LEAVE):
+        raise ContentBlockedException(f"a {message.name} does not leave a site")
+    if isinstance(message, Brief) and message.exchange not in policy.exchanges:
+        raise ContentBlockedException("the policy does not allow this exchange")
+    if encode(policy.release(message)) != payload:
+        raise ContentBlockedException("the policy would round this message")
+    if digest(payload) not in ledger.digests():
+        raise ContentBlockedException("a message must be in the ledger before it leaves")

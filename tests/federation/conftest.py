@@ -1,0 +1,249 @@
+"""A real federation on loopback: a server, a target and four sources, each its own processes."""
+
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SOURCES = {"abbey": 200, "birch": 220, "castle": 240, "dunes": 260}
+#: On a loaded machine everything takes longer; nothing waits this long on a free one.
+PATIENCE = 180.0
+PIPELINE = """name = "pipeline"
+[[model.steps]]
+name = "scale"
+class = "sklearn.preprocessing.StandardScaler"
+[[model.steps]]
+name = "fit"
+class = "sklearn.linear_model.Ridge"
+"""
+MODELS = {
+    "ridge": ('name = "ridge"', "penalty = [0.01, 10.0]"),
+    "classifier": ('name = "sklearn.linear_model.LogisticRegression"', "C = [0.1, 1.0]"),
+    "pipeline": (PIPELINE, "fit__alpha = [0.1, 1.0]"),
+}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "federation" in Path(item.path).parts:
+            item.add_marker(pytest.mark.timeout(600))
+
+
+def wait_until(holds, what, patience=PATIENCE):
+    end = time.monotonic() + patience
+    while not holds():
+        if time.monotonic() > end:
+            pytest.fail(f"waited {patience:.0f} s in vain: {what}")
+        time.sleep(0.1)
+
+
+def _write(path, columns):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def _hospital(rng, mean, rows):
+    X = rng.normal(mean, 1.0, (rows, 2))
+    y = X.sum(axis=1) + rng.normal(size=rows)
+    labels = ["well" if value > 0.0 else "ill" for value in y]
+    return {"age": X[:, 0].tolist(), "bmi": X[:, 1].tolist(), "days": y.tolist(), "state": labels}
+
+
+class Live:
+    """The processes of a federation, and what a test does to them."""
+
+    def __init__(self, folder):
+        from fedcsa.site.federation import Federation
+        from fedcsa.transport.flare.kits import provision
+
+        self.folder = folder
+        self.processes = {}
+        rng = np.random.default_rng(5)
+        for index, (name, rows) in enumerate(SOURCES.items()):
+            (folder / name).mkdir()
+            _write(folder / name / "table.csv", _hospital(rng, 0.1 * index, rows))
+        (folder / "new").mkdir()
+        rows = _hospital(rng, 0.1, 400)
+        _write(folder / "new" / "table.csv", {name: rows[name] for name in ("age", "bmi")})
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        sites = {"new": "target", **dict.fromkeys(SOURCES, "source")}
+        users = {"lead@demo.org": "lead", "viewer@demo.org": "viewer"}
+        provision(Federation("test", "localhost", self.port, sites, users), folder / "kits")
+        for name in sites:
+            self.configure(name)
+
+    # Sites -----------------------------------------------------------------------------------
+
+    def kit(self, name):
+        return self.folder / "kits" / name
+
+    def state(self, name):
+        return self.folder / name / "state"
+
+    def configure(self, name, extra=""):
+        text = f'table = "table.csv"\n{extra}\n'
+        (self.folder / name / "site.toml").write_text(text, encoding="utf-8")
+
+    def start(self, name):
+        from fedcsa.transport.flare.kits import Kit
+        from fedcsa.transport.flare.process import EngineProcess
+        from fedcsa.transport.flare.settings import write_settings
+
+        if name != "localhost":
+            write_settings(self.kit(name), self.folder / name / "site.toml")
+        self.processes[name] = EngineProcess(self.kit(name), Kit.load(self.kit(name)))
+
+    def lines(self, name):
+        from fedcsa.site.state import Status
+
+        return [line["text"] for line in Status(self.state(name)).lines()]
+
+    def said(self, name, text, study=""):
+        from fedcsa.site.state import Status
+
+        return any(
+            text in line["text"] and line["study"].startswith(study)
+            for line in Status(self.state(name)).lines()
+        )
+
+    def start_and_wait(self, *names):
+        before = {name: self.lines(name).count(CONNECTED) for name in names if name != "localhost"}
+        for name in names:
+            self.start(name)
+        for name, count in before.items():
+            wait_until(
+                lambda name=name, count=count: self.lines(name).count(CONNECTED) > count,
+                f"{name} connects",
+            )
+
+    def kill(self, name):
+        """kill -9 of a site or the server with its workers, as a power cut would."""
+        self.processes.pop(name).kill()
+
+    def worker(self, name):
+        """The process that runs a site's part of the job."""
+        wait_until(lambda: self.processes[name].workers(), f"a worker at {name}")
+        return self.processes[name].workers()[-1]
+
+    def stop(self):
+        for process in self.processes.values():
+            process.stop()
+
+    # Studies ---------------------------------------------------------------------------------
+
+    def study(self, name, kind="ridge", sources=tuple(SOURCES)):
+        model, candidates = MODELS[kind]
+        outcome = 'name = "days"'
+        if kind == "classifier":
+            outcome = 'name = "state"\nlevels = ["ill", "well"]'
+        tables = "".join(f'[sources.{s}]\ntable = "{s}/table.csv"\n' for s in sources)
+        path = self.folder / f"{name}.toml"
+        path.write_text(
+            f'name = "{name}"\nseed = 3\n[outcome]\n{outcome}\n[features]\nage = "number"\n'
+            f'bmi = "number"\n[model]\n{model}\n[candidates]\n{candidates}\nratio_power = [0.0]\n'
+            f'[policy]\npreset = "site"\n[target]\ntable = "new/table.csv"\n{tables}',
+            encoding="utf-8",
+        )
+        return path
+
+    def fresh_target(self):
+        """The budget of numbers about the target's rows is for people, not for twenty tests."""
+        self.configure("new", '[policy]\nmax_release_share = "none"')
+
+    def submit(self, study, *, min_sources=1, deadline=60, user="lead@demo.org"):
+        """Start a submission; `finish` waits for it."""
+        return subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-m", "fedcsa", "study", "submit", str(study), "--json",
+             "--kit", str(self.kit(user)), "--min-sources", str(min_sources),
+             "--deadline", str(deadline), "--out", str(study.with_suffix(".result"))],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONWARNINGS": "ignore", "NO_COLOR": "1"},
+        )  # fmt: skip
+
+    def finish(self, submission, code=0):
+        try:
+            out, err = submission.communicate(timeout=PATIENCE + 120)
+        except subprocess.TimeoutExpired:
+            submission.kill()
+            out, err = submission.communicate()
+            pytest.fail(f"a submission did not end: {out} {err}")
+        assert submission.returncode == code, (out, err)
+        return json.loads(out) if out.strip() else {"error": err}
+
+    def run(self, study, **options):
+        code = options.pop("code", 0)
+        return self.finish(self.submit(study, **options), code)
+
+    def result(self, study):
+        """The target's own result."""
+        from fedcsa.result import load_result
+        from fedcsa.site.agreed import AgreedStudy
+
+        name = AgreedStudy(study.read_text(encoding="utf-8")).id.replace("@", "_")
+        return load_result(self.state("new") / "results" / name)
+
+    def sent(self, name, study):
+        """Kind and message of everything that left a site in a study."""
+        from fedcsa.protocol.chain import verify
+
+        return [
+            (item.kind, item.entry.message)
+            for item in verify(self.state(name))
+            if item.entry.study == study.stem
+        ]
+
+
+CONNECTED = "connected, waiting for a study"
+
+
+@pytest.fixture(scope="session")
+def live(tmp_path_factory):
+    pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
+    federation = Live(tmp_path_factory.mktemp("federation"))
+    federation.fresh_target()
+    try:
+        federation.start("localhost")
+        federation.start_and_wait("new", *SOURCES)
+        yield federation
+    finally:
+        federation.stop()
+
+
+@pytest.fixture
+def calm(live):
+    """The federation with every site up and on its strict settings, before and after."""
+    missing = [n for n in ("localhost", "new", *SOURCES) if n not in live.processes]
+    if missing:
+        live.start_and_wait(*missing)
+    yield live
+    for name in SOURCES:
+        live.configure(name)
+
+
+@pytest.fixture
+def sleeping():
+    """Processes put to sleep, woken again whatever happens."""
+    pids = []
+
+    def sleep(pid):
+        os.kill(pid, signal.SIGSTOP)
+        pids.append(pid)
+
+    yield sleep
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            continue

@@ -1,0 +1,146 @@
+"""A federation on disk, each site with its own folder, and a courier that only carries bytes."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedcsa.errors import FedCSAError
+from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.file import SiteFile
+from fedcsa.site.rounds import Board, carry_out
+from fedcsa.site.source import SourceDesk
+from fedcsa.site.target import TargetDesk
+from fedcsa.study import Study
+
+SIZES = {"abbey": 200, "birch": 220, "castle": 240}
+PIPELINE = """name = "pipeline"
+[[model.steps]]
+name = "scale"
+class = "sklearn.preprocessing.StandardScaler"
+[[model.steps]]
+name = "fit"
+class = "sklearn.linear_model.Ridge"
+"""
+PLAIN = "ratio_power = [0.0]"
+LOGISTIC = 'name = "sklearn.linear_model.LogisticRegression"'
+#: model, candidates, labels of the outcome
+STUDIES = {
+    "ridge": ('name = "ridge"', f"penalty = [0.01, 10.0]\n{PLAIN}", ()),
+    "close": ('name = "ridge"', f"penalty = {[k / 500 for k in range(100)]}\n{PLAIN}", ()),
+    "classifier": (LOGISTIC, f"C = [0.1, 1.0]\n{PLAIN}", ("ill", "well")),
+    "pipeline": (PIPELINE, f"fit__alpha = [0.1, 1.0]\n{PLAIN}", ()),
+}
+
+
+def write_table(path, columns):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def hospital(rng, mean, rows, labels=()):
+    X = rng.normal(mean, 1.0, (rows, 2))
+    y = X.sum(axis=1) + rng.normal(size=rows)
+    outcome = [labels[int(value > 0.0)] for value in y] if labels else y.tolist()
+    return {"age": X[:, 0].tolist(), "bmi": X[:, 1].tolist(), "outcome": outcome}
+
+
+def write_study(folder, kind="ridge", name="small", top=""):
+    """A study file that also runs in one process, under the sites' strict policy."""
+    model, candidates, labels = STUDIES[kind]
+    levels = f"levels = [{', '.join(map(repr, labels))}]\n" if labels else ""
+    sources = "".join(f'[sources.{n}]\ntable = "{n}/table.csv"\n' for n in SIZES)
+    path = folder / "study.toml"
+    path.write_text(
+        f'name = "{name}"\nseed = 3\n{top}\n[outcome]\nname = "outcome"\n{levels}[features]\n'
+        f'age = "number"\nbmi = "number"\n[model]\n{model}\n[candidates]\n{candidates}\n'
+        f'[policy]\npreset = "site"\n[target]\ntable = "new/table.csv"\n{sources}',
+        encoding="utf-8",
+    )
+    return path
+
+
+class Federation:
+    """Four sites in one folder."""
+
+    def __init__(self, folder, kind="ridge"):
+        self.folder = Path(folder)
+        self.study_file = write_study(self.folder, kind)
+        rng = np.random.default_rng(5)
+        labels = STUDIES[kind][2]
+        for index, (name, rows) in enumerate(SIZES.items()):
+            self._site(name, hospital(rng, 0.1 * index, rows, labels))
+        table = hospital(rng, 0.1, 100, labels)
+        del table["outcome"]
+        self._site("new", table)
+        self.absent = set()
+        self.tamper = lambda _task, _name, letter: letter
+
+    def _site(self, name, table):
+        (self.folder / name).mkdir()
+        write_table(self.folder / name / "table.csv", table)
+        self.configure(name)
+
+    def configure(self, name, extra=""):
+        text = f'table = "table.csv"\n{extra}\n'
+        (self.folder / name / "site.toml").write_text(text, encoding="utf-8")
+
+    def state(self, name):
+        return self.folder / name / "state"
+
+    def site(self, name):
+        return SiteFile.load(self.folder / name / "site.toml")
+
+    @property
+    def study(self):
+        return Study.load(self.study_file)
+
+    @property
+    def agreed(self):
+        return AgreedStudy(self.study_file.read_text(encoding="utf-8"))
+
+    def attempt(self, min_sources=1):
+        """One submission, all desks new as after a restart; the board as it ended."""
+        self.sources = {n: SourceDesk(n, self.site(n), self.agreed, "new") for n in SIZES}
+        self.target = TargetDesk("new", self.site("new"), self.agreed, min_sources)
+        self.board = Board("new", list(SIZES))
+        carry_out(self, self.board, list(SIZES))
+        return self.board
+
+    def deliver(self, task, letters, arrived):
+        came = {}
+        for name, letter in letters.items():
+            if (task, name) in self.absent:
+                continue
+            if name == "new":
+                reply = self._target(task, letter)
+            else:
+                envelope, payload = self.sources[name].answer(letter["envelope"], letter["payload"])
+                reply = {"envelope": envelope, "payload": payload}
+            came[name] = self.tamper(task, name, reply)
+            arrived(name, came[name])
+        return came
+
+    def _target(self, task, letter):
+        replies = {n: (r["envelope"], r["payload"]) for n, r in letter.get("replies", {}).items()}
+        try:
+            if task != "conclude":
+                post = self.target.brief() if task == "announce" else self.target.choose(replies)
+                return {"payload": post.payload, "envelopes": dict(post.envelopes)}
+            conclusion = self.target.conclude(replies)
+        except FedCSAError as error:
+            conclusion = self.target.failed(error)
+        return {"conclusion": self.target.send(conclusion, "lead")[1]}
+
+
+@pytest.fixture
+def make_federation(tmp_path):
+    return lambda kind="ridge": Federation(tmp_path, kind)
+
+
+@pytest.fixture
+def federation(make_federation):
+    return make_federation()

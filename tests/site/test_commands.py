@@ -1,0 +1,147 @@
+"""The commands of a federation that need no engine process."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from fedcsa.cli.app import app
+from fedcsa.protocol.chain import LEDGER
+from fedcsa.site.state import Approvals
+
+pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
+
+
+@pytest.fixture
+def call():
+    def invoke(*arguments):
+        environment = {"NO_COLOR": "1", "COLUMNS": "200"}
+        result = CliRunner().invoke(app, [str(a) for a in arguments], env=environment)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("federation", "init"), ("federation", "provision"), ("federation", "serve"),
+        ("federation", "doctor"), ("federation", "demo"), ("site", "init"), ("site", "start"),
+        ("site", "preview"), ("site", "approve"), ("study", "submit"), ("ledger",),
+    ],
+)  # fmt: skip
+def test_every_help_has_an_example(call, command):
+    result = call(*command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: fedcsa {' '.join(command)}" in result.stdout
+
+
+def test_a_federation_is_set_up_in_three_commands(call, tmp_path):
+    file = tmp_path / "federation.toml"
+    assert call("federation", "init", file).exit_code == 0
+    assert call("federation", "init", file).exit_code == 3  # never over an older one
+    made = call("federation", "provision", file, "--out", tmp_path / "kits", "--json")
+    assert len(json.loads(made.stdout)["kits"]) == 5
+    found = call("federation", "doctor", tmp_path / "kits" / "localhost")
+    assert (found.exit_code, "bad" in found.stdout) == (0, False)
+    found = call("federation", "doctor", tmp_path / "kits" / "lead@example.org", "--json")
+    assert found.exit_code == 3  # no server is running
+    bad = [c["what"] for c in json.loads(found.stdout)["checks"] if not c["ok"]]
+    assert bad == ["server"]
+
+
+def test_a_site_file_is_written_once(call, tmp_path):
+    assert call("site", "init", tmp_path / "site.toml").exit_code == 0
+    result = call("site", "init", tmp_path / "site.toml")
+    assert (result.exit_code, "must not be there yet" in result.stderr) == (3, True)
+
+
+def test_a_preview_shows_the_numbers_and_the_id_to_approve(call, federation):
+    data = federation.folder / "abbey" / "site.toml"
+    result = call("site", "preview", federation.study_file, "--data", data)
+    assert result.exit_code == 0
+    for part in ("risk-report", "loss_mean", "model-report", "coefficients", federation.agreed.id):
+        assert part in result.stdout
+    plain = json.loads(
+        call("site", "preview", federation.study_file, "--data", data, "--json").stdout
+    )
+    assert plain["refusals"] == []
+
+
+def test_a_preview_of_a_refusal_names_the_rule(call, federation):
+    federation.configure("abbey", "[policy]\nmin_fold_rows = 100")
+    data = federation.folder / "abbey" / "site.toml"
+    assert (
+        "refused: min_fold_rows"
+        in call("site", "preview", federation.study_file, "--data", data).stdout
+    )
+
+
+def test_a_steward_approves_by_name(call, federation):
+    data = federation.folder / "abbey" / "site.toml"
+    approvals = Approvals(federation.state("abbey"))
+    approvals.ask("small@1", "risk")
+    assert "approved: small@1" in call("site", "approve", "small", "--data", data).stdout
+    assert approvals.decision("small@1", "model") == "approved"
+    refused = call(
+        "site", "approve", "small", "--data", data, "--refuse", "--phase", "model", "--json"
+    )
+    assert json.loads(refused.stdout) == {"study": "small@1", "decision": "refused"}
+    assert approvals.decision("small@1", "risk") == "approved"
+    assert call("site", "approve", "small", "--data", data, "--phase", "tea").exit_code == 2
+    assert call("site", "approve", "other", "--data", data).exit_code == 3
+
+
+def test_a_sites_ledger_is_shown_and_verified(call, federation):
+    federation.attempt()
+    data = federation.folder / "abbey" / "site.toml"
+    for path in (data, federation.state("abbey"), federation.state("abbey") / LEDGER):
+        result = call("ledger", path)
+        assert result.exit_code == 0
+        assert "the chain is intact" in result.stdout
+    assert "loss_mean" in call("ledger", data, "--fields").stdout
+    assert [line["kind"] for line in json.loads(call("ledger", data, "--json").stdout)] == [
+        "sent"
+    ] * 2
+
+
+def test_a_tampered_ledger_is_an_error_with_the_line(call, federation):
+    federation.attempt()
+    path = federation.state("abbey") / LEDGER
+    path.write_text(path.read_text().replace("risk-report", "risky-report"))
+    result = call("ledger", federation.folder / "abbey" / "site.toml")
+    assert (result.exit_code, "line 1" in result.stderr) == (3, True)
+
+
+def test_a_study_is_not_submitted_with_a_stranger_or_too_few_sources(call, federation, tmp_path):
+    kit = tmp_path / "kit"
+    kit.mkdir()
+    about = {
+        "federation": "demo", "participant": "lead@demo.org", "role": "lead", "host": "localhost",
+        "port": 1, "sites": {"new": "target", "abbey": "source", "birch": "source"}, "fedcsa": "0",
+    }  # fmt: skip
+    (kit / "kit.json").write_text(json.dumps(about))
+    result = call("study", "submit", federation.study_file, "--kit", kit)
+    assert (result.exit_code, "castle" in result.stderr) == (3, True)
+    about["sites"]["castle"] = "source"
+    (kit / "kit.json").write_text(json.dumps(about))
+    result = call("study", "submit", federation.study_file, "--kit", kit, "--min-sources", 4)
+    assert (result.exit_code, "at most 3" in result.stderr) == (3, True)
+    about["sites"]["newer"] = "target"
+    (kit / "kit.json").write_text(json.dumps(about))
+    result = call("study", "submit", federation.study_file, "--kit", kit)
+    assert (result.exit_code, "--target" in result.stderr) == (3, True)
+    result = call("study", "submit", tmp_path / "none.toml", "--kit", kit)
+    assert (result.exit_code, "must be there" in result.stderr) == (3, True)
+
+
+def test_a_wrong_kit_is_named(call, federation, tmp_path):
+    data = federation.folder / "abbey" / "site.toml"
+    assert call("site", "start", tmp_path, "--data", data).exit_code == 3
+    assert call("federation", "serve", tmp_path).exit_code == 3
+
+
+def test_the_demo_wants_a_folder_of_its_own(call, federation):
+    assert call("federation", "demo", "--out", federation.folder).exit_code == 3

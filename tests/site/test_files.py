@@ -1,0 +1,210 @@
+"""site.toml, federation.toml, and the study as every site gets it."""
+
+import pytest
+
+from fedcsa.errors import DataError, PolicyError, StudyError
+from fedcsa.protocol.policy import Policy
+from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.federation import TEMPLATE as FEDERATION_TEMPLATE
+from fedcsa.site.federation import Federation
+from fedcsa.site.file import TEMPLATE, SiteFile
+from fedcsa.site.preview import preview
+from fedcsa.site.state import Approvals, Status
+
+
+def parse(text, tmp_path):
+    return SiteFile.parse(text, folder=tmp_path)
+
+
+def test_a_site_is_strict_unless_it_says_otherwise(tmp_path):
+    site = parse('table = "t.csv"', tmp_path)
+    assert site.policy == Policy()
+    assert site.state_folder == tmp_path / "state"
+    changed = parse('table = "t.csv"\n[policy]\nmin_fold_rows = 5', tmp_path)
+    assert (changed.policy.min_fold_rows, changed.policy.significant_digits) == (5, 4)
+
+
+def test_the_template_is_a_site_file(tmp_path):
+    assert parse(TEMPLATE, tmp_path).policy == Policy()
+
+
+def test_every_problem_of_a_site_file_is_told_at_once(tmp_path):
+    text = 'tabel = "t.csv"\napprove = ["tea"]\n[columns]\nage = 1\n[policy]\nmin_fold_rows = "x"'
+    with pytest.raises(StudyError, match=r"site\.toml") as caught:
+        parse(text, tmp_path)
+    told = str(caught.value)
+    for part in (
+        "'table' must be given",
+        "Did you mean 'table'",
+        "'approve'",
+        "[columns]",
+        "min_fold",
+    ):
+        assert part in told
+
+
+def test_a_site_file_that_is_not_there_or_not_text_is_named(tmp_path):
+    with pytest.raises(StudyError, match="must be there"):
+        SiteFile.load(tmp_path / "site.toml")
+    (tmp_path / "site.toml").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(StudyError, match="UTF-8"):
+        SiteFile.load(tmp_path / "site.toml")
+
+
+def test_a_site_may_call_its_columns_otherwise(federation):
+    path = federation.folder / "abbey" / "table.csv"
+    plain = federation.site("abbey").read_outcomes(federation.study)
+    path.write_text(path.read_text().replace("age,", "AGE,").replace("outcome", "Y"))
+    federation.configure("abbey", '[columns]\nage = "AGE"\noutcome = "Y"')
+    renamed = federation.site("abbey").read_outcomes(federation.study)
+    assert (plain[0] == renamed[0]).all()
+    assert (plain[1] == renamed[1]).all()
+    federation.configure("abbey")
+    with pytest.raises(DataError, match="missing: 'age'"):
+        federation.site("abbey").read_outcomes(federation.study)
+
+
+# The study -----------------------------------------------------------------------------------
+
+
+def test_what_every_site_gets_holds_no_path_and_no_policy(federation):
+    text = federation.agreed.text
+    assert "table.csv" not in text
+    assert "preset" not in text
+
+
+def test_the_id_depends_on_what_was_agreed_and_not_on_paths(federation):
+    text = federation.study_file.read_text()
+    assert AgreedStudy(text.replace("abbey/table", "elsewhere")).id == federation.agreed.id
+    assert AgreedStudy(text.replace("seed = 3", "seed = 4")).id != federation.agreed.id
+    assert AgreedStudy(federation.agreed.text).id == federation.agreed.id
+
+
+def test_a_brief_is_as_agreed_or_refused(federation):
+    federation.attempt()
+    brief = federation.target._brief
+    federation.agreed.check(brief)
+    text = federation.study_file.read_text()
+    for change in (
+        ("seed = 3", "seed = 4"),
+        ("10.0]", "11.0]"),
+        ('"ridge"', '"weighted-least-squares"'),
+    ):
+        other = text.replace(*change)
+        if "weighted" in change[1]:
+            other = other.replace("penalty = [0.01, 10.0]\n", "")
+        with pytest.raises(PolicyError, match="must be as agreed"):
+            AgreedStudy(other).check(brief)
+
+
+# The preview ---------------------------------------------------------------------------------
+
+
+def test_a_preview_names_every_field_and_nothing_leaves(federation):
+    found = preview(federation.study_file.read_text(), federation.site("abbey"))
+    assert [m["message"] for m in found["messages"]] == ["risk-report", "model-report"]
+    assert found["refusals"] == []
+    fields = {item["name"]: item["numbers"] for item in found["messages"][0]["fields"]}
+    assert fields["loss_mean"] == "3"  # two candidates and a constant
+    assert fields["difference_after"] == "2"
+    assert not federation.state("abbey").exists()
+
+
+def test_a_preview_at_the_target_shows_the_brief(federation):
+    found = preview(federation.study_file.read_text(), federation.site("new"))
+    assert [m["message"] for m in found["messages"]] == ["brief"]
+
+
+def test_a_preview_says_what_the_policy_would_refuse(federation):
+    federation.configure("abbey", "[policy]\nmin_fold_rows = 100")
+    found = preview(federation.study_file.read_text(), federation.site("abbey"))
+    assert (found["messages"], found["refusals"][0].partition(":")[0]) == ([], "min_fold_rows")
+    federation.configure("new", "[policy]\nexchanges = []")
+    found = preview(federation.study_file.read_text(), federation.site("new"))
+    assert found["refusals"][0].startswith("exchanges")
+
+
+def test_the_preview_counts_as_many_numbers_as_then_leave(federation):
+    from fedcsa.protocol.chain import verify
+
+    found = preview(federation.study_file.read_text(), federation.site("abbey"))
+    federation.attempt()
+    for message, line in zip(found["messages"], verify(federation.state("abbey")), strict=True):
+        left = {item.name: " × ".join(map(str, item.shape)) or "1" for item in line.entry.fields}
+        shown = {item["name"]: item["numbers"] for item in message["fields"]}
+        assert shown == {name: left[name] for name in shown}
+        assert all(left[name] == "0" or left[name] == "1" for name in set(left) - set(shown))
+
+
+# Approvals and status ------------------------------------------------------------------------
+
+
+def test_a_decision_is_by_name_or_id_and_the_last_one_counts(tmp_path):
+    approvals = Approvals(tmp_path)
+    approvals.ask("demo@1", "risk")
+    approvals.ask("demo@1", "risk")
+    assert approvals.waiting() == [("demo@1", "risk")]
+    assert approvals.decide("demo", "approved") == "demo@1"
+    assert approvals.decision("demo@1", "model") == "approved"
+    approvals.decide("demo@1", "refused", ("model",))
+    assert approvals.decision("demo@1", "model") == "refused"
+    assert approvals.decision("demo@1", "risk") == "approved"
+
+
+def test_a_study_may_be_approved_beforehand_by_its_id(tmp_path):
+    Approvals(tmp_path).decide("demo@1", "approved")
+    assert Approvals(tmp_path).decision("demo@1", "risk") == "approved"
+
+
+def test_an_unknown_or_ambiguous_study_is_not_decided(tmp_path):
+    approvals = Approvals(tmp_path)
+    approvals.ask("demo@1", "risk")
+    with pytest.raises(StudyError, match="Did you mean 'demo@1'"):
+        approvals.decide("demo1", "approved")
+    approvals.ask("demo@2", "risk")
+    with pytest.raises(StudyError, match="say which: demo@1, demo@2"):
+        approvals.decide("demo", "approved")
+
+
+def test_status_lines_come_in_order(tmp_path):
+    status = Status(tmp_path)
+    status.say("connected")
+    status.say("computing", "demo@1")
+    assert [(x["study"], x["text"]) for x in status.lines()] == [
+        ("", "connected"), ("demo@1", "computing"),
+    ]  # fmt: skip
+
+
+# The federation ------------------------------------------------------------------------------
+
+
+def test_the_template_is_a_federation():
+    federation = Federation.parse(FEDERATION_TEMPLATE.format(name="demo"))
+    assert federation.sites == {"new": "target", "abbey": "source", "birch": "source"}
+    assert (federation.host, federation.port) == ("localhost", 8002)
+
+
+def test_every_problem_of_a_federation_is_told_at_once():
+    text = """name = "a b"
+    [server]
+    host = "not a host"
+    port = 0
+    [sites.target]
+    role = "boss"
+    [users.someone]
+    role = "viewer"
+    """
+    with pytest.raises(StudyError, match=r"federation\.toml") as caught:
+        Federation.parse(text)
+    told = str(caught.value)
+    for part in (
+        "The federation must be named", "host must be named", "between 1 and 65535",
+        "'role' must be one of ['source', 'target']", "must not be called 'target'",
+        'role = "source"', "an e-mail address", 'role = "lead"',
+    ):  # fmt: skip
+        assert part in told
+
+
+def test_a_federation_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(StudyError, match="fedcsa federation init"):
+        Federation.load(tmp_path / "federation.toml")

@@ -1,0 +1,518 @@
+"""Controller, executors and filter of the engine, over a communicator of a few lines."""
+
+import base64
+import dataclasses
+import functools
+import json
+import time
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from nvflare.apis.client import Client
+from nvflare.apis.controller_spec import ClientTask, TaskCompletionStatus
+from nvflare.apis.filter import ContentBlockedException
+from nvflare.apis.fl_constant import FLContextKey, ReservedKey, ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+from nvflare.apis.wf_comm_spec import WFCommSpec
+from nvflare.fuel.utils import fobs
+
+from fedcsa.cli.study import open_conclusion
+from fedcsa.errors import BindingError, MessageError, StudyError
+from fedcsa.protocol.chain import LEDGER, FileLedger
+from fedcsa.protocol.codec import decode, encode
+from fedcsa.protocol.envelope import Envelope
+from fedcsa.protocol.messages import BacktestReport, Conclusion, Refusal
+from fedcsa.transport.flare import controller as controller_module
+from fedcsa.transport.flare import seal as seal_module
+from fedcsa.transport.flare.controller import PROGRESS, StudyController
+from fedcsa.transport.flare.egress import EgressFilter
+from fedcsa.transport.flare.executors import SourceExecutor, TargetExecutor
+from fedcsa.transport.flare.job import Submission, write_job
+from fedcsa.transport.flare.letters import pack, unpack
+from fedcsa.transport.flare.seal import KitSeal
+from fedcsa.transport.flare.settings import SETTINGS
+
+SOURCES = ["abbey", "birch", "castle"]
+
+
+class Workspace:
+    """As much of the engine's as our classes ask for."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def get_site_config_dir(self):
+        return str(self.folder)
+
+    def get_startup_kit_dir(self):
+        return str(self.folder / "startup")
+
+    def get_run_dir(self, job_id):
+        return str(self.folder / job_id)
+
+
+class Engine:
+    def __init__(self, names):
+        self.names = names
+        self.commands = {}
+
+    def get_clients(self):
+        return [Client(name, "") for name in self.names]
+
+    def register_app_command(self, topic, function):
+        self.commands[topic] = function
+
+    def fire_event(self, *_):
+        pass
+
+
+def context(name, folder, engine=None):
+    fl_ctx = FLContext()
+    for key, value in (
+        (ReservedKey.IDENTITY_NAME, name),
+        (ReservedKey.RUN_NUM, "job"),
+        (ReservedKey.ENGINE, engine),
+        (FLContextKey.WORKSPACE_OBJECT, Workspace(folder)),
+    ):
+        fl_ctx.set_prop(key, value, private=True, sticky=False)
+    return fl_ctx
+
+
+class Communicator(WFCommSpec):
+    """Runs a site's executor and filter where the engine would send the task."""
+
+    def __init__(self, sites):
+        self.sites = sites  # name -> (executor, context)
+        self.silent = set()
+        self.filter = EgressFilter()
+
+    def broadcast(self, task, fl_ctx, targets, *_):
+        (name,) = targets
+        if name in self.silent:
+            return
+        client_task = ClientTask(Client(name, ""), task)
+        client_task.result = self.answer(name, task)
+        task.result_received_cb(client_task, fl_ctx)
+        task.completion_status = TaskCompletionStatus.OK
+
+    def answer(self, name, task):
+        executor, site = self.sites[name]
+        data = fobs.loads(fobs.dumps(task.data))
+        reply = executor.execute(task.name, data, site, Signal())
+        try:
+            reply = self.filter.process(reply, site)
+        except ContentBlockedException:
+            return make_reply(ReturnCode.TASK_RESULT_FILTER_ERROR)
+        return fobs.loads(fobs.dumps(reply))
+
+    def cancel_task(self, task, completion_status=TaskCompletionStatus.CANCELLED, *_):
+        task.completion_status = completion_status
+
+    def _nothing(self, *_args, **_kwargs):
+        return None
+
+    broadcast_and_wait = broadcast_forever = send = send_and_wait = relay = relay_and_wait = (
+        _nothing
+    )
+    get_num_standing_tasks = cancel_all_tasks = check_tasks = process_task_request = _nothing
+    handle_exception = process_submission = get_client_disconnect_time = _nothing
+    process_dead_client_report = client_is_active = process_task_check = _nothing
+    initialize_run = finalize_run = _nothing
+
+
+@functools.cache
+def key_of(name):  # noqa: ARG001 - one key a name
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@functools.cache
+def certificate(name, authority="root"):
+    """A certificate of `name`, as provisioning makes it."""
+    now = datetime.now(UTC)
+    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, n)]) for n in (name, authority)]
+    builder = x509.CertificateBuilder(
+        names[1], names[0], key_of(name).public_key(), x509.random_serial_number(),
+        now - timedelta(days=1), now + timedelta(days=1),
+    )  # fmt: skip
+    return builder.sign(key_of(authority), SHA256()).public_bytes(Encoding.PEM)
+
+
+def write_keys(folder, name, authority="root"):
+    folder.mkdir(exist_ok=True)
+    private = key_of(name).private_bytes(
+        Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()
+    )
+    (folder / "client.key").write_bytes(private)
+    (folder / "client.crt").write_bytes(certificate(name, authority))
+    (folder / "rootCA.pem").write_bytes(certificate(authority, authority))
+
+
+class Bench:
+    """A federation whose messages go through the engine's containers and serialiser."""
+
+    def __init__(self, federation, deadline=60, min_sources=1):
+        self.federation = federation
+        study = base64.b64encode(federation.study_file.read_bytes()).decode()
+        self.contexts = {}
+        for name in ("new", *SOURCES):
+            folder = federation.folder / name
+            write_keys(folder / "startup", name)
+            (folder / SETTINGS).write_text(json.dumps({"site_file": str(folder / "site.toml")}))
+            self.contexts[name] = context(name, folder)
+        sites = {n: (SourceExecutor(study, "new", deadline), self.contexts[n]) for n in SOURCES}
+        sites["new"] = (TargetExecutor(study, min_sources), self.contexts["new"])
+        self.communicator = Communicator(sites)
+        self.engine = Engine(["new", *SOURCES])
+        self.fl_ctx = context("server", federation.folder / "server", self.engine)
+        self.controller = StudyController("new", SOURCES, deadline)
+        self.controller.set_communicator(self.communicator)
+        self.controller.start_controller(self.fl_ctx)
+
+    def run(self, abort=None):
+        self.controller.control_flow(abort or Signal(), self.fl_ctx)
+        return self.engine.commands[PROGRESS](PROGRESS, {"fetched": True}, self.fl_ctx)
+
+    def conclusion(self):
+        return decode(base64.b64decode(self.run()["conclusion"]))
+
+
+#: The engine's sites read their key once; here they do so for every test.
+read_key = functools.cache(seal_module.load_pem_private_key)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    monkeypatch.setattr(controller_module, "LINGER", 0.0)
+    monkeypatch.setattr(seal_module, "load_pem_private_key", read_key)
+
+
+@pytest.fixture
+def bench(federation):
+    return Bench(federation)
+
+
+@pytest.fixture
+def letter(bench):
+    """A letter that abbey may send, and abbey's context."""
+    refusal = Refusal("small", "abbey", "0" * 64, "models")
+    return sealed(bench, refusal), bench.contexts["abbey"]
+
+
+def sealed(bench, message, *, sender="abbey", record=True):
+    from fedcsa.protocol.envelope import ask, reply
+
+    payload = encode(message)
+    question = ask(bench.federation.agreed.id, "risk", "new", sender, b"")
+    if record:
+        ledger = FileLedger(bench.federation.state("abbey"), "abbey")
+        ledger.record(message, "new", envelope_bytes=0)
+    return {"envelope": reply(question, payload).to_bytes(), "payload": payload}
+
+
+# A study -------------------------------------------------------------------------------------
+
+
+def test_a_study_goes_through_the_engines_containers(bench):
+    board = bench.run()
+    told = decode(base64.b64decode(board["conclusion"]))
+    assert (board["step"], told.outcome) == ("done", "done")
+    assert dict(told.sources) == dict.fromkeys(SOURCES, "answered")
+    assert set(board["seconds"]) == {"announce", "risk", "choose", "model", "conclude"}
+    assert all(size > 0 for size in board["bytes"].values())
+
+
+def test_the_coordinator_writes_where_it_ended_and_keeps_nothing_else(bench):
+    bench.run()
+    written = [path for path in (bench.federation.folder / "server").rglob("*") if path.is_file()]
+    assert [path.name for path in written] == ["fedcsa.json"]
+    assert json.loads(written[0].read_text())["conclusion"] == ""
+
+
+def test_a_site_that_never_answers_costs_the_deadline_and_no_more(federation):
+    bench = Bench(federation, deadline=0.2)
+    bench.communicator.silent = {"castle"}
+    start = time.monotonic()
+    told = bench.conclusion()
+    assert told.sources["castle"] == "missing"
+    assert time.monotonic() - start < 30.0
+
+
+def test_a_site_that_is_not_connected_is_missing_at_once(bench):
+    bench.engine.names.remove("castle")
+    assert bench.conclusion().sources["castle"] == "missing"
+
+
+def test_a_missing_target_ends_the_study_by_name(federation):
+    bench = Bench(federation, deadline=0.2)
+    bench.communicator.silent = {"new"}
+    board = bench.run()
+    assert (board["step"], board["conclusion"]) == ("failed", "")
+    assert "The target 'new' must answer" in board["problem"]
+
+
+def test_an_ended_job_is_no_study_with_missing_sources(bench):
+    abort = Signal()
+    abort.trigger("aborted")
+    board = bench.run(abort)
+    assert board["conclusion"] == ""
+    assert "ended from outside" in board["problem"]
+
+
+def test_an_error_inside_the_coordinator_tells_its_kind_only(bench, monkeypatch):
+    def fail(*_):
+        raise ValueError("MARKER")
+
+    monkeypatch.setattr(controller_module, "carry_out", fail)
+    assert bench.run()["problem"] == "ValueError came inside the coordinator."
+
+
+def test_a_malformed_answer_is_not_a_missing_one(bench, monkeypatch):
+    answer = bench.communicator.answer
+
+    def garbage(name, task):
+        return Shareable({"fedcsa": {"row": b"1"}}) if name == "abbey" else answer(name, task)
+
+    monkeypatch.setattr(bench.communicator, "answer", garbage)
+    assert bench.conclusion().sources["abbey"] == "rejected: malformed"
+
+
+def test_below_the_minimum_there_is_no_model(federation):
+    bench = Bench(federation, deadline=0.2, min_sources=3)
+    bench.communicator.silent = {"castle"}
+    assert bench.conclusion().outcome == "min_sources"
+
+
+# Executors -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["abbey", "new"])
+def test_an_executor_answers_garbage_with_a_code_and_nothing_else(bench, name):
+    executor, site = bench.communicator.sites[name]
+    for garbage in (
+        Shareable(),
+        Shareable({"fedcsa": {"envelope": "text"}}),
+        pack({"payload": b""}),
+    ):
+        reply = executor.execute("choose", garbage, site, Signal())
+        assert reply.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
+        assert set(reply) == {"__headers__"}
+
+
+def test_a_site_without_its_file_answers_with_a_code(bench):
+    (bench.federation.folder / "abbey" / SETTINGS).unlink()
+    assert bench.conclusion().sources["abbey"] == "missing"
+
+
+def test_a_study_that_waits_for_a_person_does_not_wait_for_ever(federation):
+    federation.configure("abbey", 'approve = ["risk"]')
+    assert Bench(federation, deadline=0.2).conclusion().sources["abbey"] == "refused: not_approved"
+
+
+# Signatures ----------------------------------------------------------------------------------
+
+
+def resigned(bench, monkeypatch, name, change):
+    """Let the coordinator change what `name` sends before it goes on."""
+    answer = bench.communicator.answer
+
+    def forge(site, task):
+        reply = answer(site, task)
+        if site == name and task.name == "risk":
+            reply["fedcsa"] = {**reply["fedcsa"], "envelope": change(reply["fedcsa"]["envelope"])}
+        return reply
+
+    monkeypatch.setattr(bench.communicator, "answer", forge)
+
+
+def test_a_coordinator_cannot_write_in_a_sources_name(bench, monkeypatch):
+    resigned(bench, monkeypatch, "abbey", lambda wire: wire.partition(b"\n")[0])
+    assert bench.conclusion().sources["abbey"] == "rejected: signature"
+
+
+def test_a_coordinator_cannot_use_another_sites_key(bench, monkeypatch):
+    other = KitSeal(bench.federation.folder / "birch" / "startup")
+    resigned(
+        bench, monkeypatch, "abbey",
+        lambda wire: Envelope.from_bytes(wire).sealed(other),
+    )  # fmt: skip
+    assert bench.conclusion().sources["abbey"] == "rejected: signature"
+
+
+def test_a_coordinator_cannot_write_in_the_targets_name(bench, monkeypatch):
+    answer = bench.communicator.answer
+
+    def forge(site, task):
+        if task.name == "risk":
+            letter = task.data["fedcsa"]
+            plain = Envelope.from_bytes(letter["envelope"])
+            letter["envelope"] = plain.sealed(
+                KitSeal(bench.federation.folder / "birch" / "startup")
+            )
+        return answer(site, task)
+
+    monkeypatch.setattr(bench.communicator, "answer", forge)
+    assert set(bench.conclusion().sources.values()) == {"refused: signature"}
+
+
+@pytest.mark.parametrize("proof", [b"", b"\x00", b"\xff\xff" + b"x" * 400, b"\x05\x00abcde"])
+def test_garbage_is_no_signature(bench, proof):
+    seal = KitSeal(bench.federation.folder / "abbey" / "startup")
+    with pytest.raises(BindingError, match="must be signed by 'abbey'"):
+        seal.check(b"content", proof, "abbey")
+
+
+def test_a_certificate_of_another_federation_proves_nothing(bench, tmp_path):
+    write_keys(tmp_path / "other", "abbey", authority="elsewhere")
+    proof = KitSeal(tmp_path / "other").sign(b"content")
+    ours = KitSeal(bench.federation.folder / "new" / "startup")
+    ours.check(
+        b"content", KitSeal(bench.federation.folder / "abbey" / "startup").sign(b"content"), "abbey"
+    )
+    with pytest.raises(BindingError, match="must be signed"):
+        ours.check(b"content", proof, "abbey")
+
+
+def test_a_kit_without_its_key_is_named(tmp_path):
+    with pytest.raises(StudyError, match="must hold its key and certificates"):
+        KitSeal(tmp_path)
+
+
+def test_the_lead_believes_the_target_only(bench):
+    board = bench.run()
+    seal = KitSeal(bench.federation.folder / "birch" / "startup")
+    assert open_conclusion(board, bench.federation.agreed, "new", seal).outcome == "done"
+    forged = {**board, "envelope": base64.b64encode(
+        Envelope.from_bytes(base64.b64decode(board["envelope"])).sealed(seal)
+    )}  # fmt: skip
+    with pytest.raises(BindingError, match="must be signed by 'new'"):
+        open_conclusion(forged, bench.federation.agreed, "new", seal)
+    changed = encode(Conclusion("small", "done", {}, "", np.empty(0, np.uint8)))
+    with pytest.raises(BindingError, match="this very study"):
+        open_conclusion(
+            {**board, "conclusion": base64.b64encode(changed)}, bench.federation.agreed, "new", seal
+        )
+
+
+# The filter ----------------------------------------------------------------------------------
+
+
+def test_the_filter_lets_a_written_down_message_through(letter):
+    content, site = letter
+    assert unpack(EgressFilter().process(pack(content), site)) == content
+
+
+def blocked(content, site):
+    shareable = content if isinstance(content, Shareable) else pack(content)
+    with pytest.raises(ContentBlockedException, match=r"\w") as caught:
+        EgressFilter().process(shareable, site)
+    return str(caught.value)
+
+
+def test_the_filter_blocks_what_is_not_in_the_ledger(bench):
+    message = Refusal("small", "abbey", "1" * 64, "models")
+    content = sealed(bench, message, record=False)
+    assert "in the ledger before it leaves" in blocked(content, bench.contexts["abbey"])
+
+
+def test_the_filter_blocks_everything_once_the_ledger_was_tampered_with(letter, bench):
+    content, site = letter
+    path = bench.federation.state("abbey") / LEDGER
+    path.write_text(path.read_text().replace("models", "modules"))
+    path.write_text(path.read_text().replace('"sent"', '"Sent"'))
+    assert "LedgerError" in blocked(content, site)
+
+
+def test_the_filter_blocks_a_further_key_or_header(letter):
+    content, site = letter
+    for key in ("rows", "DXO"):
+        shareable = pack(content)
+        shareable[key] = [1.0, 2.0]
+        assert "nothing else" in blocked(shareable, site)
+    shareable = pack(content)
+    shareable.set_header("note", "a patient")
+    assert "nothing else" in blocked(shareable, site)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"envelopes": {}}, {"conclusion": b""}, {"row": b""}, {"payload": b"FCSA"},
+        {"envelope": b"{}"}, {"payload": "text"},
+    ],
+)  # fmt: skip
+def test_the_filter_blocks_a_letter_of_another_shape(letter, change):
+    content, site = letter
+    blocked({**content, **change}, site)
+
+
+def test_the_filter_blocks_another_sites_envelope(bench):
+    message = Refusal("small", "abbey", "2" * 64, "models")
+    assert "this site's" in blocked(sealed(bench, message, sender="birch"), bench.contexts["abbey"])
+
+
+def test_the_filter_blocks_a_message_that_has_no_business_there(bench):
+    message = BacktestReport("small", "abbey", 1.0, 1.0, 1.0)
+    assert "does not leave a site" in blocked(sealed(bench, message), bench.contexts["abbey"])
+
+
+def test_the_filter_rounds_as_the_policy_does_or_blocks(bench):
+    bench.run()
+    desk = bench.communicator.sites["abbey"][0]._desk
+    answered = desk._journal.find("answered", phase="model")
+    report = decode(desk._journal.payload(answered["reply"]))
+    finer = dataclasses.replace(report, coefficients=np.array([0.123456789, 1.0]))
+    assert "would round" in blocked(sealed(bench, finer), bench.contexts["abbey"])
+
+
+def test_the_filter_strips_a_failure_of_whatever_came_with_it(letter):
+    failure = make_reply(ReturnCode.EXECUTION_EXCEPTION)
+    failure["text"] = "a patient's name"
+    failure.set_header("__error__", "a patient's name")
+    passed = EgressFilter().process(failure, letter[1])
+    assert passed.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
+    assert "patient" not in repr(dict(passed))
+
+
+# Letters and jobs ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"envelope": b"x" * 9000}, {"payload": 1.0}, {"envelopes": {"a": b"x" * 9000}},
+        {"replies": {"a" * 300: {}}}, {"sources": ["a" * 300]},
+        {"replies": {"a": {"b": {"c": {}}}}},
+    ],
+)  # fmt: skip
+def test_a_letter_that_is_too_large_or_of_another_shape_is_refused(content):
+    with pytest.raises(MessageError, match=r"A letter must|of a letter must"):
+        unpack(pack(content))
+
+
+def test_an_oversized_message_is_refused_before_it_is_parsed(monkeypatch):
+    monkeypatch.setattr("fedcsa.transport.flare.letters.MAX_BYTES", 10)
+    with pytest.raises(MessageError, match="at most 10 bytes"):
+        unpack(pack({"payload": b"x" * 11}))
+
+
+def test_a_job_holds_names_of_our_classes_and_no_code(federation, tmp_path):
+    folder = write_job(Submission(federation.agreed, "new", 2, 60), tmp_path / "job")
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} == {".json"}
+    text = "".join(path.read_text() for path in files if "config" in path.name)
+    paths = {part.split('"')[0] for part in text.split('"path": "')[1:]}
+    assert all(path.startswith("fedcsa.transport.flare.") for path in paths)
+    assert len(paths) == 3
+    meta = json.loads((folder / "meta.json").read_text())
+    assert (meta["min_clients"], meta["mandatory_clients"]) == (3, ["new"])

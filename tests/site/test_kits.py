@@ -1,0 +1,121 @@
+"""Kits: made by the engine, hardened by us, and examined."""
+
+import json
+import shutil
+
+import pytest
+
+pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
+
+from fedcsa.errors import StudyError
+from fedcsa.site.federation import Federation
+from fedcsa.transport.flare.doctor import examine
+from fedcsa.transport.flare.hardening import AUTHORIZATION, problems_of, settle
+from fedcsa.transport.flare.kits import AUTHORITY, Kit, provision
+
+SITES = {"new": "target", "abbey": "source"}
+USERS = {"lead@demo.org": "lead", "viewer@demo.org": "viewer"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kits")
+    provision(Federation("demo", "localhost", 8002, SITES, USERS), folder)
+    return folder
+
+
+@pytest.fixture
+def kits(made, tmp_path):
+    shutil.copytree(made, tmp_path / "kits")
+    settle(tmp_path / "kits" / "localhost")
+    return tmp_path / "kits"
+
+
+def change(path, edit):
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+
+
+def test_there_is_a_kit_for_everyone_and_the_authority_is_closed(kits):
+    names = {"localhost", *SITES, *USERS, AUTHORITY}
+    assert {path.name for path in kits.iterdir()} == names
+    assert Kit.load(kits / "abbey").role == "source"
+    assert Kit.load(kits / "lead@demo.org").sites == SITES
+    assert not (kits / AUTHORITY).stat().st_mode & 0o077
+
+
+@pytest.mark.parametrize(("name", "role"), [("localhost", "server"), *SITES.items()])
+def test_a_new_kit_has_every_protection(kits, name, role):
+    assert problems_of(kits / name, role) == []
+
+
+def test_only_a_lead_may_submit_and_nobody_may_send_code_or_run_commands():
+    for role, rights in AUTHORIZATION["permissions"].items():
+        assert rights["byoc"] == rights["shell_commands"] == rights["operate"] == "none"
+        assert rights["show_errors"] == "none"
+        assert (rights["submit_job"] == "any") == (role == "lead")
+
+
+@pytest.mark.parametrize(
+    ("file", "edit", "word"),
+    [
+        ("resources.json", lambda c: c.update(class_allow_list=["*"]), "allow-list"),
+        ("resources.json", lambda c: c.update(class_list_enforcement_mode="warn"), "enforced"),
+        ("resources.json", lambda c: c.update(allow_log_streaming=True), "streaming"),
+        ("resources.json", lambda c: c["components"].append({"id": "site_log_streamer"}), "Log"),
+        ("authorization.json", lambda c: c.update(permissions={"lead": "any"}), "rights"),
+        ("privacy.json", lambda c: c.update(scopes=[]), "egress filter"),
+    ],
+)
+def test_whatever_is_taken_back_is_found_with_how_to_mend_it(kits, file, edit, word):
+    change(kits / "abbey" / "local" / file, edit)
+    (problem,) = problems_of(kits / "abbey", "source")
+    assert word in problem
+    assert "fedcsa federation provision" in problem
+
+
+def test_the_servers_stores_lie_in_its_kit_wherever_it_is(kits, tmp_path):
+    moved = tmp_path / "moved"
+    (kits / "localhost").rename(moved)
+    assert "stores" in problems_of(moved, "server")[0]
+    settle(moved)
+    assert problems_of(moved, "server") == []
+    resources = (moved / "local" / "resources.json").read_text()
+    assert "/tmp/nvflare" not in resources  # noqa: S108 - where they must not be
+
+
+def test_kits_can_be_made_again_with_the_same_authority(kits):
+    root = (kits / "abbey" / "startup" / "rootCA.pem").read_bytes()
+    provision(Federation("demo", "localhost", 8002, {**SITES, "birch": "source"}, USERS), kits)
+    assert (kits / "birch" / "startup" / "rootCA.pem").read_bytes() == root
+    assert problems_of(kits / "abbey", "source") == []
+
+
+def test_a_folder_that_is_no_kit_is_named(tmp_path):
+    with pytest.raises(StudyError, match="must be a start-up kit"):
+        Kit.load(tmp_path)
+    assert examine(tmp_path)[0][1] is False
+
+
+def test_the_doctor_finds_what_is_wrong(kits, tmp_path):
+    (kits / "abbey" / "startup" / "client.key").chmod(0o644)
+    (kits / "abbey" / "startup" / "client.crt").write_text("x")
+    change(kits / "abbey" / "local" / "resources.json", lambda c: c.update(class_allow_list=[]))
+    change(kits / "abbey" / "kit.json", lambda c: c.update(port=1, fedcsa="0.0.0"))
+    bad = {what: text for what, ok, text in examine(kits / "abbey", tmp_path / "x.toml") if not ok}
+    assert set(bad) == {"fedcsa", "client.crt", "key", "protection", "server", "site"}
+    assert "chmod 600" in bad["key"]
+
+
+def test_the_doctor_is_content_with_a_new_server_kit(kits):
+    assert [check for check in examine(kits / "localhost") if not check[1]] == []
+
+
+def test_the_doctor_looks_at_the_sites_own_file(kits, tmp_path):
+    (tmp_path / "t.csv").write_text("age,y\n1,2\n")
+    (tmp_path / "site.toml").write_text('table = "t.csv"\n')
+    found = {what: text for what, ok, text in examine(kits / "abbey", tmp_path / "site.toml") if ok}
+    assert found["table"] == "2 columns"
+    assert found["ledger"] == "0 entries, chain intact"
+    assert found["site"].startswith("not running")
