@@ -115,9 +115,7 @@ def one_split(
     drawn: Drawn, folds: str, seed: int, split: int, settings: Settings
 ) -> dict[str, float]:
     """Error on the test rows of one split of the target."""
-    n = len(drawn.X_target)
-    order = np.random.default_rng([seed, split, 1]).permutation(n)
-    train, test = np.split(order, [round(settings.target_share * n)])
+    train, test = cut(len(drawn.X_target), seed, split, settings.target_share)
     X, X_test, y_test = drawn.X_target[train], drawn.X_target[test], drawn.y_target[test]
     own_seed = 1_000 * seed + (split if folds == "redrawn" else 0)
     reading = RatioReading(grid="single" if folds == SINGLE else "median")
@@ -126,6 +124,13 @@ def one_split(
     predictions = {method: mixture.predict(X_test) for method, mixture in mixtures.items()}
     predictions["reference"] = X_test @ b + b0
     return {method: float(np.abs(p - y_test).mean()) for method, p in predictions.items()}
+
+
+def cut(n_rows: int, seed: int, split: int, share: float) -> tuple[Array, Array]:
+    """The target's rows for training and for the test."""
+    order = np.random.default_rng([seed, split, 1]).permutation(n_rows)
+    train, test = np.split(order, [round(share * n_rows)])
+    return train, test
 
 
 # Tables -------------------------------------------------------------------------------------
