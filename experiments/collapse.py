@@ -20,7 +20,7 @@ from common import Array, options, run_all, write_provenance, write_table
 from families import case1, case2
 from paper_engine import FIRST_SEED, GRIDS, RatioReading, Ridge, conclude, prepare
 from plotting import panels, save
-from simulated import default
+from simulated import SOME_SIZES, default
 
 READINGS = {
     **{
@@ -37,12 +37,7 @@ AS_PRINTED = "feddae, median grid, clipped coefficients"
 class Settings:
     """What the study fixes."""
 
-    sizes: tuple[tuple[int, int, int], ...] = (
-        (20, 30, 20),
-        (30, 60, 50),
-        (40, 70, 60),
-        (50, 100, 90),
-    )
+    sizes: tuple[tuple[int, int, int], ...] = SOME_SIZES
     distances: tuple[float, ...] = (1.0, 3.0, 5.0)
     first_seed: int = FIRST_SEED
     seeds: int = 50

@@ -32,6 +32,7 @@ from paper_engine import (
     prepare,
 )
 from plotting import panels, save
+from simulated import SOME_SIZES
 
 METHODS = (*PAPER_METHODS, "reference")
 RIVALS = ("naive", "fediwe", "reference")
@@ -41,12 +42,7 @@ RIVALS = ("naive", "fediwe", "reference")
 class Settings:
     """What the study fixes."""
 
-    sizes: tuple[tuple[int, int, int], ...] = (
-        (20, 30, 20),
-        (30, 60, 50),
-        (40, 70, 60),
-        (50, 100, 90),
-    )
+    sizes: tuple[tuple[int, int, int], ...] = SOME_SIZES
     distances: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0, 5.0)
     first_seed: int = FIRST_SEED
     seeds: int = 30

@@ -12,6 +12,8 @@ from paper_engine import Ridge, conclude, own_ridge, prepare
 import fedcsa
 
 METHODS = (*PAPER_METHODS, "reference", "guarded")
+#: Four of Table 1's rows, from the smallest to the largest.
+SOME_SIZES = ((20, 30, 20), (30, 60, 50), (40, 70, 60), (50, 100, 90))
 
 
 def answers(
