@@ -30,7 +30,7 @@ class Settings:
     """What the study fixes."""
 
     rows: int = 20
-    first_seed: int = 30_000
+    first_seed: int = 40_000
     data_sets: int = 60
     splits: int = 15
     n_penalties: int = 51
