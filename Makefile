@@ -27,7 +27,7 @@ federation-demo: $(STAMP)  ## run a real federation on this machine: a server, a
 	@$(BIN)/fedcsa federation demo --out federation-demo
 
 test: $(STAMP)  ## run every test, the examples in the docs and the coverage gate
-	$(BIN)/python -m pytest --cov --cov-report= -q
+	$(BIN)/python -m pytest -n logical --dist loadfile --cov --cov-report= -q
 	$(BIN)/coverage report --include='src/fedcsa/core/*,src/fedcsa/protocol/*' --fail-under=95 --skip-covered
 
 check: $(STAMP)  ## lint, format, types, import contracts
@@ -45,7 +45,7 @@ bench: $(STAMP)  ## measure every promise about speed against its floor and agai
 	$(BIN)/python -m benchmarks.render
 
 PAPER := table1 figure2 parkinsons_tables theorems readings collapse real_studies
-GUARD := guard_study guard_table1 guard_losses guard_backtest guard_real
+GUARD := guard_study guard_table1 guard_resplit guard_losses guard_backtest guard_real
 # Where data are absent a script says so and fails; the others still run.
 run-scripts = cd experiments && failed=; for script in $(1); do \
 	../$(BIN)/python $$script.py $(2) || failed="$$failed $$script"; done; \

@@ -11,7 +11,14 @@ from page import Results
 from render_guarded import BLOCKS
 
 RESULTS = ROOT / "experiments" / "results"
-SCRIPTS = ("guard_study", "guard_table1", "guard_losses", "guard_backtest", "guard_real")
+SCRIPTS = (
+    "guard_study",
+    "guard_table1",
+    "guard_resplit",
+    "guard_losses",
+    "guard_backtest",
+    "guard_real",
+)
 PAGES = pytest.mark.parametrize("script", [render_guarded, render_reproduction])
 
 

@@ -3,6 +3,7 @@
 import guard_backtest
 import guard_losses
 import guard_real
+import guard_resplit
 import guard_study
 import guard_table1
 import numpy as np
@@ -87,6 +88,40 @@ def test_table_1_repeats_to_the_last_digit_whatever_the_workers(tmp_path):
     assert len(lines) == guard_table1.QUICK.rows
     assert all(float(line["guarded_mean"]) < float(line["naive_mean"]) for line in lines)
     assert lines[0]["printed_feddae"] == "0.8649"
+
+
+def test_re_split_targets_are_judged_on_the_rows_that_no_method_saw(monkeypatch):
+    given = []
+    default = guard_resplit.default
+
+    def watched(sources, X_target, *rest):
+        given.append(X_target)
+        return default(sources, X_target, *rest)
+
+    monkeypatch.setattr(guard_resplit, "default", watched)
+    settings, sizes, seed = guard_resplit.QUICK, (20, 30, 20), 5
+    found = guard_resplit.run_one((sizes, seed, settings))
+    drawn = case1(*sizes).draw(seed, n_truth=1)
+    errors = []
+    assert len(given) == settings.splits
+    for seen in given:
+        hidden = [i for i, row in enumerate(drawn.X_target) if not (seen == row).all(1).any()]
+        assert (len(seen), len(hidden)) == (14, 6)
+        fitted = default(drawn.sources, seen, seed, np.linspace(0.0, 1.0, 11))
+        wrong = np.abs(fitted.predict(drawn.X_target[hidden]) - drawn.y_target[hidden])
+        errors.append(sum(wrong) / 6)
+    assert found["guarded"] == pytest.approx((np.mean(errors), np.std(errors, ddof=1)), rel=1e-9)
+
+
+def test_re_split_tables_average_over_data_sets(tmp_path):
+    run(guard_resplit, tmp_path)
+    lines = read_table(tmp_path / "guard_resplit.csv")
+    settings = guard_resplit.QUICK
+    sets = [guard_resplit.run_one(((20, 30, 20), seed, settings)) for seed in range(3)]
+    spread = sum(each["reference"][1] for each in sets) / 3
+    assert float(lines[0]["reference_sd"]) == pytest.approx(spread, rel=1e-3)
+    gap = sum(each["guarded"][0] - each["reference"][0] for each in sets) / 3
+    assert float(lines[0]["mean_difference"]) == pytest.approx(gap, rel=1e-3)
 
 
 def test_losses_run_and_the_brier_loss_is_exact(tmp_path):
