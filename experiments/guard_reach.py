@@ -1,9 +1,9 @@
 """What any choice of a penalty could reach in Table 1, on the draws of ``guard_table1``.
 
-The guarded method gives the near source all but a hundredth of the weight, so what is left to choose
-is its penalty. Here somebody who knows the target's outcomes, all of them, takes the best penalty in
-[0, 1] for every draw, the model being fitted on all rows of the near source. No rule that sees no
-outcomes can be expected to do better. Beside it, the two References on the same draws.
+The guarded method gives the near source all but a hundredth of the weight, so that what is left to
+choose is its penalty. Here somebody who knows the target's outcomes, all of them, takes the best
+penalty in [0, 1] for every draw, the model being fitted on all rows of the near source. No rule
+without outcomes can be expected to do better. Beside it, the two References on the same draws.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ SCRIPTS = (
     "guard_study",
     "guard_table1",
     "guard_resplit",
+    "guard_reach",
     "guard_losses",
     "guard_backtest",
     "guard_real",

@@ -2,6 +2,7 @@
 
 import guard_backtest
 import guard_losses
+import guard_reach
 import guard_real
 import guard_resplit
 import guard_study
@@ -122,6 +123,30 @@ def test_re_split_tables_average_over_data_sets(tmp_path):
     assert float(lines[0]["reference_sd"]) == pytest.approx(spread, rel=1e-3)
     gap = sum(each["guarded"][0] - each["reference"][0] for each in sets) / 3
     assert float(lines[0]["mean_difference"]) == pytest.approx(gap, rel=1e-3)
+
+
+def test_the_best_penalty_in_hindsight_is_the_least_of_all(tmp_path):
+    run(guard_reach, tmp_path)
+    drawn = case1(20, 30, 20).draw(1, n_truth=2_000)
+    X, y = drawn.sources["s01"]
+    errors = []
+    for penalty in np.linspace(0.0, 1.0, 11):
+        fitted = Ridge(alpha=len(y) * max(penalty, 1e-9)).fit(X, y)
+        errors.append(np.abs(fitted.predict(drawn.X_truth) - drawn.y_truth).mean())
+    found = guard_reach.run_one(((20, 30, 20), 1, guard_reach.QUICK))
+    assert found["best-penalty"] == pytest.approx(min(errors), rel=1e-6)
+    assert len(read_table(tmp_path / "guard_reach.csv")) == guard_reach.QUICK.rows
+
+
+def test_the_references_of_what_can_be_reached_are_those_of_table_1():
+    results = ROOT / "experiments" / "results"
+    for ours, theirs in zip(
+        read_table(results / "guard_reach.csv"),
+        read_table(results / "guard_table1.csv"),
+        strict=True,
+    ):
+        for name in ("reference_mean", "reference_sd"):
+            assert ours[name] == theirs[name]
 
 
 def test_losses_run_and_the_brier_loss_is_exact(tmp_path):
