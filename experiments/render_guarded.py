@@ -235,7 +235,7 @@ def reach(results: Results) -> str:
         f"A smaller spread than Reference, cross-validated, in {below('reference-tuned', 'sd')} of "
         f"{len(lines)} rows, than Reference by hold-out in {below('reference', 'sd')}; a smaller "
         f"mean error in {below('reference-tuned', 'mean')} and {below('reference', 'mean')}. In "
-        f"the paper's own table FedDA has the smallest printed spread in {steady} of {len(printed)}."
+        f"the paper's own table FedDA has the smallest spread in {steady} of {len(printed)}."
     )
 
 
