@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import Json, console, named_errors, print_json
-from fedcsa.errors import ResultError
-from fedcsa.models.registry import unknown
+from fedcsa.errors import ResultError, unknown
 from fedcsa.protocol.chain import LEDGER, to_plain, verify
 from fedcsa.protocol.ledger import FieldRecord, LedgerEntry
 from fedcsa.result import load_ledgers

@@ -27,8 +27,7 @@ from fedcsa.cli.common import (
     print_json,
     printable,
 )
-from fedcsa.errors import BindingError, MessageError, ResultError, StudyError
-from fedcsa.models.registry import unknown
+from fedcsa.errors import BindingError, MessageError, ResultError, StudyError, unknown
 from fedcsa.protocol.codec import decode, digest
 from fedcsa.protocol.envelope import Envelope, Seal, check_seal
 from fedcsa.protocol.messages import Conclusion

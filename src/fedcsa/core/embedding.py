@@ -18,7 +18,7 @@ from fedcsa.core.arrays import Array, as_matrix, as_vector, is_whole, read_only
 from fedcsa.core.density_ratio import positive_grid
 from fedcsa.core.folds import Rows, split_evenly
 from fedcsa.core.kernels import BANDWIDTH_FACTOR, Basis
-from fedcsa.errors import DataError, must
+from fedcsa.errors import DataError, must, one_of
 from fedcsa.findings import Finding
 
 #: An embedding costs (features, rows) at the source; more than 100 bumps bought nothing.
@@ -85,7 +85,7 @@ class MeanEmbedding:
         if n < 2:
             raise DataError("X_target must have at least 2 rows to say how it varies; it has 1.")
         if kind not in BANDWIDTH_FACTOR:
-            raise must("kind", f"one of {sorted(BANDWIDTH_FACTOR)}", kind)
+            raise one_of("kind", sorted(BANDWIDTH_FACTOR), kind)
         sd = X.std(axis=0)
         if public_sd is None:
             # Not sd > 0: the sd of a constant column is often a rounding error away from 0.

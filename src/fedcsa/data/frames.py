@@ -18,7 +18,9 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     names = tuple(str(name) for name in X.columns)
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise DataError(f"Columns must have distinct names; {doubled[0]!r} stands twice.")
+        raise DataError(
+            f"Columns must have distinct names; {doubled[0]!r} stands twice. Rename one."
+        )
     return names
 
 

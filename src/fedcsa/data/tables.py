@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedcsa.data.cells import arrow, is_text, plain_column
 from fedcsa.data.readers import check_file, read_parquet, read_text
-from fedcsa.errors import DataError, TableError
-from fedcsa.models.registry import unknown
+from fedcsa.errors import DataError, TableError, unknown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +104,7 @@ def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
         part.replace(path)
     except UnicodeEncodeError:
         raise DataError(
-            f"The table {str(path)!r} must hold valid Unicode; a text is not."
+            f"The table {str(path)!r} must hold valid Unicode; a text is not. Clean it first."
         ) from None
     except OSError as error:
         raise TableError(

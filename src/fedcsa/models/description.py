@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcsa.errors import ModelError, UntrustedError
+from fedcsa.errors import ModelError, UntrustedError, hint
 
 
 def describe(value: Any) -> Any:
@@ -103,9 +103,14 @@ def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -
     try:
         cls = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError):
-        raise ModelError(f"The class {name[:100]!r} is not installed at this site.") from None
+        raise ModelError(
+            f"The class {name[:100]!r} is not installed at this site. Check its name, or install "
+            "its package at every site."
+        ) from None
     if not inspect.isclass(cls) or not hasattr(cls, "get_params"):
-        raise ModelError(f"{name[:100]!r} is not the class of an estimator.")
+        raise ModelError(
+            f"{name[:100]!r} is not the class of an estimator. Name a class with fit and predict."
+        )
     if name not in trusted and name != _public_name(
         cls
     ):  # a policy goes by names, so a class has only one
@@ -113,9 +118,10 @@ def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -
     parameters = {key: build(value, trusted) for key, value in description["parameters"].items()}
     known = set(inspect.signature(cls.__init__).parameters)
     refuse_files(parameters)
-    unknown = sorted(set(parameters) - known)
-    if unknown:
-        raise ModelError(f"{name[:100]!r} has no parameter {unknown[0][:60]!r}.")
+    strange = sorted(set(parameters) - known)
+    if strange:
+        meant = hint(strange[0], known - {"self"})
+        raise ModelError(f"{name[:100]!r} has no parameter {strange[0][:60]!r}. {meant}")
     try:
         return cls(**parameters)
     except TypeError:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcsa.errors import FedCSAError, ModelError, ParameterError, StudyError
+from fedcsa.errors import FedCSAError, ModelError, ParameterError, StudyError, unknown
 from fedcsa.models.base import RATIO_POWER, Candidate
 from fedcsa.models.registry import (
     RIDGE,
@@ -16,7 +16,6 @@ from fedcsa.models.registry import (
     build_model,
     expand_candidates,
     model_description,
-    unknown,
 )
 from fedcsa.study.toml import Section, raise_all
 
@@ -157,7 +156,10 @@ def check_model(
     if estimator is None:
         return
     if not hasattr(estimator, "predict"):
-        raise ModelError(f"{type(estimator).__name__} must be able to predict; it only transforms.")
+        raise ModelError(
+            f"{type(estimator).__name__} must be able to predict; it only transforms. "
+            "Name a regressor or a classifier."
+        )
     from fedcsa.models.sklearn import weight_keyword
 
     known = [*estimator.get_params(deep=True), RATIO_POWER]
