@@ -23,8 +23,9 @@ def check(study: StudyFile, json: Json = False, quiet: Quiet = False) -> None:
     """
     from fedcsa.study import Study
 
+    loaded = Study.load(study)
     with working("reading the tables", quiet=quiet):
-        problems = Study.load(study).problems()
+        problems = loaded.problems()
 
     def show(screen: Console) -> None:
         for problem in problems:

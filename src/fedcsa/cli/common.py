@@ -205,7 +205,7 @@ def unbroken() -> Iterator[None]:
 def working(text: str, *, quiet: bool) -> Iterator[None]:
     """A spinner that says what is being done, on standard error, only on a terminal."""
     screen = console(stderr=True)
-    if quiet or not screen.is_terminal:
+    if quiet or not sys.stderr.isatty():
         yield
     elif is_plain():
         screen.print(Text(printable(text)), soft_wrap=True)
@@ -227,7 +227,7 @@ def site_progress(
         if state != "done":
             screen.print(Text(f"{labels[phase]}: {printable(source)}"), soft_wrap=True)
 
-    if quiet or not screen.is_terminal:
+    if quiet or not sys.stderr.isatty():
         yield None
         return
     if is_plain():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json as jsonlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -215,7 +216,7 @@ def _progress(target: str, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]]
 
     if quiet:
         yield lambda _: None
-    elif not screen.is_terminal or is_plain():
+    elif not sys.stderr.isatty() or is_plain():
         yield plain
     else:
         from rich.live import Live
