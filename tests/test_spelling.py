@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import Lasso
 
 from fedcsa import DataError, FedCSA, FedCSAError, ParameterError, StudyError
 from fedcsa.core.losses import loss_named
@@ -30,6 +31,9 @@ CASES = {
     "parameter of FedCSA": (lambda: FedCSA(metod="guarded"), "method"),
     "method": (lambda: FedCSA(method="gaurded").fit({"a": ([[1.0]], [1.0])}, [[1.0], [2.0]]),
                "guarded"),
+    "candidate of an estimator": (
+        lambda: FedCSA(Lasso(), {"alhpa": [1.0]}).fit({"a": ([[1.0]], [1.0])}, [[1.0], [2.0]]),
+        "alpha"),
     "exchange": (lambda: FedCSA(exchange="embeding").fit({"a": ([[1.0]], [1.0])}, [[1.0], [2.0]]),
                  "embedding"),
     "loss": (lambda: loss_named("sqared"), "squared"),

@@ -17,7 +17,12 @@ from fedcsa.core.folds import check_shares
 from fedcsa.data.frames import as_named_matrix
 from fedcsa.errors import DataError, known_parameters, must
 from fedcsa.models.description import describe
-from fedcsa.models.registry import expand_candidates, model_description, with_ratio_powers
+from fedcsa.models.registry import (
+    check_names,
+    expand_candidates,
+    model_description,
+    with_ratio_powers,
+)
 from fedcsa.protocol.policy import Policy
 from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.roles.adaptation import Adaptation
@@ -262,6 +267,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
 
     def _plan(self, features: tuple[str, ...], classes: tuple[Any, ...]) -> Plan:
         model = model_description(self.model)
+        candidates = expand_candidates(model["name"], self.candidates)
+        if hasattr(self.model, "get_params"):
+            check_names(self.model, candidates)
         loss = f"own:{getattr(self.loss, '__name__', 'loss')}" if callable(self.loss) else self.loss
         if classes and loss == "squared":
             loss = "brier"
@@ -271,12 +279,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return Plan(
             features=features,
             model=model,
-            candidates=with_ratio_powers(
-                model,
-                expand_candidates(model["name"], self.candidates),
-                self.method,
-                self.trusted_types,
-            ),
+            candidates=with_ratio_powers(model, candidates, self.method, self.trusted_types),
             classes=classes,
             loss=loss,
             method=self.method,

@@ -142,6 +142,16 @@ def _as_candidate(model_name: str, candidate: Any) -> dict[str, Any]:
     return described
 
 
+def check_names(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
+    """Raise a `ParameterError`, a line a name, unless `estimator` has what candidates set."""
+    known = [*estimator.get_params(deep=True), RATIO_POWER]
+    names = {key for candidate in candidates for key in candidate}
+    replaced = tuple(f"{name}__" for name in names)  # parts of a part that a candidate brings
+    strange = [n for n in sorted(names - set(known)) if not n.startswith(replaced)]
+    if strange:
+        raise ParameterError("\n".join(unknown("candidate parameter", n, known) for n in strange))
+
+
 def with_ratio_powers(
     description: Mapping[str, Any],
     candidates: Sequence[Candidate],

@@ -14,6 +14,7 @@ from fedcsa.models.registry import (
     WEIGHTED,
     build_candidates,
     build_model,
+    check_names,
     expand_candidates,
     model_description,
 )
@@ -162,10 +163,10 @@ def check_model(
         )
     from fedcsa.models.sklearn import weight_keyword
 
-    known = [*estimator.get_params(deep=True), RATIO_POWER]
-    strange = sorted({key for candidate in candidates for key in candidate} - set(known))
-    if strange:
-        raise StudyError("\n".join(unknown("candidate parameter", key, known) for key in strange))
+    try:
+        check_names(estimator, candidates)
+    except ParameterError as error:
+        raise StudyError(str(error)) from None
     if any(candidate.get(RATIO_POWER) for candidate in candidates):
         weight_keyword(estimator)
 
