@@ -348,7 +348,7 @@ def test_a_mapping_that_is_no_table_is_refused_without_a_cell(columns):
 
 def test_a_table_without_rows_is_refused():
     assert refusal([AGE], {"age": pa.array([], pa.float64())}) == (
-        "Source 'a' must have rows; its table has none."
+        "Source 'a' must have rows; its table has none. Check which file it names."
     )
 
 

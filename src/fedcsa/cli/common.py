@@ -17,13 +17,22 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedcsa.errors import FedCSAError, ModelError, NoOverlapError, ProtocolError
+from fedcsa.errors import (
+    BindingError,
+    FedCSAError,
+    MessageError,
+    ModelError,
+    NoOverlapError,
+    ProtocolError,
+)
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 EXIT_INPUT, EXIT_EXCHANGE, EXIT_MODEL, EXIT_NO_OVERLAP, EXIT_BROKEN = 3, 4, 5, 6, 7
 #: As shells count: 128 and the number of the signal.
 EXIT_INTERRUPTED, EXIT_UNREAD = 130, 141
+#: What to do about a message that is not as it must be.
+_SAME_VERSION = "Try again; if it recurs, compare fedcsa --version at every site."
 
 # The options of every command ---------------------------------------------------------------
 
@@ -143,6 +152,8 @@ def named_errors(command: Callable[Arguments, Returned]) -> Callable[Arguments, 
             kind, text, code = "Interrupted", "Interrupted.", EXIT_INTERRUPTED
         except FedCSAError as error:
             kind, text, code = type(error).__name__, str(error), _code_of(error)
+            if isinstance(error, MessageError | BindingError):
+                text += f" {_SAME_VERSION}"
         except OSError as error:
             where = f" {str(error.filename)!r}" if error.filename else ""
             text = f"The file or folder{where} must be usable; it is not: {error.strerror}."

@@ -82,6 +82,7 @@ def start(
     --------
     fedcsa site start kits/abbey --data site.toml
     """
+    from fedcsa.protocol.ledger import utc_now
     from fedcsa.site.file import SiteFile
     from fedcsa.site.state import Status
     from fedcsa.transport.flare import require_engine
@@ -109,7 +110,8 @@ def start(
     with until_stopped() as stopped, EngineProcess(kit, about) as process:
         (kit / PID).write_text(f"{process.pid}\n")
         text = f"connecting to {about.host}:{about.port}"
-        output.line({"time": "", "study": "", "text": text}, f"{about.participant}: {text}")
+        now = utc_now().isoformat(timespec="seconds")
+        output.line({"study": "", "text": text, "time": now}, f"{about.participant}: {text}")
         while not stopped.is_set() and process.poll() is None:
             lines = status.lines()
             for line in lines[seen:]:

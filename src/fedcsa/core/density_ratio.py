@@ -140,7 +140,10 @@ class ULSIF:
         self._check_parameters()
         for name, rows in (("X_source", len(source)), ("X_target", len(target))):
             if rows < 2:
-                raise DataError(f"{name} must have at least 2 rows to leave one out; it has 1.")
+                raise DataError(
+                    f"{name} must have at least 2 rows to leave one out; it has 1. "
+                    "Collect more rows."
+                )
 
         rng = np.random.default_rng(self.random_state)
         n_centres = min(self.n_centres, len(target))

@@ -83,7 +83,10 @@ class MeanEmbedding:
         X = as_matrix(X_target, "X_target")
         n, d = X.shape
         if n < 2:
-            raise DataError("X_target must have at least 2 rows to say how it varies; it has 1.")
+            raise DataError(
+                "X_target must have at least 2 rows to say how it varies; it has 1. "
+                "Collect more rows."
+            )
         if kind not in BANDWIDTH_FACTOR:
             raise one_of("kind", sorted(BANDWIDTH_FACTOR), kind)
         sd = X.std(axis=0)
@@ -184,7 +187,10 @@ class EmbeddingRatio:
         """Choose λ on the source's rows and fit the ratio."""
         X = as_matrix(X_source, "X_source", n_columns=len(embedding.basis.mean))
         if len(X) < 2:
-            raise DataError("X_source must have at least 2 rows to choose λ; it has 1.")
+            raise DataError(
+                "X_source must have at least 2 rows to choose λ; it has 1. "
+                "Collect more rows, or leave the source out."
+            )
         grid = REGULARIZATIONS if self.regularizations is None else self.regularizations
         self.regularizations_ = positive_grid("regularizations", grid)
         if not is_whole(self.n_folds, 2):

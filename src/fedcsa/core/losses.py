@@ -73,7 +73,8 @@ def evaluate(loss: Loss, prediction: Array, y: Array) -> Array:
     if values.shape != y.shape or values.dtype.kind not in "fiub":
         raise ModelError(
             f"The loss must return one number per row, shape {y.shape}; "
-            f"it returned shape {values.shape} of type {values.dtype}."
+            f"it returned shape {values.shape} of type {values.dtype}. "
+            "Let it return an array of numbers like y."
         )
     values = values.astype(np.float64, copy=False)
     if not np.isfinite(values).all():

@@ -232,7 +232,10 @@ class Coding:
         table = _as_table(table, where)
         require_columns(table.column_names, self.needed(with_outcome=with_outcome), where)
         if not table.num_rows:
-            raise DataError(f"{sentence_start(where)} must have rows; its table has none.")
+            raise DataError(
+                f"{sentence_start(where)} must have rows; its table has none. "
+                "Check which file it names."
+            )
         problems: list[str] = []
         blocks = [
             feature.encode(

@@ -58,7 +58,8 @@ def as_named_matrix(
     if missing or extra:
         raise DataError(
             f"{where} must have the columns of the target, in any order; "
-            f"missing: {_some(missing)}; not at the target: {_some(extra)}."
+            f"missing: {_some(missing)}; not at the target: {_some(extra)}. "
+            "Rename or drop columns first."
         )
     originals = {str(name): name for name in X.columns}
     columns = []

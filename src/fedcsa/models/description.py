@@ -40,7 +40,8 @@ def describe(value: Any) -> Any:
         return _describe_estimator(value)
     raise ModelError(
         f"A model must be made of numbers, texts, lists and estimators to be sent to a source; "
-        f"it holds an object of type {_full_name(type(value))}."
+        f"it holds an object of type {_full_name(type(value))}. "
+        "Leave that parameter out."
     )
 
 
@@ -114,7 +115,9 @@ def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -
     if name not in trusted and name != _public_name(
         cls
     ):  # a policy goes by names, so a class has only one
-        raise ModelError(f"{name[:100]!r} must be called by its own name, {_public_name(cls)!r}.")
+        raise ModelError(
+            f"{name[:100]!r} must be called by its own name, {_public_name(cls)!r}. Use that one."
+        )
     parameters = {key: build(value, trusted) for key, value in description["parameters"].items()}
     known = set(inspect.signature(cls.__init__).parameters)
     refuse_files(parameters)
@@ -125,7 +128,9 @@ def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -
     try:
         return cls(**parameters)
     except TypeError:
-        raise ModelError(f"{name[:100]!r} must be given all its required parameters.") from None
+        raise ModelError(
+            f"{name[:100]!r} must be given all its required parameters. Look up which it has."
+        ) from None
 
 
 def _public_name(cls: type) -> str:

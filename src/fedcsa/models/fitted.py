@@ -38,7 +38,8 @@ class LinearModel:
     def __post_init__(self) -> None:
         if self.link not in ("identity", "logistic"):
             raise ModelError(
-                f"A linear model's link must be 'identity' or 'logistic', not {self.link[:20]!r}."
+                f"A linear model's link must be 'identity' or 'logistic', not {self.link[:20]!r}. "
+                "Ask the source which version of fedcsa it runs."
             )
 
     def __repr__(self) -> str:

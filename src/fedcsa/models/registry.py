@@ -71,7 +71,10 @@ def build_model(
 
     estimator = build(description.get("estimator"), trusted)
     if not all(hasattr(estimator, method) for method in ("get_params", "fit", "predict")):
-        raise ModelError(f"{type(estimator).__name__} must be able to predict to be a model.")
+        raise ModelError(
+            f"{type(estimator).__name__} must be able to predict to be a model. "
+            "Choose a regressor or a classifier."
+        )
     return SklearnModel(estimator, n_classes)
 
 

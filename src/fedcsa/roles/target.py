@@ -70,7 +70,10 @@ class Target:
     ) -> None:
         self._X = read_only(as_matrix(X, "X of the target", n_columns=len(plan.features)))
         if len(self._X) < 2:
-            raise DataError("The target must have at least 2 rows to say how it varies; it has 1.")
+            raise DataError(
+                "The target must have at least 2 rows to say how it varies; it has 1. "
+                "Collect more rows."
+            )
         # Fails here, before anything is announced, if the model cannot be built.
         instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
         self.plan = plan
