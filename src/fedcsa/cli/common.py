@@ -24,6 +24,7 @@ from fedcsa.errors import (
     ModelError,
     NoOverlapError,
     ProtocolError,
+    StudyError,
 )
 
 Arguments = ParamSpec("Arguments")
@@ -131,6 +132,17 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """The same of several lines."""
     return "\n".join(map(printable, text.splitlines()))
+
+
+def read_study(path: Path) -> str:
+    """The text of a study file that sites must agree on to the letter."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(
+            f"The study file {str(path)!r} must be there, a text in UTF-8; it is not "
+            f"({type(error).__name__}). Check the path."
+        ) from None
 
 
 # Errors -------------------------------------------------------------------------------------

@@ -62,7 +62,8 @@ class Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that `args` begin with."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            ctx.fail(unknown("command", args[0], self.commands))
+            inner = [f"{g} {c}" for g in self.commands for c in _below(self.commands[g])]
+            ctx.fail(unknown("command", args[0], [*self.commands, *inner]))
         return super().resolve_command(ctx, args)
 
 
@@ -80,6 +81,10 @@ class Program(Group):
         except BrokenPipeError:
             code = nobody_reads()
         sys.exit(code)
+
+
+def _below(command: Any) -> Sequence[str]:
+    return [*getattr(command, "commands", ())]
 
 
 def _refuse(error: Any, *, json: bool) -> int:

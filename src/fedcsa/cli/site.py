@@ -18,6 +18,7 @@ from fedcsa.cli.common import (
     StudyFile,
     named_errors,
     printable,
+    read_study,
     unbroken,
     working,
 )
@@ -144,7 +145,7 @@ def preview(
     from fedcsa.site.preview import preview as look
 
     with working("looking at what would leave", quiet=quiet):
-        found = look(study.read_text(encoding="utf-8"), SiteFile.load(data))
+        found = look(read_study(study), SiteFile.load(data))
     Output(json, quiet).answer(found, lambda screen: _print(screen, found, data))
 
 

@@ -27,6 +27,7 @@ from fedcsa.cli.common import (
     is_plain,
     named_errors,
     printable,
+    read_study,
     unbroken,
 )
 from fedcsa.cli.program import Command, Group
@@ -87,7 +88,7 @@ def submit(
     from fedcsa.site.agreed import AgreedStudy
     from fedcsa.transport.flare import require_engine
 
-    agreed = AgreedStudy(_read(study))
+    agreed = AgreedStudy(read_study(study))
     require_engine()
     from fedcsa.transport.flare.job import Submission
     from fedcsa.transport.flare.kits import Kit
@@ -254,13 +255,3 @@ def _target_of(sites: dict[str, str], wanted: str | None) -> str:
             else f"A target must be chosen; there are several. Say which with --target: {targets}."
         )
     return wanted
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(
-            f"The study file {str(path)!r} must be there, a text in UTF-8; it is not "
-            f"({type(error).__name__}). Check the path."
-        ) from None
