@@ -26,6 +26,14 @@ contains a data value, because an error text may cross from one site to another.
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Collection
+from typing import ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+
 
 class FedCSAError(Exception):
     """Base class: catching this catches everything that fedcsa raises on purpose."""
@@ -130,3 +138,54 @@ def must(name: str, rule: str, got: object) -> ParameterError:
     fedcsa.errors.ParameterError: The 'folds' parameter must be a whole number of at least 2. ...
     """
     return ParameterError(f"The {name!r} parameter must be {rule}. Got {got!r} instead.")
+
+
+def unknown(what: str, got: str, known: Collection[str]) -> str:
+    """One sentence about a misspelt name, with the nearest known one.
+
+    >>> unknown("loss", "sqared", ["squared", "absolute"])
+    "Unknown loss 'sqared'. Did you mean 'squared'?"
+    """
+    return f"Unknown {what} {got!r}. {hint(got, known)}"
+
+
+def hint(got: str, known: Collection[str]) -> str:
+    """The known name that was probably meant, or else all of them."""
+    near = nearest(got, known)
+    return f"Did you mean {near!r}?" if near else f"Known: {', '.join(sorted(known))}."
+
+
+def one_of(name: str, allowed: Collection[str], got: object, note: str = "") -> ParameterError:
+    """Return the sentence of `must` for an argument that has a few allowed values.
+
+    >>> raise one_of("combine", ["mean", "median"], "meadian")
+    Traceback (most recent call last):
+        ...
+    fedcsa.errors.ParameterError: The 'combine' parameter must be one of ['mean', 'median']. ...
+    """
+    error = must(name, f"one of {list(allowed)}{note}", got)
+    near = nearest(got, allowed) if isinstance(got, str) else None
+    return ParameterError(f"{error} Did you mean {near!r}?") if near else error
+
+
+def nearest(got: str, known: Collection[str]) -> str | None:
+    """The known name that a misspelt one resembles most, if any does; case does not matter."""
+    import difflib
+
+    lower = {name.lower(): name for name in known}
+    found = difflib.get_close_matches(got.lower(), lower, n=1)
+    return lower[found[0]] if found else None
+
+
+def known_parameters(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """Let a misspelt keyword of `function` be answered with the nearest one."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+        known = [*inspect.signature(function).parameters][1:]
+        for name in kwargs:
+            if name not in known:
+                raise ParameterError(unknown("parameter", name, known))
+        return function(*args, **kwargs)
+
+    return wrapped

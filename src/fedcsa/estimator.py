@@ -15,9 +15,14 @@ from fedcsa.backtest import run_backtest
 from fedcsa.core.arrays import Array, as_vector
 from fedcsa.core.folds import check_shares
 from fedcsa.data.frames import as_named_matrix
-from fedcsa.errors import DataError, must
+from fedcsa.errors import DataError, known_parameters, must
 from fedcsa.models.description import describe
-from fedcsa.models.registry import expand_candidates, model_description, with_ratio_powers
+from fedcsa.models.registry import (
+    check_names,
+    expand_candidates,
+    model_description,
+    with_ratio_powers,
+)
 from fedcsa.protocol.policy import Policy
 from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.roles.adaptation import Adaptation
@@ -127,6 +132,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     (100,)
     """
 
+    @known_parameters
     def __init__(
         self,
         model: Any = "ridge",
@@ -261,6 +267,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
 
     def _plan(self, features: tuple[str, ...], classes: tuple[Any, ...]) -> Plan:
         model = model_description(self.model)
+        candidates = expand_candidates(model["name"], self.candidates)
+        if hasattr(self.model, "get_params"):
+            check_names(self.model, candidates)
         loss = f"own:{getattr(self.loss, '__name__', 'loss')}" if callable(self.loss) else self.loss
         if classes and loss == "squared":
             loss = "brier"
@@ -270,12 +279,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return Plan(
             features=features,
             model=model,
-            candidates=with_ratio_powers(
-                model,
-                expand_candidates(model["name"], self.candidates),
-                self.method,
-                self.trusted_types,
-            ),
+            candidates=with_ratio_powers(model, candidates, self.method, self.trusted_types),
             classes=classes,
             loss=loss,
             method=self.method,
@@ -315,9 +319,14 @@ def _named_pairs(sources: Any) -> list[tuple[str, Any, Any]]:
     triples = []
     for name, pair in items:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise DataError(f"Source {name!r} must be a pair (X, y); it is not.")
+            raise DataError(
+                f"Source {name!r} must be a pair (X, y); it is not. Put both in a tuple."
+            )
         if pair[1] is None:
-            raise DataError(f"Source {name!r} must have outcomes y; they are missing.")
+            raise DataError(
+                f"Source {name!r} must have outcomes y; they are missing. "
+                "A site without outcomes can only be the target."
+            )
         triples.append((name, pair[0], pair[1]))
     return triples
 
@@ -328,14 +337,19 @@ def _classes(data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
     for name, (_, y) in data.items():
         found = np.asarray(y).ravel().tolist()
         if any(label is None or label != label for label in found):
-            raise DataError(f"The outcome of source {name!r} must be complete; some are missing.")
+            raise DataError(
+                f"The outcome of source {name!r} must be complete; some are missing. "
+                "Drop those rows."
+            )
         labels |= set(found)
     if not all(isinstance(label, str | int | float) for label in labels):
-        raise DataError("Classes must be texts or numbers.")
+        raise DataError("Classes must be texts or numbers; some are neither. Convert them first.")
     try:
         return tuple(sorted(labels))
     except TypeError:
-        raise DataError("Classes must all be texts or all be numbers; they are mixed.") from None
+        raise DataError(
+            "Classes must all be texts or all be numbers; they are mixed. Convert them first."
+        ) from None
 
 
 def _seed(random_state: Any) -> int:

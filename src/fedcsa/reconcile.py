@@ -77,11 +77,17 @@ def reconcile(
     plan = adaptation.plan
     rows = as_matrix(X, "X", n_columns=len(plan.features))
     if len(rows) < 2:
-        raise DataError("At least 2 rows with outcomes are needed to say how sure they are.")
+        raise DataError(
+            "At least 2 rows with outcomes are needed to say how sure they are; there is 1. "
+            "Wait for more outcomes."
+        )
     where = "The outcome"
     outcome = encode_classes(y, plan.classes, where) if plan.classes else as_vector(y, where)
     if len(outcome) != len(rows):
-        raise DataError(f"{where} must have {len(rows)} rows like X; it has {len(outcome)}.")
+        raise DataError(
+            f"{where} must have {len(rows)} rows like X; it has {len(outcome)}. "
+            "Give one outcome a row, in the same order."
+        )
     losses = evaluate(loss or loss_named(plan.loss), adaptation.output(rows), outcome)
     error = float(losses.std(ddof=1) / np.sqrt(len(losses)))
     q = float(stdtrit(len(losses) - 1, 0.5 + plan.level / 2.0))

@@ -164,7 +164,10 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
 
 
 def _damaged(folder: Path, how: str) -> ResultError:
-    return ResultError(f"The result in {str(folder)!r} is damaged: {how}.")
+    return ResultError(
+        f"The result in {str(folder)!r} is damaged: {how}. "
+        "Run the study again, or restore it from a backup."
+    )
 
 
 def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) -> Adaptation:
@@ -250,9 +253,13 @@ def _read_json(path: Path) -> dict[str, Any]:
             "Make one with: fedcsa run STUDY --out DIR"
         ) from None
     except (OSError, ValueError, RecursionError):
-        raise ResultError(f"{str(path)!r} is damaged: it is not readable JSON.") from None
+        raise ResultError(
+            f"{str(path)!r} is damaged: it is not readable JSON. Run the study again."
+        ) from None
     if not isinstance(content, dict):
-        raise ResultError(f"{str(path)!r} is damaged: it must hold a JSON object.")
+        raise ResultError(
+            f"{str(path)!r} is damaged: it must hold a JSON object. Run the study again."
+        )
     return content
 
 

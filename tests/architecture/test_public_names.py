@@ -141,6 +141,10 @@ def test_importing_fedcsa_loads_nothing_heavy():
     assert not loaded_after("import fedcsa") & (HEAVY | {"numpy"})
 
 
+def test_the_command_line_computes_nothing_before_it_knows_what():
+    assert not loaded_after("import fedcsa.cli.app") & ((HEAVY | {"numpy"}) - {"typer", "rich"})
+
+
 def test_the_command_line_and_a_sites_desk_load_no_engine():
     assert "nvflare" not in loaded_after("import fedcsa.cli.app, fedcsa.site.source")
 

@@ -38,22 +38,12 @@ def test_the_commands_are_those_that_the_tests_know():
     assert [command.callback.__name__ for command in app.registered_commands] == COMMANDS
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("flag", ["--help", "-h"])
-def test_the_help_of_every_command_has_an_example(command, flag, invoke):
-    result = invoke(command, flag)
-    assert result.exit_code == 0
-    assert re.search(rf"Example: fedcsa {command} ?", result.stdout)
-    assert "--json" in result.stdout
-
-
 def test_the_help_lists_the_commands_and_the_exit_codes(invoke):
     result = invoke("--help")
     assert result.exit_code == 0
     assert all(re.search(rf"^\W*{command}\b", result.stdout, re.M) for command in COMMANDS)
     text = " ".join(result.stdout.split())
     assert all(f" {code} " in text for code in (0, 2, 3, 4, 5, 6, 7))
-    assert "Usage: fedcsa" in invoke().stdout or "Usage" in invoke().stdout
 
 
 def test_the_version_is_that_of_the_package(invoke):
@@ -294,7 +284,8 @@ def test_predictions_as_json_and_in_files_are_the_same_bits(finished, invoke, tm
     content = strict(invoke(*arguments, "--json").stdout)
     for name in ("p.csv", "p.csv.gz", "p.tsv", "p.parquet"):
         result = invoke(*arguments, "--out", tmp_path / name)
-        assert (result.exit_code, result.stdout) == (0, "")
+        told = f"{len(content['prediction'])} predictions in {tmp_path / name}\n"
+        assert (result.exit_code, result.stdout) == (0, told)
     assert pq.read_table(tmp_path / "p.parquet").to_pydict() == content
     written = columns_of((tmp_path / "p.csv").read_text(encoding="utf-8"))
     assert written["prediction"] == content["prediction"]

@@ -209,7 +209,7 @@ def test_a_model_message_that_was_changed_is_exit_code_4(study_folder, invoke):
     path = study_folder / "result" / "models" / "0.fcsa"
     path.write_bytes(path.read_bytes()[:-3])
     result = invoke("predict", study_folder / "result", study_folder / "new.csv")
-    assert failed(result, 4, "message")
+    assert failed(result, 4, "message.*compare fedcsa --version at every site")
 
 
 # 5: the model -------------------------------------------------------------------------------

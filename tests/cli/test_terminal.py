@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7](;[0-9]+)*m")
 
 
-def on_a_terminal(*arguments, stream="stdout", **environment):
+def on_a_terminal(*arguments, stream="stdout", code=0, **environment):
     """What the program writes to `stream` if that is a terminal."""
     leader, follower = pty.openpty()
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: follower}
@@ -36,7 +37,7 @@ def on_a_terminal(*arguments, stream="stdout", **environment):
         pieces.append(piece)
     process.communicate(timeout=60)
     os.close(leader)
-    assert process.returncode == 0
+    assert process.returncode == code
     return b"".join(pieces).decode("utf-8", "replace")
 
 
@@ -45,14 +46,68 @@ def study(finished) -> Path:
     return finished() / "study.toml"
 
 
-def test_colour_is_for_terminals_and_can_be_switched_off(study):
+PLAIN = [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}]
+
+
+def test_colour_is_for_terminals(study):
     assert COLOUR.search(on_a_terminal("check", study))
-    plain = on_a_terminal("check", study, NO_COLOR="1")
-    assert "Nothing stands in the way." in plain
-    assert not COLOUR.search(plain)
+
+
+@pytest.mark.parametrize("environment", PLAIN, ids=str)
+@pytest.mark.parametrize(
+    "arguments", [("check",), ("--help",), ("run", "--help"), ("site", "--help"), ()], ids=" ".join
+)
+def test_no_escape_code_where_they_are_unwelcome(arguments, environment, study):
+    words = (*arguments, study) if arguments == ("check",) else arguments
+    shown = on_a_terminal(*words, **environment)
+    assert len(shown) > 20
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("environment", PLAIN, ids=str)
+def test_progress_without_escape_codes_is_lines(environment, study, tmp_path):
+    shown = on_a_terminal("run", study, "-o", tmp_path / "r", stream="stderr", **environment)
+    assert "\x1b" not in shown
+    lines = shown.splitlines()
+    assert lines[0] == "reading the tables"
+    assert lines[1:4] == [f"phase 1 of 2, risk numbers: {name}" for name in "abc"]
+    assert lines[4:] == [f"phase 2 of 2, one model: {name}" for name in "abc"]
+
+
+@pytest.mark.parametrize("environment", PLAIN, ids=str)
+def test_an_error_without_escape_codes_is_a_line(environment, tmp_path):
+    words = ("check", tmp_path / "no.toml")
+    shown = on_a_terminal(*words, stream="stderr", code=3, **environment)
+    assert shown.startswith("error: The study file")
+    assert "\x1b" not in shown
+
+
+def test_wrong_usage_is_coloured_on_a_terminal_only(script):
+    assert COLOUR.search(on_a_terminal("rum", stream="stderr", code=2))
+    assert "\x1b" not in script("rum").stderr
 
 
 def test_progress_names_the_phase_on_standard_error(study, tmp_path):
     shown = on_a_terminal("run", study, "--out", tmp_path / "r", stream="stderr")
     assert "phase" in shown or "starting" in shown
     assert on_a_terminal("run", study, "-o", tmp_path / "r", "--quiet", stream="stderr") == ""
+
+
+def test_progress_is_shown_beside_json_and_apart_from_it(study, tmp_path):
+    words = ("run", study, "-o", tmp_path / "r", "--json")
+    shown = on_a_terminal(*words, stream="stderr")
+    assert "reading the tables" in shown
+    assert "{" not in shown
+
+
+@pytest.mark.parametrize("command", ["backtest", "predict", "check", "reconcile"])
+def test_long_work_says_what_it_does(command, study, tmp_path):
+    folder = shutil.copytree(study.parent, tmp_path / "s")
+    words = {
+        "backtest": (folder / "study.toml",),
+        "check": (folder / "study.toml",),
+        "predict": (folder / "result", folder / "new.csv"),
+        "reconcile": (folder / "result", folder / "later.csv"),
+    }[command]
+    assert "reading" in on_a_terminal(command, *words, stream="stderr")
+    assert on_a_terminal(command, *words, "-q", stream="stderr") == ""

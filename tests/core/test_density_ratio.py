@@ -437,7 +437,7 @@ def test_fit_and_predict_leave_their_arguments_alone():
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
-        ({"nonnegative": "alpha"}, r"'nonnegative' .*'coefficients' or 'ratio'. Got 'alpha'"),
+        ({"nonnegative": "alpha"}, r"one of \['coefficients', 'ratio'\]. Got 'alpha'"),
         ({"alpha": -0.1}, r"'alpha' .* at least 0 and below 1\. Got -0\.1"),
         ({"alpha": 1.0}, r"'alpha' .* at least 0 and below 1\. Got 1\.0"),
         ({"alpha": math.nan}, r"'alpha' .* at least 0 and below 1\. Got nan"),

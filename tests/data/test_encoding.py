@@ -348,7 +348,7 @@ def test_a_mapping_that_is_no_table_is_refused_without_a_cell(columns):
 
 def test_a_table_without_rows_is_refused():
     assert refusal([AGE], {"age": pa.array([], pa.float64())}) == (
-        "Source 'a' must have rows; its table has none."
+        "Source 'a' must have rows; its table has none. Check which file it names."
     )
 
 
@@ -374,14 +374,14 @@ def test_everything_that_is_wrong_is_said_at_once():
     ("options", "rule"),
     [
         ({"name": ""}, "'name' parameter must be a text that is not empty"),
-        ({"kind": "level"}, "'kind' parameter must be 'number' or 'levels'"),
+        ({"kind": "level"}, r"'kind' parameter must be one of \['number', 'levels'\]"),
         ({"kind": "levels"}, "'levels' parameter must be one or more if the kind is 'levels'"),
         ({"levels": ("a",)}, "'levels' parameter must be one or more if the kind is 'levels'"),
         ({"kind": "levels", "levels": ("a", "a")}, "'levels' parameter must be distinct"),
         ({"kind": "levels", "levels": ("1", 1)}, "'levels' parameter must be distinct"),
         ({"kind": "levels", "levels": (1.5,)}, "'levels' parameter must be texts, whole numbers"),
         ({"kind": "levels", "levels": "FM"}, "'levels' parameter must be texts, whole numbers"),
-        ({"missing": "drop"}, "'missing' parameter must be 'error' or 'indicator'"),
+        ({"missing": "drop"}, r"'missing' parameter must be one of \['error', 'indicator'\]"),
         ({"fill": 1.0}, "'fill' parameter must be left out, except for a number with missing"),
         (
             {"kind": "levels", "levels": ("a",), "missing": "indicator", "fill": 0.0},

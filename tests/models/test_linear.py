@@ -104,7 +104,9 @@ def test_more_features_than_rows_give_the_smallest_solution():
 
 @pytest.mark.parametrize("scale", ["sum", "", None])
 def test_an_unknown_penalty_scale_is_an_error(scale):
-    with pytest.raises(ParameterError, match="'penalty_scale' parameter must be 'mean' or 'skl"):
+    with pytest.raises(
+        ParameterError, match=r"'penalty_scale' parameter must be one of \['mean', 'skl"
+    ):
         LinearRegression(scale)
 
 

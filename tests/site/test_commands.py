@@ -24,20 +24,6 @@ def call():
     return invoke
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("federation", "init"), ("federation", "provision"), ("federation", "serve"),
-        ("federation", "doctor"), ("federation", "demo"), ("site", "init"), ("site", "start"),
-        ("site", "preview"), ("site", "approve"), ("study", "submit"), ("ledger",),
-    ],
-)  # fmt: skip
-def test_every_help_has_an_example(call, command):
-    result = call(*command, "--help")
-    assert result.exit_code == 0
-    assert f"Example: fedcsa {' '.join(command)}" in result.stdout
-
-
 def test_a_federation_is_set_up_in_three_commands(call, tmp_path):
     file = tmp_path / "federation.toml"
     assert call("federation", "init", file).exit_code == 0

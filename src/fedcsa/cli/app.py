@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from fedcsa import __version__
 from fedcsa.cli.backtest import backtest
 from fedcsa.cli.check import check
+from fedcsa.cli.common import console
 from fedcsa.cli.demo import demo
 from fedcsa.cli.federation import federation
 from fedcsa.cli.ledger import ledger
 from fedcsa.cli.predict import predict
+from fedcsa.cli.program import Command, Program
 from fedcsa.cli.reconcile import reconcile
 from fedcsa.cli.run import run
 from fedcsa.cli.site import site
@@ -20,15 +23,21 @@ from fedcsa.cli.study import study
 
 app = typer.Typer(
     name="fedcsa",
-    no_args_is_help=True,
+    cls=Program,
+    invoke_without_command=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=(
         "Exit codes: 0 done · 2 wrong usage · 3 the study, its data or a result cannot be used · "
         "4 a site refused or the exchange failed · 5 no model could be fitted or trusted · "
-        "6 no source resembles the target · 7 a promise was broken."
+        "6 no source resembles the target · 7 a promise was broken · 130 interrupted."
     ),
+)
+FIRST_STEPS = (
+    ("fedcsa demo --out demo", "see it work on simulated hospitals"),
+    ("fedcsa check demo/study.toml", "what a study needs; write your own like it"),
+    ("fedcsa run demo/study.toml", "run it; then put your own tables in its place"),
 )
 
 
@@ -40,6 +49,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     _: Annotated[
         bool,
         typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version."),
@@ -49,10 +59,21 @@ def _root(
 
     Other sites have outcomes and never share a row. Start with [bold]fedcsa demo[/bold].
     """
+    if context.invoked_subcommand is None:
+        _teach()
+
+
+def _teach() -> None:
+    screen = console()
+    screen.print("Which model to use at a site without outcomes, and how well it will do there.\n")
+    screen.print(Text("First steps", style="bold"))
+    for number, (command, reason) in enumerate(FIRST_STEPS, 1):
+        screen.print(Text.assemble(f"  {number}. ", (f"{command:<30}", "bold"), reason))
+    screen.print("\nAll commands: fedcsa --help. One of them: fedcsa run --help.")
 
 
 for _command in (demo, run, check, predict, backtest, reconcile, ledger):
-    app.command()(_command)
+    app.command(cls=Command)(_command)
 for _group in (federation, site, study):
     app.add_typer(_group)
 

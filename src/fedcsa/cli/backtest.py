@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.backtest import run_backtest
 from fedcsa.cli.common import (
     EXIT_BROKEN,
     Json,
+    Output,
     Quiet,
+    StudyFile,
     Trust,
-    console,
     named_errors,
-    print_json,
     site_progress,
+    unbroken,
+    working,
 )
 from fedcsa.errors import ResultError
-from fedcsa.result import backtest_to_json, load_result, plan_to_json, save_result
-from fedcsa.roles.backtest import Backtest
-from fedcsa.study import Study
+
+if TYPE_CHECKING:
+    from fedcsa.roles.backtest import Backtest
 
 _MEANING = {
     "passed": ("green", "the promises held as often as they should"),
@@ -35,10 +36,14 @@ _MEANING = {
 
 @named_errors
 def backtest(
-    study: Annotated[Path, typer.Argument(help="The study file, for example study.toml.")],
+    study: StudyFile,
     result: Annotated[
         Path | None,
-        typer.Option(help="A result of this study; a failing back-test lowers its verdict."),
+        typer.Option(
+            metavar="RESULT",
+            help="A result of this study, to keep the back-test with; a failing one lowers its "
+            "verdict.",
+        ),
     ] = None,
     trust: Trust = None,
     json: Json = False,
@@ -46,18 +51,31 @@ def backtest(
 ) -> None:
     """Let every source play the target for the others, and see which promises hold.
 
-    It is the only available check that p(y|x) is the same everywhere. Exit code 7 if it fails.
+    It is the only available check that p(y|x) is the same everywhere. Reads the study file and
+    the sources' tables; writes only into the result folder that --result names. Exit code 7 if
+    promises were broken too often.
 
-    Example: [bold]fedcsa backtest study.toml --result result[/bold]
+    Examples
+    --------
+    fedcsa backtest study.toml
+    fedcsa backtest study.toml --result result
     """
+    from fedcsa.backtest import run_backtest
+    from fedcsa.result import backtest_to_json, load_result, plan_to_json, save_result
+    from fedcsa.study import Study
+
     loaded = Study.load(study)
     plan = loaded.plan()
     tested = None if result is None else load_result(result, trust or ())
     if tested is not None and plan_to_json(tested.plan) != plan_to_json(plan):
-        raise ResultError(f"The result in {str(result)!r} must be of this very study; it is not.")
-    data = {name: loaded.read_source(name) for name in loaded.sources}
+        raise ResultError(
+            f"The result in {str(result)!r} must be of this very study; it is not. "
+            "Run the study again, or leave --result out."
+        )
+    with working("reading the tables", quiet=quiet):
+        data = {name: loaded.read_source(name) for name in loaded.sources}
     steps = len(data) * (len(data) - 1)
-    with site_progress(steps, quiet=quiet or json) as progress:
+    with site_progress(steps, quiet=quiet) as progress:
         found = run_backtest(
             data,
             plan,
@@ -67,11 +85,11 @@ def backtest(
         )
     if result is not None and tested is not None:
         tested = tested.with_backtest(found)
-        save_result(tested, result, loaded.to_toml(), keep_reconciliation=True)
-    if json:
-        print_json(backtest_to_json(found))
-    else:
-        _print(console(), found)
+        with unbroken():
+            save_result(tested, result, loaded.to_toml(), keep_reconciliation=True)
+    Output(json, quiet).answer(
+        backtest_to_json(found), lambda screen: _print(screen, found), result
+    )
     if found.verdict == "failed":
         raise typer.Exit(EXIT_BROKEN)
 

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
+from rich.console import Console
 from rich.text import Text
 
-from fedcsa.cli.common import EXIT_INPUT, Json, console, named_errors, print_json
-from fedcsa.study import Study
+from fedcsa.cli.common import EXIT_INPUT, Json, Output, Quiet, StudyFile, named_errors, working
 
 
 @named_errors
-def check(
-    study: Annotated[Path, typer.Argument(help="The study file, for example study.toml.")],
-    json: Json = False,
-) -> None:
-    """Say everything that would go wrong, without computing anything.
+def check(study: StudyFile, json: Json = False, quiet: Quiet = False) -> None:
+    """Say everything that would go wrong with a study, without computing anything.
 
-    Example: [bold]fedcsa check study.toml[/bold]
+    Reads the study file and its tables, and writes nothing. Exit code 3 if something stands in
+    the way: one line a problem.
+
+    Examples
+    --------
+    fedcsa check study.toml
+    fedcsa check study.toml --json   # {"problems": [...]}
     """
-    problems = Study.load(study).problems()
-    if json:
-        print_json({"problems": problems})
-    else:
-        screen = console()
+    from fedcsa.study import Study
+
+    loaded = Study.load(study)
+    with working("reading the tables", quiet=quiet):
+        problems = loaded.problems()
+
+    def show(screen: Console) -> None:
         for problem in problems:
             screen.print(Text.assemble(("problem: ", "bold red"), problem), soft_wrap=True)
         if not problems:
             screen.print(Text("Nothing stands in the way.", style="green"))
+
+    Output(json, quiet and not problems).answer({"problems": problems}, show)
     if problems:
         raise typer.Exit(EXIT_INPUT)

@@ -1,77 +1,122 @@
-"""What the commands share: errors as exit codes, progress, and the shape of an answer."""
+"""What the commands share: options, errors as exit codes, answers, progress."""
 
 from __future__ import annotations
 
 import functools
 import json
+import os
+import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
-from fedcsa.errors import FedCSAError, ModelError, NoOverlapError, ProtocolError
-from fedcsa.findings import Finding
-from fedcsa.roles.adaptation import Adaptation
+from fedcsa.errors import (
+    BindingError,
+    FedCSAError,
+    MessageError,
+    ModelError,
+    NoOverlapError,
+    ProtocolError,
+    StudyError,
+)
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 EXIT_INPUT, EXIT_EXCHANGE, EXIT_MODEL, EXIT_NO_OVERLAP, EXIT_BROKEN = 3, 4, 5, 6, 7
-_STYLES = {"note": "dim", "warning": "yellow", "danger": "bold red"}
+#: As shells count: 128 and the number of the signal.
+EXIT_INTERRUPTED, EXIT_UNREAD = 130, 141
+#: What to do about a message that is not as it must be.
+_SAME_VERSION = "Try again; if it recurs, compare fedcsa --version at every site."
 
-Json = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON instead.")]
+# The options of every command ---------------------------------------------------------------
+
+StudyFile = Annotated[
+    Path, typer.Argument(metavar="STUDY", help="The study file, for example study.toml.")
+]
+ResultFolder = Annotated[
+    Path, typer.Argument(metavar="RESULT", help="A result folder, as fedcsa run writes it.")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on standard output instead.")
+]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Print errors only, and where a result was written."),
+]
 Trust = Annotated[
     list[str] | None,
-    typer.Option(help="Full name of a type that a received model may hold; may be repeated."),
+    typer.Option(
+        metavar="TYPE",
+        help="Full name of a type that a received model may hold; may be repeated.",
+    ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 
-def named_errors(command: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
-    """Turn our errors into one line on standard error and a meaningful exit code."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
-        try:
-            return command(*args, **kwargs)
-        except OSError as error:
-            where = f" {str(error.filename)!r}" if error.filename else ""
-            fail(f"The file or folder{where} cannot be used: {error.strerror}.")
-            raise typer.Exit(EXIT_INPUT) from None
-        except FedCSAError as error:
-            fail(str(error))
-            code = EXIT_INPUT
-            if isinstance(error, ProtocolError):
-                code = EXIT_EXCHANGE
-            elif isinstance(error, ModelError):
-                code = EXIT_MODEL
-            elif isinstance(error, NoOverlapError):
-                code = EXIT_NO_OVERLAP
-            raise typer.Exit(code) from None
-
-    return wrapped
+# Answers ------------------------------------------------------------------------------------
 
 
-def printable(text: str) -> str:
-    """Text from elsewhere without control characters, which a terminal would obey."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+class Output:
+    """How a command answers: to a person, to a program, or as briefly as it can.
+
+    Parameters
+    ----------
+    json, quiet : bool
+        The options of the command.
+    """
+
+    def __init__(self, json: bool, quiet: bool) -> None:
+        self.json = json
+        self.quiet = quiet
+
+    def answer(
+        self, content: Any, show: Callable[[Console], None], path: Path | None = None
+    ) -> None:
+        """Give the answer: `content` as JSON, or what `show` prints, or only the bare `path`."""
+        if self.json:
+            print_json(content)
+        elif not self.quiet:
+            show(console())
+        elif path is not None:
+            typer.echo(path)
+
+    def line(self, content: Mapping[str, Any], text: str) -> None:
+        """Say one thing of many at once: `content` as a line of JSON, or else `text`."""
+        if self.json:
+            typer.echo(json.dumps(content, ensure_ascii=False))
+            sys.stdout.flush()
+        else:
+            self.say(text)
+
+    def say(self, text: str, style: str = "") -> None:
+        """Tell a person something on the way to the answer."""
+        if not (self.json or self.quiet):
+            console().print(Text(printable_lines(text), style=style), soft_wrap=True)
 
 
-def fail(text: str) -> None:
-    """Print an error line on standard error."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(
-        Text.assemble(("error: ", "bold red"), "\n".join(map(printable, text.splitlines())))
-    )
+class Screen(Console):
+    """A console that leaves it to `named_errors` what happens when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Pass the error on."""
+        raise BrokenPipeError from None
 
 
-def console() -> Console:
-    """Standard output, coloured only on a terminal."""
-    return Console(highlight=False)
+def console(*, stderr: bool = False) -> Console:
+    """Standard output, or error: coloured only on a terminal that wants it."""
+    colours = None if is_plain() else "auto"
+    return Screen(stderr=stderr, highlight=False, color_system=colours)  # type: ignore[arg-type]
+
+
+def is_plain() -> bool:
+    """Whether escape codes are unwelcome even on a terminal."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
 
 
 def print_json(content: Any) -> None:
@@ -79,16 +124,140 @@ def print_json(content: Any) -> None:
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def printable(text: str) -> str:
+    """Text from elsewhere without control characters, which a terminal would obey."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same of several lines."""
+    return "\n".join(map(printable, text.splitlines()))
+
+
+def read_study(path: Path) -> str:
+    """The text of a study file that sites must agree on to the letter."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(
+            f"The study file {str(path)!r} must be there, a text in UTF-8; it is not "
+            f"({type(error).__name__}). Check the path."
+        ) from None
+
+
+# Errors -------------------------------------------------------------------------------------
+
+
+def named_errors(command: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """Turn our errors into one line on standard error and a meaningful exit code.
+
+    With ``--json``, standard output says the same as a JSON document.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+        try:
+            return command(*args, **kwargs)
+        except BrokenPipeError:
+            raise typer.Exit(nobody_reads()) from None
+        except KeyboardInterrupt:
+            kind, text, code = "Interrupted", "Interrupted.", EXIT_INTERRUPTED
+        except FedCSAError as error:
+            kind, text, code = type(error).__name__, str(error), _code_of(error)
+            if isinstance(error, MessageError | BindingError):
+                text += f" {_SAME_VERSION}"
+        except OSError as error:
+            where = f" {str(error.filename)!r}" if error.filename else ""
+            text = f"The file or folder{where} must be usable; it is not: {error.strerror}."
+            kind, code = "OSError", EXIT_INPUT
+        report_error(kind, text, code, json=bool(kwargs.get("json")))
+        raise typer.Exit(code)
+
+    return wrapped
+
+
+def _code_of(error: FedCSAError) -> int:
+    codes = {
+        ProtocolError: EXIT_EXCHANGE,
+        ModelError: EXIT_MODEL,
+        NoOverlapError: EXIT_NO_OVERLAP,
+    }
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_INPUT)
+
+
+def report_error(kind: str, text: str, code: int, *, json: bool) -> None:
+    """Print an error line on standard error, and with `json` a document on standard output."""
+    if json:
+        print_json({"error": {"kind": kind, "message": text, "exit_code": code}})
+    fail(text)
+
+
+def fail(text: str) -> None:
+    """Print an error line on standard error."""
+    console(stderr=True).print(
+        Text.assemble(("error: ", "bold red"), printable_lines(text)), soft_wrap=True
+    )
+
+
+def nobody_reads() -> int:
+    """Let what is still to be written vanish, without a word; the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_UNREAD
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Hold a Ctrl-C back until what is being written is whole."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed.is_set():
+        raise KeyboardInterrupt
+
+
+# Progress -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def working(text: str, *, quiet: bool) -> Iterator[None]:
+    """A spinner that says what is being done, on standard error, only on a terminal."""
+    screen = console(stderr=True)
+    if quiet or not sys.stderr.isatty():
+        yield
+    elif is_plain():
+        screen.print(Text(printable(text)), soft_wrap=True)
+        yield
+    else:
+        with screen.status(Text(printable(text))):
+            yield
+
+
 @contextmanager
 def site_progress(
     n_sources: int, *, quiet: bool
 ) -> Iterator[Callable[[str, str, str], None] | None]:
     """A bar that names the site and the phase, on standard error, only on a terminal."""
-    screen = Console(stderr=True)
-    if quiet or not screen.is_terminal:
+    screen = console(stderr=True)
+    labels = {"risk": "phase 1 of 2, risk numbers", "model": "phase 2 of 2, one model"}
+
+    def say(phase: str, source: str, state: str) -> None:
+        if state != "done":
+            screen.print(Text(f"{labels[phase]}: {printable(source)}"), soft_wrap=True)
+
+    if quiet or not sys.stderr.isatty():
         yield None
         return
-    labels = {"risk": "phase 1 of 2, risk numbers", "model": "phase 2 of 2, one model"}
+    if is_plain():
+        yield say
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -105,110 +274,3 @@ def site_progress(
                 bar.advance(task)
 
         yield advance
-
-
-def source_table(adaptation: Adaptation) -> Table:
-    """Weight and overlap of every source, heaviest first."""
-    table = Table(title="Sources", title_justify="left", title_style="bold")
-    for heading, justify in (
-        ("source", "left"), ("weight", "right"), ("rows", "right"),
-        ("effective", "right"), ("mean ratio", "right"), ("imbalance", "right"), ("", "left"),
-    ):  # fmt: skip
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    weights = adaptation.source_weights
-    for name in sorted(adaptation.reports, key=lambda source: (-weights.get(source, 0.0), source)):
-        report = adaptation.reports[name]
-        weight = weights.get(name, 0.0)
-        imbalance = report.imbalance
-        table.add_row(
-            Text(printable(name)),
-            f"{weight:.1%}",
-            f"{report.n_rows}",
-            f"{report.effective_rows:.0f} of {report.n_validation}",
-            f"{report.ratio_mean:.2f}",
-            f"{imbalance:.2f}",
-            "█" * round(20 * weight),
-        )
-    return table
-
-
-def print_findings(screen: Console, findings: Sequence[Finding]) -> None:
-    """One line a finding, gravest first."""
-    order = ("danger", "warning", "note")
-    grid = Table.grid(padding=(0, 2))
-    for finding in sorted(findings, key=lambda item: order.index(item.severity)):
-        grid.add_row(
-            Text(finding.severity, style=_STYLES[finding.severity]), Text(printable(str(finding)))
-        )
-    screen.print(grid)
-
-
-def candidate_text(candidate: Any) -> str:
-    """A candidate as people write it.
-
-    >>> candidate_text({"penalty": 0.1, "ratio_power": 1.0})
-    'penalty 0.1, ratio_power 1'
-    """
-    parts = [
-        f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
-        for key, value in candidate.items()
-    ]
-    return ", ".join(parts) or "as given"
-
-
-#: status -> (colour, what it means for the reader)
-VERDICTS = {
-    "ok": ("green", "use it"),
-    "weak overlap": ("yellow", "use it with care: the sources resemble the target only roughly"),
-    "sources disagree": ("yellow", "use it with care: the sources' models contradict each other"),
-    "no overlap": ("red", "do not use it: no source resembles the target"),
-    "back-test failed": ("red", "do not use it: promises to other sites were broken"),
-    "not judged": ("dim", "a method of the paper, without interval or verdict"),
-}
-
-
-def risk_text(adaptation: Adaptation) -> str:
-    """The risk with its interval.
-
-    A loss for which only a bound is known says so.
-    """
-    risk = adaptation.risk
-    text = f"{adaptation.target_risk:.3g}"
-    if risk is not None and risk.kind == "bound":
-        text = f"at most {text}"
-    if adaptation.interval is not None and risk is not None:
-        lower, upper = adaptation.interval
-        text += f"  ({risk.level:.0%} interval {lower:.3g} to {upper:.3g})"
-    return text
-
-
-def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
-    """The answer: verdict, risk beside its yardsticks, choice, sources, findings."""
-    plan = adaptation.plan
-    colour, meaning = VERDICTS[adaptation.status]
-    screen.print(Text.assemble((f"{adaptation.status}", f"bold {colour}"), f" — {meaning}\n"))
-    rows = [
-        ("risk at the target", risk_text(adaptation)),
-        ("naive estimate", f"{estimated(adaptation, 'naive'):.3g}"),
-        ("constant predictor", f"{adaptation.constant_risks[plan.method]:.3g}"),
-        ("chosen", candidate_text(adaptation.candidate)),
-        ("loss, method", f"{plan.loss}, {plan.method}"),
-    ]
-    if adaptation.status == "sources disagree" and adaptation.risk and adaptation.by_rows:
-        rows[1:1] = [
-            ("if p(y|x) differs by site", f"{adaptation.risk.worst:.3g}"),
-            ("weighted by rows instead", f"{adaptation.by_rows.risk:.3g}"),
-        ]
-    for label, value in rows:
-        screen.print(Text.assemble((f"{label:>26}  ", "dim"), value))
-    screen.print()
-    screen.print(source_table(adaptation))
-    if adaptation.findings:
-        screen.print(Text("\nFindings", style="bold"))
-        print_findings(screen, adaptation.findings)
-
-
-def estimated(adaptation: Adaptation, method: str) -> float:
-    """The smallest risk that `method` estimates over the candidates."""
-    found = adaptation.estimates[method]
-    return float(found.risk[found.chosen])

@@ -5,86 +5,89 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.common import (
-    VERDICTS,
-    Json,
-    Quiet,
-    candidate_text,
-    console,
-    named_errors,
-    print_findings,
-    print_json,
-    site_progress,
-    source_table,
-)
-from fedcsa.core.weights import METHODS as ALL_METHODS
-from fedcsa.data.encoding import Feature, Outcome
-from fedcsa.data.synthetic import FEATURES, Consortium, consortium
-from fedcsa.data.tables import write_table
-from fedcsa.protocol.policy import Policy
-from fedcsa.result import save_result, summary
-from fedcsa.roles.adaptation import Adaptation
-from fedcsa.roles.source import Source
-from fedcsa.roles.target import Target
-from fedcsa.study import Study
-from fedcsa.transport.base import Progress, run
-from fedcsa.transport.inprocess import InProcessTransport
+from fedcsa.cli.answer import VERDICTS, candidate_text, print_findings, source_table
+from fedcsa.cli.common import Json, Output, Quiet, named_errors, site_progress, unbroken
+
+if TYPE_CHECKING:
+    from fedcsa.data.synthetic import Consortium
+    from fedcsa.roles.adaptation import Adaptation
+    from fedcsa.study import Study
+    from fedcsa.transport.base import Progress
 
 #: Rows of the new hospital whose outcomes arrive later.
 LATER_ROWS = 2000
 #: The paper's, and last the default.
-METHODS = ("naive", "fediwe", "feddae", ALL_METHODS[0])
+METHODS = ("naive", "fediwe", "feddae", "guarded")
 
 
 @named_errors
 def demo(
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Also write the tables, a study file and the result."),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Also write the tables, a study file and the result into this folder.",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Draws the patients and the folds.", min=0)] = 1,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Draws the patients and the folds.", min=0)
+    ] = 1,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Show the method on five simulated hospitals with outcomes and a new one without.
 
-    Since they are simulated, the true risk is known, and stands beside every estimate.
+    Since they are simulated, the true risk is known, and stands beside every estimate. Reads
+    nothing; writes only the folder that --out names, with a study to play with.
 
-    Example: [bold]fedcsa demo --out demo[/bold]
+    Examples
+    --------
+    fedcsa demo
+    fedcsa demo --out demo    # then: fedcsa run demo/study.toml
     """
+    from fedcsa.data.synthetic import consortium
+    from fedcsa.result import summary
+
     drawn = consortium(seed)
     study = demo_study(drawn, seed)
     results: dict[str, Adaptation] = {}
-    with site_progress(len(METHODS) * len(drawn.sources), quiet=quiet or json) as progress:
+    with site_progress(len(METHODS) * len(drawn.sources), quiet=quiet) as progress:
         for method in METHODS:
             results[method] = _adapt(study, drawn, method, progress)
     truth = {method: _true_risk(result, drawn) for method, result in results.items()}
     if out is not None:
-        _write(out, study, drawn, results[METHODS[-1]])
-    if json:
-        print_json({m: {**summary(results[m]), "true_risk": truth[m]} for m in METHODS})
-        return
-    screen = console()
-    _print(screen, drawn, results, truth)
-    if out is not None:
-        written = f"\nWritten to {out}: a study file, the tables, a result. Now try:"
-        screen.print(Text(written), soft_wrap=True)
-        for line in (
-            f"run {out}/study.toml",
-            f"backtest {out}/study.toml --result {out}/result",
-            f"predict {out}/result {out}/tables/new.csv",
-            f"reconcile {out}/result {out}/tables/outcomes-later.csv",
-            f"ledger {out}/result",
-        ):
-            screen.print(Text(f"  {_program()} {line}", style="bold"), soft_wrap=True)
+        with unbroken():
+            _write(out, study, drawn, results[METHODS[-1]])
+
+    def show(screen: Console) -> None:
+        _print(screen, drawn, results, truth)
+        if out is not None:
+            _print_next(screen, out)
+
+    content = {m: {**summary(results[m]), "true_risk": truth[m]} for m in METHODS}
+    Output(json, quiet).answer(content, show, out)
+
+
+def _print_next(screen: Console, out: Path) -> None:
+    written = f"\nWritten to {out}: a study file, the tables, a result. Now try:"
+    screen.print(Text(written), soft_wrap=True)
+    for line in (
+        f"run {out}/study.toml",
+        f"backtest {out}/study.toml --result {out}/result",
+        f"predict {out}/result {out}/tables/new.csv",
+        f"reconcile {out}/result {out}/tables/outcomes-later.csv",
+        f"ledger {out}/result",
+    ):
+        screen.print(Text(f"  {_program()} {line}", style="bold"), soft_wrap=True)
 
 
 def _program() -> str:
@@ -94,6 +97,10 @@ def _program() -> str:
 
 def demo_study(drawn: Consortium, seed: int) -> Study:
     """The study file of the demo."""
+    from fedcsa.data.encoding import Feature, Outcome
+    from fedcsa.data.synthetic import FEATURES
+    from fedcsa.study import Study
+
     return Study(
         name="demo",
         features=tuple(Feature(name) for name in FEATURES),
@@ -110,6 +117,14 @@ def _path_of(source: str) -> str:
 
 
 def _adapt(study: Study, drawn: Consortium, method: str, progress: Progress | None) -> Adaptation:
+    from fedcsa.data.synthetic import FEATURES
+    from fedcsa.protocol.policy import Policy
+    from fedcsa.roles.source import Source
+    from fedcsa.roles.target import Target
+    from fedcsa.study import Study
+    from fedcsa.transport.base import run
+    from fedcsa.transport.inprocess import InProcessTransport
+
     plan = Study(**{**vars(study), "options": {**study.options, "method": method}}).plan()
     policy = Policy.open()
     sources = [
@@ -120,6 +135,10 @@ def _adapt(study: Study, drawn: Consortium, method: str, progress: Progress | No
 
 
 def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> None:
+    from fedcsa.data.synthetic import FEATURES
+    from fedcsa.data.tables import write_table
+    from fedcsa.result import save_result
+
     tables = out / "tables"
     tables.mkdir(parents=True, exist_ok=True)
     for name, (X, y) in drawn.sources.items():
@@ -177,4 +196,5 @@ def _print(
 
 
 def _true_risk(result: Adaptation, drawn: Consortium) -> float:
-    return float(np.mean((result.predict(drawn.judge_rows) - drawn.judge_outcomes) ** 2))
+    missed = result.predict(drawn.judge_rows) - drawn.judge_outcomes
+    return float((missed**2).mean())

@@ -3,52 +3,72 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
-from fedcsa.cli.common import EXIT_INPUT, Json, Quiet, console, named_errors, print_json
+from fedcsa.cli.common import EXIT_INPUT, Json, Output, Quiet, named_errors, unbroken, working
+from fedcsa.cli.program import Command, Group
 from fedcsa.errors import ProtocolError, ResultError
-from fedcsa.site.federation import TEMPLATE, Federation
 
 federation = typer.Typer(
-    name="federation", no_args_is_help=True, help="Set up a federation of real sites."
+    name="federation", cls=Group, no_args_is_help=True, help="Set up a federation of real sites."
 )
-FederationFile = Annotated[Path, typer.Argument(help="The federation file.")]
-KitFolder = Annotated[Path, typer.Argument(help="A start-up kit.")]
+FederationFile = Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")]
+KitFolder = Annotated[
+    Path, typer.Argument(metavar="KIT", help="A start-up kit, as provision makes it.")
+]
 
 
-@federation.command()
+@federation.command(cls=Command)
 @named_errors
-def init(file: FederationFile = Path("federation.toml"), json: Json = False) -> None:
+def init(
+    file: FederationFile = Path("federation.toml"), json: Json = False, quiet: Quiet = False
+) -> None:
     """Write a commented federation file to fill in.
 
-    Example: [bold]fedcsa federation init federation.toml[/bold]
+    It is never written over an older one (exit code 3).
+
+    Examples
+    --------
+    fedcsa federation init                     # writes federation.toml
+    fedcsa federation init trials/federation.toml
     """
+    from fedcsa.site.federation import TEMPLATE
+
     if file.exists():
         raise ResultError(f"The file {str(file)!r} must not be there yet; it is. Choose another.")
     name = "".join(c if c.isalnum() else "-" for c in file.absolute().parent.name) or "federation"
-    file.write_text(TEMPLATE.format(name=name[:60]), encoding="utf-8")
-    _said(
-        {"file": str(file)},
-        f"Written to {file}. Fill it in, then: fedcsa federation provision",
-        json,
-    )
+    with unbroken():
+        file.write_text(TEMPLATE.format(name=name[:60]), encoding="utf-8")
+    told = f"Written to {file}. Fill it in, then: fedcsa federation provision {file}"
+    Output(json, quiet).answer({"file": str(file)}, _telling(told), file)
 
 
-@federation.command()
+@federation.command(cls=Command)
 @named_errors
 def provision(
     file: FederationFile = Path("federation.toml"),
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the kits.")] = Path("kits"),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the kits.")
+    ] = Path("kits"),
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Make one start-up kit per participant, with every protection switched on.
 
-    Example: [bold]fedcsa federation provision federation.toml --out kits[/bold]
+    Reads the federation file and writes a folder per participant: keys, certificates, settings.
+    Hand each kit to its participant alone.
+
+    Examples
+    --------
+    fedcsa federation provision federation.toml --out kits
     """
+    from fedcsa.site.federation import Federation
     from fedcsa.transport.flare import require_engine
 
     described = Federation.load(file)
@@ -56,18 +76,25 @@ def provision(
     from fedcsa.transport.flare.kits import AUTHORITY
     from fedcsa.transport.flare.kits import provision as make
 
-    kits = make(described, out)
+    with working("making keys and certificates", quiet=quiet), unbroken():
+        kits = make(described, out)
     lines = [f"{len(kits)} kits in {out}:", *(f"  {kit}" for kit in kits)]
     lines.append(f"Keep {out / AUTHORITY} to yourself: it holds the key that makes certificates.")
-    _said({"kits": [str(kit) for kit in kits]}, "\n".join(lines), json)
+    content = {"kits": [str(kit) for kit in kits]}
+    Output(json, quiet).answer(content, _telling("\n".join(lines)), out)
 
 
-@federation.command()
+@federation.command(cls=Command)
 @named_errors
-def serve(kit: KitFolder, quiet: Quiet = False) -> None:
+def serve(kit: KitFolder, json: Json = False, quiet: Quiet = False) -> None:
     """Run the server of a federation in the foreground, until Ctrl-C.
 
-    Example: [bold]fedcsa federation serve kits/localhost[/bold]
+    It carries messages and holds no data. Its log is engine.log in the kit. With --json, one
+    object a line. Ctrl-C is the ordinary end (exit code 0); 4 if the server ends by itself.
+
+    Examples
+    --------
+    fedcsa federation serve kits/localhost
     """
     from fedcsa.transport.flare import require_engine
 
@@ -77,57 +104,85 @@ def serve(kit: KitFolder, quiet: Quiet = False) -> None:
 
     about = Kit.load(kit)
     if about.role != "server":
-        raise ProtocolError(f"This must be the server's kit; it is that of a {about.role}.")
+        raise ProtocolError(
+            f"This must be the server's kit; it is that of a {about.role}. "
+            "Name the folder called as the server's host."
+        )
     with EngineProcess(kit, about) as process, until_stopped() as stopped:
-        if not quiet:
-            console().print(Text(f"serving {about.federation} on port {about.port}"))
+        Output(json, quiet).line(
+            {"federation": about.federation, "port": about.port, "text": "serving"},
+            f"serving {about.federation} on port {about.port}",
+        )
         while not stopped.is_set() and process.poll() is None:
             time.sleep(0.2)
         ended = process.poll()
     if ended not in (None, 0) and not stopped.is_set():
-        raise ProtocolError(f"The server ended ({ended}); see {kit / 'engine.log'}.")
+        raise ProtocolError(
+            f"The server must run until Ctrl-C; it ended ({ended}). See {kit / 'engine.log'}."
+        )
 
 
-@federation.command()
+@federation.command(cls=Command)
 @named_errors
 def doctor(
     kit: KitFolder,
-    data: Annotated[Path | None, typer.Option(help="The site's own file.")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="SITE", help="The site's own file.")] = None,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Check a kit, the way to the server, and a site's file; say what is wrong and how to mend it.
 
-    Example: [bold]fedcsa federation doctor kits/abbey --data site.toml[/bold]
+    Reads the kit and the file, knocks at the server, and writes nothing. Exit code 3 if
+    something is wrong; --quiet then shows only that.
+
+    Examples
+    --------
+    fedcsa federation doctor kits/abbey --data site.toml
     """
     from fedcsa.transport.flare import require_engine
 
     require_engine()
     from fedcsa.transport.flare.doctor import examine
 
-    checks = examine(kit, data)
+    with working("examining", quiet=quiet):
+        checks = examine(kit, data)
     problems = [text for _, ok, text in checks if not ok]
-    if json:
-        print_json({"checks": [{"what": w, "ok": ok, "text": t} for w, ok, t in checks]})
-    else:
-        screen = console()
+
+    def show(screen: Console) -> None:
         for what, ok, text in checks:
             mark = ("ok  ", "green") if ok else ("bad ", "bold red")
-            screen.print(Text.assemble(mark, f"{what}: {text}"), soft_wrap=True)
+            if not (ok and quiet):
+                screen.print(Text.assemble(mark, f"{what}: {text}"), soft_wrap=True)
+
+    content = {"checks": [{"what": w, "ok": ok, "text": t} for w, ok, t in checks]}
+    Output(json, quiet and not problems).answer(content, show)
     if problems:
         raise typer.Exit(EXIT_INPUT)
 
 
-@federation.command()
+@federation.command(cls=Command)
 @named_errors
 def demo(
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="A new folder for kits, sites and the result.")
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="A new folder for kits, sites and the result."
+        ),
     ] = Path("federation-demo"),
-    seed: Annotated[int, typer.Option(help="Draws the patients and the folds.", min=0)] = 1,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Draws the patients and the folds.", min=0)
+    ] = 1,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run a whole federation on this machine: a server, a target, four sources, mutual TLS.
 
-    Example: [bold]fedcsa federation demo --out federation-demo[/bold]
+    Writes kits, tables, ledgers and a result into a new folder, runs a study, and stops
+    everything. It listens on this machine only.
+
+    Examples
+    --------
+    fedcsa federation demo --out federation-demo
     """
     from fedcsa.transport.flare import require_engine
 
@@ -135,14 +190,13 @@ def demo(
     from fedcsa.cli.federation_demo import run_demo
 
     if out.exists() and any(out.iterdir()):
-        raise ResultError(f"The folder {str(out)!r} must be new or empty; it is not.")
-    code = run_demo(out, console(), seed)
+        raise ResultError(
+            f"The folder {str(out)!r} must be new or empty; it is not. Choose another."
+        )
+    code = run_demo(out, Output(json, quiet), seed)
     if code:
         raise typer.Exit(code)
 
 
-def _said(plain: dict[str, object], text: str, as_json: bool) -> None:
-    if as_json:
-        print_json(plain)
-    else:
-        console().print(Text(text), soft_wrap=True)
+def _telling(text: str) -> Callable[[Console], None]:
+    return lambda screen: screen.print(Text(text), soft_wrap=True)

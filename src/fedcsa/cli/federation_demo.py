@@ -8,12 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from fedcsa.cli.common import Output
 from fedcsa.cli.demo import demo_study
 from fedcsa.data.synthetic import FEATURES, consortium
 from fedcsa.data.tables import write_table
@@ -28,7 +28,7 @@ N_SOURCES = 4
 _PATIENCE = 180.0
 
 
-def run_demo(out: Path, screen: Console, seed: int) -> int:
+def run_demo(out: Path, output: Output, seed: int) -> int:
     """Set up, run the demo study, report what left each site, stop everything; the exit code."""
     from fedcsa.transport.flare.kits import provision
 
@@ -36,39 +36,51 @@ def run_demo(out: Path, screen: Console, seed: int) -> int:
     sites = {"new": "target", **dict.fromkeys(sources, "source")}
     federation = Federation("demo", "localhost", _free_port(), sites, {LEAD: "lead"})
     provision(federation, out / "kits")
-    screen.print(Text(f"{len(sites) + 2} kits made; starting a server and {len(sites)} sites"))
+    output.say(f"{len(sites) + 2} kits made; starting a server and {len(sites)} sites")
     with contextlib.ExitStack() as stack:
         _start(stack, "federation", "serve", str(out / "kits" / "localhost"), "--quiet")
         for name in sites:
             data = str(out / name / "site.toml")
             _start(stack, "site", "start", str(out / "kits" / name), "--data", data, "--quiet")
-        _wait(out, list(sites), screen)
-        screen.print(Text("\n$ fedcsa study submit study.toml", style="bold"))
+        _wait(out, list(sites), output)
+        output.say("\n$ fedcsa study submit study.toml", style="bold")
         code = _fedcsa(
             "study", "submit", str(out / "study.toml"), "--kit", str(out / "kits" / LEAD),
             "--min-sources", "3", "--deadline", "120", "--out", str(out / "result"),
+            *(["--quiet"] if output.json or output.quiet else []),
+            quiet=output.json or output.quiet,
         )  # fmt: skip
-    screen.print(Text("\nEverything is stopped. What left each site:", style="bold"))
-    screen.print(_what_left(out, list(sites)))
-    screen.print(Text(f"In full: fedcsa ledger {out}/abbey/site.toml --fields"))
+    rows = _what_left(out, list(sites))
+    content = {"folder": str(out), "result": str(out / "result"), "exit_code": code, "left": rows}
+    output.say("\nEverything is stopped. What left each site:", style="bold")
+    output.answer(content, lambda screen: _print(screen, rows, out), out / "result")
     return code
 
 
-def _what_left(out: Path, sites: list[str]) -> Table:
-    """One line a site and kind of message, every chain verified."""
+def _print(screen: Console, rows: list[dict[str, Any]], out: Path) -> None:
     table = Table()
     for heading in ("site", "message", "to", "numbers", "bytes"):
         justify: Literal["left", "right"] = "right" if heading in ("numbers", "bytes") else "left"
         table.add_column(heading, justify=justify)
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row.values()))
+    screen.print(table)
+    screen.print(f"In full: fedcsa ledger {out}/abbey/site.toml --fields", soft_wrap=True)
+
+
+def _what_left(out: Path, sites: list[str]) -> list[dict[str, Any]]:
+    """One row a site and kind of message, every chain verified."""
+    rows: list[dict[str, Any]] = []
     for site in sites:
         by_kind: dict[str, list[LedgerEntry]] = {}
         for line in verify(out / site / "state"):
             by_kind.setdefault(line.entry.message, []).append(line.entry)
         for message, entries in by_kind.items():
             to = ", ".join(sorted({entry.recipient for entry in entries}))
-            numbers = "" if message == "conclusion" else f"{entries[0].n_numbers}"
-            table.add_row(site, message, to, numbers, f"{entries[0].n_bytes}")
-    return table
+            numbers = None if message == "conclusion" else entries[0].n_numbers
+            row = {"site": site, "message": message, "to": to, "numbers": numbers}
+            rows.append({**row, "bytes": entries[0].n_bytes})
+    return rows
 
 
 LEAD = "lead@demo.org"
@@ -124,21 +136,27 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def _wait(out: Path, sites: list[str], screen: Console) -> None:
+def _wait(out: Path, sites: list[str], output: Output) -> None:
     end, waiting = time.monotonic() + _PATIENCE, list(sites)
     while waiting:
         if time.monotonic() > end:
-            raise ProtocolError(f"Every site must connect; these did not: {', '.join(waiting)}.")
+            raise ProtocolError(
+                f"Every site must connect; these did not: {', '.join(waiting)}. "
+                f"See engine.log in their folders of {out / 'kits'}."
+            )
         for site in list(waiting):
             lines = Status(out / site / "state").lines()
             if any(line["text"].startswith("connected") for line in lines):
-                screen.print(Text(f"{site}: connected, waiting for a study"))
+                output.say(f"{site}: connected, waiting for a study")
                 waiting.remove(site)
         time.sleep(0.2)
 
 
-def _fedcsa(*arguments: str) -> int:
+def _fedcsa(*arguments: str, quiet: bool) -> int:
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "fedcsa", *arguments], check=False, timeout=900
+        [sys.executable, "-m", "fedcsa", *arguments],
+        check=False,
+        timeout=900,
+        stdout=subprocess.DEVNULL if quiet else None,
     )
     return done.returncode

@@ -4,58 +4,66 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.common import Json, console, named_errors, print_json
-from fedcsa.errors import ResultError
-from fedcsa.models.registry import unknown
-from fedcsa.protocol.chain import LEDGER, to_plain, verify
-from fedcsa.protocol.ledger import FieldRecord, LedgerEntry
-from fedcsa.result import load_ledgers
-from fedcsa.site.file import SiteFile
+from fedcsa.cli.common import Json, Output, Quiet, named_errors
+from fedcsa.errors import ResultError, unknown
+
+if TYPE_CHECKING:
+    from fedcsa.protocol.ledger import FieldRecord, LedgerEntry
 
 
 @named_errors
 def ledger(
     result: Annotated[
-        Path, typer.Argument(help="A result folder; or a site's file or state folder.")
+        Path,
+        typer.Argument(metavar="RESULT", help="A result folder; or a site's file or state folder."),
     ],
-    site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
+    site: Annotated[str | None, typer.Option(metavar="NAME", help="Only this site.")] = None,
     fields: Annotated[bool, typer.Option("--fields", help="Every field of every message.")] = False,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show what left which site: every message, its size and its hash.
 
-    A site's own ledger is verified first: a changed or missing line is an error (exit code 3).
+    Reads a result folder, or a site's own ledger, which is verified first: a changed or missing
+    line is an error (exit code 3), also with --quiet.
 
-    Example: [bold]fedcsa ledger result --site Abbey --fields[/bold], or
-    [bold]fedcsa ledger site.toml[/bold]
+    Examples
+    --------
+    fedcsa ledger result
+    fedcsa ledger result --site Abbey --fields
+    fedcsa ledger site.toml                    # a site's own, verified
     """
-    folder = _state_of(result)
+    from fedcsa.result import load_ledgers
+
+    output, folder = Output(json, quiet), _state_of(result)
     if folder is not None:
-        _show_site(folder, fields=fields, json=json)
+        _show_site(folder, output, fields=fields)
         return
     ledgers = load_ledgers(result)
     if site is not None and site not in ledgers:
         raise ResultError(unknown("site", site, ledgers))
     ledgers = {name: entries for name, entries in ledgers.items() if site in (None, name)}
-    if json:
-        print_json(
-            {name: [dataclasses.asdict(e) for e in entries] for name, entries in ledgers.items()}
-        )
-        return
-    screen = console()
-    for name, entries in ledgers.items():
-        screen.print(_table(f"What left {name}", [(entry, "") for entry in entries], fields))
-        screen.print()
+
+    def show(screen: Console) -> None:
+        for name, entries in ledgers.items():
+            screen.print(_table(f"What left {name}", [(entry, "") for entry in entries], fields))
+            screen.print()
+
+    output.answer({n: [dataclasses.asdict(e) for e in es] for n, es in ledgers.items()}, show)
 
 
 def _state_of(path: Path) -> Path | None:
     """The state folder of a site, if `path` leads to one."""
+    from fedcsa.protocol.chain import LEDGER
+    from fedcsa.site.file import SiteFile
+
     if path.suffix == ".toml":
         return SiteFile.load(path).state_folder
     if path.name == LEDGER:
@@ -63,17 +71,18 @@ def _state_of(path: Path) -> Path | None:
     return path if (path / LEDGER).is_file() else None
 
 
-def _show_site(folder: Path, *, fields: bool, json: bool) -> None:
+def _show_site(folder: Path, output: Output, *, fields: bool) -> None:
+    from fedcsa.protocol.chain import to_plain, verify
+
     lines = verify(folder)
-    if json:
-        print_json([to_plain(line) for line in lines])
-        return
-    screen = console()
-    shown = [(line.entry, line.kind) for line in lines]
-    site = lines[0].entry.site if lines else "this site"
-    screen.print(_table(f"What left {site}", shown, fields))
-    left = sum(line.entry.n_bytes + line.envelope_bytes for line in lines)
-    screen.print(Text(f"{len(lines)} messages, {left} bytes with envelopes; the chain is intact."))
+
+    def show(screen: Console) -> None:
+        site = lines[0].entry.site if lines else "this site"
+        screen.print(_table(f"What left {site}", [(li.entry, li.kind) for li in lines], fields))
+        left = sum(line.entry.n_bytes + line.envelope_bytes for line in lines)
+        screen.print(f"{len(lines)} messages, {left} bytes with envelopes; the chain is intact.")
+
+    output.answer([to_plain(line) for line in lines], show)
 
 
 def _table(title: str, entries: list[tuple[LedgerEntry, str]], fields: bool) -> Table:

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import json as json_module
+import json as jsonlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
-from fedcsa.cli.common import EXIT_BROKEN, Json, Trust, console, named_errors, print_json
+from fedcsa.cli.common import (
+    EXIT_BROKEN,
+    Json,
+    Output,
+    Quiet,
+    ResultFolder,
+    Trust,
+    named_errors,
+    unbroken,
+    working,
+)
 from fedcsa.cli.predict import result_study
-from fedcsa.reconcile import reconcile as compare
-from fedcsa.result import load_result
+
+if TYPE_CHECKING:
+    from fedcsa.reconcile import Reconciliation
 
 _MEANING = {
     "kept": ("green", "nothing speaks against a shared p(y|x)"),
@@ -25,37 +37,50 @@ _MEANING = {
 
 @named_errors
 def reconcile(
-    result: Annotated[Path, typer.Argument(help="A result folder.")],
+    result: ResultFolder,
     outcomes: Annotated[
-        Path, typer.Argument(help="A table of the target's rows with their outcomes.")
+        Path,
+        typer.Argument(
+            metavar="OUTCOMES", help="A table of the target's rows with their outcomes."
+        ),
     ],
     trust: Trust = None,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare the promised risk with outcomes that have arrived since.
 
-    Writes reconciliation.json into the result folder. Exit code 7 if the promise was broken.
+    Reads the result folder and a table, and writes reconciliation.json into the folder. Exit
+    code 7 if the promise was broken.
 
-    Example: [bold]fedcsa reconcile result outcomes.csv[/bold]
+    Examples
+    --------
+    fedcsa reconcile result outcomes.csv
+    fedcsa reconcile result outcomes.csv --quiet || echo "look closer"
     """
-    adaptation = load_result(result, trust or ())
-    X, y = result_study(result, adaptation).read_outcomes(outcomes)
+    from fedcsa.reconcile import reconcile as compare
+    from fedcsa.result import load_result
+
+    with working(f"reading {outcomes}", quiet=quiet):
+        adaptation = load_result(result, trust or ())
+        X, y = result_study(result, adaptation).read_outcomes(outcomes)
     found = compare(adaptation, X, y)
     content = {**dataclasses.asdict(found), "conclusion": found.conclusion, "moved": found.moved}
-    text = json_module.dumps(content, indent=1, allow_nan=False) + "\n"
-    (result / "reconciliation.json").write_text(text, encoding="utf-8")
-    if json:
-        print_json(content)
-    else:
-        screen = console()
-        colour, meaning = _MEANING[found.conclusion]
-        screen.print(Text.assemble((found.conclusion, f"bold {colour}"), f" — {meaning}\n"))
-        promised = f"{found.promised:.3g}"
-        if found.promised_lower is not None:
-            promised += f"  ({found.promised_lower:.3g} to {found.promised_upper:.3g})"
-        realised = f"{found.realised:.3g}  ({found.lower:.3g} to {found.upper:.3g})"
-        screen.print(Text.assemble((f"{'promised':>12}  ", "dim"), promised))
-        screen.print(Text.assemble((f"{'realised':>12}  ", "dim"), realised))
-        screen.print(Text.assemble((f"{'rows':>12}  ", "dim"), f"{found.n_rows}"))
+    path = result / "reconciliation.json"
+    with unbroken():
+        text = jsonlib.dumps(content, indent=1, allow_nan=False) + "\n"
+        path.write_text(text, encoding="utf-8")
+    Output(json, quiet).answer(content, lambda screen: _print(screen, found), path)
     if found.moved:
         raise typer.Exit(EXIT_BROKEN)
+
+
+def _print(screen: Console, found: Reconciliation) -> None:
+    colour, meaning = _MEANING[found.conclusion]
+    screen.print(Text.assemble((found.conclusion, f"bold {colour}"), f" — {meaning}\n"))
+    promised = f"{found.promised:.3g}"
+    if found.promised_lower is not None:
+        promised += f"  ({found.promised_lower:.3g} to {found.promised_upper:.3g})"
+    realised = f"{found.realised:.3g}  ({found.lower:.3g} to {found.upper:.3g})"
+    for label, value in (("promised", promised), ("realised", realised), ("rows", found.n_rows)):
+        screen.print(Text.assemble((f"{label:>12}  ", "dim"), str(value)))

@@ -4,38 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
+from fedcsa.cli.answer import print_adaptation
 from fedcsa.cli.common import (
     Json,
+    Output,
     Quiet,
+    StudyFile,
     Trust,
-    console,
     named_errors,
-    print_adaptation,
-    print_json,
     site_progress,
+    unbroken,
+    working,
 )
-from fedcsa.protocol.policy import Policy
-from fedcsa.result import save_result, summary
-from fedcsa.roles.adaptation import Adaptation
-from fedcsa.roles.source import Source
-from fedcsa.roles.target import Target
-from fedcsa.study import Study
-from fedcsa.transport.base import run as run_study
-from fedcsa.transport.inprocess import InProcessTransport
+
+if TYPE_CHECKING:
+    from fedcsa.protocol.policy import Policy
+    from fedcsa.roles.adaptation import Adaptation
+    from fedcsa.roles.source import Source
+    from fedcsa.study import Study
 
 
 @named_errors
 def run(
-    study: Annotated[Path, typer.Argument(help="The study file, for example study.toml.")],
+    study: StudyFile,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="Folder for the result; by default STUDY-result, after the file."
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Folder for the result; by default STUDY-result, after the file.",
         ),
     ] = None,
     stream: Annotated[
@@ -43,7 +47,7 @@ def run(
         typer.Option(
             "--stream",
             help="Read the sources' tables in batches and never hold them, for tables larger than "
-            "memory. Example: fedcsa run study.toml --stream",
+            "memory.",
         ),
     ] = False,
     trust: Trust = None,
@@ -52,27 +56,44 @@ def run(
 ) -> None:
     """Run a study whose tables are all on this machine, and write a result folder.
 
-    Example: [bold]fedcsa run study.toml --out result[/bold]
+    Reads the study file and its tables. The folder then holds numbers, models and ledgers, and
+    no row; an older result in it is replaced, anything else is left alone. Exit code 4 if sites
+    refused, 5 if no candidate could be fitted, 6 if no source resembles the target.
+
+    Examples
+    --------
+    fedcsa run study.toml --out result
+    fedcsa run study.toml --stream             # tables larger than memory
+    fedcsa run study.toml --json > answer.json # for a program
     """
+    from fedcsa.result import save_result, summary
+    from fedcsa.study import Study
+
     loaded = Study.load(study)
-    adaptation = carry_out(loaded, quiet=quiet or json, trusted=trust or (), stream=stream)
-    folder = save_result(adaptation, out or Path(f"{study.stem}-result"), loaded.to_toml())
-    if json:
-        print_json(summary(adaptation))
-        return
-    screen = console()
-    print_adaptation(screen, adaptation)
-    screen.print(Text.assemble("\nResult in ", (str(folder), "bold")))
+    adaptation = carry_out(loaded, quiet=quiet, trusted=trust or (), stream=stream)
+    with unbroken():
+        folder = save_result(adaptation, out or Path(f"{study.stem}-result"), loaded.to_toml())
+
+    def show(screen: Console) -> None:
+        print_adaptation(screen, adaptation)
+        screen.print(Text.assemble("\nResult in ", (str(folder), "bold")), soft_wrap=True)
+
+    Output(json, quiet).answer(summary(adaptation), show, folder)
 
 
 def carry_out(
     study: Study, *, quiet: bool, trusted: Sequence[str] = (), stream: bool = False
 ) -> Adaptation:
     """Run a study in this process."""
+    from fedcsa.roles.target import Target
+    from fedcsa.transport.base import run as run_study
+    from fedcsa.transport.inprocess import InProcessTransport
+
     policy = study.policy()
     trusted = [*trusted, "sklearn.*"]  # every model is made in this very process
-    sources = [source_of(study, name, policy, trusted, stream=stream) for name in study.sources]
-    target = Target(study.read_target(), study.plan(), policy=policy, trusted_types=trusted)
+    with working("reading the tables", quiet=quiet):
+        sources = [source_of(study, name, policy, trusted, stream=stream) for name in study.sources]
+        target = Target(study.read_target(), study.plan(), policy=policy, trusted_types=trusted)
     with site_progress(len(sources), quiet=quiet) as progress:
         return run_study(target, InProcessTransport(sources, progress))
 
@@ -81,6 +102,8 @@ def source_of(
     study: Study, name: str, policy: Policy, trusted: Sequence[str], *, stream: bool
 ) -> Source:
     """The source `name` of a study, which holds its table or reads it in batches."""
+    from fedcsa.roles.source import Source
+
     if stream:
         rows = study.stream_source(name)
         made: Source = Source.streaming(name, rows, policy=policy, trusted_types=trusted)

@@ -4,53 +4,88 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Quiet, console, named_errors, print_json, printable
-from fedcsa.errors import ProtocolError, ResultError
-from fedcsa.protocol.envelope import PHASES
-from fedcsa.site.file import TEMPLATE, SiteFile
-from fedcsa.site.state import Approvals, Status
+from fedcsa.cli.common import (
+    Json,
+    Output,
+    Quiet,
+    StudyFile,
+    named_errors,
+    printable,
+    read_study,
+    unbroken,
+    working,
+)
+from fedcsa.cli.program import Command, Group
+from fedcsa.errors import ProtocolError, ResultError, unknown
 
-site = typer.Typer(name="site", no_args_is_help=True, help="Run a site of a federation.")
-Data = Annotated[Path, typer.Option("--data", help="The site's own file.")]
+site = typer.Typer(name="site", cls=Group, no_args_is_help=True, help="Run a site of a federation.")
+Data = Annotated[Path, typer.Option("--data", metavar="SITE", help="The site's own file.")]
 SITE_FILE = Path("site.toml")
 
 
-@site.command()
+def _phases() -> tuple[str, ...]:
+    from fedcsa.protocol.envelope import PHASES
+
+    return tuple(PHASES)
+
+
+@site.command(cls=Command)
 @named_errors
 def init(
-    file: Annotated[Path, typer.Argument(help="Where to write it.")] = SITE_FILE,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = SITE_FILE,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a commented site file to fill in: table, columns, policy.
 
-    Example: [bold]fedcsa site init site.toml[/bold]
+    It is never written over an older one (exit code 3).
+
+    Examples
+    --------
+    fedcsa site init                           # writes site.toml
+    fedcsa site init abbey/site.toml
     """
+    from fedcsa.site.file import TEMPLATE
+
     if file.exists():
         raise ResultError(f"The file {str(file)!r} must not be there yet; it is. Choose another.")
-    file.write_text(TEMPLATE, encoding="utf-8")
-    if json:
-        print_json({"file": str(file)})
-    else:
-        console().print(Text(f"Written to {file}. Fill it in."), soft_wrap=True)
+    with unbroken():
+        file.write_text(TEMPLATE, encoding="utf-8")
+    Output(json, quiet).answer(
+        {"file": str(file)},
+        lambda screen: screen.print(Text(f"Written to {file}. Fill it in."), soft_wrap=True),
+        file,
+    )
 
 
-@site.command()
+@site.command(cls=Command)
 @named_errors
 def start(
-    kit: Annotated[Path, typer.Argument(help="This site's start-up kit.")],
+    kit: Annotated[Path, typer.Argument(metavar="KIT", help="This site's start-up kit.")],
     data: Data = SITE_FILE,
+    json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run this site in the foreground, until Ctrl-C; say what it is doing.
 
-    Example: [bold]fedcsa site start kits/abbey --data site.toml[/bold]
+    Reads its file and its table; keeps ledger, journal and approvals in its state folder. With
+    --json, one object a line: time, study, text. Ctrl-C is the ordinary end (exit code 0); 4 if
+    the engine ends by itself.
+
+    Examples
+    --------
+    fedcsa site start kits/abbey --data site.toml
     """
+    from fedcsa.protocol.ledger import utc_now
+    from fedcsa.site.file import SiteFile
+    from fedcsa.site.state import Status
     from fedcsa.transport.flare import require_engine
 
     loaded = SiteFile.load(data)
@@ -63,49 +98,58 @@ def start(
 
     about = Kit.load(kit)
     if about.role not in ("source", "target"):
-        raise ProtocolError(f"This must be a site's kit; it is that of a {about.role}.")
+        raise ProtocolError(
+            f"This must be a site's kit; it is that of a {about.role}. "
+            "Name the folder called as this site."
+        )
     problems = problems_of(kit, about.role)
     if problems:
         raise ProtocolError("\n".join(problems))
     write_settings(kit, data)
-    status, screen = Status(loaded.state_folder), console()
+    status, output = Status(loaded.state_folder), Output(json, quiet)
     seen = len(status.lines())
     with until_stopped() as stopped, EngineProcess(kit, about) as process:
         (kit / PID).write_text(f"{process.pid}\n")
-        if not quiet:
-            screen.print(Text(f"{about.participant}: connecting to {about.host}:{about.port}"))
+        text = f"connecting to {about.host}:{about.port}"
+        now = utc_now().isoformat(timespec="seconds")
+        output.line({"study": "", "text": text, "time": now}, f"{about.participant}: {text}")
         while not stopped.is_set() and process.poll() is None:
             lines = status.lines()
-            for line in [] if quiet else lines[seen:]:
+            for line in lines[seen:]:
                 study = f"{printable(line['study'])}: " if line["study"] else ""
-                text = f"{line['time'][11:19]} {study}{printable(line['text'])}"
-                screen.print(Text(text), soft_wrap=True)
+                output.line(line, f"{line['time'][11:19]} {study}{printable(line['text'])}")
             seen = len(lines)
             time.sleep(0.2)
         ended = process.poll()
     (kit / PID).unlink(missing_ok=True)
     if not stopped.is_set():
-        raise ProtocolError(f"The site's engine ended ({ended}); see {kit / 'engine.log'}.")
+        raise ProtocolError(
+            f"The site must run until Ctrl-C; its engine ended ({ended}). See {kit / 'engine.log'}."
+        )
 
 
-@site.command()
+@site.command(cls=Command)
 @named_errors
 def preview(
-    study: Annotated[Path, typer.Argument(help="The study file.")],
-    data: Data = SITE_FILE,
-    json: Json = False,
+    study: StudyFile, data: Data = SITE_FILE, json: Json = False, quiet: Quiet = False
 ) -> None:
     """Show which numbers would leave this site in a study, before anything does.
 
-    Example: [bold]fedcsa site preview study.toml --data site.toml[/bold]
+    Reads the study file, the site's file and its table; sends and writes nothing.
+
+    Examples
+    --------
+    fedcsa site preview study.toml --data site.toml
     """
+    from fedcsa.site.file import SiteFile
     from fedcsa.site.preview import preview as look
 
-    found = look(study.read_text(encoding="utf-8"), SiteFile.load(data))
-    if json:
-        print_json(found)
-        return
-    screen = console()
+    with working("looking at what would leave", quiet=quiet):
+        found = look(read_study(study), SiteFile.load(data))
+    Output(json, quiet).answer(found, lambda screen: _print(screen, found, data))
+
+
+def _print(screen: Console, found: dict[str, Any], data: Path) -> None:
     screen.print(Text.assemble("Study ", (printable(found["study"]), "bold")))
     for message in found["messages"]:
         table = Table(title=Text(message["message"]), title_justify="left", title_style="bold")
@@ -118,30 +162,48 @@ def preview(
         screen.print(Text.assemble(("refused: ", "bold yellow"), text), soft_wrap=True)
     if not found["refusals"]:
         screen.print(Text("This site's policy would let these leave, and nothing else."))
-    screen.print(Text(f"To approve it: fedcsa site approve {found['study']} --data {data}"))
+    screen.print(
+        Text(f"To approve it: fedcsa site approve {found['study']} --data {data}"), soft_wrap=True
+    )
 
 
-@site.command()
+@site.command(cls=Command)
 @named_errors
 def approve(
-    study: Annotated[str, typer.Argument(help="Name or id of the study.")],
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name or id of the study.")],
     data: Data = SITE_FILE,
     phase: Annotated[
-        str | None, typer.Option(help="Only this phase: risk (the numbers) or model.")
+        str | None,
+        typer.Option(
+            metavar="PHASE",
+            help="Only this phase: risk (the numbers) or model.",
+            autocompletion=_phases,
+        ),
     ] = None,
     refuse: Annotated[bool, typer.Option("--refuse", help="Refuse it instead.")] = False,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Let a study that waits at this site go on, or refuse it.
 
-    Example: [bold]fedcsa site approve demo --data site.toml[/bold]
+    Writes the decision into the site's state folder, where the running site finds it. Exit code
+    3 if no such study waits here.
+
+    Examples
+    --------
+    fedcsa site approve demo --data site.toml
+    fedcsa site approve demo --phase risk      # the model waits for another word
+    fedcsa site approve demo --refuse
     """
-    if phase is not None and phase not in PHASES:
-        raise typer.BadParameter(f"must be one of {list(PHASES)}", param_hint="--phase")
+    from fedcsa.site.file import SiteFile
+    from fedcsa.site.state import Approvals
+
+    if phase is not None and phase not in _phases():
+        raise typer.BadParameter(unknown("phase", phase, _phases()), param_hint="--phase")
     approvals = Approvals(SiteFile.load(data).state_folder)
     decision = "refused" if refuse else "approved"
-    full = approvals.decide(study, decision, PHASES if phase is None else (phase,))
-    if json:
-        print_json({"study": full, "decision": decision})
-    else:
-        console().print(Text(f"{decision}: {printable(full)}"))
+    full = approvals.decide(study, decision, _phases() if phase is None else (phase,))
+    Output(json, quiet).answer(
+        {"study": full, "decision": decision},
+        lambda screen: screen.print(Text(f"{decision}: {printable(full)}"), soft_wrap=True),
+    )

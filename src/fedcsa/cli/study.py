@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import json as jsonlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -20,47 +20,75 @@ from fedcsa.cli.common import (
     EXIT_MODEL,
     EXIT_NO_OVERLAP,
     Json,
+    Output,
     Quiet,
     console,
     fail,
+    is_plain,
     named_errors,
-    print_json,
     printable,
+    read_study,
+    unbroken,
 )
-from fedcsa.errors import BindingError, MessageError, ResultError, StudyError
-from fedcsa.models.registry import unknown
-from fedcsa.protocol.codec import decode, digest
-from fedcsa.protocol.envelope import Envelope, Seal, check_seal
-from fedcsa.protocol.messages import Conclusion
-from fedcsa.site.agreed import AgreedStudy
+from fedcsa.cli.program import Command, Group
+from fedcsa.errors import BindingError, MessageError, ResultError, StudyError, unknown
 
-study = typer.Typer(name="study", no_args_is_help=True, help="Run a study over a federation.")
+if TYPE_CHECKING:
+    from fedcsa.protocol.envelope import Seal
+    from fedcsa.protocol.messages import Conclusion
+    from fedcsa.site.agreed import AgreedStudy
+
+study = typer.Typer(
+    name="study", cls=Group, no_args_is_help=True, help="Run a study over a federation."
+)
 _EXITS = {"no_overlap": EXIT_NO_OVERLAP, "no_model": EXIT_MODEL}
 _PHASES = {"announce": "1 of 2", "risk": "1 of 2", "choose": "1 of 2", "model": "2 of 2",
            "conclude": "2 of 2"}  # fmt: skip
 
 
-@study.command()
+@study.command(cls=Command)
 @named_errors
 def submit(
-    study: Annotated[Path, typer.Argument(help="The study file; its sources are sites.")],
-    kit: Annotated[Path, typer.Option(help="The lead's start-up kit.")],
+    study: Annotated[
+        Path, typer.Argument(metavar="STUDY", help="The study file; its sources are sites.")
+    ],
+    kit: Annotated[Path, typer.Option(metavar="KIT", help="The lead's start-up kit.")],
     min_sources: Annotated[
-        int, typer.Option(min=1, help="With fewer sources there is no model.")
+        int, typer.Option(min=1, metavar="N", help="With fewer sources there is no model.")
     ] = 1,
-    deadline: Annotated[int, typer.Option(min=1, help="Seconds that a step may take.")] = 600,
-    target: Annotated[str | None, typer.Option(help="The target, if there are several.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the result.")] = None,
+    deadline: Annotated[
+        int, typer.Option(min=1, metavar="S", help="Seconds that a step may take.")
+    ] = 600,
+    target: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The target, if there are several.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Folder for the result; by default STUDY-result, after the file.",
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a study over the sites of a federation; the model stays at the target.
 
-    Example: [bold]fedcsa study submit study.toml --kit kits/lead@example.org[/bold]
+    Reads the study file and the kit; writes the numbers that the target shares into a folder.
+    Nothing is disclosed twice, however often it is submitted. Exit code 4 if too few sources
+    answered or the exchange failed, 5 if there is no model, 6 if no source resembles the target.
+
+    Examples
+    --------
+    fedcsa study submit study.toml --kit kits/lead@example.org
+    fedcsa study submit study.toml --kit kits/lead@example.org --min-sources 3
     """
+    from fedcsa.site.agreed import AgreedStudy
     from fedcsa.transport.flare import require_engine
 
-    agreed = AgreedStudy(_read(study))
+    agreed = AgreedStudy(read_study(study))
     require_engine()
     from fedcsa.transport.flare.job import Submission
     from fedcsa.transport.flare.kits import Kit
@@ -74,28 +102,39 @@ def submit(
             sources = [site for site, role in sites.items() if role == "source"]
             raise StudyError(unknown("source of this federation", name, sources))
     if min_sources > len(agreed.sources):
-        raise StudyError(f"--min-sources must be at most {len(agreed.sources)}, the study's own.")
+        raise StudyError(
+            f"--min-sources must be at most {len(agreed.sources)}, the study's own; "
+            f"it is {min_sources}. Ask for fewer."
+        )
     submission = Submission(agreed, chosen, min_sources, deadline)
-    with _progress(chosen, quiet=quiet or json) as watch:
+    with _progress(chosen, quiet=quiet) as watch:
         board = run_study(kit, submission, watch)
     told = open_conclusion(board, agreed, chosen, KitSeal(kit / "startup"))
-    _finish(told, board, agreed, chosen, out or Path(f"{study.stem}-result"), json)
+    _finish(told, board, agreed, chosen, out or Path(f"{study.stem}-result"), Output(json, quiet))
 
 
 def open_conclusion(
     board: Mapping[str, Any], agreed: AgreedStudy, target: str, seal: Seal
 ) -> Conclusion:
     """What the target itself said of this study, whatever carried it here."""
+    from fedcsa.protocol.codec import decode, digest
+    from fedcsa.protocol.envelope import Envelope, check_seal
+    from fedcsa.protocol.messages import Conclusion
+
     wire, payload = base64.b64decode(board["envelope"]), base64.b64decode(board["conclusion"])
     envelope = Envelope.from_bytes(wire)
     check_seal(wire, target, seal)
     told = decode(payload)
     bound = (envelope.study, envelope.sender, envelope.digest)
     if bound != (agreed.id, target, digest(payload)) or not isinstance(told, Conclusion):
-        raise BindingError("other_study", "The target must end this very study; it did not.")
+        raise BindingError(
+            "other_study", "The target must end this very study; it did not. Submit it again."
+        )
     summary = bytes(told.summary)
     if summary and digest(summary) != told.result:
-        raise MessageError("The result must be as the target wrote it; its digest differs.")
+        raise MessageError(
+            "The result must be as the target wrote it; its digest differs. Ask the target for it."
+        )
     return told
 
 
@@ -105,7 +144,7 @@ def _finish(
     agreed: AgreedStudy,
     target: str,
     out: Path,
-    json: bool,
+    output: Output,
 ) -> None:
     summary = bytes(told.summary)
     plain = {
@@ -114,11 +153,10 @@ def _finish(
         "seconds": board["seconds"], "bytes": board["bytes"],
     }  # fmt: skip
     if told.outcome == "done":
-        _save(out, agreed, plain, summary)
-    if json:
-        print_json(plain)
-    else:
-        _print(console(), plain, summary, out)
+        with unbroken():
+            _save(out, agreed, plain, summary)
+    saved = out if told.outcome == "done" else None
+    output.answer(plain, lambda screen: _print(screen, plain, summary, out), saved)
     if told.outcome != "done":
         fail(_reason(told.outcome, target))
         raise typer.Exit(_EXITS.get(told.outcome, EXIT_EXCHANGE))
@@ -135,7 +173,10 @@ def _reason(rule: str, target: str) -> str:
 def _save(out: Path, agreed: AgreedStudy, plain: dict[str, Any], summary: bytes) -> None:
     known = ("adaptation.json", "federation.json")
     if out.exists() and any(out.iterdir()) and not any((out / n).is_file() for n in known):
-        raise ResultError(f"The folder {str(out)!r} must be empty or hold an older result.")
+        raise ResultError(
+            f"The folder {str(out)!r} must be empty or hold an older result; it "
+            "holds something else. Choose another."
+        )
     out.mkdir(parents=True, exist_ok=True)
     (out / "study.toml").write_text(agreed.text, encoding="utf-8")
     text = jsonlib.dumps(plain, indent=1, ensure_ascii=False)
@@ -165,7 +206,7 @@ def _print(screen: Console, plain: dict[str, Any], summary: bytes, out: Path) ->
 @contextmanager
 def _progress(target: str, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
     """One line a site, rewritten on a terminal; elsewhere one line a change; on standard error."""
-    screen = Console(stderr=True, highlight=False)
+    screen = console(stderr=True)
     said: dict[str, str] = {}
 
     def plain(board: dict[str, Any]) -> None:
@@ -176,9 +217,11 @@ def _progress(target: str, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]]
 
     if quiet:
         yield lambda _: None
-    elif not screen.is_terminal:
+    elif not sys.stderr.isatty() or is_plain():
         yield plain
     else:
+        from rich.live import Live
+
         with Live(console=screen, transient=True, refresh_per_second=4) as live:
             yield lambda board: live.update(_grid(_lines(board, target)))
 
@@ -207,16 +250,8 @@ def _target_of(sites: dict[str, str], wanted: str | None) -> str:
         return targets[0]
     if wanted not in targets:
         raise StudyError(
-            unknown("target", wanted, targets) if wanted else f"Say which with --target: {targets}."
+            unknown("target", wanted, targets)
+            if wanted
+            else f"A target must be chosen; there are several. Say which with --target: {targets}."
         )
     return wanted
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(
-            f"The study file {str(path)!r} must be there, a text in UTF-8; it is not "
-            f"({type(error).__name__})."
-        ) from None

@@ -31,10 +31,14 @@ def as_matrix(values: ArrayLike, name: str, n_columns: int | None = None) -> Arr
     if n_columns is not None and matrix.shape[1] != n_columns:
         raise DataError(
             f"{name} must have {n_columns} column(s) like the data it is used with; "
-            f"it has {matrix.shape[1]}."
+            f"it has {matrix.shape[1]}. "
+            "Use the same columns in the same order."
         )
     if matrix.shape[0] == 0 or matrix.shape[1] == 0:
-        raise DataError(f"{name} must have rows and columns; its shape is {matrix.shape}.")
+        raise DataError(
+            f"{name} must have rows and columns; its shape is {matrix.shape}. "
+            "Check how it was selected."
+        )
     _check_finite(matrix, name)
     return matrix
 
@@ -45,9 +49,12 @@ def as_vector(values: ArrayLike, name: str, n_rows: int | None = None) -> Array:
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector[:, 0]
     if vector.ndim != 1:
-        raise DataError(f"{name} must be one column; its shape is {vector.shape}.")
+        raise DataError(f"{name} must be one column; its shape is {vector.shape}. Choose one.")
     if n_rows is not None and vector.shape[0] != n_rows:
-        raise DataError(f"{name} must have {n_rows} row(s); it has {vector.shape[0]}.")
+        raise DataError(
+            f"{name} must have {n_rows} row(s); it has {vector.shape[0]}. "
+            "Give one value a row, in the same order."
+        )
     _check_finite(vector, name)
     return vector
 

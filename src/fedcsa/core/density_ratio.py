@@ -17,7 +17,7 @@ from fedcsa.core.arrays import Array, as_matrix, as_vector, is_whole
 from fedcsa.core.folds import Rows
 from fedcsa.core.kernels import gaussian, squared_distances
 from fedcsa.core.ratio_scores import RatioSums, leave_one_out_scores, ratio_coefficients
-from fedcsa.errors import DataError, must
+from fedcsa.errors import DataError, must, one_of
 from fedcsa.findings import Finding
 
 #: Multiples of the median distance. Nothing below a quarter: a narrower kernel reads every
@@ -140,7 +140,10 @@ class ULSIF:
         self._check_parameters()
         for name, rows in (("X_source", len(source)), ("X_target", len(target))):
             if rows < 2:
-                raise DataError(f"{name} must have at least 2 rows to leave one out; it has 1.")
+                raise DataError(
+                    f"{name} must have at least 2 rows to leave one out; it has 1. "
+                    "Collect more rows."
+                )
 
         rng = np.random.default_rng(self.random_state)
         n_centres = min(self.n_centres, len(target))
@@ -184,7 +187,7 @@ class ULSIF:
 
     def _check_parameters(self) -> None:
         if self.nonnegative not in ("coefficients", "ratio"):
-            raise must("nonnegative", "'coefficients' or 'ratio'", self.nonnegative)
+            raise one_of("nonnegative", ("coefficients", "ratio"), self.nonnegative)
         if not 0.0 <= self.alpha < 1.0:
             raise must("alpha", "at least 0 and below 1", self.alpha)
         if not is_whole(self.n_centres, 1):

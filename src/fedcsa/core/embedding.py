@@ -18,7 +18,7 @@ from fedcsa.core.arrays import Array, as_matrix, as_vector, is_whole, read_only
 from fedcsa.core.density_ratio import positive_grid
 from fedcsa.core.folds import Rows, split_evenly
 from fedcsa.core.kernels import BANDWIDTH_FACTOR, Basis
-from fedcsa.errors import DataError, must
+from fedcsa.errors import DataError, must, one_of
 from fedcsa.findings import Finding
 
 #: An embedding costs (features, rows) at the source; more than 100 bumps bought nothing.
@@ -83,9 +83,12 @@ class MeanEmbedding:
         X = as_matrix(X_target, "X_target")
         n, d = X.shape
         if n < 2:
-            raise DataError("X_target must have at least 2 rows to say how it varies; it has 1.")
+            raise DataError(
+                "X_target must have at least 2 rows to say how it varies; it has 1. "
+                "Collect more rows."
+            )
         if kind not in BANDWIDTH_FACTOR:
-            raise must("kind", f"one of {sorted(BANDWIDTH_FACTOR)}", kind)
+            raise one_of("kind", sorted(BANDWIDTH_FACTOR), kind)
         sd = X.std(axis=0)
         if public_sd is None:
             # Not sd > 0: the sd of a constant column is often a rounding error away from 0.
@@ -184,7 +187,10 @@ class EmbeddingRatio:
         """Choose λ on the source's rows and fit the ratio."""
         X = as_matrix(X_source, "X_source", n_columns=len(embedding.basis.mean))
         if len(X) < 2:
-            raise DataError("X_source must have at least 2 rows to choose λ; it has 1.")
+            raise DataError(
+                "X_source must have at least 2 rows to choose λ; it has 1. "
+                "Collect more rows, or leave the source out."
+            )
         grid = REGULARIZATIONS if self.regularizations is None else self.regularizations
         self.regularizations_ = positive_grid("regularizations", grid)
         if not is_whole(self.n_folds, 2):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import is_whole
-from fedcsa.errors import DataError, must
+from fedcsa.errors import DataError, must, one_of
 
 Rows: TypeAlias = NDArray[np.intp]
 
@@ -124,7 +124,7 @@ def rotations(
         a, b, c = split_evenly(n_rows, 3, rng)
         return [Rotation(a, b, c), Rotation(b, c, a), Rotation(c, a, b)]
     if scheme != "split":
-        raise must("scheme", f"one of {list(SCHEMES)}", scheme)
+        raise one_of("scheme", SCHEMES, scheme)
     shares = check_shares(shares)
     sizes = _sizes(n_rows, shares)
     if min(sizes) < 2:
@@ -141,7 +141,8 @@ def _need(n_rows: int, n_folds: int) -> None:
     if n_rows < 2 * n_folds:
         raise DataError(
             f"A source must have at least {2 * n_folds} rows, two for each of its {n_folds} folds; "
-            f"it has {n_rows}."
+            f"it has {n_rows}. "
+            "Leave the source out or use fewer folds."
         )
 
 

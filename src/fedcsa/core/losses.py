@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.errors import DataError, ModelError, must
+from fedcsa.errors import DataError, ModelError, one_of
 
 Loss: TypeAlias = Callable[[Array, Array], Array]
 
@@ -64,7 +64,7 @@ def loss_named(name: str) -> Loss:
     for table in (REGRESSION, CLASSIFICATION):
         if name in table:
             return table[name]
-    raise must("loss", f"one of {sorted([*REGRESSION, *CLASSIFICATION])} or a function", name)
+    raise one_of("loss", sorted([*REGRESSION, *CLASSIFICATION]), name, " or a function")
 
 
 def evaluate(loss: Loss, prediction: Array, y: Array) -> Array:
@@ -73,11 +73,15 @@ def evaluate(loss: Loss, prediction: Array, y: Array) -> Array:
     if values.shape != y.shape or values.dtype.kind not in "fiub":
         raise ModelError(
             f"The loss must return one number per row, shape {y.shape}; "
-            f"it returned shape {values.shape} of type {values.dtype}."
+            f"it returned shape {values.shape} of type {values.dtype}. "
+            "Let it return an array of numbers like y."
         )
     values = values.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
-        raise DataError("The loss must be finite on every row; it is NaN or infinite on some.")
+        raise DataError(
+            "The loss must be finite on every row; it is NaN or infinite on some. "
+            "Check it where predictions are extreme."
+        )
     return values
 
 

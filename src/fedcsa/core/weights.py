@@ -22,7 +22,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array, as_vector
 from fedcsa.core.risk import RiskTerms
-from fedcsa.errors import must
+from fedcsa.errors import must, one_of
 
 #: A candidate with training weights r^γ must be better by this times γ standard errors.
 CAUTION = 0.5
@@ -91,7 +91,7 @@ def estimate(
         given = given / given.max()  # their sum may overflow
         weights = np.tile(given / given.sum(), (n_candidates, 1))
     else:
-        raise must("method", f"one of {list(METHODS[1:])} here", method)
+        raise one_of("method", METHODS[1:], method, " here")
     risk = np.einsum("ck,ck->c", weights, np.column_stack(values))
     return Estimate(method, risk, weights, int(risk.argmin()))
 

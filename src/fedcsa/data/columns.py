@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Sequence
 
-from fedcsa.errors import DataError
+from fedcsa.errors import DataError, nearest
 
 _SHOWN = 5
 
@@ -41,9 +40,8 @@ def require_columns(present: Sequence[str], needed: Sequence[str], where: str) -
 def _with_hint(name: str, present: Sequence[str], are_names: bool) -> str:
     printable = [other for other in present if other.isprintable()]
     near = [other for other in printable if _bare(other) == _bare(name)]
-    if are_names and not near:
-        near = difflib.get_close_matches(name, printable, n=1)
-    return f"{name!r} (did you mean {near[0]!r}?)" if near else repr(name)
+    found = near[0] if near else nearest(name, printable) if are_names else None
+    return f"{name!r} (did you mean {found!r}?)" if found else repr(name)
 
 
 def _bare(name: str) -> str:

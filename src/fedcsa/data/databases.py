@@ -13,8 +13,7 @@ from urllib.parse import quote, unquote
 
 from fedcsa.core.batches import BATCH_ROWS
 from fedcsa.data.readers import check_file
-from fedcsa.errors import MissingExtraError, ParameterError, TableError
-from fedcsa.models.registry import unknown
+from fedcsa.errors import MissingExtraError, ParameterError, TableError, unknown
 
 if TYPE_CHECKING:
     import pyarrow as pa

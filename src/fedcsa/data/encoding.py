@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.data.cells import MISSING, arrow, level_codes, level_text, numbers, of
 from fedcsa.data.columns import require_columns, sentence_start
-from fedcsa.errors import DataError, must
+from fedcsa.errors import DataError, must, one_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,13 +61,13 @@ class Feature:
         if not isinstance(self.name, str) or not self.name:
             raise must("name", "a text that is not empty", self.name)
         if self.kind not in ("number", "levels"):
-            raise must("kind", "'number' or 'levels'", self.kind)
+            raise one_of("kind", ("number", "levels"), self.kind)
         if (self.kind == "levels") != bool(self.levels):
             count = len(self.levels)
             raise must("levels", "one or more if the kind is 'levels', and none otherwise", count)
         object.__setattr__(self, "levels", _distinct(self.levels))
         if self.missing not in ("error", "indicator"):
-            raise must("missing", "'error' or 'indicator'", self.missing)
+            raise one_of("missing", ("error", "indicator"), self.missing)
         if self.fill is not None:
             if self.kind != "number" or self.missing != "indicator":
                 raise must("fill", "left out, except for a number with missing='indicator'", "one")
@@ -232,7 +232,10 @@ class Coding:
         table = _as_table(table, where)
         require_columns(table.column_names, self.needed(with_outcome=with_outcome), where)
         if not table.num_rows:
-            raise DataError(f"{sentence_start(where)} must have rows; its table has none.")
+            raise DataError(
+                f"{sentence_start(where)} must have rows; its table has none. "
+                "Check which file it names."
+            )
         problems: list[str] = []
         blocks = [
             feature.encode(
@@ -257,7 +260,8 @@ def _as_table(table: Any, where: str) -> Any:
         return pa.table(dict(table))
     except (pa.ArrowException, TypeError, ValueError):  # its text quotes a cell
         raise DataError(
-            f"{sentence_start(where)} must be a table: columns of one length, each of one type."
+            f"{sentence_start(where)} must be a table: columns of one length, each of one type. "
+            "Make every column an array of one kind."
         ) from None
 
 

@@ -18,7 +18,9 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     names = tuple(str(name) for name in X.columns)
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise DataError(f"Columns must have distinct names; {doubled[0]!r} stands twice.")
+        raise DataError(
+            f"Columns must have distinct names; {doubled[0]!r} stands twice. Rename one."
+        )
     return names
 
 
@@ -56,7 +58,8 @@ def as_named_matrix(
     if missing or extra:
         raise DataError(
             f"{where} must have the columns of the target, in any order; "
-            f"missing: {_some(missing)}; not at the target: {_some(extra)}."
+            f"missing: {_some(missing)}; not at the target: {_some(extra)}. "
+            "Rename or drop columns first."
         )
     originals = {str(name): name for name in X.columns}
     columns = []

@@ -42,7 +42,8 @@ def check_file(path: Path, what: str = "table") -> None:
         ) from None
     except OSError as error:
         raise TableError(
-            f"The {what} {str(path)!r} must be open to reading; it is not ({type(error).__name__})."
+            f"The {what} {str(path)!r} must be open to reading; it is not "
+            f"({type(error).__name__}). Ask for the right to read it."
         ) from None
     if not size:
         raise empty(path, what)

@@ -122,7 +122,10 @@ class RowEncoder:
             yield self._encode(table, first_row)
             first_row += table.num_rows
         if first_row == 1:
-            raise DataError(f"{sentence_start(self._where)} must have rows; its table has none.")
+            raise DataError(
+                f"{sentence_start(self._where)} must have rows; its table has none. "
+                "Check which file it names."
+            )
 
     def _encode(self, table: pa.Table, first_row: int) -> Batch:
         """A matrix and outcomes of their own: the caller may keep them."""

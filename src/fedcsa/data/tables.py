@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedcsa.data.cells import arrow, is_text, plain_column
 from fedcsa.data.readers import check_file, read_parquet, read_text
-from fedcsa.errors import DataError, TableError
-from fedcsa.models.registry import unknown
+from fedcsa.errors import DataError, TableError, unknown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,7 +93,8 @@ def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
     if len({len(values) for values in cells.values()}) != 1:
         raise DataError(
             f"The table {str(path)!r} must have columns of one length; "
-            f"it has {len(cells)} of lengths {sorted({len(values) for values in cells.values()})}."
+            f"it has {len(cells)} of lengths {sorted({len(values) for values in cells.values()})}. "
+            "Give every row a cell in each."
         )
     part = path.with_name(f".{path.name}.part")
     try:
@@ -105,12 +105,13 @@ def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
         part.replace(path)
     except UnicodeEncodeError:
         raise DataError(
-            f"The table {str(path)!r} must hold valid Unicode; a text is not."
+            f"The table {str(path)!r} must hold valid Unicode; a text is not. Clean it first."
         ) from None
     except OSError as error:
         raise TableError(
             f"The table {str(path)!r} must be written to a folder that is there and open to "
-            f"writing; this failed ({type(error).__name__})."
+            f"writing; this failed ({type(error).__name__}). "
+            "Make the folder first, or choose another."
         ) from None
     finally:
         with contextlib.suppress(OSError):
@@ -189,7 +190,7 @@ def _write_parquet(part: Path, cells: Mapping[str, list[Any]], path: Path) -> No
     except (pa.ArrowException, TypeError, ValueError):  # its text quotes a cell
         raise DataError(
             f"The table {str(path)!r} must have columns of one type each, of numbers, texts or "
-            "true and false."
+            "true and false. Convert those that mix them."
         ) from None
     pq.write_table(table, part, write_page_checksum=True)
 

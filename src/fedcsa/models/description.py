@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcsa.errors import ModelError, UntrustedError
+from fedcsa.errors import ModelError, UntrustedError, hint
 
 
 def describe(value: Any) -> Any:
@@ -40,7 +40,8 @@ def describe(value: Any) -> Any:
         return _describe_estimator(value)
     raise ModelError(
         f"A model must be made of numbers, texts, lists and estimators to be sent to a source; "
-        f"it holds an object of type {_full_name(type(value))}."
+        f"it holds an object of type {_full_name(type(value))}. "
+        "Leave that parameter out."
     )
 
 
@@ -103,23 +104,33 @@ def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -
     try:
         cls = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError):
-        raise ModelError(f"The class {name[:100]!r} is not installed at this site.") from None
+        raise ModelError(
+            f"The class {name[:100]!r} is not installed at this site. Check its name, or install "
+            "its package at every site."
+        ) from None
     if not inspect.isclass(cls) or not hasattr(cls, "get_params"):
-        raise ModelError(f"{name[:100]!r} is not the class of an estimator.")
+        raise ModelError(
+            f"{name[:100]!r} is not the class of an estimator. Name a class with fit and predict."
+        )
     if name not in trusted and name != _public_name(
         cls
     ):  # a policy goes by names, so a class has only one
-        raise ModelError(f"{name[:100]!r} must be called by its own name, {_public_name(cls)!r}.")
+        raise ModelError(
+            f"{name[:100]!r} must be called by its own name, {_public_name(cls)!r}. Use that one."
+        )
     parameters = {key: build(value, trusted) for key, value in description["parameters"].items()}
     known = set(inspect.signature(cls.__init__).parameters)
     refuse_files(parameters)
-    unknown = sorted(set(parameters) - known)
-    if unknown:
-        raise ModelError(f"{name[:100]!r} has no parameter {unknown[0][:60]!r}.")
+    strange = sorted(set(parameters) - known)
+    if strange:
+        meant = hint(strange[0], known - {"self"})
+        raise ModelError(f"{name[:100]!r} has no parameter {strange[0][:60]!r}. {meant}")
     try:
         return cls(**parameters)
     except TypeError:
-        raise ModelError(f"{name[:100]!r} must be given all its required parameters.") from None
+        raise ModelError(
+            f"{name[:100]!r} must be given all its required parameters. Look up which it has."
+        ) from None
 
 
 def _public_name(cls: type) -> str:

@@ -18,6 +18,8 @@ from fedcsa.errors import MissingExtraError, ModelError, UntrustedError
 
 #: A packed model may unfold to this many bytes at most.
 MAX_UNPACKED_BYTES = 1 << 30
+#: What to do about a source whose model cannot be used.
+_ASK = "Ask the source which version of fedcsa it runs, or leave it out."
 #: Compiled types of scikit-learn that are accepted once their content has been checked.
 CHECKED_TYPES = (
     "sklearn.tree._tree.Tree",
@@ -36,7 +38,8 @@ class LinearModel:
     def __post_init__(self) -> None:
         if self.link not in ("identity", "logistic"):
             raise ModelError(
-                f"A linear model's link must be 'identity' or 'logistic', not {self.link[:20]!r}."
+                f"A linear model's link must be 'identity' or 'logistic', not {self.link[:20]!r}. "
+                "Ask the source which version of fedcsa it runs."
             )
 
     def __repr__(self) -> str:
@@ -95,7 +98,7 @@ class EstimatorModel:
             named = set(skops.get_untrusted_types(data=data))
             unknown = sorted(name for name in named if not _is_trusted(name, trusted))
         except Exception:
-            raise ModelError("A received model is damaged and cannot be read.") from None
+            raise ModelError(f"A received model is damaged and cannot be read. {_ASK}") from None
         if unknown:
             raise UntrustedError(
                 f"A received model holds types that are not trusted here: {', '.join(unknown)}. "
@@ -104,15 +107,19 @@ class EstimatorModel:
         try:
             estimator = skops.loads(data, trusted=sorted(named))
         except Exception:
-            raise ModelError("A received model is damaged and cannot be read.") from None
+            raise ModelError(f"A received model is damaged and cannot be read. {_ASK}") from None
         if not hasattr(estimator, "predict"):
-            raise ModelError("A received model cannot predict.")
+            raise ModelError(f"A received model cannot predict; it must. {_ASK}")
         _check_trees(estimator)
         classes = getattr(estimator, "classes_", None)
         if (classes is not None) != (n_classes > 0):
-            raise ModelError("A received model must predict what the study asks for; it does not.")
+            raise ModelError(
+                f"A received model must predict what the study asks for; it does not. {_ASK}"
+            )
         if classes is not None and not set(np.ravel(classes).tolist()) <= set(range(n_classes)):
-            raise ModelError("A received model must know the study's classes, and no others.")
+            raise ModelError(
+                f"A received model must know the study's classes, and no others. {_ASK}"
+            )
         return cls(estimator, n_classes)
 
 
@@ -157,7 +164,7 @@ def _check_trees(estimator: Any) -> None:
             _check_nodes(inner, value.children_left, value.children_right)
             feature = value.feature[inner]
             if ((feature < 0) | (feature >= value.n_features)).any():
-                raise ModelError("A received model holds a damaged tree.")
+                raise ModelError(f"A received model holds a damaged tree. {_ASK}")
         elif type(value).__name__ == "TreePredictor":
             nodes = value.nodes
             _check_nodes(nodes["is_leaf"] == 0, nodes["left"], nodes["right"])
@@ -176,7 +183,7 @@ def _check_nodes(inner: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -
     place = np.flatnonzero(inner)
     for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
         if ((child <= place) | (child >= len(inner))).any():
-            raise ModelError("A received model holds a damaged tree.")
+            raise ModelError(f"A received model holds a damaged tree. {_ASK}")
 
 
 def _check_unpacked_size(data: bytes) -> None:
@@ -184,9 +191,12 @@ def _check_unpacked_size(data: bytes) -> None:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
     except Exception:
-        raise ModelError("A received model is damaged and cannot be read.") from None
+        raise ModelError(f"A received model is damaged and cannot be read. {_ASK}") from None
     if size > MAX_UNPACKED_BYTES:
-        raise ModelError(f"A received model must unpack to at most {MAX_UNPACKED_BYTES} bytes.")
+        raise ModelError(
+            f"A received model must unpack to at most {MAX_UNPACKED_BYTES} bytes; it has {size}. "
+            "Use a smaller model."
+        )
 
 
 def _skops() -> Any:

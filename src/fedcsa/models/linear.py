@@ -11,7 +11,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.ridge import ridge_path
 from fedcsa.core.weights import training_weights
-from fedcsa.errors import must
+from fedcsa.errors import one_of
 from fedcsa.models.base import RATIO_POWER, Candidate, Path
 from fedcsa.models.fitted import FittedModel, LinearModel
 
@@ -36,7 +36,7 @@ class LinearRegression:
 
     def __post_init__(self) -> None:
         if self.penalty_scale not in ("mean", "sklearn"):
-            raise must("penalty_scale", "'mean' or 'sklearn'", self.penalty_scale)
+            raise one_of("penalty_scale", ("mean", "sklearn"), self.penalty_scale)
 
     @property
     def n_classes(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcsa.errors import ModelError, ParameterError, must
+from fedcsa.errors import ModelError, ParameterError, must, one_of, unknown
 from fedcsa.models.base import RATIO_POWER, Candidate, Model
 from fedcsa.models.description import build, describe, refuse_files
 from fedcsa.models.linear import PENALTY, LinearRegression
@@ -38,7 +37,7 @@ def model_description(model: Any) -> dict[str, Any]:
             return {"name": "sklearn", "estimator": model.get("estimator")}
         name = model.get("name")
         if name not in _MAIN:
-            raise must("model", f"{sorted(_MAIN)} or a scikit-learn estimator", name)
+            raise one_of("model", sorted(_MAIN), name, " or a scikit-learn estimator")
         for key in model:
             if key not in _OPTIONS:
                 raise ParameterError(unknown("model option", str(key), _OPTIONS))
@@ -47,7 +46,8 @@ def model_description(model: Any) -> dict[str, Any]:
         return description
     if hasattr(model, "get_params") and hasattr(model, "fit") and not isinstance(model, type):
         return {"name": "sklearn", "estimator": describe(model)}
-    raise must("model", f"{sorted(_MAIN)} or a scikit-learn estimator", type(model).__name__)
+    rule = f"one of {sorted(_MAIN)} or a scikit-learn estimator"
+    raise must("model", rule, type(model).__name__)
 
 
 def build_model(
@@ -66,12 +66,15 @@ def build_model(
         options = {key: value for key, value in description.items() if key in _OPTIONS[1:]}
         return LinearRegression(**options)
     if name != "sklearn":
-        raise must("model", f"{sorted(_MAIN)} or a scikit-learn estimator", str(name)[:60])
+        raise one_of("model", sorted(_MAIN), name[:60], " or a scikit-learn estimator")
     from fedcsa.models.sklearn import SklearnModel
 
     estimator = build(description.get("estimator"), trusted)
     if not all(hasattr(estimator, method) for method in ("get_params", "fit", "predict")):
-        raise ModelError(f"{type(estimator).__name__} must be able to predict to be a model.")
+        raise ModelError(
+            f"{type(estimator).__name__} must be able to predict to be a model. "
+            "Choose a regressor or a classifier."
+        )
     return SklearnModel(estimator, n_classes)
 
 
@@ -142,6 +145,16 @@ def _as_candidate(model_name: str, candidate: Any) -> dict[str, Any]:
     return described
 
 
+def check_names(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
+    """Raise a `ParameterError`, a line a name, unless `estimator` has what candidates set."""
+    known = [*estimator.get_params(deep=True), RATIO_POWER]
+    names = {key for candidate in candidates for key in candidate}
+    replaced = tuple(f"{name}__" for name in names)  # parts of a part that a candidate brings
+    strange = [n for n in sorted(names - set(known)) if not n.startswith(replaced)]
+    if strange:
+        raise ParameterError("\n".join(unknown("candidate parameter", n, known) for n in strange))
+
+
 def with_ratio_powers(
     description: Mapping[str, Any],
     candidates: Sequence[Candidate],
@@ -182,10 +195,3 @@ def build_candidates(
     for candidate in candidates:
         refuse_files(candidate)
     return [{key: build(value, trusted) for key, value in c.items()} for c in candidates]
-
-
-def unknown(what: str, got: str, known: Collection[str]) -> str:
-    """One sentence about a misspelt name, with the nearest known one."""
-    near = difflib.get_close_matches(got, known, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(sorted(known))}."
-    return f"Unknown {what} {got!r}.{hint}"

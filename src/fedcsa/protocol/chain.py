@@ -105,7 +105,8 @@ def verify(folder: Path) -> tuple[ChainedEntry, ...]:
         if entry is None:
             raise LedgerError(
                 f"Every line of a ledger must follow from the one before; line {number} of "
-                f"{str(folder / LEDGER)!r} does not: it was changed, or lines before it were."
+                f"{str(folder / LEDGER)!r} does not: it was changed, or lines before it were. "
+                "Restore it from a backup, and find out who wrote to it."
             )
         hashes.append(content["hash"])
         entries.append(ChainedEntry(entry, content["kind"], content["envelope_bytes"]))
@@ -126,7 +127,8 @@ def _check_head(folder: Path, hashes: list[str]) -> None:
     if count not in (present, present - 1) or hashes[max(count, 0)] != known:
         raise LedgerError(
             f"The ledger in {str(folder)!r} must end as it was written; its last lines were "
-            f"changed or removed ({present} are there)."
+            f"changed or removed ({present} are there). Restore it from a backup, and find out who "
+            "wrote to it."
         )
 
 

@@ -79,7 +79,9 @@ def decode(wire: bytes, max_bytes: int = MAX_BYTES) -> Message:
         raise MessageError(f"A message must have at least {_PREFIX.size} bytes; {len(wire)} came.")
     magic, version, header_length = _PREFIX.unpack_from(wire)
     if magic != MAGIC:
-        raise MessageError("These bytes are not a fedcsa message.")
+        raise MessageError(
+            "These bytes are not a fedcsa message. Let nothing change what a site sends."
+        )
     if version != PROTOCOL_VERSION:
         raise MessageError(
             f"A message must be of protocol version {PROTOCOL_VERSION}; version {version} came. "

@@ -161,7 +161,10 @@ class Adaptation:
     def predict_proba(self, X: ArrayLike, *, by_rows: bool = False) -> Array:
         """Probability of every class, in the order of ``plan.classes``."""
         if not self.plan.classes:
-            raise ModelError("Only a classifier has probabilities; this study predicts numbers.")
+            raise ModelError(
+                "Only a classifier has probabilities; this study predicts numbers. "
+                "Call predict instead."
+            )
         return self.output(X, by_rows=by_rows)
 
 
@@ -170,7 +173,9 @@ def combine(
 ) -> Array:
     """Σ a_j h_j(x), or the weighted median of the predictions, rescaled for probabilities."""
     if not models:
-        raise ModelError("No source sent a model, so there is nothing to predict with.")
+        raise ModelError(
+            "No source sent a model, so there is nothing to predict with. The findings say why."
+        )
     names = sorted(models)
     if how == "median":
         outputs = np.stack([models[name].predict(seen) for name in names], axis=1)

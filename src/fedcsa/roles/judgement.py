@@ -25,6 +25,8 @@ MAX_IMBALANCE, NO_OVERLAP = 0.0625, 1.0
 DOMINANT = 0.9
 #: Bounds that no wider grid could pass.
 NATURAL_BOUNDS = {PENALTY: (0.0,), RATIO_POWER: (0.0, 1.0)}
+#: What to do about a source whose numbers cannot be.
+_ASK = "Ask the source which version of fedcsa it runs, or leave it out."
 
 
 def check_report(report: RiskReport, brief: Brief) -> None:
@@ -45,7 +47,9 @@ def check_report(report: RiskReport, brief: Brief) -> None:
     if len(brief.embedding) and brief.trace > 0.0:  # ‖ψ‖ ≤ 1, so ‖Σwψ − h‖ ≤ 1 + ‖h‖
         largest = (1.0 + float(np.linalg.norm(brief.embedding))) ** 2 / brief.trace
         if report.kernel_imbalance > SLACK * largest:
-            raise MessageError(f"The report of source {name!r} has an impossible kernel imbalance.")
+            raise MessageError(
+                f"The report of source {name!r} has an impossible kernel imbalance. {_ASK}"
+            )
     if brief.loss in (*REGRESSION, *CLASSIFICATION):
         _check_losses(report, bounded=brief.loss in ("brier", "zero-one"))
 
@@ -67,7 +71,7 @@ def check_model(report: ModelReport, brief: Brief, said: RiskReport) -> None:
         largest = (brief.n_folds - 1.0) / 2.0
     if variance > SLACK * largest:
         raise MessageError(
-            f"The model of source {report.source!r} has an impossible prediction variance."
+            f"The model of source {report.source!r} has an impossible prediction variance. {_ASK}"
         )
 
 
@@ -75,15 +79,15 @@ def _check_losses(report: RiskReport, *, bounded: bool) -> None:
     """Built-in losses are not negative, and some are at most 1; weighted ones follow."""
     name, n = report.source, report.n_validation
     if (report.loss_mean < 0.0).any() or (report.product_mean < 0.0).any():
-        raise MessageError(f"The report of source {name!r} has a negative risk.")
+        raise MessageError(f"The report of source {name!r} has a negative risk. {_ASK}")
     # Σ rL ≤ max r · ΣL, with max r = largest share · Σr
     ceiling = report.largest_share * n * report.ratio_mean * report.loss_mean
     if (report.product_mean > SLACK * ceiling + 1e-300).any():
-        raise MessageError(f"The report of source {name!r} has an impossible weighted risk.")
+        raise MessageError(f"The report of source {name!r} has an impossible weighted risk. {_ASK}")
     if bounded:
         weighted = report.product_mean > SLACK * report.ratio_mean
         if (report.loss_mean > SLACK).any() or weighted.any():
-            raise MessageError(f"The report of source {name!r} has a risk above 1.")
+            raise MessageError(f"The report of source {name!r} has a risk above 1. {_ASK}")
 
 
 def refuse_without_overlap(adaptation: Adaptation) -> None:

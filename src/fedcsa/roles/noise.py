@@ -33,7 +33,10 @@ def prediction_variance(
         X, y = rows.seen[rotation.train], rows.outcome[rotation.train]
         fitted = model.fit(X, y, ratio.train[turn], [candidate], rng).models[0]
         if fitted is None:
-            raise PolicyError("fit_failed", "The chosen candidate could not be fitted here.")
+            raise PolicyError(
+                "fit_failed",
+                "The chosen candidate could not be fitted here; leave it out of the study.",
+            )
         predictions.append(fitted.predict(rows.seen))
     weights = np.empty(len(rows.seen))
     weights[np.concatenate([rotation.validation for rotation in ratio.plan])] = normalised(

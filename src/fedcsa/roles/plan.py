@@ -12,9 +12,9 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.folds import SCHEMES, THIRDS, check_shares
 from fedcsa.core.losses import CLASSIFICATION, REGRESSION, loss_named
 from fedcsa.core.weights import METHODS
-from fedcsa.errors import DataError, ParameterError, must
+from fedcsa.errors import DataError, ParameterError, must, one_of, unknown
 from fedcsa.models.base import Model
-from fedcsa.models.registry import build_candidates, build_model, unknown
+from fedcsa.models.registry import build_candidates, build_model
 
 EXCHANGES = ("embedding", "rows")
 COMBINATIONS = ("mean", "median")
@@ -165,7 +165,7 @@ def check_loss(loss: str, n_classes: int, own: Collection[str] = ()) -> None:
     fitting = CLASSIFICATION if n_classes else REGRESSION
     if loss not in fitting:
         kind = "classes" if n_classes else "numbers"
-        raise must("loss", f"one of {sorted(fitting)} for an outcome of {kind}", loss)
+        raise one_of("loss", sorted(fitting), loss, f" for an outcome of {kind}")
 
 
 def instantiate(
@@ -206,4 +206,4 @@ def encode_classes(y: Any, classes: Sequence[Any], where: str) -> Array:
 
 def _one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise must(name, f"one of {list(allowed)}", value)
+        raise one_of(name, allowed, value)

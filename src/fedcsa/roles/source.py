@@ -159,7 +159,10 @@ class Source:
 
     def _report(self, brief: Brief, in_reply_to: str) -> RiskReport:
         if self._briefs.get(brief.study, brief) != brief:
-            raise PolicyError("one_brief", "This site answers one brief per study.")
+            raise PolicyError(
+                "one_brief",
+                "This site answers one brief per study; give another study another name.",
+            )
         self._admit(brief)
         self._briefs[brief.study] = brief
         model, candidates = self._model_of(brief)
@@ -202,7 +205,9 @@ class Source:
         if brief is None or not reported or digest(encode(brief)) != request.brief:
             raise PolicyError("phase_order", "A model is sent only after a report on that brief.")
         if self._requests.get(request.study, request) != request:
-            raise PolicyError("one_model", "This site sends one model per study.")
+            raise PolicyError(
+                "one_model", "This site sends one model per study; give another study another name."
+            )
         if request.candidate >= len(brief.candidates):
             raise MessageError("A model-request message must have a candidate of the brief.")
         self._requests[request.study] = request
@@ -210,7 +215,10 @@ class Source:
         chosen = candidates[request.candidate]
         fit = self._rows.fit(brief, model, chosen, self._loss_of(brief))
         if fit.model is None:
-            raise PolicyError("fit_failed", "The chosen candidate could not be fitted here.")
+            raise PolicyError(
+                "fit_failed",
+                "The chosen candidate could not be fitted here; leave it out of the study.",
+            )
         return self._model_report(request, in_reply_to, fit, fit.model)
 
     def _model_report(

@@ -70,7 +70,10 @@ class Target:
     ) -> None:
         self._X = read_only(as_matrix(X, "X of the target", n_columns=len(plan.features)))
         if len(self._X) < 2:
-            raise DataError("The target must have at least 2 rows to say how it varies; it has 1.")
+            raise DataError(
+                "The target must have at least 2 rows to say how it varies; it has 1. "
+                "Collect more rows."
+            )
         # Fails here, before anything is announced, if the model cannot be built.
         instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
         self.plan = plan
@@ -151,7 +154,8 @@ class Target:
                 self._reports[name] = report
         if not self._reports:
             raise NoSourcesError(
-                f"At least one source must report; {len(reports)} were asked and all refused."
+                f"At least one source must report; {len(reports)} were asked and all refused. "
+                "Their policies must allow the study: fedcsa check tells what they would refuse."
             )
         self._kept = fitted_everywhere(self.plan, self._reports)
         self._estimates = estimates(self.plan, self._reports, self._kept)
@@ -172,7 +176,9 @@ class Target:
                 check_model(report, self._brief, self._reports[name])
                 sent[name] = report
         if not sent:
-            raise NoSourcesError("At least one source must send its model; all refused.")
+            raise NoSourcesError(
+                "At least one source must send its model; all refused. Ask their stewards why."
+            )
         fitted = {name: unpack(sent[name], self.plan, self._trusted) for name in sent}
         weights, risk, by_rows = self._weigh(fitted, prediction_variances(sent))
         adaptation = Adaptation(
@@ -204,7 +210,10 @@ class Target:
             position = {name: index for index, name in enumerate(sorted(self._reports))}
             given = self._estimates[plan.method].source_weights[[position[n] for n in names]]
             if given.sum() <= 0.0:
-                raise NoSourcesError("The sources that sent a model have no weight at all.")
+                raise NoSourcesError(
+                    "The sources that sent a model have no weight at all; one must. "
+                    "Look for a source whose rows resemble the target's."
+                )
             return self._limit(given / given.sum()), None, None
         reports = {name: self._reports[name] for name in names}
         rows = np.array([reports[name].n_rows for name in names], dtype=np.float64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from fedcsa.errors import StudyError
+from fedcsa.errors import StudyError, hint
 from fedcsa.protocol.messages import TARGET
 from fedcsa.study.toml import Section, parse_toml, raise_all
 
@@ -119,7 +119,7 @@ def _roles(
         roles[name] = section.take("role", "str", allowed[0])
         section.close()
         if roles[name] not in allowed:
-            section.say(f"'role' must be one of {list(allowed)}.")
+            section.say(f"'role' must be one of {list(allowed)}. {hint(roles[name], allowed)}")
     return roles
 
 

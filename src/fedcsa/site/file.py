@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.data.tables import read_table
-from fedcsa.errors import StudyError
+from fedcsa.errors import StudyError, hint
 from fedcsa.protocol.codec import MAX_BYTES
 from fedcsa.protocol.envelope import PHASES
 from fedcsa.protocol.policy import Policy
@@ -67,7 +67,9 @@ class SiteFile:
         try:
             text = path.read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError:
-            raise StudyError(f"{path.name}: a site file must be text in UTF-8.") from None
+            raise StudyError(
+                f"{path.name}: a site file must be text in UTF-8; it is not. Save it as UTF-8."
+            ) from None
         except OSError as error:
             raise StudyError(
                 f"The site file {str(path)!r} must be there and open to reading; "
@@ -93,7 +95,8 @@ class SiteFile:
         rules = top.take("policy", "Mapping[str, Any]", {})
         top.close()
         if not set(values["approve"]) <= set(PHASES):
-            top.say(f"'approve' must be made of {list(PHASES)}.")
+            strange = [phase for phase in values["approve"] if phase not in PHASES]
+            top.say(f"'approve' must be made of {list(PHASES)}. {hint(strange[0], PHASES)}")
         if not all(isinstance(name, str) for name in values["columns"].values()):
             top.say("[columns] must give, for a name of the study, the name in the table.")
         try:

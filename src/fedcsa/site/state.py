@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fedcsa.errors import StudyError
-from fedcsa.models.registry import unknown
+from fedcsa.errors import StudyError, unknown
 from fedcsa.protocol.envelope import PHASES
 from fedcsa.protocol.ledger import Clock, utc_now
 from fedcsa.protocol.lines import append_line, locked, read_lines

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from fedcsa.errors import FedCSAError, ModelError, ParameterError, StudyError
+from fedcsa.errors import FedCSAError, ModelError, ParameterError, StudyError, unknown
 from fedcsa.models.base import RATIO_POWER, Candidate
 from fedcsa.models.registry import (
     RIDGE,
     WEIGHTED,
     build_candidates,
     build_model,
+    check_names,
     expand_candidates,
     model_description,
-    unknown,
 )
 from fedcsa.study.toml import Section, raise_all
 
@@ -157,13 +157,16 @@ def check_model(
     if estimator is None:
         return
     if not hasattr(estimator, "predict"):
-        raise ModelError(f"{type(estimator).__name__} must be able to predict; it only transforms.")
+        raise ModelError(
+            f"{type(estimator).__name__} must be able to predict; it only transforms. "
+            "Name a regressor or a classifier."
+        )
     from fedcsa.models.sklearn import weight_keyword
 
-    known = [*estimator.get_params(deep=True), RATIO_POWER]
-    strange = sorted({key for candidate in candidates for key in candidate} - set(known))
-    if strange:
-        raise StudyError("\n".join(unknown("candidate parameter", key, known) for key in strange))
+    try:
+        check_names(estimator, candidates)
+    except ParameterError as error:
+        raise StudyError(str(error)) from None
     if any(candidate.get(RATIO_POWER) for candidate in candidates):
         weight_keyword(estimator)
 

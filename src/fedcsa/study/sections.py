@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedcsa.data.encoding import Feature, Outcome
-from fedcsa.errors import ParameterError, StudyError
+from fedcsa.errors import ParameterError, StudyError, hint
 from fedcsa.protocol.policy import Policy
 from fedcsa.study.toml import Section, kind_of, raise_all
 
@@ -101,7 +101,8 @@ def read_policy(rules: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     section = Section(rules, "[policy]", problems)
     preset = section.take("preset", "str", "open")
     if preset not in ("open", "site"):
-        section.say('\'preset\' must be "open" or "site".')
+        meant = hint(preset, ("open", "site"))
+        section.say(f'\'preset\' must be "open" or "site". {meant}')
     changes: dict[str, Any] = {}
     for item in dataclasses.fields(Policy):
         rule = str(item.type).removesuffix(" | None")

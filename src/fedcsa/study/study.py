@@ -18,8 +18,8 @@ from fedcsa.data.encoding import Coding, Feature, Outcome
 from fedcsa.data.queries import QueryStream
 from fedcsa.data.streams import TableStream
 from fedcsa.data.tables import read_table
-from fedcsa.errors import FedCSAError, ParameterError, StudyError, must
-from fedcsa.models.registry import unknown, with_ratio_powers
+from fedcsa.errors import FedCSAError, ParameterError, StudyError, must, unknown
+from fedcsa.models.registry import with_ratio_powers
 from fedcsa.protocol.fields import thaw
 from fedcsa.protocol.messages import TARGET, Brief
 from fedcsa.protocol.policy import Policy
@@ -106,11 +106,14 @@ class Study:
         try:
             text = path.read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError:
-            raise StudyError(f"{path.name}: a study file must be text in UTF-8.") from None
+            raise StudyError(
+                f"{path.name}: a study file must be text in UTF-8; it is not. Save it as UTF-8."
+            ) from None
         except OSError as error:
             raise StudyError(
                 f"The study file {str(path)!r} must be there and open to reading; "
-                f"it is not ({type(error).__name__})."
+                f"it is not ({type(error).__name__}). Check the path; "
+                "an example is written by: fedcsa demo --out DIR"
             ) from None
         return cls.parse(text, folder=path.parent, origin=path.name)
 

@@ -8,8 +8,7 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from fedcsa.errors import FedCSAError, StudyError
-from fedcsa.models.registry import unknown
+from fedcsa.errors import FedCSAError, StudyError, unknown
 
 _LINE = re.compile(r"at line (\d+), column \d+")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -152,7 +151,7 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
             "and that no key stands twice."
         ) from None
     except RecursionError:
-        raise StudyError(f"{origin}: brackets must not be nested so deeply.") from None
+        raise StudyError(f"{origin}: brackets must not be nested so deeply; close some.") from None
     _refuse_dates(document, "", origin)
     return document
 
@@ -218,7 +217,9 @@ def _text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise StudyError("A text in a study file must be valid Unicode; one is not.") from None
+        raise StudyError(
+            "A text in a study file must be valid Unicode; one is not. Save it as UTF-8."
+        ) from None
     # JSON's escapes are TOML's, save that TOML wants DEL escaped as well.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -236,4 +237,7 @@ def _refuse_dates(value: Any, key: str, origin: str) -> None:
         for item in value:
             _refuse_dates(item, key, origin)
     elif not isinstance(value, str | int | float):
-        raise StudyError(f"{origin}: {key!r} must be a text or a number; it is a date or a time.")
+        raise StudyError(
+            f"{origin}: {key!r} must be a text or a number; it is a date or a time. "
+            "Put it in quotation marks."
+        )

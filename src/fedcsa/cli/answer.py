@@ -1,0 +1,125 @@
+"""The shape of an answer on a terminal: verdict, risk, sources, findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedcsa.cli.common import printable
+
+if TYPE_CHECKING:
+    from fedcsa.findings import Finding
+    from fedcsa.roles.adaptation import Adaptation
+
+_STYLES = {"note": "dim", "warning": "yellow", "danger": "bold red"}
+
+
+def source_table(adaptation: Adaptation) -> Table:
+    """Weight and overlap of every source, heaviest first."""
+    table = Table(title="Sources", title_justify="left", title_style="bold")
+    for heading, justify in (
+        ("source", "left"), ("weight", "right"), ("rows", "right"),
+        ("effective", "right"), ("mean ratio", "right"), ("imbalance", "right"), ("", "left"),
+    ):  # fmt: skip
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    weights = adaptation.source_weights
+    for name in sorted(adaptation.reports, key=lambda source: (-weights.get(source, 0.0), source)):
+        report = adaptation.reports[name]
+        weight = weights.get(name, 0.0)
+        imbalance = report.imbalance
+        table.add_row(
+            Text(printable(name)),
+            f"{weight:.1%}",
+            f"{report.n_rows}",
+            f"{report.effective_rows:.0f} of {report.n_validation}",
+            f"{report.ratio_mean:.2f}",
+            f"{imbalance:.2f}",
+            "█" * round(20 * weight),
+        )
+    return table
+
+
+def print_findings(screen: Console, findings: Sequence[Finding]) -> None:
+    """One line a finding, gravest first."""
+    order = ("danger", "warning", "note")
+    grid = Table.grid(padding=(0, 2))
+    for finding in sorted(findings, key=lambda item: order.index(item.severity)):
+        grid.add_row(
+            Text(finding.severity, style=_STYLES[finding.severity]), Text(printable(str(finding)))
+        )
+    screen.print(grid)
+
+
+def candidate_text(candidate: Any) -> str:
+    """A candidate as people write it.
+
+    >>> candidate_text({"penalty": 0.1, "ratio_power": 1.0})
+    'penalty 0.1, ratio_power 1'
+    """
+    parts = [
+        f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in candidate.items()
+    ]
+    return ", ".join(parts) or "as given"
+
+
+#: status -> (colour, what it means for the reader)
+VERDICTS = {
+    "ok": ("green", "use it"),
+    "weak overlap": ("yellow", "use it with care: the sources resemble the target only roughly"),
+    "sources disagree": ("yellow", "use it with care: the sources' models contradict each other"),
+    "no overlap": ("red", "do not use it: no source resembles the target"),
+    "back-test failed": ("red", "do not use it: promises to other sites were broken"),
+    "not judged": ("dim", "a method of the paper, without interval or verdict"),
+}
+
+
+def risk_text(adaptation: Adaptation) -> str:
+    """The risk with its interval.
+
+    A loss for which only a bound is known says so.
+    """
+    risk = adaptation.risk
+    text = f"{adaptation.target_risk:.3g}"
+    if risk is not None and risk.kind == "bound":
+        text = f"at most {text}"
+    if adaptation.interval is not None and risk is not None:
+        lower, upper = adaptation.interval
+        text += f"  ({risk.level:.0%} interval {lower:.3g} to {upper:.3g})"
+    return text
+
+
+def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
+    """The answer: verdict, risk beside its yardsticks, choice, sources, findings."""
+    plan = adaptation.plan
+    colour, meaning = VERDICTS[adaptation.status]
+    screen.print(Text.assemble((f"{adaptation.status}", f"bold {colour}"), f" — {meaning}\n"))
+    rows = [
+        ("risk at the target", risk_text(adaptation)),
+        ("naive estimate", f"{estimated(adaptation, 'naive'):.3g}"),
+        ("constant predictor", f"{adaptation.constant_risks[plan.method]:.3g}"),
+        ("chosen", candidate_text(adaptation.candidate)),
+        ("loss, method", f"{plan.loss}, {plan.method}"),
+    ]
+    if adaptation.status == "sources disagree" and adaptation.risk and adaptation.by_rows:
+        rows[1:1] = [
+            ("if p(y|x) differs by site", f"{adaptation.risk.worst:.3g}"),
+            ("weighted by rows instead", f"{adaptation.by_rows.risk:.3g}"),
+        ]
+    for label, value in rows:
+        screen.print(Text.assemble((f"{label:>26}  ", "dim"), value))
+    screen.print()
+    screen.print(source_table(adaptation))
+    if adaptation.findings:
+        screen.print(Text("\nFindings", style="bold"))
+        print_findings(screen, adaptation.findings)
+
+
+def estimated(adaptation: Adaptation, method: str) -> float:
+    """The smallest risk that `method` estimates over the candidates."""
+    found = adaptation.estimates[method]
+    return float(found.risk[found.chosen])
