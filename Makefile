@@ -62,4 +62,4 @@ guard-study: $(STAMP)  ## the study of the guarded method, and its page (half an
 	$(call run-scripts,$(GUARD),--full,render_guarded)
 
 clean:  ## remove what was built, and the environment
-	rm -rf $(VENV) dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .coverage demo federation-demo
+	rm -rf $(VENV) dist build docs/_build docs/generated docs/api/generated .mypy_cache .ruff_cache .pytest_cache .coverage demo federation-demo

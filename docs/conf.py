@@ -1,4 +1,15 @@
+import os
+from pathlib import Path
+
 from fedcsa import __version__
+
+# Before numpy is loaded: threads only cost on tables as small as those of the examples.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+# The tutorials read published data from this folder. Where it is absent, their pages show the
+# code without output, and say so.
+DATA = Path(os.environ.get("FEDCSA_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 project = "fedcsa"
 author = "The fedcsa developers"
@@ -10,6 +21,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
     "numpydoc",
 ]
 myst_enable_extensions = ["dollarmath", "deflist"]
@@ -21,5 +33,25 @@ numpydoc_show_class_members = False
 default_role = "py:obj"
 html_theme = "furo"
 html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 html_title = f"fedcsa {release}"
 nitpicky = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples/tutorials", "../examples/gallery"],
+    "gallery_dirs": ["generated/tutorials", "generated/gallery"],
+    "copyfile_regex": r"index\.rst",
+    "filename_pattern": "/plot_" if DATA.is_dir() else "/gallery/plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_memory": False,
+    "write_computation_times": False,
+    "min_reported_time": 1e9,  # how long a page took says nothing to a reader
+    "remove_config_comments": True,
+}
+
+
+def setup(app):
+    os.environ["FEDCSA_DATA"] = str(DATA)
+    if not DATA.is_dir():
+        app.tags.add("no_data")

@@ -1,4 +1,4 @@
-"""Every relative link in the documentation leads somewhere."""
+"""Every link leads somewhere, every page can be reached, every public name is described."""
 
 import re
 from pathlib import Path
@@ -6,11 +6,14 @@ from urllib.parse import unquote
 
 import pytest
 
+import fedcsa
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PAGES = [page for page in PAGES if not {"_build", "generated"} & set(page.parts)]
 LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.M | re.S)
+RST_TOCTREE = re.compile(r"^\.\. toctree::\n((?:   .*\n|\n)+)", re.M)
 TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.M | re.S)
 
 
@@ -55,11 +58,63 @@ def test_relative_links_lead_somewhere(page):
     assert broken == []
 
 
+def source_of(entry, folder):
+    """The file that an entry of a table of contents names; the build makes some of examples."""
+    name = re.sub(r".*<(.*)>", r"\1", entry.strip())
+    made = re.fullmatch(r"generated/(\w+)/(\w+)", name)
+    if made:
+        stem = {"index": "*.rst"}.get(made[2], f"{made[2]}.py")
+        return next((ROOT / "examples" / made[1]).glob(stem), None)
+    base = ROOT / "docs" if name.startswith("/") else folder
+    found = [base / f"{name.lstrip('/')}{ending}" for ending in (".md", ".rst", ".py")]
+    return next((path for path in found if path.is_file()), None)
+
+
+def entries(page):
+    text = page.read_text(encoding="utf-8")
+    blocks = TOCTREE.findall(text) if page.suffix == ".md" else RST_TOCTREE.findall(text)
+    return [s.strip() for b in blocks for s in b.splitlines() if s.strip() and s.strip()[0] != ":"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_pages_of_a_table_of_contents_exist(page):
-    for block in TOCTREE.findall(page.read_text(encoding="utf-8")):
-        entries = [line for line in block.splitlines() if line.strip() and line[0] != ":"]
-        for entry in entries:
-            name = re.sub(r".*<(.*)>", r"\1", entry.strip())
-            found = [page.parent / f"{name}{ending}" for ending in (".md", ".rst", "")]
-            assert any(path.is_file() for path in found), entry
+    for entry in entries(page):
+        assert source_of(entry, page.parent), entry
+
+
+def test_every_page_is_in_a_table_of_contents():
+    reached, waiting = set(), [ROOT / "docs" / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        if page.suffix in (".md", ".rst"):
+            found = [source_of(entry, page.parent) for entry in entries(page)]
+            waiting += [path for path in found if path and path not in reached]
+    pages = {page for page in PAGES if page.parent.name == "docs"} | {ROOT / "docs" / "api.rst"}
+    tutorials = set((ROOT / "examples" / "tutorials").glob("plot_*.py"))
+    assert pages | tutorials <= reached
+
+
+def test_the_gallery_has_an_index():
+    assert (ROOT / "examples" / "gallery" / "GALLERY_HEADER.rst").is_file()
+
+
+def test_every_public_name_is_described_once():
+    text = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    described = re.findall(r"^   (\w+)$", text, re.M)
+    assert sorted(described) == sorted(name for name in fedcsa.__all__ if name != "__version__")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_to_pages_that_the_build_makes_lead_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    for entry in re.findall(r"\{doc\}`[^`]*<(generated/[^>]+)>`", text):
+        assert source_of(entry, page.parent), entry
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_term_is_in_the_glossary(page):
+    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"^(\w[^\n]*)\n  \S", glossary, re.M))
+    used = re.findall(r"\{term\}`([^`]+)`", page.read_text(encoding="utf-8"))
+    assert set(used) <= known
