@@ -432,6 +432,7 @@ def test_a_strange_value_anywhere_is_damage_or_nothing_at_all(data, saved, folde
         (("source_weights",), {}),
         (("source_weights", "a"), math.nan),
         (("source_weights", "a"), -5.0),
+        (("reports", "a", "kernel_imbalance"), 1e308),
         (("source_weights", "stranger"), 0.1),
         (("n_target_rows",), math.inf),
         (("risk", "weights"), [1.0]),

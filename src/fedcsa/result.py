@@ -93,7 +93,8 @@ def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adap
             "Read it with the version of fedcsa that wrote it."
         )
     try:
-        return _restore(folder, content, trusted_types)
+        with np.errstate(over="raise"):  # no report that was accepted is so large
+            return _restore(folder, content, trusted_types)
     except (ResultError, MessageError, ModelError, MissingExtraError):
         raise
     except (
