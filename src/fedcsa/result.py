@@ -140,6 +140,9 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
                 "target_risk": float(found.risk[found.chosen]),
                 "source_weights": dict(zip(a.sources, found.source_weights.tolist(), strict=True)),
                 "risk": found.risk.tolist(),
+                "standard_errors": (
+                    None if found.standard_errors is None else found.standard_errors.tolist()
+                ),
             }
             for method, found in a.estimates.items()
         },
