@@ -86,7 +86,7 @@ def save_result(
 def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adaptation:
     """Read a result; its predictions equal those of the adaptation that was saved."""
     folder = Path(folder)
-    content = _read_json(folder / "adaptation.json")
+    content = read_json(folder / "adaptation.json")
     if content.get("format") != FORMAT:
         raise ResultError(
             f"A result must be of format {FORMAT}; {str(folder)!r} is of another. "
@@ -112,7 +112,7 @@ def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
     """What left each site, without loading any model."""
     folder = Path(folder)
     try:
-        return _read_ledgers(folder, _read_json(folder / "adaptation.json"))
+        return _read_ledgers(folder, read_json(folder / "adaptation.json"))
     except (OSError, LookupError, TypeError, ValueError):
         raise _damaged(folder, "a ledger is missing or was changed") from None
 
@@ -172,7 +172,7 @@ def _damaged(folder: Path, how: str) -> ResultError:
 
 def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) -> Adaptation:
     plan = _plan_from_json(content["plan"])
-    reports = {name: _report_from_json(item) for name, item in content["reports"].items()}
+    reports = {name: report_from_json(item) for name, item in content["reports"].items()}
     kept = tuple(content["kept"])
     weights = {name: float(weight) for name, weight in content["source_weights"].items()}
     mean, sd = (np.array(content[key], dtype=np.float64) for key in ("mean", "sd"))
@@ -243,7 +243,8 @@ def _clear(folder: Path) -> None:
             old.unlink()
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """A file of a result folder: plain values by name."""
     try:
         text = path.read_text(encoding="utf-8")
         content = json.loads(text, parse_constant=_no_constant)
@@ -289,7 +290,8 @@ def _report_to_json(report: RiskReport) -> dict[str, Any]:
     }
 
 
-def _report_from_json(content: Mapping[str, Any]) -> RiskReport:
+def report_from_json(content: Mapping[str, Any]) -> RiskReport:
+    """A report out of plain values; it checks itself."""
     kinds = {item.name: item.metadata["kind"] for item in dataclasses.fields(RiskReport)}
     values: dict[str, Any] = {
         name: np.array(value, dtype=np.float64) if kinds[name] == "vector" else value

@@ -14,6 +14,7 @@ from fedcsa.cli.federation import federation
 from fedcsa.cli.ledger import ledger
 from fedcsa.cli.predict import predict
 from fedcsa.cli.reconcile import reconcile
+from fedcsa.cli.report import report
 from fedcsa.cli.run import run
 from fedcsa.cli.site import site
 from fedcsa.cli.study import study
@@ -51,7 +52,7 @@ def _root(
     """
 
 
-for _command in (demo, run, check, predict, backtest, reconcile, ledger):
+for _command in (demo, run, check, predict, backtest, reconcile, report, ledger):
     app.command()(_command)
 for _group in (federation, site, study):
     app.add_typer(_group)
