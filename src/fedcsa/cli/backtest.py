@@ -21,6 +21,7 @@ from fedcsa.cli.common import (
     print_json,
     site_progress,
 )
+from fedcsa.cli.report import report_line
 from fedcsa.errors import ResultError
 from fedcsa.result import backtest_to_json, load_result, plan_to_json, save_result
 from fedcsa.roles.backtest import Backtest
@@ -68,10 +69,14 @@ def backtest(
     if result is not None and tested is not None:
         tested = tested.with_backtest(found)
         save_result(tested, result, loaded.to_toml(), keep_reconciliation=True)
+        line = report_line(result)
     if json:
         print_json(backtest_to_json(found))
     else:
-        _print(console(), found)
+        screen = console()
+        _print(screen, found)
+        if result is not None:
+            screen.print(Text(f"\n{line}"), soft_wrap=True)
     if found.verdict == "failed":
         raise typer.Exit(EXIT_BROKEN)
 

@@ -25,6 +25,7 @@ from fedcsa.cli.common import (
     site_progress,
     source_table,
 )
+from fedcsa.cli.report import report_line
 from fedcsa.core.weights import METHODS as ALL_METHODS
 from fedcsa.data.encoding import Feature, Outcome
 from fedcsa.data.synthetic import FEATURES, Consortium, consortium
@@ -69,19 +70,21 @@ def demo(
     truth = {method: _true_risk(result, drawn) for method, result in results.items()}
     if out is not None:
         _write(out, study, drawn, results[METHODS[-1]])
+        line = report_line(out / "result")
     if json:
         print_json({m: {**summary(results[m]), "true_risk": truth[m]} for m in METHODS})
         return
     screen = console()
     _print(screen, drawn, results, truth)
     if out is not None:
-        written = f"\nWritten to {out}: a study file, the tables, a result. Now try:"
+        written = f"\nWritten to {out}: a study file, the tables, a result. {line}. Now try:"
         screen.print(Text(written), soft_wrap=True)
         for line in (
             f"run {out}/study.toml",
             f"backtest {out}/study.toml --result {out}/result",
             f"predict {out}/result {out}/tables/new.csv",
             f"reconcile {out}/result {out}/tables/outcomes-later.csv",
+            f"report {out}/result --open",
             f"ledger {out}/result",
         ):
             screen.print(Text(f"  {_program()} {line}", style="bold"), soft_wrap=True)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fedcsa.cli.common import EXIT_BROKEN, Json, Trust, console, named_errors, print_json
 from fedcsa.cli.predict import result_study
+from fedcsa.cli.report import report_line
 from fedcsa.reconcile import reconcile as compare
 from fedcsa.result import load_result
 
@@ -44,6 +45,7 @@ def reconcile(
     content = {**dataclasses.asdict(found), "conclusion": found.conclusion, "moved": found.moved}
     text = json_module.dumps(content, indent=1, allow_nan=False) + "\n"
     (result / "reconciliation.json").write_text(text, encoding="utf-8")
+    line = report_line(result)
     if json:
         print_json(content)
     else:
@@ -57,5 +59,6 @@ def reconcile(
         screen.print(Text.assemble((f"{'promised':>12}  ", "dim"), promised))
         screen.print(Text.assemble((f"{'realised':>12}  ", "dim"), realised))
         screen.print(Text.assemble((f"{'rows':>12}  ", "dim"), f"{found.n_rows}"))
+        screen.print(Text(f"\n{line}"), soft_wrap=True)
     if found.moved:
         raise typer.Exit(EXIT_BROKEN)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,16 +15,21 @@ from fedcsa.cli.common import (
     Quiet,
     Trust,
     console,
+    fail,
     named_errors,
     print_adaptation,
     print_json,
     site_progress,
 )
+from fedcsa.cli.report import report_line
+from fedcsa.errors import ResultError
 from fedcsa.protocol.policy import Policy
 from fedcsa.result import save_result, summary
 from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.ending import WITHOUT_MODEL, Ending
 from fedcsa.roles.source import Source
 from fedcsa.roles.target import Target
+from fedcsa.site.rules import rule_of
 from fedcsa.study import Study
 from fedcsa.transport.base import run as run_study
 from fedcsa.transport.inprocess import InProcessTransport
@@ -55,26 +61,54 @@ def run(
     Example: [bold]fedcsa run study.toml --out result[/bold]
     """
     loaded = Study.load(study)
-    adaptation = carry_out(loaded, quiet=quiet or json, trusted=trust or (), stream=stream)
-    folder = save_result(adaptation, out or Path(f"{study.stem}-result"), loaded.to_toml())
+    folder = out or Path(f"{study.stem}-result")
+    screen = console()
+
+    def keep(ending: Ending) -> None:
+        try:
+            save_result(ending, folder, loaded.to_toml())
+        except ResultError as error:  # the study's own end matters more
+            fail(str(error))
+            return
+        line = report_line(folder)
+        if not json:
+            screen.print(Text(line), soft_wrap=True)
+
+    adaptation = carry_out(
+        loaded, quiet=quiet or json, trusted=trust or (), stream=stream, keep=keep
+    )
+    save_result(adaptation, folder, loaded.to_toml())
+    line = report_line(folder)
     if json:
         print_json(summary(adaptation))
         return
-    screen = console()
     print_adaptation(screen, adaptation)
     screen.print(Text.assemble("\nResult in ", (str(folder), "bold")))
+    screen.print(Text(line), soft_wrap=True)
 
 
 def carry_out(
-    study: Study, *, quiet: bool, trusted: Sequence[str] = (), stream: bool = False
+    study: Study,
+    *,
+    quiet: bool,
+    trusted: Sequence[str] = (),
+    stream: bool = False,
+    keep: Callable[[Ending], None] | None = None,
 ) -> Adaptation:
-    """Run a study in this process."""
+    """Run a study in this process; `keep` is given what is left of one without a model."""
     policy = study.policy()
     trusted = [*trusted, "sklearn.*"]  # every model is made in this very process
     sources = [source_of(study, name, policy, trusted, stream=stream) for name in study.sources]
     target = Target(study.read_target(), study.plan(), policy=policy, trusted_types=trusted)
-    with site_progress(len(sources), quiet=quiet) as progress:
-        return run_study(target, InProcessTransport(sources, progress))
+    try:
+        with site_progress(len(sources), quiet=quiet) as progress:
+            return run_study(target, InProcessTransport(sources, progress))
+    except WITHOUT_MODEL as error:
+        if keep is not None:
+            ending = target.ending(rule_of(error), str(error))
+            ledgers = {source.name: tuple(source.ledger.entries) for source in sources}
+            keep(replace(ending, ledgers={**ending.ledgers, **ledgers}))
+        raise
 
 
 def source_of(

@@ -13,6 +13,8 @@ class Table:
     ----------
     text : tuple of int
         Columns that are words; the others are numbers, aligned to the right.
+    wrap : tuple of int
+        Columns of words that may take several lines.
     tones : tuple of str
         One word a row for the style sheet: "", ``"own"``, ``"far"``; or none at all.
     """
@@ -21,12 +23,13 @@ class Table:
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     text: tuple[int, ...] = (0,)
+    wrap: tuple[int, ...] = ()
     tones: tuple[str, ...] = ()
 
     @property
     def long(self) -> bool:
         """Whether it is folded away until somebody asks."""
-        return len(self.rows) > 12
+        return len(self.rows) > 20
 
 
 @dataclass(frozen=True)

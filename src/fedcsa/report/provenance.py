@@ -56,7 +56,7 @@ def ledger(folder: Folder) -> Section:
         (
             words.clean(site),
             group[0].message,
-            words.listed([entry.recipient for entry in group], 4),
+            words.listed([entry.recipient for entry in group]),
             words.count(group[0].n_numbers),
             words.count(group[0].n_bytes),
             group[0].time[:19].replace("T", " "),
@@ -65,7 +65,7 @@ def ledger(folder: Folder) -> Section:
         for site, group in groups
     )
     headings = ("site", "message", "to", "numbers", "bytes", "time (UTC)", "SHA-256")
-    table = Table("Messages", headings, rows, (0, 1, 2, 5, 6))
+    table = Table("Messages", headings, rows, (0, 1, 2, 5, 6), (2,))
     sentences = [
         "Every message stood in its site's ledger before it went. No field can hold a row"
         + (
@@ -135,9 +135,8 @@ def making(folder: Folder, version: str) -> Section:
         rows += _design(content)
     rows += [(f"SHA-256 of {name}", value) for name, value in folder.hashes.items() if "." in name]
     rows.append(("this page", f"fedcsa {version}; it computes nothing and holds no row"))
-    table = Table(
-        "Design", ("", ""), tuple((key, words.clean(value)) for key, value in rows), (0, 1)
-    )
+    shown = tuple((key, words.clean(value)) for key, value in rows)
+    table = Table("Design", ("", ""), shown, (0, 1), (1,))
     sentences = (_PAPER, _SOFTWARE.format(version=version))
     formulas = _FORMULAS.get(content.get("method", ""), ())
     return Section("making", "How it was made", sentences, table=table, formulas=formulas)

@@ -49,7 +49,7 @@ def risk(folder: Folder) -> Section:
         for item in found
     ]
     table = Table(
-        "Risk at the target", ("", "risk", "interval", "what it is"), tuple(rows), (0, 3),
+        "Risk at the target", ("", "risk", "interval", "what it is"), tuple(rows), (0, 3), (3,),
         tuple(item.kind if item.kind != "other" else "" for item in found),
     )  # fmt: skip
     sentences = [f"Risk is the {name}, {unit}."]
@@ -150,7 +150,7 @@ def sources(folder: Folder) -> Section:
         rows.append((words.clean(name), "—", "—", "—", "—", "—", words.clean(fate)))
         tones.append("far")
     headings = ("source", "weight", "rows", "effective rows", "mean ratio", "imbalance", "findings")
-    table = Table("Sources", headings, tuple(rows), (0, 6), tuple(tones))
+    table = Table("Sources", headings, tuple(rows), (0, 6), (6,), tuple(tones))
     return Section("sources", "Sources", tuple(sentences), svg, table)
 
 
@@ -232,6 +232,6 @@ def backtest(content: Content) -> Section:
         "status",
     )
     tones = tuple("far" if backtest_chart.outcome(row) == "broken" else "" for row in order)
-    table = Table("Each source as the target", headings, rows, (0, 6, 7), tones)
+    table = Table("Each source as the target", headings, rows, (0, 6, 7), tones=tones)
     svg = inline(backtest_chart.draw(content), "backtest")
     return Section("backtest", "Back-test", tuple(sentences), svg, table)

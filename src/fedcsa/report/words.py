@@ -26,12 +26,13 @@ METHODS = {
 def number(value: float | None) -> str:
     """A number with three significant digits.
 
-    >>> [number(x) for x in (2.0501, -0.00123, 12345.6, 0.0, 1.2e-7, None)]
-    ['2.05', '−0.00123', '12,346', '0', '1.2e−07', '—']
+    >>> [number(x) for x in (2.0501, -0.6, 246.2, 12345.6, 0.0, 1.2e-7, None)]
+    ['2.05', '−0.600', '246', '12,346', '0', '1.20e−07', '—']
     """
     if value is None:
         return "—"
-    text = f"{value:,.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:.3g}"
+    text = f"{value:,.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:#.3g}".removesuffix(".")
+    text = "0" if value == 0.0 else text
     return text.replace("-", "\N{MINUS SIGN}")
 
 

@@ -17,7 +17,7 @@ MOST_FEATURES, MOST_SOURCES, COLUMNS = 20, 6, 3
 #: The usual bound for balance, in the target's standard deviations.
 BOUND = 0.25
 #: Differences beyond these are drawn at the edge, as an arrow.
-FARTHEST = 3.0
+FARTHEST = 2.0
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 #: In a report each of these is a variable of the page, so that they follow light and dark.
 INK, MUTED, FAINT, ACCENT, DANGER = "#1f2430", "#626a77", "#d4d8de", "#1f5fa6", "#b3261e"
 WIDTH = 6.6
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.size": 9.0,
     "axes.edgecolor": FAINT,
     "axes.labelcolor": MUTED,

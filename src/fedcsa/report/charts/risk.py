@@ -117,14 +117,15 @@ def _line(
             axes.vlines(x, low, high, color=colour, alpha=0.35, linewidth=1.0)
     if joined:
         axes.plot(x, risks, color=colour, linestyle=dash, linewidth=1.3, label=label or None)
-    size = 3.5 if len(x) <= 40 else 2.0
+    # On a dense line a mark shows only when it is pointed at.
+    look: dict[str, Any] = {"markersize": 4.0, "alpha": 1.0 if len(x) <= 40 else 0.0}
     for position, point in zip(x, shown, strict=True):
         if not point.chosen:
-            chart.dot(axes, position, point.risk, point.text, color=colour, markersize=size)
+            chart.dot(axes, position, point.risk, point.text, color=colour, **look)
     for position, point in zip(x, shown, strict=True):
         if point.chosen:
-            look = {"markersize": 9.0, "markerfacecolor": "none", "markeredgewidth": 2.0}
-            chart.dot(axes, position, point.risk, point.text, color=INK, **look)
+            ring = {"markersize": 9.0, "markerfacecolor": "none", "markeredgewidth": 2.0}
+            chart.dot(axes, position, point.risk, point.text, color=INK, **ring)
 
 
 def _scale(axes: Axes, x: Sequence[float]) -> None:
