@@ -254,7 +254,8 @@ def _clear(folder: Path) -> None:
             "something else. Choose another one."
         )
     (folder / "adaptation.json").unlink(missing_ok=True)
-    (folder / "study.toml").unlink(missing_ok=True)
+    for name in ("study.toml", "report.html"):
+        (folder / name).unlink(missing_ok=True)
     for name, pattern in (("models", "*.fcsa"), ("ledgers", "*.jsonl")):
         (folder / name).mkdir(parents=True, exist_ok=True)
         for old in (folder / name).glob(pattern):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from fedcsa.cli.common import console, named_errors
+from fedcsa.cli.common import Json, console, named_errors, print_json
 from fedcsa.errors import MissingExtraError
 from fedcsa.report.page import write_report
 
@@ -22,13 +22,17 @@ def report(
         typer.Option("--out", "-o", help="The file; by default report.html in the folder."),
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    json: Json = False,
 ) -> None:
     """Write the report of a result: one HTML file that needs nothing else and asks no server.
 
     Example: [bold]fedcsa report result --open[/bold]
     """
     path = write_report(result, out)
-    console().print(Text(f"Report in {path}"), soft_wrap=True)
+    if json:
+        print_json({"report": str(path)})
+    else:
+        console().print(Text(f"Report in {path}"), soft_wrap=True)
     if show:
         webbrowser.open(path.absolute().as_uri())
 

@@ -15,7 +15,6 @@ from fedcsa.cli.common import (
     Quiet,
     Trust,
     console,
-    fail,
     named_errors,
     print_adaptation,
     print_json,
@@ -62,17 +61,13 @@ def run(
     """
     loaded = Study.load(study)
     folder = out or Path(f"{study.stem}-result")
-    screen = console()
 
-    def keep(ending: Ending) -> None:
+    def keep(ending: Ending) -> str:
         try:
             save_result(ending, folder, loaded.to_toml())
         except ResultError as error:  # the study's own end matters more
-            fail(str(error))
-            return
-        line = report_line(folder)
-        if not json:
-            screen.print(Text(line), soft_wrap=True)
+            return str(error)
+        return f"{report_line(folder)}."
 
     adaptation = carry_out(
         loaded, quiet=quiet or json, trusted=trust or (), stream=stream, keep=keep
@@ -82,6 +77,7 @@ def run(
     if json:
         print_json(summary(adaptation))
         return
+    screen = console()
     print_adaptation(screen, adaptation)
     screen.print(Text.assemble("\nResult in ", (str(folder), "bold")))
     screen.print(Text(line), soft_wrap=True)
@@ -93,9 +89,15 @@ def carry_out(
     quiet: bool,
     trusted: Sequence[str] = (),
     stream: bool = False,
-    keep: Callable[[Ending], None] | None = None,
+    keep: Callable[[Ending], str] | None = None,
 ) -> Adaptation:
-    """Run a study in this process; `keep` is given what is left of one without a model."""
+    """Run a study in this process.
+
+    Parameters
+    ----------
+    keep : function, optional
+        Is given what is left of a study without a model; what it says ends the error's text.
+    """
     policy = study.policy()
     trusted = [*trusted, "sklearn.*"]  # every model is made in this very process
     sources = [source_of(study, name, policy, trusted, stream=stream) for name in study.sources]
@@ -104,11 +106,12 @@ def carry_out(
         with site_progress(len(sources), quiet=quiet) as progress:
             return run_study(target, InProcessTransport(sources, progress))
     except WITHOUT_MODEL as error:
-        if keep is not None:
-            ending = target.ending(rule_of(error), str(error))
-            ledgers = {source.name: tuple(source.ledger.entries) for source in sources}
-            keep(replace(ending, ledgers={**ending.ledgers, **ledgers}))
-        raise
+        if keep is None:
+            raise
+        ending = target.ending(rule_of(error), str(error))
+        ledgers = {source.name: tuple(source.ledger.entries) for source in sources}
+        told = keep(replace(ending, ledgers={**ending.ledgers, **ledgers}))
+        raise type(error)(f"{error} {told}") from None
 
 
 def source_of(
