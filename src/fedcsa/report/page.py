@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from fedcsa import __version__
@@ -12,16 +13,13 @@ from fedcsa.errors import FedCSAError, MissingExtraError, ResultError
 from fedcsa.report.folder import Folder, read_folder
 
 REPORT = "report.html"
-_PURPOSE = "A report"
 
 
 def require_report() -> None:
     """Raise a `MissingExtraError` unless a report can be made here."""
     for package in ("jinja2", "matplotlib"):
-        try:
-            __import__(package)
-        except ImportError:
-            raise MissingExtraError(package, "report", _PURPOSE) from None
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "report", "A report")
 
 
 def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
