@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from fedcsa.models.base import RATIO_POWER
 from fedcsa.report import words
 from fedcsa.report.charts import backtest as backtest_chart
 from fedcsa.report.charts import balance as balance_chart
@@ -100,7 +101,12 @@ def candidates(content: Content) -> Section:
     if content["risk"] is not None:
         sentences.append(
             "This is the average risk of the sources' single models; the risk above is that of "
-            "their mixture. Weighted training must be better by half a standard error to be chosen."
+            "their mixture."
+        )
+    if content["method"] == "guarded" and any(RATIO_POWER in point.candidate for point in points):
+        sentences.append(
+            "Training weights r^γ, with γ the ratio_power, must be better by γ/2 standard errors "
+            "to be chosen."
         )
     rows = tuple(
         (words.candidate(point.candidate), words.number(point.risk), words.number(point.error))
@@ -117,22 +123,21 @@ def candidates(content: Content) -> Section:
 
 def sources(folder: Folder) -> Section:
     """Who answered, with which weight, and how far off."""
-    content = folder.content
-    found = sources_chart.lines(content) if content else []
-    sentences, svg = [], ""
-    if found:
-        sentences.append(
-            "Effective rows are those that carry the weight. The mean ratio must be near 1. "
-            "Imbalance is the mean squared difference of means after weighting, in the target's "
-            "standard deviations: above 1 a source does not reach the target."
-        )
-        shown = sources_chart.those_that_matter(found)
-        if len(shown) < len(found):
-            sentences.append(
-                f"The chart shows the heaviest and the farthest; "
-                f"{words.counted(len(found) - len(shown), 'source')} are in the table alone."
-            )
-        svg = inline(sources_chart.draw(content), "sources")
+    found = sources_chart.lines(folder.content) if folder.content else []
+    absent = [(words.clean(name), words.clean(fate)) for name, fate in _absent(folder)]
+    if not found:
+        told = Table("Sources", ("source", "what became of it"), tuple(absent), (0, 1))
+        return Section("sources", "Sources", ("There are no numbers of theirs here.",), table=told)
+    sentences = [
+        "Effective rows are those that carry the weight.",
+        "The mean ratio must be near 1.",
+        "Imbalance is the mean squared difference of means after weighting, in the target's SDs.",
+        "Above 1 a source does not reach the target.",
+    ]
+    hidden = len(found) - len(sources_chart.those_that_matter(found))
+    if hidden:
+        text = "The chart shows the heaviest and the farthest; {} are in the table alone."
+        sentences.append(text.format(words.counted(hidden, "source")))
     rows = [
         (
             words.clean(line.name),
@@ -145,12 +150,13 @@ def sources(folder: Folder) -> Section:
         )
         for line in found
     ]
-    tones = ["far" if line.far else "" for line in found]
-    for name, fate in _absent(folder):
-        rows.append((words.clean(name), "—", "—", "—", "—", "—", words.clean(fate)))
-        tones.append("far")
+    rows += [(name, "—", "—", "—", "—", "—", fate) for name, fate in absent]
+    tones = ("far" if line.far else "" for line in found)
     headings = ("source", "weight", "rows", "effective rows", "mean ratio", "imbalance", "findings")
-    table = Table("Sources", headings, tuple(rows), (0, 6), (6,), tuple(tones))
+    table = Table(
+        "Sources", headings, tuple(rows), (0, 6), (6,), (*tones, *("far" for _ in absent))
+    )
+    svg = inline(sources_chart.draw(folder.content), "sources")
     return Section("sources", "Sources", tuple(sentences), svg, table)
 
 

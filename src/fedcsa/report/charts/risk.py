@@ -83,7 +83,7 @@ def draw(content: Mapping[str, Any]) -> Chart:
         for point in sorted(shown, key=lambda point: float(point.candidate[axis])):
             groups.setdefault(_others(point, axis), []).append(point)
         _scale(axes, [float(point.candidate[axis]) for point in shown])
-        order = sorted(groups)
+        order = sorted(groups, key=lambda name: not any(point.chosen for point in groups[name]))
         for dash, name in zip(_DASHES, order, strict=False):
             x = [float(point.candidate[axis]) for point in groups[name]]
             _line(chart, axes, x, groups[name], dash, label=name)

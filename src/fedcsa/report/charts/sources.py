@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from fedcsa.report import words
@@ -21,6 +22,7 @@ from fedcsa.report.charts.base import (
     height_of,
     names_down,
 )
+from fedcsa.roles.judgement import NO_OVERLAP
 
 MOST_SOURCES = 24
 #: Imbalance is drawn on a logarithmic axis from here on.
@@ -44,7 +46,7 @@ class SourceLine:
     @property
     def far(self) -> bool:
         """Whether it does not reach the target."""
-        return any(code in _FAR for code in self.codes)
+        return self.imbalance > NO_OVERLAP or any(code in _FAR for code in self.codes)
 
     @property
     def text(self) -> str:
@@ -90,27 +92,41 @@ def those_that_matter(found: Sequence[SourceLine], most: int = MOST_SOURCES) -> 
 
 @mpl.rc_context(STYLE)
 def draw(content: Mapping[str, Any]) -> Chart:
-    """Weight and imbalance of every source, side by side."""
+    """Weight and imbalance of every source, side by side; without a model, imbalance alone."""
     shown = those_that_matter(lines(content))
-    chart = Chart("Weight and imbalance of every source", height_of(len(shown)), columns=2)
-    weight, imbalance = chart.panels
-    for y, line in enumerate(shown):
-        tone = DANGER if line.far else ACCENT
-        [bar] = weight.barh([y], [line.weight or 0.0], height=0.55, color=tone)
-        chart.mark(bar, line.text)
-        x = max(line.imbalance, SMALLEST)
-        imbalance.plot([SMALLEST, x], [y, y], color=FAINT, linewidth=1.0, zorder=1.0)
-        marker = "X" if line.far else "o"
-        chart.dot(imbalance, x, y, line.text, color=tone, marker=marker)
+    weighted = shown[0].weight is not None
+    label = "Weight and imbalance of every source" if weighted else "Imbalance of every source"
+    chart = Chart(label, height_of(len(shown)), columns=2 if weighted else 1)
+    if weighted:
+        _weights(chart, chart.panels[0], shown)
+    _imbalances(chart, chart.panels[-1], shown)
     names = [words.short(line.name) + (" (far)" if line.far else "") for line in shown]
-    names_down(weight, names, [DANGER if line.far else INK for line in shown])
-    weight.set_xlim(left=0.0)
-    weight.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    weight.set_xlabel("weight")
-    imbalance.set_xscale("log")
-    imbalance.set_xlim(SMALLEST * 0.8, max(2.0, *(2.0 * line.imbalance for line in shown)))
-    imbalance.xaxis.set_minor_locator(NullLocator())
-    imbalance.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    imbalance.set_xlabel("imbalance after weighting")
-    imbalance.axvline(1.0, color=MUTED, linewidth=0.8, linestyle=":")
+    names_down(chart.panels[0], names, [DANGER if line.far else INK for line in shown])
     return chart
+
+
+def _weights(chart: Chart, axes: Axes, shown: Sequence[SourceLine]) -> None:
+    for y, line in enumerate(shown):
+        [bar] = axes.barh([y], [line.weight or 0.0], height=0.55, color=_tone(line))
+        chart.mark(bar, line.text)
+    axes.set_xlim(left=0.0)
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_xlabel("weight")
+
+
+def _imbalances(chart: Chart, axes: Axes, shown: Sequence[SourceLine]) -> None:
+    for y, line in enumerate(shown):
+        x = max(line.imbalance, SMALLEST)
+        axes.plot([SMALLEST, x], [y, y], color=FAINT, linewidth=1.0, zorder=1.0)
+        marker = "X" if line.far else "o"
+        chart.dot(axes, x, y, line.text, color=_tone(line), marker=marker)
+    axes.set_xscale("log")
+    axes.set_xlim(SMALLEST * 0.8, max(2.0, *(2.0 * line.imbalance for line in shown)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel("imbalance after weighting")
+    axes.axvline(NO_OVERLAP, color=MUTED, linewidth=0.8, linestyle=":")
+
+
+def _tone(line: SourceLine) -> str:
+    return DANGER if line.far else ACCENT
