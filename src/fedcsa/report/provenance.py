@@ -88,7 +88,21 @@ def ledger(folder: Folder) -> Section:
             f"The fields of {words.counted(left_out, 'message')} are not listed here; "
             "fedcsa ledger RESULT --fields shows them."
         )
-    return Section("ledger", title, tuple(sentences), table=table, folded=(*fields, hashes))
+    return Section(
+        "ledger", title, tuple(sentences), table=table, folded=(_rules(groups), *fields, hashes)
+    )
+
+
+def _rules(groups: Sequence[tuple[str, list[LedgerEntry]]]) -> Table:
+    """Which rules of a site's policy a message has passed, sites with the same ones together."""
+    sites: dict[tuple[str, str], list[str]] = {}
+    for site, group in groups:
+        sites.setdefault((group[0].message, group[0].rules), []).append(site)
+    rows = tuple(
+        (message, words.clean(rules) or "none on record", words.listed(names))
+        for (message, rules), names in sites.items()
+    )
+    return Table("Under which rules", ("message", "rules", "sites"), rows, (0, 1, 2), (1, 2))
 
 
 def _grouped(entries: Sequence[LedgerEntry]) -> list[list[LedgerEntry]]:

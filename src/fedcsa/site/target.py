@@ -321,7 +321,12 @@ class TargetDesk:
         return Post(payload, envelopes)
 
     def _record(self, message: Message, recipient: str, envelope_bytes: int) -> None:
-        line = self._ledger.record(message, recipient, envelope_bytes=envelope_bytes)
+        line = self._ledger.record(
+            message,
+            recipient,
+            envelope_bytes=envelope_bytes,
+            rules=self._site.policy.rules(message),
+        )
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name}) to {recipient}")
 
     def _say(self, text: str) -> None:
