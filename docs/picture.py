@@ -26,7 +26,7 @@ def main() -> None:
             browser = playwright.chromium.launch(
                 executable_path=shutil.which("chromium"), args=FLAGS
             )
-            page = browser.new_page(viewport={"width": 900, "height": 1350}, color_scheme="light")
+            page = browser.new_page(viewport={"width": 900, "height": 1240}, color_scheme="light")
             page.goto((out / "result" / "report.html").as_uri())
             page.screenshot(path=OUT)
             browser.close()

@@ -60,6 +60,7 @@ def risk(folder: Folder) -> Section:
         sentences.append("The study's method gives neither an interval nor a verdict.")
     elif content["interval"] is None:
         sentences.append("There is no interval for this result.")
+    sentences.append("All methods are given the same messages, and the same candidates.")
     own, constant = found[0].risk, found[-1].risk
     if own >= constant:
         sentences.append("A constant prediction is expected to do no worse than the model.")

@@ -79,7 +79,7 @@ def _reason(code: str, items: Sequence[Mapping[str, Any]]) -> Reason:
 def place(item: Mapping[str, Any]) -> str:
     """The source concerned, and the evidence."""
     evidence = {
-        key: words.number(value) if isinstance(value, float) else words.clean(value)
+        key: f"{value:.3g}".replace("-", "−") if isinstance(value, float) else words.clean(value)
         for key, value in item["evidence"].items()
     }
     facts = ", ".join(f"{words.clean(key)} {value}" for key, value in evidence.items())
