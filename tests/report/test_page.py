@@ -334,6 +334,45 @@ def test_the_edge_of_the_grid_is_marked(making, tmp_path):
         assert ("at the edge of the grid</text>" in html) == bool(findings)
 
 
+def with_risk(value):
+    def change(content):
+        content.update(target_risk=value, interval=[value * 0.5, value * 2.0])
+        content["estimates"]["guarded"]["risk"] = [value] * 3
+
+    return change
+
+
+def with_difference(value):
+    def change(content):
+        for report in content["reports"].values():
+            report.update(difference_before=[value], difference_after=[value])
+
+    return change
+
+
+def with_backtest(value):
+    def change(content):
+        for row in content["backtest"]["rows"]:
+            row.update(promised=value, realised=value, lower=value, upper=value)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *map(with_risk, (1e300, 1e-300, 0.0, -5.0)),
+        *map(with_difference, (1e300, 0.0)),
+        *map(with_backtest, (1e200, 0.0, -1.0, None)),
+    ],
+)
+def test_numbers_however_strange_are_drawn(copied, change):
+    folder = copied("every finding")
+    edit(folder, change)
+    write_report(folder)
+    assert (folder / "report.html").read_text(encoding="utf-8").count('class="chart"') == 5
+
+
 # What goes wrong ----------------------------------------------------------------------------
 
 

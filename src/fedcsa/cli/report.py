@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from fedcsa.cli.common import Json, console, named_errors, print_json
-from fedcsa.errors import MissingExtraError
+from fedcsa.errors import FedCSAError
 from fedcsa.report.page import write_report
 
 
@@ -41,5 +41,5 @@ def report_line(folder: Path) -> str:
     """Write the report beside a result, and say where it is, or how to get one."""
     try:
         return f"Report in {write_report(folder)}"
-    except MissingExtraError as error:
+    except (FedCSAError, OSError) as error:  # the result stands without it
         return f"No report: {error}"
