@@ -15,6 +15,12 @@ from fedcsa.errors import MessageError
 Severity = Literal["note", "warning", "danger"]
 Advice = Literal["use", "care", "no"]
 
+#: what to do with a model -> the same in words, and a sign beside its colour
+ADVICE: Mapping[Advice, tuple[str, str]] = {
+    "use": ("Use it", "✓"),
+    "care": ("Use it with care", "!"),
+    "no": ("Do not use it", "✕"),
+}
 #: status of a result -> (what to do with its model, the same in words)
 VERDICTS: Mapping[str, tuple[Advice, str]] = {
     "ok": ("use", "use it"),

@@ -50,6 +50,7 @@ class Verdict:
 
     advice: str
     word: str
+    sign: str
     sentence: str
     reasons: tuple[Reason, ...] = ()
 

@@ -109,15 +109,14 @@ def candidates(content: Content) -> Section:
             "Training weights r^γ, with γ the ratio_power, must be better by γ/2 standard errors "
             "to be chosen."
         )
+    order = sorted(points, key=lambda point: point.risk)
     rows = tuple(
         (words.candidate(point.candidate), words.number(point.risk), words.number(point.error))
-        for point in sorted(points, key=lambda point: point.risk)
+        for point in order
     )
-    order = sorted(points, key=lambda point: point.risk)
-    table = Table(
-        "Risk of every candidate", ("candidate", "risk", "standard error"), rows,
-        tones=tuple("own" if point.chosen else "" for point in order),
-    )  # fmt: skip
+    tones = tuple("own" if point.chosen else "" for point in order)
+    headings = ("candidate", "risk", "standard error")
+    table = Table("Risk of every candidate", headings, rows, tones=tones)
     svg = inline(risk_chart.draw(content), "candidates")
     return Section("candidates", "Risk against the candidates", tuple(sentences), svg, table)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedcsa.findings import CATALOGUE, VERDICTS
+from fedcsa.findings import ADVICE, CATALOGUE, VERDICTS, Advice
 from fedcsa.report import words
 from fedcsa.report.folder import Folder
 from fedcsa.report.model import Reason, Verdict
 
-WORDS = {"use": "Use it", "care": "Use it with care", "no": "Do not use it"}
+_BROKEN = ("worse than promised", "better than promised")
 _ORDER = ("danger", "warning", "note")
 #: Places named under one kind of finding.
 MOST_PLACES = 6
@@ -23,22 +23,23 @@ def verdict(folder: Folder) -> Verdict:
         return _kept_away(folder.federation)
     found = reasons(content["findings"])
     if "ended" in content:
-        return Verdict("no", WORDS["no"], f"There is no model. {content['ended']['text']}", found)
+        return _verdict("no", f"There is no model. {words.clean(content['ended']['text'])}", found)
     advice, meaning = VERDICTS[content["status"]]
-    sentence = f"{meaning[0].upper()}{meaning[1:]}."
+    why = _sentence(meaning.partition(": ")[2] or meaning)
     if content["status"] == "ok":
-        sentence = "The sources reach the target, and their models agree."
-    for start in ("Use it with care: ", "Do not use it: "):
-        if sentence.startswith(start):
-            sentence = sentence[len(start)].upper() + sentence[len(start) + 1 :]
+        why = "The sources reach the target, and their models agree."
     told = (folder.reconciliation or {}).get("conclusion")
     if told == "worse than promised":
         advice = "no"
-        sentence = f"Outcomes that arrived later are worse than promised. {sentence}"
-    elif told == "better than promised":
-        advice = "care" if advice == "use" else advice
-        sentence = f"Outcomes that arrived later are better than promised. {sentence}"
-    return Verdict(str(advice), WORDS[advice], f"{sentence} {_promise(content)}", found)
+    elif told == "better than promised" and advice == "use":
+        advice = "care"
+    came = f"Outcomes that arrived later are {told}. " if told in _BROKEN else ""
+    return _verdict(advice, f"{came}{why} {_promise(content)}", found)
+
+
+def _verdict(advice: Advice, sentence: str, found: tuple[Reason, ...] = ()) -> Verdict:
+    word, sign = ADVICE[advice]
+    return Verdict(advice, word, sign, sentence, found)
 
 
 def _promise(content: Mapping[str, Any]) -> str:
@@ -55,8 +56,8 @@ def _kept_away(federation: Mapping[str, Any]) -> Verdict:
     outcome = words.clean(federation.get("outcome", ""))
     if outcome == "done":
         sentence = "The study is done; the target keeps its result to itself. Ask there."
-        return Verdict("care", "Ask the target", sentence)
-    return Verdict("no", WORDS["no"], f"There is no model: the study ended ({outcome}).")
+        return Verdict("care", "Ask the target", "?", sentence)
+    return _verdict("no", f"There is no model: the study ended ({outcome}).")
 
 
 def reasons(findings: Sequence[Mapping[str, Any]]) -> tuple[Reason, ...]:

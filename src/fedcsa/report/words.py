@@ -14,13 +14,6 @@ _LOSSES = {
     "brier": ("Brier score", "the mean squared error of the probabilities, between 0 and 1"),
     "zero-one": ("misclassification rate", "the share of rows with the wrong class"),
 }
-METHODS = {
-    "guarded": "guarded",
-    "naive": "naive: the average of the sources' risks",
-    "fediwe": "FedIWE, as the paper prints it",
-    "feddae": "FedDAE, as the paper prints it",
-    "fedle": "FedLE, with weights given",
-}
 
 
 def number(value: float | None) -> str:

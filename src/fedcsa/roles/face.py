@@ -5,13 +5,11 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from fedcsa.findings import VERDICTS
+from fedcsa.findings import ADVICE, VERDICTS
 
 if TYPE_CHECKING:
     from fedcsa.roles.adaptation import Adaptation
 
-_WORDS = {"use": "Use it", "care": "Use it with care", "no": "Do not use it"}
-_SIGNS = {"use": "✓", "care": "!", "no": "✕"}
 #: Sources beyond these are counted only.
 MOST_SOURCES = 20
 
@@ -20,7 +18,8 @@ def result_html(adaptation: Adaptation) -> str:
     """The answer as a few lines of HTML."""
     a = adaptation
     advice, meaning = VERDICTS[a.status]
-    heading = f"<p><strong>{_SIGNS[advice]} {_WORDS[advice]}</strong> ({escape(meaning)})</p>"
+    word, sign = ADVICE[advice]
+    heading = f"<p><strong>{sign} {word}</strong> ({escape(meaning)})</p>"
     names = sorted(a.reports, key=lambda name: (-a.source_weights.get(name, 0.0), name))
     rows = "".join(_row(a, name) for name in names[:MOST_SOURCES])
     headings = "".join(

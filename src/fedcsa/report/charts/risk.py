@@ -105,12 +105,10 @@ def _line(
 ) -> None:  # fmt: skip
     colour = ACCENT if any(point.chosen for point in shown) else MUTED
     risks = [point.risk for point in shown]
-    errors = [point.error for point in shown]
-    if None not in errors:
-        low = [risk - error for risk, error in zip(risks, errors, strict=True) if error is not None]
-        high = [
-            risk + error for risk, error in zip(risks, errors, strict=True) if error is not None
-        ]
+    errors = [point.error for point in shown if point.error is not None]
+    if len(errors) == len(shown):
+        low = [risk - error for risk, error in zip(risks, errors, strict=True)]
+        high = [risk + error for risk, error in zip(risks, errors, strict=True)]
         if joined and len(x) > 1:
             axes.fill_between(x, low, high, color=colour, alpha=0.10, linewidth=0.0)
         else:
