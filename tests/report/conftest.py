@@ -1,9 +1,7 @@
 """Results of every shape, made of the real classes, and one browser for all tests."""
 
 import functools
-import os
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,7 +30,6 @@ NASTY = (
     "$\\alpha$ 年齢 🏥 עברית",
     "tab\tbell\x07null\x00",
 )
-CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -190,11 +187,11 @@ def making():
     )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its event loop must not outlive the tests that need it
 def browser():
     """Chromium, or a skip that names it."""
-    path = os.environ.get("FEDCSA_CHROMIUM") or shutil.which("chromium") or CHROMIUM
-    if not Path(path).is_file():
+    path = shutil.which("chromium")
+    if path is None:
         pytest.skip("chromium is not installed here")
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed here")
     with sync_api.sync_playwright() as playwright:
