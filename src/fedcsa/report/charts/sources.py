@@ -8,7 +8,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from fedcsa.report import words
 from fedcsa.report.charts.base import (
@@ -110,7 +110,7 @@ def _weights(chart: Chart, axes: Axes, shown: Sequence[SourceLine]) -> None:
         [bar] = axes.barh([y], [line.weight or 0.0], height=0.55, color=_tone(line))
         chart.mark(bar, line.text)
     axes.set_xlim(left=0.0)
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100.0 * value:g}%"))
     axes.set_xlabel("weight")
 
 
