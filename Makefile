@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo federation-demo test check docs bench paper paper-quick guard-study clean
+.PHONY: help setup demo federation-demo test check docs picture bench paper paper-quick guard-study clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ check: $(STAMP)  ## lint, format, types, import contracts
 docs: $(STAMP)  ## build the documentation; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+picture: $(STAMP)  ## take the picture of the demo's report for the README (needs chromium)
+	$(BIN)/python docs/picture.py
 
 bench: $(STAMP)  ## measure every promise about speed against its floor and against peers (half an hour)
 	for script in ratio ridge imports messages many_sources source stream table1 peers; do $(BIN)/python -m benchmarks.$$script $$(test $$script = table1 && echo --full) || exit 1; done

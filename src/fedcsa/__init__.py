@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fedcsa.findings import Finding
     from fedcsa.protocol.policy import Policy
     from fedcsa.reconcile import Reconciliation
+    from fedcsa.report.plots import plot_backtest, plot_balance, plot_risk, plot_sources
     from fedcsa.result import load_result, save_result
     from fedcsa.roles.adaptation import Adaptation
     from fedcsa.roles.backtest import Backtest, BacktestRow
@@ -93,6 +94,10 @@ _HOMES = {
     "estimate": "core.weights",
     "load_result": "result",
     "overlap": "core.overlap",
+    "plot_backtest": "report.plots",
+    "plot_balance": "report.plots",
+    "plot_risk": "report.plots",
+    "plot_sources": "report.plots",
     "risk_terms": "core.risk",
     "run": "transport.base",
     "save_result": "result",
@@ -140,6 +145,10 @@ __all__ = [
     "estimate",
     "load_result",
     "overlap",
+    "plot_backtest",
+    "plot_balance",
+    "plot_risk",
+    "plot_sources",
     "risk_terms",
     "run",
     "save_result",

@@ -261,6 +261,17 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         rows = self._rows(X)
         return self.adaptation_.predict_proba(rows)
 
+    def _repr_html_inner(self) -> str:
+        fitted = hasattr(self, "adaptation_")
+        html = self.adaptation_._repr_html_() if fitted else super()._repr_html_inner()
+        return str(html)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self, "adaptation_")
         return as_named_matrix(X, "X", self.feature_names_in_.tolist())[0]

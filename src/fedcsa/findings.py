@@ -13,6 +13,23 @@ from typing import Literal
 from fedcsa.errors import MessageError
 
 Severity = Literal["note", "warning", "danger"]
+Advice = Literal["use", "care", "no"]
+
+#: what to do with a model -> the same in words, and a sign beside its colour
+ADVICE: Mapping[Advice, tuple[str, str]] = {
+    "use": ("Use it", "✓"),
+    "care": ("Use it with care", "!"),
+    "no": ("Do not use it", "✕"),
+}
+#: status of a result -> (what to do with its model, the same in words)
+VERDICTS: Mapping[str, tuple[Advice, str]] = {
+    "ok": ("use", "use it"),
+    "weak overlap": ("care", "use it with care: the sources resemble the target only roughly"),
+    "sources disagree": ("care", "use it with care: the sources' models contradict each other"),
+    "no overlap": ("no", "do not use it: no source resembles the target"),
+    "back-test failed": ("no", "do not use it: promises to other sites were broken"),
+    "not judged": ("care", "a method of the paper, without interval or verdict"),
+}
 
 #: code -> (severity, what it means, what to do)
 CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {

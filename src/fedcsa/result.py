@@ -7,6 +7,8 @@
       models/0.fcsa …    one model message per source, in alphabetical order
       ledgers/0.jsonl …  what left each site, one line a message
       study.toml         the study's file, if there was one
+
+A study that ended without a model leaves the same, with the reason in place of the answer.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from fedcsa.protocol.ledger import LedgerEntry
 from fedcsa.protocol.messages import ModelReport, RiskReport
 from fedcsa.roles.adaptation import Adaptation, unpack
 from fedcsa.roles.backtest import Backtest, BacktestRow
+from fedcsa.roles.ending import Ending
 from fedcsa.roles.estimation import estimates
 from fedcsa.roles.plan import Plan
 
@@ -45,7 +48,7 @@ _WORDS = ("weights", "kind", "status")
 
 
 def save_result(
-    adaptation: Adaptation,
+    adaptation: Adaptation | Ending,
     folder: str | Path,
     study_toml: str | None = None,
     *,
@@ -65,9 +68,10 @@ def save_result(
         _clear(folder)
         if not keep_reconciliation:
             (folder / "reconciliation.json").unlink(missing_ok=True)
-        for position, name in enumerate(sorted(adaptation.model_reports)):
+        models = {} if isinstance(adaptation, Ending) else adaptation.model_reports
+        for position, name in enumerate(sorted(models)):
             path = folder / "models" / f"{position}.fcsa"
-            path.write_bytes(encode(adaptation.model_reports[name]))
+            path.write_bytes(encode(models[name]))
         for position, site in enumerate(sorted(adaptation.ledgers)):
             lines = [entry.to_json() + "\n" for entry in adaptation.ledgers[site]]
             path = folder / "ledgers" / f"{position}.jsonl"
@@ -86,11 +90,16 @@ def save_result(
 def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adaptation:
     """Read a result; its predictions equal those of the adaptation that was saved."""
     folder = Path(folder)
-    content = _read_json(folder / "adaptation.json")
+    content = read_json(folder / "adaptation.json")
     if content.get("format") != FORMAT:
         raise ResultError(
             f"A result must be of format {FORMAT}; {str(folder)!r} is of another. "
             "Read it with the version of fedcsa that wrote it."
+        )
+    if "ended" in content:
+        raise ResultError(
+            f"A result must hold a model; the study in {str(folder)!r} ended without one. "
+            f"See why with: fedcsa report {folder}"
         )
     try:
         with np.errstate(over="raise"):  # no report that was accepted is so large
@@ -113,38 +122,53 @@ def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
     """What left each site, without loading any model."""
     folder = Path(folder)
     try:
-        return _read_ledgers(folder, _read_json(folder / "adaptation.json"))
+        return _read_ledgers(folder, read_json(folder / "adaptation.json"))
     except (OSError, LookupError, TypeError, ValueError):
         raise _damaged(folder, "a ledger is missing or was changed") from None
 
 
-def summary(adaptation: Adaptation) -> dict[str, Any]:
+def summary(adaptation: Adaptation | Ending) -> dict[str, Any]:
     """The content of ``adaptation.json``: plain values, no row, no model."""
     a = adaptation
+    if isinstance(a, Ending):
+        return {**_common(a), "ended": {"rule": a.rule, "text": a.text}}
     return {
-        "format": FORMAT,
-        "fedcsa": version("fedcsa"),
-        "study": a.plan.study,
-        "method": a.plan.method,
+        **_common(a),
         "candidate": thaw(a.candidate),
         "target_risk": a.target_risk,
         "interval": list(a.interval) if a.interval else None,
-        "status": a.status,
         "source_weights": dict(a.source_weights),
         "risk": _risk_to_json(a.risk),
         "by_rows": _risk_to_json(a.by_rows),
         "constant_risks": dict(a.constant_risks),
-        "n_target_rows": a.n_target_rows,
         "estimates": {
             method: {
                 "candidate": thaw(a.plan.candidates[a.kept[found.chosen]]),
                 "target_risk": float(found.risk[found.chosen]),
                 "source_weights": dict(zip(a.sources, found.source_weights.tolist(), strict=True)),
                 "risk": found.risk.tolist(),
+                "standard_errors": (
+                    None if found.standard_errors is None else found.standard_errors.tolist()
+                ),
             }
             for method, found in a.estimates.items()
         },
         "backtest": backtest_to_json(a.backtest),
+        "kept": list(a.kept),
+        "mean": a.mean.tolist(),
+        "sd": a.sd.tolist(),
+    }
+
+
+def _common(a: Adaptation | Ending) -> dict[str, Any]:
+    """What a study leaves, with or without a model."""
+    return {
+        "format": FORMAT,
+        "fedcsa": version("fedcsa"),
+        "study": a.plan.study,
+        "method": a.plan.method,
+        "status": a.status,
+        "n_target_rows": a.n_target_rows,
         "findings": [
             {
                 "code": finding.code,
@@ -155,9 +179,6 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
             }
             for finding in a.findings
         ],
-        "kept": list(a.kept),
-        "mean": a.mean.tolist(),
-        "sd": a.sd.tolist(),
         "plan": plan_to_json(a.plan),
         "reports": {name: _report_to_json(report) for name, report in sorted(a.reports.items())},
         "sites": sorted(a.ledgers),
@@ -173,7 +194,7 @@ def _damaged(folder: Path, how: str) -> ResultError:
 
 def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) -> Adaptation:
     plan = _plan_from_json(content["plan"])
-    reports = {name: _report_from_json(item) for name, item in content["reports"].items()}
+    reports = {name: report_from_json(item) for name, item in content["reports"].items()}
     kept = tuple(content["kept"])
     weights = {name: float(weight) for name, weight in content["source_weights"].items()}
     mean, sd = (np.array(content[key], dtype=np.float64) for key in ("mean", "sd"))
@@ -237,14 +258,16 @@ def _clear(folder: Path) -> None:
             "something else. Choose another one."
         )
     (folder / "adaptation.json").unlink(missing_ok=True)
-    (folder / "study.toml").unlink(missing_ok=True)
+    for name in ("study.toml", "report.html"):
+        (folder / name).unlink(missing_ok=True)
     for name, pattern in (("models", "*.fcsa"), ("ledgers", "*.jsonl")):
         (folder / name).mkdir(parents=True, exist_ok=True)
         for old in (folder / name).glob(pattern):
             old.unlink()
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """A file of a result folder: plain values by name."""
     try:
         text = path.read_text(encoding="utf-8")
         content = json.loads(text, parse_constant=_no_constant)
@@ -294,7 +317,8 @@ def _report_to_json(report: RiskReport) -> dict[str, Any]:
     }
 
 
-def _report_from_json(content: Mapping[str, Any]) -> RiskReport:
+def report_from_json(content: Mapping[str, Any]) -> RiskReport:
+    """A report out of plain values; it checks itself."""
     kinds = {item.name: item.metadata["kind"] for item in dataclasses.fields(RiskReport)}
     values: dict[str, Any] = {
         name: np.array(value, dtype=np.float64) if kinds[name] == "vector" else value

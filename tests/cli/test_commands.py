@@ -15,7 +15,7 @@ from fedcsa.cli.app import app
 from fedcsa.reconcile import reconcile
 from fedcsa.result import load_ledgers, summary
 
-COMMANDS = ["demo", "run", "check", "predict", "backtest", "reconcile", "ledger"]
+COMMANDS = ["demo", "run", "check", "predict", "backtest", "reconcile", "report", "ledger"]
 
 
 def no_constant(name):

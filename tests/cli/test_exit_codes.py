@@ -239,7 +239,8 @@ def test_a_target_that_nobody_resembles_is_exit_code_6(make_study, invoke, tmp_p
     study = make_study(tmp_path, shift=30.0)
     result = invoke("run", study, "-o", tmp_path / "r")
     assert failed(result, 6, r"still lies [\d.]+ standard deviations off in '(age|bmi)'")
-    assert not (tmp_path / "r").exists()
+    assert (tmp_path / "r" / "report.html").is_file()
+    assert failed(invoke("predict", tmp_path / "r", tmp_path / "later.csv"), 3, "ended without one")
     insisting = make_study(tmp_path, shift=30.0, top='on_no_overlap = "predict"')
     result = invoke("run", insisting, "-o", tmp_path / "r")
     assert result.exit_code == 0

@@ -187,9 +187,9 @@ def test_the_entry_is_there_by_the_time_the_message_is_returned(messages):
     seen = []
 
     class Watched(Ledger):
-        def record(self, message, recipient):
+        def record(self, message, recipient, rules=""):
             seen.append("record")
-            return super().record(message, recipient)
+            return super().record(message, recipient, rules)
 
     gate = Gate(Policy.open(), Watched("mainz"))
     released = gate.release(messages["refusal"], ["ulm"])
@@ -208,3 +208,22 @@ def test_one_ledger_tells_several_messages_and_recipients_apart(messages):
         for message, recipient in zip(sent, "abcd", strict=True)
     ]
     assert ledger.entries == alone
+
+
+def test_an_entry_names_the_rules_that_its_message_passed(messages):
+    ledger = Ledger("mainz")
+    Gate(Policy(), ledger).release(messages["model-report"], ["ulm"])
+    [entry] = ledger.entries
+    assert entry.rules == (
+        "row_keeping_models False, max_parameters_per_row 0.33, significant_digits 4"
+    )
+    open_ledger = Ledger("mainz")
+    Gate(Policy.open(), open_ledger).release(messages["model-report"], ["ulm"])
+    assert open_ledger.entries[0].rules == ""
+
+
+def test_a_line_from_before_rules_were_written_is_still_read(messages):
+    entry = Ledger("mainz").record(messages["refusal"], "ulm")
+    content = json.loads(entry.to_json())
+    del content["rules"]
+    assert LedgerEntry.from_json(json.dumps(content)) == entry

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedcsa.cli.run import carry_out as run_in_process
-from fedcsa.errors import ProtocolError
+from fedcsa.errors import ProtocolError, ResultError
 from fedcsa.protocol.chain import verify
 from fedcsa.protocol.codec import decode, digest, encode
 from fedcsa.protocol.envelope import Envelope
@@ -114,8 +114,15 @@ def test_a_choice_that_was_told_stands_even_if_a_source_dies_before_its_model(ma
 def test_below_the_minimum_there_is_no_model(federation):
     federation.absent = {("risk", "abbey")}
     told = conclusion(federation.attempt(min_sources=3))
-    assert (told.outcome, told.result, len(told.summary)) == ("min_sources", "", 0)
-    assert not federation.target.result_folder.exists()
+    whole = bytes(told.summary)
+    assert (told.outcome, told.result) == ("min_sources", digest(whole))
+    left = json.loads(whole)
+    assert (left["ended"]["rule"], sorted(left["reports"])) == ("min_sources", ["birch", "castle"])
+    folder = federation.target.result_folder
+    assert (folder / "adaptation.json").read_bytes() == whole
+    assert list((folder / "models").iterdir()) == []
+    with pytest.raises(ResultError, match="ended without one"):
+        load_result(folder)
     federation.absent = {("model", "abbey")}
     assert conclusion(federation.attempt(min_sources=3)).outcome == "min_sources"
 

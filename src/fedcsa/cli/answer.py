@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import printable
+from fedcsa.findings import VERDICTS as WORDS
 
 if TYPE_CHECKING:
     from fedcsa.findings import Finding
@@ -67,15 +68,9 @@ def candidate_text(candidate: Any) -> str:
     return ", ".join(parts) or "as given"
 
 
+_COLOURS = {"use": "green", "care": "yellow", "no": "red"}
 #: status -> (colour, what it means for the reader)
-VERDICTS = {
-    "ok": ("green", "use it"),
-    "weak overlap": ("yellow", "use it with care: the sources resemble the target only roughly"),
-    "sources disagree": ("yellow", "use it with care: the sources' models contradict each other"),
-    "no overlap": ("red", "do not use it: no source resembles the target"),
-    "back-test failed": ("red", "do not use it: promises to other sites were broken"),
-    "not judged": ("dim", "a method of the paper, without interval or verdict"),
-}
+VERDICTS = {status: (_COLOURS[advice], text) for status, (advice, text) in WORDS.items()}
 
 
 def risk_text(adaptation: Adaptation) -> str:

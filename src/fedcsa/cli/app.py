@@ -17,6 +17,7 @@ from fedcsa.cli.ledger import ledger
 from fedcsa.cli.predict import predict
 from fedcsa.cli.program import Command, Program
 from fedcsa.cli.reconcile import reconcile
+from fedcsa.cli.report import report
 from fedcsa.cli.run import run
 from fedcsa.cli.site import site
 from fedcsa.cli.study import study
@@ -72,7 +73,7 @@ def _teach() -> None:
     screen.print("\nAll commands: fedcsa --help. One of them: fedcsa run --help.")
 
 
-for _command in (demo, run, check, predict, backtest, reconcile, ledger):
+for _command in (demo, run, check, predict, backtest, reconcile, report, ledger):
     app.command(cls=Command)(_command)
 for _group in (federation, site, study):
     app.add_typer(_group)

@@ -22,6 +22,7 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
+from fedcsa.cli.report import report_line
 from fedcsa.errors import ResultError
 
 if TYPE_CHECKING:
@@ -87,9 +88,14 @@ def backtest(
         tested = tested.with_backtest(found)
         with unbroken():
             save_result(tested, result, loaded.to_toml(), keep_reconciliation=True)
-    Output(json, quiet).answer(
-        backtest_to_json(found), lambda screen: _print(screen, found), result
-    )
+            line = report_line(result)
+
+    def show(screen: Console) -> None:
+        _print(screen, found)
+        if result is not None:
+            screen.print(Text(f"\n{line}"), soft_wrap=True)
+
+    Output(json, quiet).answer(backtest_to_json(found), show, result)
     if found.verdict == "failed":
         raise typer.Exit(EXIT_BROKEN)
 

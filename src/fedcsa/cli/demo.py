@@ -14,6 +14,7 @@ from rich.text import Text
 
 from fedcsa.cli.answer import VERDICTS, candidate_text, print_findings, source_table
 from fedcsa.cli.common import Json, Output, Quiet, named_errors, site_progress, unbroken
+from fedcsa.cli.report import report_line
 
 if TYPE_CHECKING:
     from fedcsa.data.synthetic import Consortium
@@ -67,24 +68,26 @@ def demo(
     if out is not None:
         with unbroken():
             _write(out, study, drawn, results[METHODS[-1]])
+            line = report_line(out / "result")
 
     def show(screen: Console) -> None:
         _print(screen, drawn, results, truth)
         if out is not None:
-            _print_next(screen, out)
+            _print_next(screen, out, line)
 
     content = {m: {**summary(results[m]), "true_risk": truth[m]} for m in METHODS}
     Output(json, quiet).answer(content, show, out)
 
 
-def _print_next(screen: Console, out: Path) -> None:
-    written = f"\nWritten to {out}: a study file, the tables, a result. Now try:"
+def _print_next(screen: Console, out: Path, report: str) -> None:
+    written = f"\nWritten to {out}: a study file, the tables, a result. {report}. Now try:"
     screen.print(Text(written), soft_wrap=True)
     for line in (
         f"run {out}/study.toml",
         f"backtest {out}/study.toml --result {out}/result",
         f"predict {out}/result {out}/tables/new.csv",
         f"reconcile {out}/result {out}/tables/outcomes-later.csv",
+        f"report {out}/result --open",
         f"ledger {out}/result",
     ):
         screen.print(Text(f"  {_program()} {line}", style="bold"), soft_wrap=True)

@@ -23,6 +23,7 @@ from fedcsa.cli.common import (
     working,
 )
 from fedcsa.cli.predict import result_study
+from fedcsa.cli.report import report_line
 
 if TYPE_CHECKING:
     from fedcsa.reconcile import Reconciliation
@@ -70,7 +71,13 @@ def reconcile(
     with unbroken():
         text = jsonlib.dumps(content, indent=1, allow_nan=False) + "\n"
         path.write_text(text, encoding="utf-8")
-    Output(json, quiet).answer(content, lambda screen: _print(screen, found), path)
+        line = report_line(result)
+
+    def show(screen: Console) -> None:
+        _print(screen, found)
+        screen.print(Text(f"\n{line}"), soft_wrap=True)
+
+    Output(json, quiet).answer(content, show, path)
     if found.moved:
         raise typer.Exit(EXIT_BROKEN)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,10 +23,13 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
+from fedcsa.cli.report import report_line
+from fedcsa.errors import ResultError
 
 if TYPE_CHECKING:
     from fedcsa.protocol.policy import Policy
     from fedcsa.roles.adaptation import Adaptation
+    from fedcsa.roles.ending import Ending
     from fedcsa.roles.source import Source
     from fedcsa.study import Study
 
@@ -70,22 +74,47 @@ def run(
     from fedcsa.study import Study
 
     loaded = Study.load(study)
-    adaptation = carry_out(loaded, quiet=quiet, trusted=trust or (), stream=stream)
+    folder = out or Path(f"{study.stem}-result")
+
+    def keep(ending: Ending) -> str:
+        try:
+            with unbroken():
+                save_result(ending, folder, loaded.to_toml())
+                return f"{report_line(folder)}."
+        except ResultError as error:  # the study's own end matters more
+            return str(error)
+
+    adaptation = carry_out(loaded, quiet=quiet, trusted=trust or (), stream=stream, keep=keep)
     with unbroken():
-        folder = save_result(adaptation, out or Path(f"{study.stem}-result"), loaded.to_toml())
+        save_result(adaptation, folder, loaded.to_toml())
+        line = report_line(folder)
 
     def show(screen: Console) -> None:
         print_adaptation(screen, adaptation)
         screen.print(Text.assemble("\nResult in ", (str(folder), "bold")), soft_wrap=True)
+        screen.print(Text(line), soft_wrap=True)
 
     Output(json, quiet).answer(summary(adaptation), show, folder)
 
 
 def carry_out(
-    study: Study, *, quiet: bool, trusted: Sequence[str] = (), stream: bool = False
+    study: Study,
+    *,
+    quiet: bool,
+    trusted: Sequence[str] = (),
+    stream: bool = False,
+    keep: Callable[[Ending], str] | None = None,
 ) -> Adaptation:
-    """Run a study in this process."""
+    """Run a study in this process.
+
+    Parameters
+    ----------
+    keep : function, optional
+        Is given what is left of a study without a model; what it says ends the error's text.
+    """
+    from fedcsa.roles.ending import WITHOUT_MODEL
     from fedcsa.roles.target import Target
+    from fedcsa.site.rules import rule_of
     from fedcsa.transport.base import run as run_study
     from fedcsa.transport.inprocess import InProcessTransport
 
@@ -94,8 +123,16 @@ def carry_out(
     with working("reading the tables", quiet=quiet):
         sources = [source_of(study, name, policy, trusted, stream=stream) for name in study.sources]
         target = Target(study.read_target(), study.plan(), policy=policy, trusted_types=trusted)
-    with site_progress(len(sources), quiet=quiet) as progress:
-        return run_study(target, InProcessTransport(sources, progress))
+    try:
+        with site_progress(len(sources), quiet=quiet) as progress:
+            return run_study(target, InProcessTransport(sources, progress))
+    except WITHOUT_MODEL as error:
+        if keep is None:
+            raise
+        ending = target.ending(rule_of(error), str(error))
+        ledgers = {source.name: tuple(source.ledger.entries) for source in sources}
+        told = keep(replace(ending, ledgers={**ending.ledgers, **ledgers}))
+        raise type(error)(f"{error} {told}") from None
 
 
 def source_of(

@@ -31,6 +31,7 @@ from fedcsa.cli.common import (
     unbroken,
 )
 from fedcsa.cli.program import Command, Group
+from fedcsa.cli.report import report_line
 from fedcsa.errors import BindingError, MessageError, ResultError, StudyError, unknown
 
 if TYPE_CHECKING:
@@ -152,11 +153,15 @@ def _finish(
         "target": target, "result": told.result, "attempts": board["attempts"],
         "seconds": board["seconds"], "bytes": board["bytes"],
     }  # fmt: skip
-    if told.outcome == "done":
-        with unbroken():
-            _save(out, agreed, plain, summary)
-    saved = out if told.outcome == "done" else None
-    output.answer(plain, lambda screen: _print(screen, plain, summary, out), saved)
+    with unbroken():
+        _save(out, agreed, plain, summary)
+        line = report_line(out)
+
+    def show(screen: Console) -> None:
+        _print(screen, plain, summary, out)
+        screen.print(Text(line), soft_wrap=True)
+
+    output.answer(plain, show, out)
     if told.outcome != "done":
         fail(_reason(told.outcome, target))
         raise typer.Exit(_EXITS.get(told.outcome, EXIT_EXCHANGE))
@@ -181,6 +186,7 @@ def _save(out: Path, agreed: AgreedStudy, plain: dict[str, Any], summary: bytes)
     (out / "study.toml").write_text(agreed.text, encoding="utf-8")
     text = jsonlib.dumps(plain, indent=1, ensure_ascii=False)
     (out / "federation.json").write_text(text + "\n", encoding="utf-8")
+    (out / "adaptation.json").unlink(missing_ok=True)
     if summary:
         (out / "adaptation.json").write_bytes(summary)
 
@@ -191,7 +197,7 @@ def _print(screen: Console, plain: dict[str, Any], summary: bytes, out: Path) ->
         table.add_column(heading)
     for name, fate in sorted(plain["sources"].items()):
         table.add_row(Text(printable(name)), Text(printable(fate)))
-    if summary:
+    if summary and plain["outcome"] == "done":
         content = jsonlib.loads(summary)
         interval = content["interval"]
         between = f" ({interval[0]:.3g} to {interval[1]:.3g})" if interval else ""

@@ -43,12 +43,15 @@ class Estimate:
     chosen : int
         Index of the candidate with the smallest risk, the first among equals; the guarded method
         adds a handicap for importance-weighted training.
+    standard_errors : array of shape (candidates,) or None
+        Of the risk, as if the weights were known; None where no variances were given.
     """
 
     method: str
     risk: Array = field(repr=False)
     weights: Array = field(repr=False)
     chosen: int
+    standard_errors: Array | None = field(default=None, repr=False)
 
     @property
     def source_weights(self) -> Array:
@@ -58,7 +61,10 @@ class Estimate:
 
 
 def estimate(
-    method: str, sources: Sequence[RiskTerms], fedle_weights: Sequence[float] | None = None
+    method: str,
+    sources: Sequence[RiskTerms],
+    fedle_weights: Sequence[float] | None = None,
+    variances: Array | None = None,
 ) -> Estimate:
     """Estimate the target's risk under every candidate and choose one.
 
@@ -69,6 +75,8 @@ def estimate(
         One per source, all for the same candidates.
     fedle_weights : sequence of float, optional
         α_j for ``"fedle"``, one per source, scaled to sum to one.
+    variances : array of shape (candidates, sources), optional
+        Squared standard error of every source's term, for those of the estimate.
     """
     if not sources:
         raise must("sources", "at least one source", 0)
@@ -93,7 +101,8 @@ def estimate(
     else:
         raise one_of("method", METHODS[1:], method, " here")
     risk = np.einsum("ck,ck->c", weights, np.column_stack(values))
-    return Estimate(method, risk, weights, int(risk.argmin()))
+    errors = None if variances is None else _standard_errors(weights, variances)
+    return Estimate(method, risk, weights, int(risk.argmin()), errors)
 
 
 def guarded_estimate(
@@ -124,11 +133,19 @@ def guarded_estimate(
         worth = np.array([terms.n_rows for terms in sources], dtype=np.float64)
     share = worth / worth.sum()
     risk = np.column_stack([terms.self_normalised for terms in sources]) @ share
+    weights = np.tile(share, (len(risk), 1))
+    errors = None if variances is None else _standard_errors(weights, variances)
     handicap = np.zeros(len(risk))
-    if powers is not None and variances is not None:
-        handicap = caution * (powers - powers.min()) * np.sqrt(variances @ share**2)
+    if powers is not None and errors is not None:
+        handicap = caution * (powers - powers.min()) * errors
     chosen = int((risk + handicap).argmin())
-    return Estimate("guarded", risk, np.tile(share, (len(risk), 1)), chosen)
+    return Estimate("guarded", risk, weights, chosen, errors)
+
+
+def _standard_errors(weights: Array, variances: Array) -> Array:
+    """√Σ α_j² v_j of every candidate: the sources are independent."""
+    errors: Array = np.sqrt(np.einsum("ck,ck->c", weights**2, variances))
+    return errors
 
 
 def divergence_weights(n_rows: Array, divergence: Array) -> Array:

@@ -61,9 +61,11 @@ class FileLedger:
         self._site = site
         self._clock = clock
 
-    def record(self, message: Message, recipient: str, *, envelope_bytes: int) -> ChainedEntry:
+    def record(
+        self, message: Message, recipient: str, *, envelope_bytes: int, rules: str = ""
+    ) -> ChainedEntry:
         """Write down a message that is about to leave; it is on the disk when this returns."""
-        entry = Ledger(self._site, self._clock).record(message, recipient)
+        entry = Ledger(self._site, self._clock).record(message, recipient, rules)
         content: dict[str, Any] = {
             "entry": json.loads(entry.to_json()),
             "envelope_bytes": envelope_bytes,

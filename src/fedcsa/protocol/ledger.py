@@ -36,7 +36,7 @@ class FieldRecord:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One message that left `site`."""
+    """One message that left `site`; `rules` are those of the site's policy that it passed."""
 
     site: str
     recipient: str
@@ -46,6 +46,7 @@ class LedgerEntry:
     sha256: str
     time: str
     fields: tuple[FieldRecord, ...]
+    rules: str = ""
 
     @property
     def n_numbers(self) -> int:
@@ -82,7 +83,7 @@ class Ledger:
         default=None, init=False, repr=False, compare=False
     )
 
-    def record(self, message: Message, recipient: str) -> LedgerEntry:
+    def record(self, message: Message, recipient: str, rules: str = "") -> LedgerEntry:
         """Write down a message that is about to leave."""
         if self._last is None or self._last[0] is not message:  # once for all its recipients
             wire = encode(message)
@@ -97,6 +98,7 @@ class Ledger:
             sha256=sha256,
             time=self.clock().isoformat(timespec="milliseconds"),
             fields=fields,
+            rules=rules,
         )
         self.entries.append(entry)
         return entry
@@ -126,5 +128,5 @@ class Gate:
         """The message as it may leave for each of `recipients`."""
         allowed = self.policy.release(message)
         for recipient in recipients:
-            self.ledger.record(allowed, recipient)
+            self.ledger.record(allowed, recipient, self.policy.rules(allowed))
         return allowed

@@ -35,6 +35,19 @@ ROW_KEEPERS = (
     "sklearn.preprocessing.QuantileTransformer",
     "sklearn.tree.",
 )
+#: message -> the rules that bear on it.
+_BEARING = {
+    "brief": ("exchanges", "features", "max_release_share"),
+    "risk-report": (
+        "exchanges", "features", "models", "row_keeping_models", "min_target_rows",
+        "min_fold_rows", "max_parameters_per_row", "min_bandwidth", "min_regularization",
+        "min_effective_rows", "significant_digits",
+    ),
+    "model-report": (
+        "models", "row_keeping_models", "max_parameters_per_row", "significant_digits",
+    ),
+    "backtest-report": ("significant_digits",),
+}  # fmt: skip
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
@@ -189,6 +202,20 @@ class Policy:
                 digits = round_significant(np.asarray(value), self.significant_digits)
                 rounded[item.name] = digits if isinstance(value, np.ndarray) else float(digits)
         return dataclasses.replace(message, **rounded)
+
+    def rules(self, message: Message) -> str:
+        """The rules that `message` has passed, with their values; those switched off are not named.
+
+        >>> from fedcsa.protocol.messages import BacktestReport
+        >>> Policy().rules(BacktestReport("study", "a", 1.0, 0.1, 1.0))
+        'significant_digits 4'
+        """
+        values = {name: getattr(self, name) for name in _BEARING.get(message.name, ())}
+        passed = {n: v for n, v in values.items() if v != getattr(Policy.open(), n)}
+        return ", ".join(
+            f"{name} {'/'.join(value) if isinstance(value, tuple) else value}"
+            for name, value in passed.items()
+        )
 
     def _refuse(self, rule: str, why: str) -> None:
         raise PolicyError(rule, f"This site's policy refuses ({rule}): {why}.")

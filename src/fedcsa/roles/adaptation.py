@@ -18,6 +18,7 @@ from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.protocol.ledger import LedgerEntry
 from fedcsa.protocol.messages import ModelReport, RiskReport
 from fedcsa.roles.backtest import Backtest
+from fedcsa.roles.face import result_html
 from fedcsa.roles.plan import Plan
 
 
@@ -132,6 +133,9 @@ class Adaptation:
     def sources(self) -> tuple[str, ...]:
         """Names of the sources that reported, sorted."""
         return tuple(sorted(self.reports))
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
     def output(self, X: ArrayLike, *, by_rows: bool = False) -> Array:
         """The combined prediction: numbers (rows,), or probabilities (rows, classes).

@@ -50,13 +50,13 @@ def estimates(
         methods.add("guarded")
     found = {}
     for method in sorted(methods):
+        variances = np.column_stack([_variances(method, reports[name], kept) for name in names])
         if method == "guarded":
-            variances = np.column_stack([_variances(reports[name], kept) for name in names])
             powers = _powers(plan, kept)
             found[method] = guarded_estimate(terms, worth(reports), powers, variances, CAUTION)
         else:
             given = _given(plan, names) if method == "fedle" else None
-            found[method] = estimate(method, terms, given)
+            found[method] = estimate(method, terms, given, variances)
     return found
 
 
@@ -105,10 +105,20 @@ def _spread(report: RiskReport) -> Array:
     return np.minimum(report.loss_m2 / report.n_validation, report.spread)
 
 
-def _variances(report: RiskReport, kept: Sequence[int]) -> Array:
-    """Squared standard error of f of every candidate, v + V δ²."""
-    errors: Array = report.variance + _spread(report) * report.kernel_imbalance
-    return errors[list(kept)]
+def _variances(method: str, report: RiskReport, kept: Sequence[int]) -> Array:
+    """Squared standard error of a source's term for every candidate.
+
+    For the guarded method v + V δ²; for the paper's, whose terms are means, variance over rows.
+    """
+    n, columns = report.n_validation, list(kept)
+    if method == "guarded":
+        errors: Array = report.variance + _spread(report) * report.kernel_imbalance
+        return errors[columns]
+    if method == "naive":
+        return report.loss_m2[columns] / n**2
+    if method == "fediwe":
+        return report.product_m2[columns] / n**2
+    return _terms(report, kept).divergence / n
 
 
 def _powers(plan: Plan, kept: Sequence[int]) -> Array:

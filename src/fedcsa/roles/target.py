@@ -28,6 +28,7 @@ from fedcsa.protocol.messages import (
 )
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.adaptation import Adaptation, unpack
+from fedcsa.roles.ending import Ending
 from fedcsa.roles.estimation import (
     constant_risks,
     estimates,
@@ -198,8 +199,21 @@ class Target:
             ledgers={TARGET: tuple(self.ledger.entries)},
         )
         judged = replace(adaptation, findings=(*self._findings, *judge(adaptation)))
+        self._findings = list(judged.findings)
         refuse_without_overlap(judged)
         return judged
+
+    def ending(self, rule: str, text: str) -> Ending:
+        """What this site knows of a study that ended without a model, and why."""
+        return Ending(
+            plan=self.plan,
+            rule=rule,
+            text=text,
+            n_target_rows=len(self._X),
+            reports=dict(self._reports),
+            findings=tuple(self._findings),
+            ledgers={TARGET: tuple(self.ledger.entries)},
+        )
 
     def _weigh(
         self, models: Mapping[str, FittedModel], noise: Array | None

@@ -169,7 +169,12 @@ class SourceDesk:
     def _send(self, question: Envelope, message: Message) -> tuple[bytes, bytes]:
         payload = encode(message)
         wire = reply(question, payload).sealed(self._seal)
-        line = self._ledger.record(message, self._target, envelope_bytes=len(wire))
+        line = self._ledger.record(
+            message,
+            self._target,
+            envelope_bytes=len(wire),
+            rules=self._site.policy.rules(message),
+        )
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name})")
         if message.name == ModelReport.name:
             self._say("done")

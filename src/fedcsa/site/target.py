@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from fedcsa.errors import (
     PolicyError,
     ProtocolError,
 )
+from fedcsa.findings import Finding
 from fedcsa.protocol.chain import FileLedger
 from fedcsa.protocol.codec import decode, digest, encode
 from fedcsa.protocol.envelope import Envelope, Seal, ask, check_reply, check_seal
@@ -32,9 +33,11 @@ from fedcsa.protocol.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.result import save_result, summary
+from fedcsa.report.page import write_report
+from fedcsa.result import save_result
 from fedcsa.roles.acceptance import accept_models, accept_report
 from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.ending import WITHOUT_MODEL, Ending
 from fedcsa.roles.target import Target
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
@@ -46,6 +49,7 @@ Reply = tuple[bytes, bytes]
 DONE = "done"
 #: Stands in an envelope for the phase after the last.
 END = "end"
+_NOTHING = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ class TargetDesk:
         self._status = Status(site.state_folder)
         self._questions: dict[str, Envelope] = {}
         self._used: set[str] = set()
+        self._heard: dict[str, RiskReport] = {}
         #: What became of every source: answered, missing, refused: RULE, rejected: RULE.
         self.fates: dict[str, str] = dict.fromkeys(agreed.sources, "missing")
 
@@ -120,6 +125,7 @@ class TargetDesk:
         """Ask for the models of the best candidate; the choice, once made, stands."""
         self._say("phase 1 of 2: choosing")
         came = self._open(replies, RiskReport, digest(encode(self._brief)))
+        self._heard = {n: m for n, m in came.items() if isinstance(m, RiskReport)}
         chosen = self._journal.find("chosen", study=self._agreed.name)
         if chosen is None:
             reports = came
@@ -158,9 +164,13 @@ class TargetDesk:
     def failed(self, error: FedCSAError) -> Conclusion:
         """How a study ended that came to nothing."""
         self._say(f"ended without a model: {error}")
-        return Conclusion(
-            self._agreed.name, rule_of(error), dict(self.fates), "", np.empty(0, np.uint8)
-        )
+        rule = rule_of(error)
+        done = self._journal.find("concluded", study=self._agreed.name)
+        if done is not None or not isinstance(error, WITHOUT_MODEL):
+            return Conclusion(self._agreed.name, rule, dict(self.fates), "", _NOTHING)
+        whole = self._write(self._ending(rule, str(error)))
+        told = np.frombuffer(whole, np.uint8) if self._site.share_result else _NOTHING
+        return Conclusion(self._agreed.name, rule, dict(self.fates), digest(whole), told)
 
     def send(self, message: Message, recipient: str) -> Reply:
         """Write down a message that leaves outside of the two phases; its envelope and bytes."""
@@ -257,19 +267,40 @@ class TargetDesk:
             role = self._new_role()
             role.brief(sorted(kept))
             if role.choose(kept).candidate == self._request.candidate:
+                self._role = role
                 return role.conclude(answers)
         asked = digest(encode(self._request))
         silent = {n: Refusal(self._agreed.name, n, asked, "no_answer") for n in missing}
         return self._role.conclude({**answers, **silent})
 
     def _keep(self, adaptation: Adaptation) -> Conclusion:
-        folder = save_result(adaptation, self.result_folder, self._agreed.text)
-        (folder / "sources.json").write_text(json.dumps(self.fates, indent=1) + "\n", "utf-8")
-        whole = (folder / "adaptation.json").read_bytes()
-        told = np.frombuffer(whole, np.uint8) if self._site.share_result else np.empty(0, np.uint8)
+        whole = self._write(adaptation)
+        told = np.frombuffer(whole, np.uint8) if self._site.share_result else _NOTHING
         self._journal.note("concluded", study=self._agreed.name, result=digest(whole))
-        self._say(f"done: {summary(adaptation)['status']}, the result is in {folder}")
+        self._say(f"done: {adaptation.status}, the result is in {self.result_folder}")
         return Conclusion(self._agreed.name, DONE, dict(self.fates), digest(whole), told)
+
+    def _ending(self, rule: str, text: str) -> Ending:
+        """What is left of a study without a model."""
+        ending = self._role.ending(rule, text)
+        known = {finding.source for finding in ending.findings if finding.code == "source-refused"}
+        refused = tuple(
+            Finding("source-refused", name, {"rule": fate.removeprefix("refused: ")})
+            for name, fate in sorted(self.fates.items())
+            if fate.startswith("refused: ") and name not in known
+        )
+        reports = {**self._heard, **ending.reports}
+        return replace(ending, reports=reports, findings=(*refused, *ending.findings))
+
+    def _write(self, result: Adaptation | Ending) -> bytes:
+        """Keep a result and its report here; the bytes of what it says."""
+        folder = save_result(result, self.result_folder, self._agreed.text)
+        (folder / "sources.json").write_text(json.dumps(self.fates, indent=1) + "\n", "utf-8")
+        try:
+            write_report(folder)
+        except (FedCSAError, OSError) as error:  # the result stands without it
+            self._say(f"wrote no report: {error}")
+        return (folder / "adaptation.json").read_bytes()
 
     @property
     def result_folder(self) -> Path:
@@ -290,7 +321,12 @@ class TargetDesk:
         return Post(payload, envelopes)
 
     def _record(self, message: Message, recipient: str, envelope_bytes: int) -> None:
-        line = self._ledger.record(message, recipient, envelope_bytes=envelope_bytes)
+        line = self._ledger.record(
+            message,
+            recipient,
+            envelope_bytes=envelope_bytes,
+            rules=self._site.policy.rules(message),
+        )
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name}) to {recipient}")
 
     def _say(self, text: str) -> None:

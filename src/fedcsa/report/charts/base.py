@@ -1,0 +1,106 @@
+"""What all charts share: colours, a figure without global state, marks that can say a number."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+#: In a report each of these is a variable of the page, so that they follow light and dark.
+INK, MUTED, FAINT, ACCENT, DANGER = "#1f2430", "#626a77", "#d4d8de", "#1f5fa6", "#b3261e"
+WIDTH = 6.6
+STYLE: Any = {
+    "font.size": 9.0,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": MUTED,
+    "axes.titlesize": 9.0,
+    "axes.titlecolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.linewidth": 0.8,
+    "axes.unicode_minus": True,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": INK,
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 0.0,
+    "xtick.minor.size": 0.0,
+    "text.color": INK,
+    "text.parse_math": False,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "legend.labelcolor": MUTED,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "fedcsa",
+}
+_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+
+
+class Drawing(Figure):
+    """A figure that a notebook shows without pyplot."""
+
+    def _repr_svg_(self) -> str:
+        return svg(self)
+
+
+class Chart:
+    """A figure, what it shows in one sentence, and a text for every mark.
+
+    Parameters
+    ----------
+    label : str
+        For those who do not see it.
+    height : float
+        In inches.
+    rows, columns : int
+        Of panels; they share the vertical axis along a row.
+    """
+
+    def __init__(self, label: str, height: float, rows: int = 1, columns: int = 1) -> None:
+        self.label = label
+        self.titles: dict[str, str] = {}
+        self.figure = Drawing(figsize=(WIDTH, height), layout="constrained")
+        grid = self.figure.subplots(rows, columns, squeeze=False, sharey="row")
+        self.panels: list[Axes] = list(grid.ravel())
+
+    def mark(self, artist: Artist, text: str) -> None:
+        """Let `artist` say `text` when it is pointed at."""
+        gid = f"mark-{len(self.titles)}"
+        artist.set_gid(gid)
+        self.titles[gid] = text
+
+    def dot(self, axes: Axes, x: float, y: float, text: str, **look: Any) -> None:
+        """One mark."""
+        options = {"marker": "o", "markersize": 5.5, "color": ACCENT, "zorder": 3.0, **look}
+        [line] = axes.plot([x], [y], linestyle="none", clip_on=False, **options)
+        self.mark(line, text)
+
+
+def names_down(axes: Axes, names: Sequence[str], tones: Sequence[str]) -> None:
+    """Names on the vertical axis, the first on top, each in its colour."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    for text, tone in zip(axes.get_yticklabels(), tones, strict=True):
+        text.set_color(tone)
+
+
+def height_of(n_rows: int, around: float = 0.75) -> float:
+    """Inches for `n_rows` lines of names."""
+    return around + 0.27 * max(n_rows, 1)
+
+
+def svg(figure: Figure) -> str:
+    """The drawing as text, the same at any time."""
+    buffer = io.StringIO()
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the reader's font has it
+        figure.savefig(buffer, format="svg", metadata=_NO_METADATA, transparent=True)
+    return buffer.getvalue()

@@ -1,0 +1,80 @@
+"""The charts of the report, for a notebook: each takes a result and returns a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fedcsa.errors import MissingExtraError, must
+from fedcsa.report.folder import view
+from fedcsa.result import summary
+from fedcsa.roles.adaptation import Adaptation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot_risk(result: Any) -> Figure:
+    """Draw the estimated risk of every candidate, a standard error to either side.
+
+    Parameters
+    ----------
+    result : Adaptation or fitted FedCSA
+    """
+    content = _content(result)
+    from fedcsa.report.charts.risk import draw
+
+    return draw(content).figure
+
+
+def plot_sources(result: Any) -> Figure:
+    """Draw weight and imbalance of every source, the heaviest first.
+
+    Parameters
+    ----------
+    result : Adaptation or fitted FedCSA
+    """
+    content = _content(result)
+    from fedcsa.report.charts.sources import draw
+
+    return draw(content).figure
+
+
+def plot_balance(result: Any) -> Figure:
+    """Draw the standardised differences of means before and after weighting (a Love plot).
+
+    Parameters
+    ----------
+    result : Adaptation or fitted FedCSA
+    """
+    content = _content(result)
+    from fedcsa.report.charts.balance import draw
+
+    return draw(content).figure
+
+
+def plot_backtest(result: Any) -> Figure:
+    """Draw what was promised to every source that played the target, and what came true.
+
+    Parameters
+    ----------
+    result : Adaptation or fitted FedCSA
+        With a back-test.
+    """
+    content = _content(result)
+    if content["backtest"] is None:
+        raise must("result", "one with a back-test", "one without")
+    from fedcsa.report.charts.backtest import draw
+
+    return draw(content).figure
+
+
+def _content(result: Any) -> Mapping[str, Any]:
+    try:
+        import matplotlib  # noqa: F401 - only whether it is there
+    except ImportError:
+        raise MissingExtraError("matplotlib", "report", "A chart") from None
+    adaptation = getattr(result, "adaptation_", result)
+    if not isinstance(adaptation, Adaptation):
+        raise must("result", "an Adaptation or a fitted FedCSA", type(result).__name__)
+    return view(summary(adaptation))

@@ -1,0 +1,101 @@
+"""The report from the command line: who writes it, and what is said where it cannot be made."""
+
+import json
+import sys
+import webbrowser
+
+import pytest
+
+
+@pytest.fixture
+def finished(make_study, invoke, tmp_path):
+    study = make_study(tmp_path)
+    assert invoke("run", study, "-o", tmp_path / "r").exit_code == 0
+    return tmp_path
+
+
+def html_of(folder):
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_run_writes_a_report_and_says_where(make_study, invoke, tmp_path):
+    result = invoke("run", make_study(tmp_path), "-o", tmp_path / "r")
+    assert result.stdout.splitlines()[-1] == f"Report in {tmp_path / 'r' / 'report.html'}"
+    assert "Risk against the candidates" in html_of(tmp_path / "r")
+
+
+def test_demo_writes_a_report(invoke, tmp_path):
+    result = invoke("demo", "--out", tmp_path / "d", "--quiet")
+    assert f"Report in {tmp_path / 'd' / 'result' / 'report.html'}." in result.stdout
+    assert "Elm (children)" in html_of(tmp_path / "d" / "result")
+
+
+def test_it_goes_where_it_is_told_and_can_be_opened(finished, invoke, monkeypatch):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    out = finished / "elsewhere.html"
+    result = invoke("report", finished / "r", "--out", out, "--open")
+    assert result.exit_code == 0
+    assert result.stdout == f"Report in {out}\n"
+    assert opened == [out.as_uri()]
+    assert out.read_text(encoding="utf-8") == html_of(finished / "r")
+
+
+def test_json_names_the_file(finished, invoke):
+    result = invoke("report", finished / "r", "--json")
+    assert json.loads(result.stdout) == {"report": str(finished / "r" / "report.html")}
+
+
+def test_a_back_test_and_outcomes_are_added_to_it(finished, invoke):
+    assert "No back-test was run" in html_of(finished / "r")
+    invoke("backtest", finished / "study.toml", "--result", finished / "r", "-q")
+    assert "Each source as the target" in html_of(finished / "r")
+    assert "outcomes arrived later" not in html_of(finished / "r")
+    result = invoke("reconcile", finished / "r", finished / "other.csv")
+    assert result.exit_code == 7
+    html = html_of(finished / "r")
+    assert "on 90 rows whose outcomes arrived later: worse than promised" in html
+    assert "Do not use it" in html
+    assert "Each source as the target" in html
+
+
+def test_sites_that_all_refuse_leave_a_report(make_study, invoke, tmp_path):
+    study = make_study(tmp_path, extra="[policy]\nmin_fold_rows = 1000")
+    result = invoke("run", study, "-o", tmp_path / "r")
+    assert result.exit_code == 4
+    assert f"Report in {tmp_path / 'r' / 'report.html'}." in result.stderr
+    html = html_of(tmp_path / "r")
+    assert html.count("refused: min_fold_rows") == 3
+    ledger = invoke("ledger", tmp_path / "r", "--json")
+    assert [e["message"] for e in json.loads(ledger.stdout)["a"]] == ["refusal"]
+
+
+def test_a_folder_in_use_does_not_hide_why_a_study_ended(make_study, invoke, tmp_path):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "notes.txt").write_text("mine", encoding="utf-8")
+    result = invoke("run", make_study(tmp_path, shift=30.0), "-o", tmp_path / "r")
+    assert result.exit_code == 6
+    assert "must resemble the target" in result.stderr
+    assert "must be empty or hold an older result" in result.stderr
+
+
+def test_a_new_result_does_not_keep_an_older_ones_outcomes(finished, invoke):
+    invoke("reconcile", finished / "r", finished / "later.csv")
+    assert "outcomes arrived later" in html_of(finished / "r")
+    invoke("run", finished / "study.toml", "-o", finished / "r")
+    assert "outcomes arrived later" not in html_of(finished / "r")
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
+def test_without_the_extra_a_study_runs_and_one_line_says_how_to_get_it(
+    make_study, invoke, tmp_path, package, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    result = invoke("run", make_study(tmp_path), "-o", tmp_path / "r")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1].startswith("No report: A report needs the package")
+    assert 'pip install "fedcsa[report]"' in result.stdout
+    assert not (tmp_path / "r" / "report.html").exists()
+    refused = invoke("report", tmp_path / "r")
+    assert refused.exit_code == 3
+    assert 'pip install "fedcsa[report]"' in refused.stderr

@@ -1,0 +1,191 @@
+"""The report in a real browser: what a reader sees, reaches, prints, and what never leaves."""
+
+import json
+import re
+from contextlib import contextmanager
+
+import pytest
+
+SECTIONS = ["risk", "candidates", "sources", "balance", "backtest", "ledger", "making"]
+CHARTS = {
+    "small": 5, "one source": 4, "100 sources": 5, "300 features": 4, "every finding": 5,
+    "nasty names": 4, "all refused": 0,
+}  # fmt: skip
+WIDTHS = (390, 1280)
+
+
+@contextmanager
+def opened(browser, folder, *, width=1280, scheme="light", scripts=True, bypass=False):
+    """The report in a page of its own; complaints and requests are gathered."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts,
+        bypass_csp=bypass,
+    )  # fmt: skip
+    page = context.new_page()
+    page.complaints, page.asked = [], []
+    page.on("console", lambda message: page.complaints.append(message.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("dialog", lambda dialog: page.complaints.append(f"dialog {dialog.message}"))
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.goto((folder / "report.html").as_uri())
+    try:
+        yield page
+    finally:
+        context.close()
+
+
+@pytest.mark.parametrize("kind", CHARTS)
+def test_every_report_is_whole_quiet_and_fits_the_screen(browser, results, kind):
+    folder = results(kind)
+    with opened(browser, folder) as page:
+        shown = page.locator("main > section[id]").evaluate_all("all => all.map(s => s.id)")
+        left = ["sources", "ledger", "making"] if kind == "all refused" else SECTIONS
+        assert shown == ["verdict", *left]
+        names = page.locator("[id]").evaluate_all("all => all.map(e => e.id)")
+        assert len(names) == len(set(names))
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            boxes = page.locator("svg.chart").evaluate_all(
+                "all => all.map(c => c.getBoundingClientRect()).map(b => [b.width, b.height])"
+            )
+            assert len(boxes) == CHARTS[kind]
+            assert all(across > 300 and down > 50 for across, down in boxes)
+            sizes = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+            assert sizes[0] <= sizes[1] == width
+        assert page.complaints == []
+        assert page.asked == [(folder / "report.html").as_uri()]
+
+
+@pytest.mark.parametrize("kind", ["small", "every finding", "nasty names", "all refused"])
+def test_nobody_is_shut_out(browser, results, kind):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    with opened(browser, results(kind), bypass=True) as page:
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            found = axe.run(page).response
+            assert len(found["passes"]) > 10  # it really looked
+            grave = [
+                (item["id"], item["nodes"][0]["html"][:200])
+                for item in found["violations"]
+                if item["impact"] in ("serious", "critical")
+            ]
+            assert grave == []
+
+
+def test_dark_follows_the_reader(browser, results):
+    colours = {}
+    for scheme in ("light", "dark"):
+        with opened(browser, results("small"), scheme=scheme) as page:
+            colours[scheme] = page.evaluate(
+                "[getComputedStyle(document.body).backgroundColor,"
+                " getComputedStyle(document.querySelector('svg.chart text')).fill]"
+            )
+    for light, dark in zip(colours["light"], colours["dark"], strict=True):
+        assert light != dark
+
+
+def test_without_scripts_everything_is_there(browser, results):
+    with opened(browser, results("small"), scripts=False) as page:
+        text = page.locator("main").inner_text()
+        for word in ("Risk at the target", "north", "Back-test", "What left each site"):
+            assert word in text
+        assert page.locator("svg.chart .mark title").count() > 30
+        assert page.locator("#tip").is_hidden()
+
+
+def test_pointing_at_a_mark_shows_its_number_and_leaving_hides_it(browser, results):
+    content = json.loads((results("small") / "adaptation.json").read_text(encoding="utf-8"))
+    with opened(browser, results("small")) as page:
+        page.locator("#estimates-mark-0").hover()
+        tip = page.locator("#tip")
+        assert tip.is_visible()
+        shown = re.search(r"this estimate: ([\d.]+)", tip.inner_text()).group(1)
+        assert float(shown) == pytest.approx(content["target_risk"], rel=5e-3)
+        page.mouse.move(1, 1)
+        assert tip.is_hidden()
+
+
+def test_the_keyboard_reaches_every_mark(browser, results):
+    with opened(browser, results("small")) as page:
+        marks = page.locator("#sources svg .mark")
+        assert page.locator("#sources svg .mark[tabindex='0']").count() == 1
+        marks.first.focus()
+        seen = [page.locator("#tip").inner_text()]
+        for _ in range(marks.count() - 1):
+            page.keyboard.press("ArrowRight")
+            assert page.locator("#tip").is_visible()
+            seen.append(page.locator("#tip").inner_text())
+        assert seen == marks.evaluate_all("all => all.map(m => m.getAttribute('aria-label'))")
+        assert page.locator("#sources svg .mark[tabindex='0']").count() == 1
+        page.keyboard.press("Escape")
+        assert page.locator("#tip").is_hidden()
+
+
+def test_a_screen_as_narrow_as_a_phone_keeps_the_tip_inside(browser, results):
+    with opened(browser, results("small"), width=390) as page:
+        page.locator("#estimates-mark-0").focus()
+        box = page.locator("#tip").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+
+
+@pytest.mark.parametrize(("kind", "most"), [("small", 8), ("100 sources", 20), ("all refused", 3)])
+def test_it_prints_on_a_sane_number_of_pages(browser, results, kind, most):
+    with opened(browser, results(kind)) as page:
+        pdf = page.pdf(format="A4")
+    pages = len(re.findall(rb"/Type\s*/Page\b", pdf))
+    assert 1 <= pages <= most
+    assert len(pdf) > 10_000
+
+
+def test_printing_unfolds_the_tables(browser, results):
+    with opened(browser, results("100 sources")) as page:
+        row = page.locator("#sources tbody tr").last
+        assert not row.is_visible()
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert row.is_visible()
+    with opened(browser, results("100 sources"), scripts=False) as page:
+        page.emulate_media(media="print")
+        assert page.locator("#sources tbody tr").last.bounding_box()["height"] > 5
+
+
+def test_foreign_names_are_text(browser, results, making):
+    with opened(browser, results("nasty names")) as page:
+        assert page.complaints == []
+        assert page.locator("script").count() == 1
+        assert page.locator("img").count() == 0
+        tables = page.locator("#sources table").inner_text()
+        charts = page.locator("#sources svg").text_content()
+        for name in making.NASTY[:4]:
+            assert name in tables
+            assert name[:20] in charts
+        assert page.locator("h1").inner_text() == making.NASTY[1]
+        heard = page.locator("#balance .mark").first.get_attribute("aria-label")
+        assert any(f"{name} column" in heard for name in making.NASTY[:4]) or "�" in heard
+
+
+def test_the_verdict_is_told_by_words_and_not_by_colour_alone(browser, results):
+    words = {"small": "Use it", "every finding": "Do not use it", "all refused": "Do not use it"}
+    for kind, word in words.items():
+        with opened(browser, results(kind)) as page:
+            assert page.locator("#verdict h2").inner_text().split(" ", 1)[1].startswith(word)
+
+
+def test_a_study_without_a_model_says_who_refused_under_which_rule(browser, results):
+    with opened(browser, results("all refused")) as page:
+        verdict = page.locator("#verdict").inner_text()
+        assert "all refused" in verdict
+        rows = page.locator("#sources tbody tr").all_inner_texts()
+        assert len(rows) == 3
+        assert all("refused: min_fold_rows" in row for row in rows)
+
+
+def test_every_kind_of_finding_is_there_with_what_to_do(browser, results):
+    from fedcsa.findings import CATALOGUE
+
+    with opened(browser, results("every finding")) as page:
+        text = page.locator("#verdict").text_content()
+    for code, (_, meaning, advice) in CATALOGUE.items():
+        assert code in text
+        assert meaning[1:] in text
+        assert advice[1:] in text
