@@ -25,7 +25,7 @@ def test_run_writes_a_report_and_says_where(make_study, invoke, tmp_path):
 
 
 def test_demo_writes_a_report(invoke, tmp_path):
-    result = invoke("demo", "--out", tmp_path / "d", "--quiet")
+    result = invoke("demo", "--out", tmp_path / "d")
     assert f"Report in {tmp_path / 'd' / 'result' / 'report.html'}." in result.stdout
     assert "Elm (children)" in html_of(tmp_path / "d" / "result")
 

@@ -35,10 +35,11 @@ def on_a_terminal(*arguments, stream="stdout", code=0, **environment):
         if not piece:
             break
         pieces.append(piece)
-    process.communicate(timeout=60)
+    told = process.communicate(timeout=60)
     os.close(leader)
-    assert process.returncode == code
-    return b"".join(pieces).decode("utf-8", "replace")
+    shown = b"".join(pieces).decode("utf-8", "replace")
+    assert process.returncode == code, (shown, told)
+    return shown
 
 
 @pytest.fixture
