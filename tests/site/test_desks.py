@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -51,6 +52,11 @@ def same(federation, without=()):
 
 def sent(federation, name):
     return [(item.kind, item.entry.message) for item in verify(federation.state(name))]
+
+
+def forget(federation, name):
+    """Take away all that a site knows of the past, as whoever controls its machine could."""
+    shutil.rmtree(federation.state(name))
 
 
 @pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline"])
@@ -153,7 +159,7 @@ def test_a_changed_study_of_the_same_name_gets_no_second_brief(federation):
     federation.study_file.write_text(text.replace("seed = 3", "seed = 4"), encoding="utf-8")
     assert conclusion(federation.attempt()).outcome == "one_brief"
     # And a target that forgot what it announced finds that the sources have not.
-    (federation.state("new") / "journal.jsonl").unlink()
+    forget(federation, "new")
     told = conclusion(federation.attempt())
     assert set(told.sources.values()) == {"refused: one_brief"}
 
@@ -289,7 +295,7 @@ def test_a_question_bound_to_something_else_is_refused_by_name(federation, chang
 def test_a_model_is_not_sent_before_a_report(federation):
     federation.attempt()
     post = federation.target._post("model", federation.target._request, ["abbey"])
-    (federation.state("abbey") / "journal.jsonl").unlink()
+    forget(federation, "abbey")
     assert refused(federation, post.envelopes["abbey"], post.payload) == "phase_order"
 
 
@@ -317,7 +323,7 @@ def test_a_reply_of_an_earlier_attempt_is_rejected_as_replayed(federation):
     federation.tamper = record
     federation.attempt()
     # No journaled choice: a fresh target must judge the stale replies themselves.
-    (federation.state("new") / "journal.jsonl").unlink()
+    forget(federation, "new")
     told = conclusion(federation.attempt())
     assert set(told.sources.values()) == {"rejected: replayed"}
     assert told.outcome == "min_sources"
@@ -358,7 +364,7 @@ def test_a_billion_rows_and_a_negative_risk_are_rejected_by_name(federation):
     def negative(report):
         return encode(dataclasses.replace(report, loss_mean=-report.loss_mean))
 
-    (federation.state("new") / "journal.jsonl").unlink()
+    forget(federation, "new")
     lie(federation, "risk", negative)
     assert conclusion(federation.attempt()).sources["abbey"] == "rejected: malformed"
 

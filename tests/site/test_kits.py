@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
 
 from fedcsa.errors import StudyError
-from fedcsa.site.federation import Federation
+from fedcsa.site.federation import AUTHORITY, Federation
 from fedcsa.transport.flare.doctor import examine
 from fedcsa.transport.flare.hardening import AUTHORIZATION, problems_of, settle
-from fedcsa.transport.flare.kits import AUTHORITY, Kit, provision
+from fedcsa.transport.flare.kits import Kit, provision
 
 SITES = {"new": "target", "abbey": "source"}
 USERS = {"lead@demo.org": "lead", "viewer@demo.org": "viewer"}

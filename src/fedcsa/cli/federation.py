@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fedcsa.cli.common import EXIT_INPUT, Json, Quiet, console, named_errors, print_json
 from fedcsa.errors import ProtocolError, ResultError
-from fedcsa.site.federation import TEMPLATE, Federation
+from fedcsa.site.federation import AUTHORITY, TEMPLATE, Federation
 
 federation = typer.Typer(
     name="federation", no_args_is_help=True, help="Set up a federation of real sites."
@@ -53,7 +53,6 @@ def provision(
 
     described = Federation.load(file)
     require_engine()
-    from fedcsa.transport.flare.kits import AUTHORITY
     from fedcsa.transport.flare.kits import provision as make
 
     kits = make(described, out)

@@ -16,6 +16,7 @@ from fedcsa.protocol.messages import Brief, ModelReport, ModelRequest, Refusal, 
 from fedcsa.roles.source import Source
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
+from fedcsa.site.memory import check_memory
 from fedcsa.site.rules import FAILED
 from fedcsa.site.state import Approvals, Status
 
@@ -83,6 +84,7 @@ class SourceDesk:
 
     def _reply(self, question: Envelope, payload: bytes) -> Message:
         journal, phase = self._journal, question.phase
+        check_memory(self._site.state_folder, self.name)
         check_question(
             question, payload,
             study=self._agreed.id, me=self.name, target=self._target, used=journal.nonces,
@@ -96,8 +98,8 @@ class SourceDesk:
             raise BindingError("other_study", "A message must be of this study.")
         budget = {"study": self._agreed.name, "target": self._target, "phase": phase}
         accepted = journal.find("accepted", **budget)
-        if accepted and accepted["request"] != question.digest:
-            raise PolicyError(_ONE[phase], "This site answers one question a phase and study.")
+        if accepted:
+            self._check_budget(accepted, question.digest)
         answered = journal.find("answered", **budget)
         if answered:
             self._say(f"{_STEPS[phase]}: sending the same answer again")
@@ -110,7 +112,8 @@ class SourceDesk:
             self._agreed.check(message)
         before = None if phase == "risk" else self._answered_brief()
         self._await_approval(phase)
-        journal.note("accepted", **budget, request=journal.keep(payload))
+        accepted = journal.claim("accepted", budget, {"request": journal.keep(payload)})
+        self._check_budget(accepted, digest(payload))
         self._say(f"{_STEPS[phase]}: computing")
         if before is not None:
             self._source.recall(*before)
@@ -118,9 +121,14 @@ class SourceDesk:
         self._check_size(encode(answer))
         if isinstance(answer, Refusal):
             self._say(f"refused under the rule {answer.rule}")
-        else:
-            journal.note("answered", **budget, reply=journal.keep(encode(answer)))
-        return answer
+            return answer
+        answered = journal.claim("answered", budget, {"reply": journal.keep(encode(answer))})
+        return decode(journal.payload(answered["reply"]))
+
+    def _check_budget(self, accepted: dict[str, Any], asked: str) -> None:
+        if accepted["request"] != asked:
+            rule = _ONE[accepted["phase"]]
+            raise PolicyError(rule, "This site answers one question a phase and study.")
 
     def _check_size(self, payload: bytes) -> None:
         if len(payload) > self._site.max_bytes:
@@ -170,6 +178,7 @@ class SourceDesk:
         payload = encode(message)
         wire = reply(question, payload).sealed(self._seal)
         line = self._ledger.record(message, self._target, envelope_bytes=len(wire))
+        self._journal.note("recorded", message=line.entry.sha256)
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name})")
         if message.name == ModelReport.name:
             self._say("done")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +36,11 @@ from fedcsa.protocol.messages import (
 from fedcsa.result import save_result, summary
 from fedcsa.roles.acceptance import accept_models, accept_report
 from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.judgement import check_model
 from fedcsa.roles.target import Target
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
+from fedcsa.site.memory import check_memory
 from fedcsa.site.rules import rule_of
 from fedcsa.site.state import Status
 
@@ -88,6 +91,7 @@ class TargetDesk:
         self._ledger = FileLedger(site.state_folder, name)
         self._status = Status(site.state_folder)
         self._questions: dict[str, Envelope] = {}
+        self._reports: dict[str, Message] = {}
         self._used: set[str] = set()
         #: What became of every source: answered, missing, refused: RULE, rejected: RULE.
         self.fates: dict[str, str] = dict.fromkeys(agreed.sources, "missing")
@@ -97,18 +101,16 @@ class TargetDesk:
     def brief(self) -> Post:
         """What this site announces; the same bytes whenever it is asked again."""
         self._say("phase 1 of 2: announcing")
+        check_memory(self._site.state_folder, self.name)
         payload = encode(self._brief)
-        announced = self._journal.find("announced", study=self._agreed.name)
-        if announced is None:
-            self._check_budget(self._brief)
-            self._journal.note(
-                "announced",
-                study=self._agreed.name,
-                brief=self._journal.keep(payload),
-                rows=digest(self._rows.tobytes()),
-                numbers=_released(self._brief),
-            )
-        elif announced["brief"] != digest(payload):
+        announcement = {
+            "brief": self._journal.keep(payload),
+            "rows": digest(self._rows.tobytes()),
+            "numbers": _released(self._brief),
+        }
+        key = {"study": self._agreed.name}
+        announced = self._journal.claim("announced", key, announcement, self._check_budget)
+        if announced["brief"] != announcement["brief"]:
             raise PolicyError(
                 "one_brief",
                 "This site announces one brief per study; its rows or the study have changed "
@@ -125,12 +127,7 @@ class TargetDesk:
             reports = came
             self._require(sum(isinstance(m, RiskReport) for m in reports.values()))
             request = self._role.choose(reports)
-            self._journal.note(
-                "chosen",
-                study=self._agreed.name,
-                request=self._journal.keep(encode(request)),
-                reports={n: self._journal.keep(encode(m)) for n, m in reports.items()},
-            )
+            self._note_choice(request, reports)
         else:
             names = chosen["reports"]
             reports = {n: decode(self._journal.payload(names[n])) for n in names}
@@ -189,12 +186,25 @@ class TargetDesk:
     def _brief(self) -> Brief:
         return self._role.brief(self._agreed.sources)
 
-    def _check_budget(self, brief: Brief) -> None:
+    def _check_budget(self, lines: list[dict[str, Any]]) -> None:
         """Numbers about the same rows add up over studies."""
         rows = digest(self._rows.tobytes())
-        lines = self._journal.lines
         before = sum(x["numbers"] for x in lines if x["step"] == "announced" and x["rows"] == rows)
-        self._site.policy.announce(brief, before + _released(brief))
+        self._site.policy.announce(self._brief, before + _released(self._brief))
+
+    def _note_choice(self, request: ModelRequest, reports: Mapping[str, Message]) -> None:
+        keep = self._journal.keep
+        choice = {
+            "request": keep(encode(request)),
+            "reports": {name: keep(encode(message)) for name, message in reports.items()},
+        }
+        chosen = self._journal.claim("chosen", {"study": self._agreed.name}, choice)
+        if chosen["request"] != choice["request"]:
+            raise PolicyError(
+                "one_choice",
+                "This site chooses once per study, and another job of the same study did so "
+                "meanwhile. Submit it again.",
+            )
 
     def _open(
         self, replies: Mapping[str, Reply], kind: type[Message], asked: str
@@ -234,6 +244,9 @@ class TargetDesk:
             accept_report(message, self._brief)
         if isinstance(message, ModelReport) and message.candidate != self._request.candidate:
             raise MessageError(f"Source {name!r} must send the candidate asked for.")
+        said = self._reports.get(name)
+        if isinstance(message, ModelReport) and isinstance(said, RiskReport):
+            check_model(message, self._brief, said)
         return message
 
     def _require(self, n_sources: int) -> None:
@@ -291,12 +304,12 @@ class TargetDesk:
 
     def _record(self, message: Message, recipient: str, envelope_bytes: int) -> None:
         line = self._ledger.record(message, recipient, envelope_bytes=envelope_bytes)
+        self._journal.note("recorded", message=line.entry.sha256)
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name}) to {recipient}")
 
     def _say(self, text: str) -> None:
         self._status.say(text, self._agreed.id)
 
-    _reports: dict[str, Message]
     _request: ModelRequest
 
 
