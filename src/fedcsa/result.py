@@ -92,6 +92,7 @@ def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adap
             f"A result must be of format {FORMAT}; {str(folder)!r} is of another. "
             "Read it with the version of fedcsa that wrote it."
         )
+    _require_part(folder, "models")
     try:
         return _restore(folder, content, trusted_types)
     except (ResultError, MessageError, ModelError, MissingExtraError):
@@ -111,8 +112,10 @@ def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adap
 def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
     """What left each site, without loading any model."""
     folder = Path(folder)
+    content = _read_json(folder / "adaptation.json")
+    _require_part(folder, "ledgers")
     try:
-        return _read_ledgers(folder, _read_json(folder / "adaptation.json"))
+        return _read_ledgers(folder, content)
     except (OSError, LookupError, TypeError, ValueError):
         raise _damaged(folder, "a ledger is missing or was changed") from None
 
@@ -161,6 +164,14 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
         "reports": {name: _report_to_json(report) for name, report in sorted(a.reports.items())},
         "sites": sorted(a.ledgers),
     }
+
+
+def _require_part(folder: Path, part: str) -> None:
+    if not (folder / part).is_dir():
+        raise ResultError(
+            f"The result in {str(folder)!r} holds no {part}: those of a federated study stay at "
+            "its sites. Use the target's own result, under results/ of its state folder."
+        )
 
 
 def _damaged(folder: Path, how: str) -> ResultError:
@@ -247,7 +258,8 @@ def _read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ResultError(
             f"A result folder must hold adaptation.json; {str(path.parent)!r} does not. "
-            "Make one with: fedcsa run STUDY --out DIR"
+            "Make one with: fedcsa run STUDY --out DIR. The target of a federated study may keep "
+            "its own to itself."
         ) from None
     except (OSError, ValueError, RecursionError):
         raise ResultError(f"{str(path)!r} is damaged: it is not readable JSON.") from None

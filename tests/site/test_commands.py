@@ -6,7 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fedcsa.cli.app import app
+from fedcsa.cli.study import _save
 from fedcsa.protocol.chain import LEDGER
+from fedcsa.protocol.codec import decode
 from fedcsa.site.state import Approvals
 
 pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
@@ -145,3 +147,30 @@ def test_a_wrong_kit_is_named(call, federation, tmp_path):
 
 def test_the_demo_wants_a_folder_of_its_own(call, federation):
     assert call("federation", "demo", "--out", federation.folder).exit_code == 3
+
+
+# A result that holds numbers only -----------------------------------------------------------
+
+
+def lead_result(federation, tmp_path):
+    """What `fedcsa study submit` leaves with the lead."""
+    told = decode(federation.attempt().conclusion)
+    plain = {"study": federation.agreed.id, "outcome": "done", "sources": {}}
+    _save(tmp_path / "result", federation.agreed, plain, bytes(told.summary))
+    return tmp_path / "result"
+
+
+def test_a_prediction_by_the_lead_says_where_the_model_is(call, federation, tmp_path):
+    folder = lead_result(federation, tmp_path)
+    rows = federation.folder / "new" / "table.csv"
+    result = call("predict", folder, rows)
+    assert (result.exit_code, "stay at its sites" in result.stderr) == (3, True)
+    assert "holds no models" in result.stderr
+    assert "holds no ledgers" in call("ledger", folder).stderr
+    assert call("predict", federation.target.result_folder, rows).exit_code == 0
+
+
+def test_a_result_that_the_target_keeps_is_not_called_damaged(call, federation, tmp_path):
+    federation.configure("new", "share_result = false")
+    result = call("predict", lead_result(federation, tmp_path), tmp_path / "rows.csv")
+    assert (result.exit_code, "keep its own to itself" in result.stderr) == (3, True)

@@ -13,8 +13,8 @@ from fedcsa.protocol.chain import verify
 from fedcsa.protocol.codec import decode, digest, encode
 from fedcsa.protocol.envelope import Envelope
 from fedcsa.protocol.messages import Conclusion, ModelReport, RiskReport
-from fedcsa.result import load_result, summary
-from fedcsa.site.state import Approvals
+from fedcsa.result import load_result, save_result, summary
+from fedcsa.site.state import Approvals, Status
 
 SIZES = ("abbey", "birch", "castle")
 
@@ -67,6 +67,45 @@ def test_a_federated_study_equals_the_one_in_process_to_the_bit(make_federation,
     assert (told.outcome, set(told.sources.values())) == ("done", {"answered"})
     assert board.step == "done"
     same(federation)
+
+
+@pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline"])
+def test_the_targets_folder_is_that_of_a_run_in_one_process(make_federation, tmp_path, kind):
+    federation = make_federation(kind)
+    federation.attempt()
+    found = federation.target.result_folder
+    expected = save_result(in_process(federation), tmp_path / "run", federation.agreed.text)
+    contents = [json.loads((f / "adaptation.json").read_text()) for f in (found, expected)]
+    assert contents[0].pop("sites") == ["target"]  # the others' ledgers are theirs
+    assert contents[1].pop("sites") == ["abbey", "birch", "castle", "target"]
+    assert contents[0] == contents[1]
+    for name in ("study.toml", "models/0.fcsa", "models/1.fcsa", "models/2.fcsa"):
+        assert (found / name).read_bytes() == (expected / name).read_bytes()
+    rows = federation.study.read_target()
+    ours, theirs = (load_result(f).predict(rows) for f in (found, expected))
+    assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("own", ["", '[columns]\nage = "AGE"\noutcome = "Y"'])
+def test_a_site_that_reads_in_batches_sends_the_bits_of_a_streamed_run(federation, own):
+    """And the names of its columns are its own."""
+    expected = run_in_process(federation.study, quiet=True, stream=True)
+    for name in SIZES:
+        federation.configure(name, f"stream = true\n{own}")
+        path = federation.folder / name / "table.csv"
+        if own:
+            path.write_text(path.read_text().replace("age,", "AGE,").replace("outcome", "Y"))
+    assert conclusion(federation.attempt(min_sources=3)).outcome == "done"
+    assert numbers(load_result(federation.target.result_folder)) == numbers(expected)
+
+
+def test_a_site_that_cannot_be_streamed_says_so_at_home_and_refuses(make_federation):
+    federation = make_federation("classifier")
+    federation.configure("abbey", "stream = true")
+    told = conclusion(federation.attempt())
+    assert told.sources["abbey"] == "refused: failed"
+    said = [line["text"] for line in Status(federation.state("abbey")).lines()]
+    assert any("memory" in text for text in said)
 
 
 def test_every_message_that_left_is_in_the_ledger_of_its_site(federation):

@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import functools
 import json
+import os
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -195,6 +196,7 @@ read_key = functools.cache(seal_module.load_pem_private_key)
 def at_once(monkeypatch):
     monkeypatch.setattr(controller_module, "LINGER", 0.0)
     monkeypatch.setattr(seal_module, "load_pem_private_key", read_key)
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # other tests are about the disk
 
 
 @pytest.fixture

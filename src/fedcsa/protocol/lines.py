@@ -35,8 +35,8 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
-def append_line(path: Path, line: str) -> None:
-    """Write a line and wait until it is on the disk.
+def append_line(path: Path, line: str, *, lasting: bool = True) -> None:
+    """Write a line and, if it must last, wait until it is on the disk.
 
     A line that a crash cut off is removed first: nothing was done on its strength.
     """
@@ -48,7 +48,8 @@ def append_line(path: Path, line: str) -> None:
                 file.truncate(_last_end(path))
         file.write(line.encode() + b"\n")
         file.flush()
-        os.fsync(file.fileno())
+        if lasting:
+            os.fsync(file.fileno())
 
 
 def read_lines(path: Path) -> list[str]:

@@ -164,12 +164,7 @@ class SourceDesk:
 
     @cached_property
     def _source(self) -> Source:
-        X, y = self._site.read_outcomes(self._agreed.study)
-        return Source(
-            self.name, X, y,
-            features=self._agreed.study.coding.columns,
-            policy=self._site.policy, trusted_types=self._site.trust,
-        )  # fmt: skip
+        return self._site.source(self.name, self._agreed.study)
 
     def _refusal(self, payload: bytes, rule: str) -> Refusal:
         return Refusal(self._agreed.name, self.name, digest(payload), rule)

@@ -79,7 +79,7 @@ class Status:
         time = self._clock().isoformat(timespec="seconds")
         with locked(self._folder):
             line = {"study": study, "text": text, "time": time}
-            append_line(self._folder / _STATUS, json.dumps(line))
+            append_line(self._folder / _STATUS, json.dumps(line), lasting=False)
 
     def lines(self) -> list[dict[str, str]]:
         """Every line so far."""
