@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json as jsonlib
+import shlex
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -67,10 +69,13 @@ def start(
     problems = problems_of(kit, about.role)
     if problems:
         raise ProtocolError("\n".join(problems))
-    write_settings(kit, data)
     status, screen = Status(loaded.state_folder), console()
-    seen = len(status.lines())
-    with until_stopped() as stopped, EngineProcess(kit, about) as process:
+    with (
+        alone(loaded.state_folder),
+        _ready(loaded, about.participant),
+        until_stopped() as stopped,
+        EngineProcess(kit, about) as process,
+    ):
         (kit / PID).write_text(f"{process.pid}\n")
         if not quiet:
             screen.print(Text(f"{about.participant}: connecting to {about.host}:{about.port}"))
@@ -93,32 +98,55 @@ def start(
 def preview(
     study: Annotated[Path, typer.Argument(help="The study file.")],
     data: Data = SITE_FILE,
+    values: Annotated[
+        bool, typer.Option("--values", help="The values, too, rounded as they would leave.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show which numbers would leave this site in a study, before anything does.
 
     Example: [bold]fedcsa site preview study.toml --data site.toml[/bold]
     """
+    from fedcsa.site.agreed import read_study_text
     from fedcsa.site.preview import preview as look
 
-    found = look(study.read_text(encoding="utf-8"), SiteFile.load(data))
+    found = look(read_study_text(study), SiteFile.load(data))
     if json:
         print_json(found)
         return
     screen = console()
     screen.print(Text.assemble("Study ", (printable(found["study"]), "bold")))
+    screen.print(Text(f"This site would be a {found['role']}."))
     for message in found["messages"]:
-        table = Table(title=Text(message["message"]), title_justify="left", title_style="bold")
-        for heading in ("field", "numbers", "what it is"):
-            table.add_column(heading, justify="right" if heading == "numbers" else "left")
-        for item in message["fields"]:
-            table.add_row(item["name"], item["numbers"], item["meaning"])
-        screen.print(table)
+        screen.print(_message_table(message, values))
     for text in found["refusals"]:
-        screen.print(Text.assemble(("refused: ", "bold yellow"), text), soft_wrap=True)
+        screen.print(Text.assemble(("refused: ", "bold yellow"), printable(text)), soft_wrap=True)
     if not found["refusals"]:
         screen.print(Text("This site's policy would let these leave, and nothing else."))
-    screen.print(Text(f"To approve it: fedcsa site approve {found['study']} --data {data}"))
+    if not all(message["exact"] for message in found["messages"]):
+        screen.print(Text(_NOT_EXACT), soft_wrap=True)
+    name = shlex.quote(found["study"])
+    screen.print(Text(f"To approve it: fedcsa site approve {name} --data {data}"), soft_wrap=True)
+
+
+_NOT_EXACT = (
+    "Where the target's question has not come yet, this site's own rows and the first candidate "
+    "stand in for it: names and counts are as they will be, values are not. With approve in the "
+    "site's file the study waits here, and a preview then shows the very values."
+)
+
+
+def _message_table(message: dict[str, Any], values: bool) -> Table:
+    title = message["message"] + ("" if message["exact"] else " (with a stand-in for the target)")
+    table = Table(title=Text(title), title_justify="left", title_style="bold")
+    headings = ("field", "numbers", "what it is", *(["values"] if values else []))
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading == "numbers" else "left")
+    for item in message["fields"]:
+        told = printable(jsonlib.dumps(item["value"], ensure_ascii=False))
+        cells = (item["name"], item["numbers"], item["meaning"], *([told] if values else []))
+        table.add_row(*map(Text, cells))
+    return table
 
 
 @site.command()

@@ -32,7 +32,7 @@ from fedcsa.models.registry import unknown
 from fedcsa.protocol.codec import decode, digest
 from fedcsa.protocol.envelope import Envelope, Seal, check_seal
 from fedcsa.protocol.messages import Conclusion
-from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.agreed import AgreedStudy, read_study_text
 
 study = typer.Typer(name="study", no_args_is_help=True, help="Run a study over a federation.")
 _EXITS = {"no_overlap": EXIT_NO_OVERLAP, "no_model": EXIT_MODEL}
@@ -60,7 +60,7 @@ def submit(
     """
     from fedcsa.transport.flare import require_engine
 
-    agreed = AgreedStudy(_read(study))
+    agreed = AgreedStudy(read_study_text(study))
     require_engine()
     from fedcsa.transport.flare.job import Submission
     from fedcsa.transport.flare.kits import Kit
@@ -210,13 +210,3 @@ def _target_of(sites: dict[str, str], wanted: str | None) -> str:
             unknown("target", wanted, targets) if wanted else f"Say which with --target: {targets}."
         )
     return wanted
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(
-            f"The study file {str(path)!r} must be there, a text in UTF-8; it is not "
-            f"({type(error).__name__})."
-        ) from None

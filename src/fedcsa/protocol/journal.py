@@ -2,7 +2,7 @@
 
 ::
 
-    journal.jsonl         one line a step: asked, accepted, answered, recorded,
+    journal.jsonl         one line a step: asked, waiting, accepted, answered, recorded,
                           announced, chosen, concluded
     payloads/SHA256.fcsa  the bytes of the messages that the lines name
 

@@ -25,6 +25,22 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a folder for as long as a site runs, or raise a `ResultError` if another one does."""
+    make_folder(folder)
+    with (folder / ".running").open("ab") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ResultError(
+                    f"The folder {str(folder)!r} must belong to one running site; another one "
+                    "holds it. Stop that one, or name another 'state' in the site's file."
+                ) from None
+        yield
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder that only its owner can read."""
     try:

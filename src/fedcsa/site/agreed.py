@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,17 @@ class AgreedStudy:
         for name, as_agreed in kept.items():
             if not as_agreed:
                 raise PolicyError("not_as_agreed", f"The brief must be as agreed; {name} is not.")
+
+
+def read_study_text(path: Path) -> str:
+    """The text of a study file, or a `StudyError` that names it."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(
+            f"The study file {str(path)!r} must be there, a text in UTF-8; it is not "
+            f"({type(error).__name__})."
+        ) from None
 
 
 def _embedding_kept(plan: Plan, brief: Brief) -> dict[str, bool]:

@@ -21,7 +21,8 @@ from fedcsa.site.rules import FAILED
 from fedcsa.site.state import Approvals, Status
 
 _KINDS: dict[str, type[Message]] = {"risk": Brief, "model": ModelRequest}
-_ONE = {"risk": "one_brief", "model": "one_model"}
+#: The rules of the budget.
+ONE = {"risk": "one_brief", "model": "one_model"}
 _STEPS = {"risk": "phase 1 of 2", "model": "phase 2 of 2"}
 #: Called while a person is waited for; false when there is no more time.
 Patience = Callable[[], bool]
@@ -111,8 +112,9 @@ class SourceDesk:
         if isinstance(message, Brief):
             self._agreed.check(message)
         before = None if phase == "risk" else self._answered_brief()
-        self._await_approval(phase)
-        accepted = journal.claim("accepted", budget, {"request": journal.keep(payload)})
+        asked = {"request": journal.keep(payload), "id": self._agreed.id, "site": self.name}
+        self._await_approval({**budget, **asked})
+        accepted = journal.claim("accepted", budget, asked)
         self._check_budget(accepted, digest(payload))
         self._say(f"{_STEPS[phase]}: computing")
         if before is not None:
@@ -127,7 +129,7 @@ class SourceDesk:
 
     def _check_budget(self, accepted: dict[str, Any], asked: str) -> None:
         if accepted["request"] != asked:
-            rule = _ONE[accepted["phase"]]
+            rule = ONE[accepted["phase"]]
             raise PolicyError(rule, "This site answers one question a phase and study.")
 
     def _check_size(self, payload: bytes) -> None:
@@ -148,9 +150,11 @@ class SourceDesk:
         assert isinstance(report, RiskReport)  # noqa: S101 - for the type checker
         return brief, report
 
-    def _await_approval(self, phase: str) -> None:
+    def _await_approval(self, question: dict[str, Any]) -> None:
+        phase = question["phase"]
         if phase not in self._site.approve:
             return
+        self._journal.claim("waiting", question, {})  # for a steward to look at
         self._approvals.ask(self._agreed.id, phase)
         decision = self._approvals.decision(self._agreed.id, phase)
         if decision == "asked":

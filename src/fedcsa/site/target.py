@@ -187,10 +187,7 @@ class TargetDesk:
         return self._role.brief(self._agreed.sources)
 
     def _check_budget(self, lines: list[dict[str, Any]]) -> None:
-        """Numbers about the same rows add up over studies."""
-        rows = digest(self._rows.tobytes())
-        before = sum(x["numbers"] for x in lines if x["step"] == "announced" and x["rows"] == rows)
-        self._site.policy.announce(self._brief, before + _released(self._brief))
+        self._site.policy.announce(self._brief, released_in_all(self._brief, self._rows, lines))
 
     def _note_choice(self, request: ModelRequest, reports: Mapping[str, Message]) -> None:
         keep = self._journal.keep
@@ -313,6 +310,12 @@ class TargetDesk:
     _request: ModelRequest
 
 
+def released_in_all(brief: Brief, rows: Array, lines: list[dict[str, Any]]) -> int:
+    """Numbers about `rows` in `brief` and, after the journal's `lines`, in briefs before it."""
+    known = digest(rows.tobytes())
+    before = [x["numbers"] for x in lines if x["step"] == "announced" and x["rows"] == known]
+    return int(sum(before)) + _released(brief)
+
+
 def _released(brief: Brief) -> int:
-    """Numbers about the target's rows in a brief."""
     return len(brief.embedding) + len(brief.mean) + len(brief.sd) + 1 + brief.rows.size
