@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from fedcsa.cli.common import EXIT_INPUT, Json, Quiet, console, named_errors, print_json
+from fedcsa.cli.common import EXIT_INPUT, Json, Quiet, console, named_errors, print_json, printable
 from fedcsa.errors import ProtocolError, ResultError
 from fedcsa.site.federation import AUTHORITY, TEMPLATE, Federation
 
@@ -29,7 +30,7 @@ def init(file: FederationFile = Path("federation.toml"), json: Json = False) -> 
     """
     if file.exists():
         raise ResultError(f"The file {str(file)!r} must not be there yet; it is. Choose another.")
-    name = "".join(c if c.isalnum() else "-" for c in file.absolute().parent.name) or "federation"
+    name = re.sub(r"[^A-Za-z0-9]", "-", file.absolute().parent.name) or "federation"
     file.write_text(TEMPLATE.format(name=name[:60]), encoding="utf-8")
     _said(
         {"file": str(file)},
@@ -111,7 +112,7 @@ def doctor(
         screen = console()
         for what, ok, text in checks:
             mark = ("ok  ", "green") if ok else ("bad ", "bold red")
-            screen.print(Text.assemble(mark, f"{what}: {text}"), soft_wrap=True)
+            screen.print(Text.assemble(mark, printable(f"{what}: {text}")), soft_wrap=True)
     if problems:
         raise typer.Exit(EXIT_INPUT)
 

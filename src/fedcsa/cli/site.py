@@ -15,7 +15,9 @@ from rich.text import Text
 from fedcsa.cli.common import Json, Quiet, console, named_errors, print_json, printable
 from fedcsa.errors import ProtocolError, ResultError
 from fedcsa.protocol.envelope import PHASES
+from fedcsa.protocol.lines import alone
 from fedcsa.site.file import TEMPLATE, SiteFile
+from fedcsa.site.memory import check_memory
 from fedcsa.site.state import Approvals, Status
 
 site = typer.Typer(name="site", no_args_is_help=True, help="Run a site of a federation.")
@@ -70,25 +72,25 @@ def start(
     if problems:
         raise ProtocolError("\n".join(problems))
     status, screen = Status(loaded.state_folder), console()
-    with (
-        alone(loaded.state_folder),
-        _ready(loaded, about.participant),
-        until_stopped() as stopped,
-        EngineProcess(kit, about) as process,
-    ):
-        (kit / PID).write_text(f"{process.pid}\n")
-        if not quiet:
-            screen.print(Text(f"{about.participant}: connecting to {about.host}:{about.port}"))
-        while not stopped.is_set() and process.poll() is None:
-            lines = status.lines()
-            for line in [] if quiet else lines[seen:]:
-                study = f"{printable(line['study'])}: " if line["study"] else ""
-                text = f"{line['time'][11:19]} {study}{printable(line['text'])}"
-                screen.print(Text(text), soft_wrap=True)
-            seen = len(lines)
-            time.sleep(0.2)
-        ended = process.poll()
-    (kit / PID).unlink(missing_ok=True)
+    with alone(loaded.state_folder), alone(kit):
+        check_memory(loaded.state_folder, about.participant)
+        seen = len(status.lines())
+        status.say("starting")  # and an error at once if nothing can be written there
+        write_settings(kit, data)
+        with until_stopped() as stopped, EngineProcess(kit, about) as process:
+            (kit / PID).write_text(f"{process.pid}\n")
+            if not quiet:
+                screen.print(Text(f"{about.participant}: connecting to {about.host}:{about.port}"))
+            while not stopped.is_set() and process.poll() is None:
+                lines = status.lines(seen)
+                for line in [] if quiet else lines:
+                    study = f"{printable(line['study'])}: " if line["study"] else ""
+                    text = f"{line['time'][11:19]} {study}{printable(line['text'])}"
+                    screen.print(Text(text), soft_wrap=True)
+                seen += len(lines)
+                time.sleep(0.2)
+            ended = process.poll()
+        (kit / PID).unlink(missing_ok=True)
     if not stopped.is_set():
         raise ProtocolError(f"The site's engine ended ({ended}); see {kit / 'engine.log'}.")
 

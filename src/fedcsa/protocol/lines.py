@@ -36,7 +36,7 @@ def alone(folder: Path) -> Iterator[None]:
             except BlockingIOError:
                 raise ResultError(
                     f"The folder {str(folder)!r} must belong to one running site; another one "
-                    "holds it. Stop that one, or name another 'state' in the site's file."
+                    "holds it. Stop that one first."
                 ) from None
         yield
 

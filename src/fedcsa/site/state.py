@@ -81,6 +81,6 @@ class Status:
             line = {"study": study, "text": text, "time": time}
             append_line(self._folder / _STATUS, json.dumps(line), lasting=False)
 
-    def lines(self) -> list[dict[str, str]]:
-        """Every line so far."""
-        return [json.loads(line) for line in read_lines(self._folder / _STATUS)]
+    def lines(self, start: int = 0) -> list[dict[str, str]]:
+        """The lines so far, after the first `start`."""
+        return [json.loads(line) for line in read_lines(self._folder / _STATUS)[start:]]
