@@ -166,6 +166,6 @@ def test_a_stranger_is_told_so(run, monkeypatch):
 
 def test_a_study_that_is_interrupted_by_its_lead_is_ended_at_the_server(run):
     server = Server([RUNNING, KeyboardInterrupt()])
-    with pytest.raises(KeyboardInterrupt, match="^$"):
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
         run(server)
     assert (server.aborted, server.open) == (["job-1"], 0)
