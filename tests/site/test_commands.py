@@ -135,6 +135,10 @@ def test_a_study_is_not_submitted_with_a_stranger_or_too_few_sources(call, feder
     (kit / "kit.json").write_text(json.dumps(about))
     result = call("study", "submit", federation.study_file, "--kit", kit)
     assert (result.exit_code, "--target" in result.stderr) == (3, True)
+    result = call(
+        "study", "submit", federation.study_file, "--kit", kit, "--target", "new", "--out", kit
+    )
+    assert (result.exit_code, "hold an older result" in result.stderr) == (3, True)
     result = call("study", "submit", tmp_path / "none.toml", "--kit", kit)
     assert (result.exit_code, "must be there" in result.stderr) == (3, True)
 

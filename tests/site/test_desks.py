@@ -257,6 +257,12 @@ def test_a_failure_inside_is_told_by_no_more_than_a_word(federation):
     assert b"MARKER" not in federation.board.conclusion
 
 
+def test_a_target_sends_nothing_larger_than_its_own_file_says(federation):
+    federation.configure("new", "max_bytes = 100")
+    assert conclusion(federation.attempt()).outcome == "max_bytes"
+    assert sent(federation, "new") == [("sent", "conclusion")]
+
+
 def test_a_study_waits_for_approval_and_goes_on_with_it(federation):
     federation.configure("abbey", 'approve = ["risk"]')
     assert conclusion(federation.attempt()).sources["abbey"] == "refused: not_approved"

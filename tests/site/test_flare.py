@@ -172,7 +172,9 @@ class Bench:
             (folder / SETTINGS).write_text(json.dumps({"site_file": str(folder / "site.toml")}))
             self.contexts[name] = context(name, folder)
         sites = {n: (SourceExecutor(study, "new", deadline), self.contexts[n]) for n in SOURCES}
-        sites["new"] = (TargetExecutor(study, min_sources), self.contexts["new"])
+        self.submission = Submission(federation.agreed, "new", min_sources, deadline)
+        target = TargetExecutor(study, min_sources, self.submission.nonce)
+        sites["new"] = (target, self.contexts["new"])
         self.communicator = Communicator(sites)
         self.engine = Engine(["new", *SOURCES])
         self.fl_ctx = context("server", federation.folder / "server", self.engine)
@@ -393,17 +395,25 @@ def test_a_kit_without_its_key_is_named(tmp_path):
 def test_the_lead_believes_the_target_only(bench):
     board = bench.run()
     seal = KitSeal(bench.federation.folder / "birch" / "startup")
-    assert open_conclusion(board, bench.federation.agreed, "new", seal).outcome == "done"
+    submission = bench.submission
+    assert open_conclusion(board, submission, seal).outcome == "done"
     forged = {**board, "envelope": base64.b64encode(
         Envelope.from_bytes(base64.b64decode(board["envelope"])).sealed(seal)
     )}  # fmt: skip
     with pytest.raises(BindingError, match="must be signed by 'new'"):
-        open_conclusion(forged, bench.federation.agreed, "new", seal)
+        open_conclusion(forged, submission, seal)
     changed = encode(Conclusion("small", "done", {}, "", np.empty(0, np.uint8)))
     with pytest.raises(BindingError, match="this very study"):
-        open_conclusion(
-            {**board, "conclusion": base64.b64encode(changed)}, bench.federation.agreed, "new", seal
-        )
+        open_conclusion({**board, "conclusion": base64.b64encode(changed)}, submission, seal)
+
+
+def test_the_end_of_an_earlier_submission_is_not_taken_for_the_end_of_this_one(bench):
+    board = bench.run()
+    seal = KitSeal(bench.federation.folder / "birch" / "startup")
+    later = Submission(bench.federation.agreed, "new", 1, 60)
+    with pytest.raises(BindingError, match="this very submission") as caught:
+        open_conclusion(board, later, seal)
+    assert caught.value.rule == "replayed"
 
 
 # The filter ----------------------------------------------------------------------------------
@@ -475,6 +485,25 @@ def test_the_filter_rounds_as_the_policy_does_or_blocks(bench):
     report = decode(desk._journal.payload(answered["reply"]))
     finer = dataclasses.replace(report, coefficients=np.array([0.123456789, 1.0]))
     assert "would round" in blocked(sealed(bench, finer), bench.contexts["abbey"])
+
+
+def test_the_filter_blocks_a_result_that_the_site_keeps_to_itself(bench):
+    told = Conclusion("small", "done", {}, "", np.ones(3, np.uint8))
+    content = sealed(bench, told)
+    content["conclusion"] = content.pop("payload")
+    passed = EgressFilter().process(pack(content), bench.contexts["abbey"])
+    assert unpack(passed) == content
+    bench.federation.configure("abbey", "share_result = false")
+    assert "keeps its results" in blocked(content, bench.contexts["abbey"])
+
+
+def test_the_filter_blocks_a_message_larger_than_the_sites_file_says(bench):
+    bench.run()
+    desk = bench.communicator.sites["abbey"][0]._desk
+    report = desk._journal.payload(desk._journal.find("answered", phase="risk")["reply"])
+    content = sealed(bench, decode(report))
+    bench.federation.configure("abbey", "max_bytes = 100")
+    assert "larger than" in blocked(content, bench.contexts["abbey"])
 
 
 def test_the_filter_strips_a_failure_of_whatever_came_with_it(letter):

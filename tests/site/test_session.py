@@ -169,3 +169,8 @@ def test_a_study_that_is_interrupted_by_its_lead_is_ended_at_the_server(run):
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
         run(server)
     assert (server.aborted, server.open) == (["job-1"], 0)
+
+
+def test_a_job_that_the_engine_does_not_take_is_an_error_without_its_text(run):
+    with pytest.raises(ProtocolError, match=r"must take the study; it did not \(ValueError\)\.$"):
+        run(Server(ValueError("MARKER")))

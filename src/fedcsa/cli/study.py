@@ -7,7 +7,7 @@ import json as jsonlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -33,6 +33,9 @@ from fedcsa.protocol.codec import decode, digest
 from fedcsa.protocol.envelope import Envelope, Seal, check_seal
 from fedcsa.protocol.messages import Conclusion
 from fedcsa.site.agreed import AgreedStudy, read_study_text
+
+if TYPE_CHECKING:
+    from fedcsa.transport.flare.job import Submission
 
 study = typer.Typer(name="study", no_args_is_help=True, help="Run a study over a federation.")
 _EXITS = {"no_overlap": EXIT_NO_OVERLAP, "no_model": EXIT_MODEL}
@@ -75,17 +78,18 @@ def submit(
             raise StudyError(unknown("source of this federation", name, sources))
     if min_sources > len(agreed.sources):
         raise StudyError(f"--min-sources must be at most {len(agreed.sources)}, the study's own.")
+    out = out or Path(f"{study.stem}-result")
+    _check_out(out)
     submission = Submission(agreed, chosen, min_sources, deadline)
     with _progress(chosen, quiet=quiet or json) as watch:
         board = run_study(kit, submission, watch)
-    told = open_conclusion(board, agreed, chosen, KitSeal(kit / "startup"))
-    _finish(told, board, agreed, chosen, out or Path(f"{study.stem}-result"), json)
+    told = open_conclusion(board, submission, KitSeal(kit / "startup"))
+    _finish(told, board, agreed, chosen, out, json)
 
 
-def open_conclusion(
-    board: Mapping[str, Any], agreed: AgreedStudy, target: str, seal: Seal
-) -> Conclusion:
-    """What the target itself said of this study, whatever carried it here."""
+def open_conclusion(board: Mapping[str, Any], submission: Submission, seal: Seal) -> Conclusion:
+    """What the target itself said of this very submission, whatever carried it here."""
+    agreed, target = submission.agreed, submission.target
     wire, payload = base64.b64decode(board["envelope"]), base64.b64decode(board["conclusion"])
     envelope = Envelope.from_bytes(wire)
     check_seal(wire, target, seal)
@@ -93,6 +97,8 @@ def open_conclusion(
     bound = (envelope.study, envelope.sender, envelope.digest)
     if bound != (agreed.id, target, digest(payload)) or not isinstance(told, Conclusion):
         raise BindingError("other_study", "The target must end this very study; it did not.")
+    if envelope.in_reply_to != submission.nonce:
+        raise BindingError("replayed", "The target must answer this very submission; it did not.")
     summary = bytes(told.summary)
     if summary and digest(summary) != told.result:
         raise MessageError("The result must be as the target wrote it; its digest differs.")
@@ -133,15 +139,19 @@ def _reason(rule: str, target: str) -> str:
 
 
 def _save(out: Path, agreed: AgreedStudy, plain: dict[str, Any], summary: bytes) -> None:
-    known = ("adaptation.json", "federation.json")
-    if out.exists() and any(out.iterdir()) and not any((out / n).is_file() for n in known):
-        raise ResultError(f"The folder {str(out)!r} must be empty or hold an older result.")
+    _check_out(out)
     out.mkdir(parents=True, exist_ok=True)
     (out / "study.toml").write_text(agreed.text, encoding="utf-8")
     text = jsonlib.dumps(plain, indent=1, ensure_ascii=False)
     (out / "federation.json").write_text(text + "\n", encoding="utf-8")
     if summary:
         (out / "adaptation.json").write_bytes(summary)
+
+
+def _check_out(out: Path) -> None:
+    known = ("adaptation.json", "federation.json")
+    if out.exists() and any(out.iterdir()) and not any((out / n).is_file() for n in known):
+        raise ResultError(f"The folder {str(out)!r} must be empty or hold an older result.")
 
 
 def _print(screen: Console, plain: dict[str, Any], summary: bytes, out: Path) -> None:

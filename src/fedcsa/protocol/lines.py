@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from fedcsa.errors import ResultError
 
@@ -75,6 +77,17 @@ def read_lines(path: Path) -> list[str]:
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     return whole.decode("utf-8", errors="replace").split("\n")[:-1]
+
+
+def read_records(path: Path, start: int = 0) -> list[dict[str, Any]]:
+    """All whole lines of JSON after the first `start`; a `ResultError` if one was damaged."""
+    try:
+        return [json.loads(line) for line in read_lines(path)[start:]]
+    except ValueError:
+        raise ResultError(
+            f"The file {str(path)!r} must be as fedcsa wrote it; it is damaged. "
+            "Restore it from a backup."
+        ) from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -10,7 +10,7 @@ from fedcsa.errors import StudyError
 from fedcsa.models.registry import unknown
 from fedcsa.protocol.envelope import PHASES
 from fedcsa.protocol.ledger import Clock, utc_now
-from fedcsa.protocol.lines import append_line, locked, read_lines
+from fedcsa.protocol.lines import append_line, locked, read_records
 
 _APPROVALS, _STATUS = "approvals.jsonl", "status.jsonl"
 
@@ -58,7 +58,7 @@ class Approvals:
         return named[0]
 
     def _lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in read_lines(self._folder / _APPROVALS)]
+        return read_records(self._folder / _APPROVALS)
 
     def _write(self, study: str, phase: str, decision: str) -> None:
         time = self._clock().isoformat(timespec="seconds")
@@ -83,4 +83,4 @@ class Status:
 
     def lines(self, start: int = 0) -> list[dict[str, str]]:
         """The lines so far, after the first `start`."""
-        return [json.loads(line) for line in read_lines(self._folder / _STATUS)[start:]]
+        return read_records(self._folder / _STATUS, start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -159,10 +159,17 @@ class TargetDesk:
             self._agreed.name, rule_of(error), dict(self.fates), "", np.empty(0, np.uint8)
         )
 
-    def send(self, message: Message, recipient: str) -> Reply:
-        """Write down a message that leaves outside of the two phases; its envelope and bytes."""
+    def send(self, message: Message, recipient: str, nonce: str = "") -> Reply:
+        """Write down a message that leaves outside of the two phases; its envelope and bytes.
+
+        Parameters
+        ----------
+        nonce : str
+            Of whatever it answers.
+        """
         payload = encode(message)
-        wire = ask(self._agreed.id, END, self.name, recipient, payload).sealed(self._seal)
+        envelope = ask(self._agreed.id, END, self.name, recipient, payload)
+        wire = replace(envelope, in_reply_to=nonce).sealed(self._seal)
         self._record(message, recipient, len(wire))
         return wire, payload
 
@@ -291,6 +298,10 @@ class TargetDesk:
 
     def _post(self, phase: str, message: Message, recipients: tuple[str, ...] | list[str]) -> Post:
         payload = encode(message)
+        if len(payload) > self._site.max_bytes:
+            raise PolicyError(
+                "max_bytes", f"A message here must have at most {self._site.max_bytes} bytes."
+            )
         self._questions = {
             name: ask(self._agreed.id, phase, self.name, name, payload) for name in recipients
         }

@@ -141,6 +141,12 @@ def submit_folder(session: Session, folder: Path) -> str:
         raise PolicyError(
             "submit_right", f"{session.username!r} may not submit studies; a lead may."
         ) from None
+    except _GONE:
+        raise
+    except Exception as error:  # the engine has many
+        raise ProtocolError(
+            f"The server must take the study; it did not ({type(error).__name__})."
+        ) from None
 
 
 def _look(session: Session, job: str, *, fetched: bool = False) -> dict[str, Any] | None:
