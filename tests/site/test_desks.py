@@ -263,6 +263,18 @@ def test_a_target_sends_nothing_larger_than_its_own_file_says(federation):
     assert sent(federation, "new") == [("sent", "conclusion")]
 
 
+def test_a_source_sends_nothing_larger_than_its_own_file_says(make_federation):
+    federation = make_federation("close")
+    federation.attempt()
+    (brief, *_), (report, *_) = (verify(federation.state(name)) for name in ("new", "abbey"))
+    assert brief.entry.n_bytes < report.entry.n_bytes
+    for name in ("new", *SIZES):
+        forget(federation, name)
+    federation.configure("abbey", f"max_bytes = {report.entry.n_bytes - 1}")
+    assert conclusion(federation.attempt()).sources["abbey"] == "refused: max_bytes"
+    assert sent(federation, "abbey") == [("sent", "refusal")]
+
+
 def test_a_study_waits_for_approval_and_goes_on_with_it(federation):
     federation.configure("abbey", 'approve = ["risk"]')
     assert conclusion(federation.attempt()).sources["abbey"] == "refused: not_approved"

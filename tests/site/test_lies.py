@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from fedcsa.errors import PolicyError, StudyError
+from fedcsa.errors import NoSourcesError, PolicyError, StudyError
 from fedcsa.protocol.codec import decode, digest, encode
 from fedcsa.protocol.envelope import Envelope, ask
 from fedcsa.protocol.messages import ModelReport
@@ -89,6 +89,21 @@ def test_an_impossible_prediction_variance_costs_its_source_and_not_the_study(fe
     federation.tamper = tamper
     told = decode(federation.attempt(min_sources=2).conclusion)
     assert (told.outcome, told.sources["abbey"]) == ("done", "rejected: malformed")
+
+
+# A coordinator -------------------------------------------------------------------------------
+
+
+def test_a_reply_that_is_brought_twice_counts_once(federation):
+    kept = {}
+    federation.tamper = lambda task, name, letter: kept.setdefault((task, name), letter)
+    federation.absent = {("risk", "birch")}
+    assert decode(federation.attempt(min_sources=3).conclusion).outcome == "min_sources"
+    assert federation.target.fates["abbey"] == "answered"
+    again = kept["risk", "abbey"]
+    with pytest.raises(NoSourcesError, match="0 did"):
+        federation.target.choose({"abbey": (again["envelope"], again["payload"])})
+    assert federation.target.fates["abbey"] == "rejected: duplicate"
 
 
 # A lead --------------------------------------------------------------------------------------
