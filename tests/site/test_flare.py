@@ -473,6 +473,21 @@ def test_the_filter_blocks_another_sites_envelope(bench):
     assert "this site's" in blocked(sealed(bench, message, sender="birch"), bench.contexts["abbey"])
 
 
+def test_the_filter_blocks_an_envelope_of_another_message(bench):
+    first, second = (sealed(bench, Refusal("small", "abbey", d * 64, "models")) for d in "34")
+    mixed = {"envelope": first["envelope"], "payload": second["payload"]}
+    assert "of this message" in blocked(mixed, bench.contexts["abbey"])
+
+
+def test_the_filter_blocks_rows_that_the_policy_keeps(bench):
+    bench.run()
+    journal = bench.communicator.sites["new"][0]._desk._journal
+    brief = decode(journal.payload(journal.find("announced")["brief"]))
+    rows = np.zeros((brief.n_rows, len(brief.features)))
+    told = dataclasses.replace(brief, exchange="rows", rows=rows, embedding=np.empty(0))
+    assert "allow this exchange" in blocked(sealed(bench, told), bench.contexts["abbey"])
+
+
 def test_the_filter_blocks_a_message_that_has_no_business_there(bench):
     message = BacktestReport("small", "abbey", 1.0, 1.0, 1.0)
     assert "does not leave a site" in blocked(sealed(bench, message), bench.contexts["abbey"])
