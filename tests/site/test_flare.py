@@ -35,6 +35,7 @@ from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.envelope import Envelope
 from fedcsa.protocol.messages import BacktestReport, Conclusion, Refusal
 from fedcsa.transport.flare import controller as controller_module
+from fedcsa.transport.flare import executors as executors_module
 from fedcsa.transport.flare import seal as seal_module
 from fedcsa.transport.flare.controller import PROGRESS, StudyController
 from fedcsa.transport.flare.egress import EgressFilter
@@ -311,6 +312,18 @@ def test_an_executor_answers_garbage_with_a_code_and_nothing_else(bench, name):
         reply = executor.execute("choose", garbage, site, Signal())
         assert reply.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
         assert set(reply) == {"__headers__"}
+
+
+def test_an_executor_logs_the_kind_of_an_error_and_not_its_text(bench, monkeypatch, caplog):
+    def fail(_):
+        raise ValueError("MARKER")
+
+    monkeypatch.setattr(executors_module, "unpack", fail)
+    for name in ("abbey", "new"):
+        executor, site = bench.communicator.sites[name]
+        executor.execute("risk", pack({}), site, Signal())
+    assert caplog.text.count("risk failed: ValueError") == 2
+    assert "MARKER" not in caplog.text
 
 
 def test_a_site_without_its_file_answers_with_a_code(bench):
