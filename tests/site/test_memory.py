@@ -14,6 +14,7 @@ from fedcsa.protocol.chain import HEAD, LEDGER, FileLedger, verify
 from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.envelope import ask
 from fedcsa.protocol.journal import Journal
+from fedcsa.protocol.lines import locked
 from fedcsa.protocol.messages import Refusal, RiskReport
 from fedcsa.roles.target import Target
 from fedcsa.site.memory import check_memory
@@ -25,6 +26,7 @@ import sys
 from pathlib import Path
 from fedcsa.protocol.chain import FileLedger
 from fedcsa.protocol.journal import Journal
+from fedcsa.protocol.lines import locked
 from fedcsa.protocol.messages import Refusal
 folder = Path(sys.argv[1])
 ledger, journal = FileLedger(folder, "abbey"), Journal(folder)
@@ -99,6 +101,28 @@ def test_of_two_claims_at_the_same_time_one_stands_for_both(tmp_path):
         thread.join()
     assert len(set(found)) == 1
     assert len(Journal(tmp_path).lines) == 1
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda folder: Journal(folder).claim("accepted", {"study": "demo"}, {}),
+        lambda folder: Journal(folder).note("asked", nonce="1"),
+        lambda folder: FileLedger(folder, "abbey").record(
+            Refusal("demo", "abbey", "", "models"), "new", envelope_bytes=1
+        ),
+    ],
+    ids=["claim", "note", "record"],
+)
+def test_whoever_writes_waits_for_whoever_does_so_already(tmp_path, write):
+    thread = threading.Thread(target=write, args=(tmp_path,))
+    with locked(tmp_path):
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive()
+        assert not list(tmp_path.glob("*.jsonl"))
+    thread.join()
+    assert list(tmp_path.glob("*.jsonl"))
 
 
 def test_a_claim_that_is_not_allowed_is_not_written(tmp_path):
