@@ -135,7 +135,7 @@ class Communicator(WFCommSpec):
 
 @functools.cache
 def key_of(name):  # noqa: ARG001 - one key a name
-    return rsa.generate_private_key(public_exponent=65537, key_size=1024)  # quick to make
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 @functools.cache
