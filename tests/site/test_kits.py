@@ -175,8 +175,14 @@ def test_two_sites_do_not_share_a_state_folder_or_a_kit(start, kits, tmp_path):
     for folder in (tmp_path / "state", kits / "abbey"):
         with alone(folder):
             done = start()
-            assert (done.exit_code, "one running site" in done.stderr) == (3, True)
+            assert (done.exit_code, "one running process" in done.stderr) == (3, True)
     assert not (tmp_path / "state" / "status.jsonl").exists()
+
+
+def test_a_second_server_does_not_start_from_the_same_kit(kits):
+    with alone(kits / "localhost"):
+        done = CliRunner().invoke(app, ["federation", "serve", str(kits / "localhost")])
+    assert (done.exit_code, "one running process" in done.stderr) == (3, True)
 
 
 def test_a_folder_is_free_again_when_its_site_ends(tmp_path):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 
 import pytest
 
@@ -81,6 +82,14 @@ def test_a_full_disk_lets_nothing_out(federation, monkeypatch):
     monkeypatch.setattr("fedcsa.protocol.chain.append_line", full)
     with pytest.raises(OSError, match="No space"):  # what the engine's side turns into a code
         desk.answer(post.envelopes["abbey"], post.payload)
+
+
+def test_a_clock_that_goes_back_changes_nothing(tmp_path):
+    times = iter([datetime(2030, 1, 1, tzinfo=UTC), datetime(1980, 1, 1, tzinfo=UTC)])
+    ledger = FileLedger(tmp_path, "abbey", lambda: next(times))
+    for rule in ("models", "features"):
+        ledger.record(Refusal("demo", "abbey", "", rule), "new", envelope_bytes=1)
+    assert [item.entry.time[:4] for item in verify(tmp_path)] == ["2030", "1980"]
 
 
 # Other jobs ----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fedcsa.cli.common import EXIT_INPUT, Json, Quiet, console, named_errors, print_json, printable
 from fedcsa.errors import ProtocolError, ResultError
+from fedcsa.protocol.lines import alone
 from fedcsa.site.federation import AUTHORITY, TEMPLATE, Federation
 
 federation = typer.Typer(
@@ -78,7 +79,7 @@ def serve(kit: KitFolder, quiet: Quiet = False) -> None:
     about = Kit.load(kit)
     if about.role != "server":
         raise ProtocolError(f"This must be the server's kit; it is that of a {about.role}.")
-    with EngineProcess(kit, about) as process, until_stopped() as stopped:
+    with alone(kit), EngineProcess(kit, about) as process, until_stopped() as stopped:
         if not quiet:
             console().print(Text(f"serving {about.federation} on port {about.port}"))
         while not stopped.is_set() and process.poll() is None:

@@ -29,7 +29,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold a folder for as long as a site runs, or raise a `ResultError` if another one does."""
+    """Hold a folder for as long as a process runs; a `ResultError` if another one holds it."""
     make_folder(folder)
     with (folder / ".running").open("ab") as file:
         if fcntl is not None:
@@ -37,7 +37,7 @@ def alone(folder: Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ResultError(
-                    f"The folder {str(folder)!r} must belong to one running site; another one "
+                    f"The folder {str(folder)!r} must belong to one running process; another one "
                     "holds it. Stop that one first."
                 ) from None
         yield
