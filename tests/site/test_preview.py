@@ -88,7 +88,10 @@ def test_every_rule_that_would_refuse_is_named_not_only_the_first(federation):
 def test_rules_beside_the_policy_are_named_too(federation):
     federation.configure("abbey", "max_bytes = 100")
     assert rules(look(federation)) == ["max_bytes"]
-    federation.configure("abbey")
+    federation.configure("new", "max_bytes = 100")
+    assert rules(look(federation, "new")) == ["max_bytes"]
+    for name in ("abbey", "new"):
+        federation.configure(name)
     federation.attempt()
     (federation.state("abbey") / "ledger.jsonl").write_text("")
     assert rules(look(federation)) == ["failed"]  # the ledger's own error, in words

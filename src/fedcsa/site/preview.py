@@ -94,7 +94,7 @@ def _as_target(look: _Look) -> None:
         look.refusals += site.policy.announcement_refusals(brief, released)
     elif announced[0]["brief"] != digest(encode(brief)):
         look.refusals.append(PolicyError("one_brief", "Another brief was announced by this name."))
-    if not look.refusals:
+    if not look.refusals and _fits(look, brief):
         look.messages.append((brief, True))
 
 
@@ -145,12 +145,19 @@ def _answer(look: _Look, source: Source, question: Message, *, exact: bool) -> b
         text = "This site's policy does not let the answer leave."
         look.refusals.append(PolicyError(answer.rule, text))
         return False
-    if len(encode(answer)) > look.site.max_bytes:
-        text = f"A message here must have at most {look.site.max_bytes} bytes."
-        look.refusals.append(PolicyError("max_bytes", text))
-        return False
-    look.messages.append((answer, exact))
-    return True
+    if _fits(look, answer):
+        look.messages.append((answer, exact))
+        return True
+    return False
+
+
+def _fits(look: _Look, message: Message) -> bool:
+    most = look.site.max_bytes
+    if len(encode(message)) <= most:
+        return True
+    text = f"A message here must have at most {most} bytes."
+    look.refusals.append(PolicyError("max_bytes", text))
+    return False
 
 
 def _remembered(site: SiteFile) -> list[dict[str, Any]]:

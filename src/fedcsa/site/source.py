@@ -113,7 +113,7 @@ class SourceDesk:
             self._agreed.check(message)
         before = None if phase == "risk" else self._answered_brief()
         asked = {"request": journal.keep(payload), "id": self._agreed.id, "site": self.name}
-        self._await_approval({**budget, **asked})
+        self._await_approval(budget, asked)
         accepted = journal.claim("accepted", budget, asked)
         self._check_budget(accepted, digest(payload))
         self._say(f"{_STEPS[phase]}: computing")
@@ -150,11 +150,12 @@ class SourceDesk:
         assert isinstance(report, RiskReport)  # noqa: S101 - for the type checker
         return brief, report
 
-    def _await_approval(self, question: dict[str, Any]) -> None:
-        phase = question["phase"]
+    def _await_approval(self, budget: dict[str, Any], asked: dict[str, Any]) -> None:
+        phase = budget["phase"]
         if phase not in self._site.approve:
             return
-        self._journal.claim("waiting", question, {})  # for a steward to look at
+        # What a steward looks at is what is answered then, and not what came in the meantime.
+        self._check_budget(self._journal.claim("waiting", budget, asked), asked["request"])
         self._approvals.ask(self._agreed.id, phase)
         decision = self._approvals.decision(self._agreed.id, phase)
         if decision == "asked":
