@@ -198,6 +198,7 @@ read_key = functools.cache(seal_module.load_pem_private_key)
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     monkeypatch.setattr(controller_module, "LINGER", 0.0)
+    monkeypatch.setattr(controller_module, "_POLL", 0.001)
     monkeypatch.setattr(seal_module, "load_pem_private_key", read_key)
     monkeypatch.setattr(os, "fsync", lambda _: None)  # other tests are about the disk
 
