@@ -101,6 +101,7 @@ def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adap
             f"A result must hold a model; the study in {str(folder)!r} ended without one. "
             f"See why with: fedcsa report {folder}"
         )
+    _require_part(folder, "models")
     try:
         with np.errstate(over="raise"):  # no report that was accepted is so large
             return _restore(folder, content, trusted_types)
@@ -121,8 +122,10 @@ def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adap
 def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
     """What left each site, without loading any model."""
     folder = Path(folder)
+    content = read_json(folder / "adaptation.json")
+    _require_part(folder, "ledgers")
     try:
-        return _read_ledgers(folder, read_json(folder / "adaptation.json"))
+        return _read_ledgers(folder, content)
     except (OSError, LookupError, TypeError, ValueError):
         raise _damaged(folder, "a ledger is missing or was changed") from None
 
@@ -183,6 +186,14 @@ def _common(a: Adaptation | Ending) -> dict[str, Any]:
         "reports": {name: _report_to_json(report) for name, report in sorted(a.reports.items())},
         "sites": sorted(a.ledgers),
     }
+
+
+def _require_part(folder: Path, part: str) -> None:
+    if not (folder / part).is_dir():
+        raise ResultError(
+            f"The result in {str(folder)!r} holds no {part}: those of a federated study stay at "
+            "its sites. Use the target's own result, under results/ of its state folder."
+        )
 
 
 def _damaged(folder: Path, how: str) -> ResultError:
@@ -274,7 +285,8 @@ def read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ResultError(
             f"A result folder must hold adaptation.json; {str(path.parent)!r} does not. "
-            "Make one with: fedcsa run STUDY --out DIR"
+            "Make one with: fedcsa run STUDY --out DIR. The target of a federated study may keep "
+            "its own to itself."
         ) from None
     except (OSError, ValueError, RecursionError):
         raise ResultError(

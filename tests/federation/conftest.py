@@ -211,6 +211,8 @@ CONNECTED = "connected, waiting for a study"
 @pytest.fixture(scope="session")
 def live(tmp_path_factory):
     pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
+    # Workers start some sixty times: let them find compiled files, as those of real sites do.
+    unwritten = os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     federation = Live(tmp_path_factory.mktemp("federation"))
     federation.fresh_target()
     try:
@@ -219,6 +221,8 @@ def live(tmp_path_factory):
         yield federation
     finally:
         federation.stop()
+        if unwritten is not None:
+            os.environ["PYTHONDONTWRITEBYTECODE"] = unwritten
 
 
 @pytest.fixture

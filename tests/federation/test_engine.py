@@ -13,13 +13,24 @@ import time
 import pytest
 
 from fedcsa.cli.run import carry_out as run_in_process
+from fedcsa.errors import LedgerError
+from fedcsa.protocol.chain import LEDGER, verify
 from fedcsa.protocol.codec import decode, encode
+from fedcsa.protocol.envelope import Envelope
+from fedcsa.protocol.journal import Journal
 from fedcsa.result import summary
+from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.file import SiteFile
+from fedcsa.site.source import SourceDesk
+from fedcsa.site.state import Approvals
 from fedcsa.study import Study
 
+psutil = pytest.importorskip("psutil", reason="it comes with the engine, nvflare")
 SOURCES = ("abbey", "birch", "castle", "dunes")
-THREE = SOURCES[:3]
+TWO = ("abbey", "castle")
+KINDS = {"ridge": SOURCES, "classifier": TWO, "pipeline": ("birch", "dunes")}
 WAITING = "waiting for fedcsa site approve"
+CONNECTED = "connected, waiting for a study"
 
 
 def numbers(adaptation):
@@ -48,41 +59,62 @@ def until(holds, what, patience=180.0):
 
 
 def approve(live, name, study):
-    from fedcsa.site.state import Approvals
-
     Approvals(live.state(name)).decide(study.stem, "approved")
 
 
-@pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline"])
-def test_the_federated_result_equals_the_one_in_process_to_the_bit(calm, kind):
-    sources = SOURCES if kind == "ridge" else THREE
-    study = calm.study(f"equal-{kind}", kind, sources)
-    told = calm.run(study, min_sources=len(sources))
-    assert set(told["sources"].values()) == {"answered"}
-    assert_same(calm, study)
+# Equal results -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(live):
+    """Three studies that ran at the same time: their files, and what the lead was told."""
+    studies = {kind: live.study(f"equal-{kind}", kind, KINDS[kind]) for kind in KINDS}
+    running = {kind: live.submit(study, min_sources=2) for kind, study in studies.items()}
+    return {kind: (studies[kind], live.finish(running[kind])) for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_federated_result_equals_the_one_in_process_to_the_bit(live, finished, kind):
+    study, told = finished[kind]
+    assert told["sources"] == dict.fromkeys(KINDS[kind], "answered")
+    assert_same(live, study)
     shared = json.loads((study.with_suffix(".result") / "adaptation.json").read_text())
-    assert shared["target_risk"] == calm.result(study).target_risk
+    assert shared["target_risk"] == live.result(study).target_risk
     assert not (study.with_suffix(".result") / "models").exists()
-    for name in sources:
-        assert calm.sent(name, study) == [("sent", "risk-report"), ("sent", "model-report")]
+    for name in KINDS[kind]:
+        assert live.sent(name, study) == [("sent", "risk-report"), ("sent", "model-report")]
 
 
-@pytest.mark.parametrize("phase", ["risk", "model"])
-def test_a_source_killed_in_a_phase_is_as_if_it_were_not_there(calm, phase):
-    calm.configure("castle", f'approve = ["{phase}"]')
-    study = calm.study(f"killed-in-{phase}", sources=THREE)
-    submission = calm.submit(study, min_sources=2, deadline=20)
-    until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
+@pytest.mark.usefixtures("finished")
+def test_the_server_keeps_no_message(live):
+    files = [path for path in live.kit("localhost").rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert [path for path in files if b"FCSA" in path.read_bytes()] == []
+
+
+# Whatever dies -------------------------------------------------------------------------------
+
+
+def test_a_source_killed_in_either_phase_is_as_if_it_were_not_there(calm):
+    calm.configure("castle", 'approve = ["risk", "model"]')
+    studies = {p: calm.study(f"killed-in-{p}", sources=TWO) for p in ("risk", "model")}
+    agreed = AgreedStudy(studies["model"].read_text(encoding="utf-8"))
+    Approvals(calm.state("castle")).decide(agreed.id, "approved", ("risk",))
+    running = {p: calm.submit(s, min_sources=1, deadline=25) for p, s in studies.items()}
+    for phase, study in studies.items():
+        text = f"phase {1 if phase == 'risk' else 2} of 2: {WAITING}"
+        until(lambda text=text, study=study: calm.said("castle", text, study.stem), "castle holds")
     calm.kill("castle")
-    told = calm.finish(submission)
-    assert told["sources"] == {"abbey": "answered", "birch": "answered", "castle": "missing"}
-    assert_same(calm, study, without=["castle"])
+    for phase, study in studies.items():
+        told = calm.finish(running[phase])
+        assert told["sources"] == {"abbey": "answered", "castle": "missing"}
+        assert_same(calm, study, without=["castle"])
 
 
 def test_a_killed_worker_costs_a_resubmission_and_no_second_disclosure(calm):
     calm.configure("castle", 'approve = ["model"]')
-    study = calm.study("killed-worker", sources=THREE)
-    submission = calm.submit(study, min_sources=3, deadline=60)
+    study = calm.study("killed-worker", sources=TWO)
+    submission = calm.submit(study, min_sources=2, deadline=60)
     until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
     os.kill(calm.worker("castle"), signal.SIGKILL)
     approve(calm, "castle", study)
@@ -90,7 +122,7 @@ def test_a_killed_worker_costs_a_resubmission_and_no_second_disclosure(calm):
     assert told["attempts"] >= 2
     assert set(told["sources"].values()) == {"answered"}
     assert_same(calm, study)
-    for name in THREE:
+    for name in TWO:
         left = calm.sent(name, study)
         assert sorted(m for kind, m in left if kind == "sent") == ["model-report", "risk-report"]
         assert ("resent", "risk-report") in left
@@ -98,8 +130,8 @@ def test_a_killed_worker_costs_a_resubmission_and_no_second_disclosure(calm):
 
 def test_a_killed_server_costs_a_resubmission_and_no_second_disclosure(calm):
     calm.configure("castle", 'approve = ["model"]')
-    study = calm.study("killed-server", sources=THREE)
-    submission = calm.submit(study, min_sources=3, deadline=60)
+    study = calm.study("killed-server", sources=TWO)
+    submission = calm.submit(study, min_sources=2, deadline=60)
     until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
     calm.kill("localhost")
     approve(calm, "castle", study)
@@ -108,17 +140,15 @@ def test_a_killed_server_costs_a_resubmission_and_no_second_disclosure(calm):
     assert told["attempts"] >= 2
     assert set(told["sources"].values()) == {"answered"}
     assert_same(calm, study)
-    for name in THREE:
+    for name in TWO:
         left = [m for kind, m in calm.sent(name, study) if kind == "sent"]
         assert sorted(left) == ["model-report", "risk-report"]
 
 
 def test_a_target_killed_between_the_phases_resumes_with_the_same_choice(calm):
-    from fedcsa.protocol.journal import Journal
-
     calm.configure("castle", 'approve = ["model"]')
-    study = calm.study("killed-target", sources=THREE)
-    submission = calm.submit(study, min_sources=3, deadline=20)
+    study = calm.study("killed-target", sources=TWO)
+    submission = calm.submit(study, min_sources=2, deadline=15)
     until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
     chosen = Journal(calm.state("new")).find("chosen", study=study.stem)
     calm.kill("new")
@@ -129,14 +159,14 @@ def test_a_target_killed_between_the_phases_resumes_with_the_same_choice(calm):
     request = decode(Journal(calm.state("new")).payload(chosen["request"]))
     found = calm.result(study)
     assert found.candidate == found.plan.candidates[request.candidate]
-    assert [m for kind, m in calm.sent("new", study) if kind == "sent"].count("model-request") == 3
+    assert [m for kind, m in calm.sent("new", study) if kind == "sent"].count("model-request") == 2
     assert_same(calm, study)
 
 
 def test_a_site_that_sleeps_past_the_deadline_is_missing(calm, sleeping):
     calm.configure("castle", 'approve = ["risk"]')
-    study = calm.study("asleep", sources=THREE)
-    submission = calm.submit(study, min_sources=2, deadline=15)
+    study = calm.study("asleep", sources=TWO)
+    submission = calm.submit(study, min_sources=1, deadline=15)
     until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
     sleeping(calm.worker("castle"))
     told = calm.finish(submission)
@@ -164,50 +194,22 @@ def test_refusals_are_told_by_name_no_text_leaves_and_too_few_sources_give_no_mo
         assert [path for path in files if b"MARKER-4711" in path.read_bytes()] == []
 
 
-def finished(live):
-    """A study that came to its end, this one or an earlier test's."""
-    study = live.study("equal-ridge")
-    if not study.with_suffix(".result").exists():
-        live.run(study, min_sources=4)
-    return study
-
-
-def test_the_server_keeps_no_message(calm):
-    finished(calm)
-    files = [path for path in calm.kit("localhost").rglob("*") if path.is_file()]
-    assert len(files) > 10
-    assert [path for path in files if b"FCSA" in path.read_bytes()] == []
-
-
+@pytest.mark.usefixtures("finished")
 def test_a_tampered_ledger_is_found_and_stops_the_site(calm):
-    from fedcsa.errors import LedgerError
-    from fedcsa.protocol.chain import LEDGER, verify
-
-    finished(calm)
     path = calm.state("dunes") / LEDGER
     whole = path.read_text(encoding="utf-8")
     path.write_text(whole.replace("model-report", "model-rapport", 1), encoding="utf-8")
-    try:
-        with pytest.raises(LedgerError, match="line"):
-            verify(calm.state("dunes"))
-        told = calm.run(calm.study("after-tampering"), min_sources=3, deadline=30)
-        assert told["sources"]["dunes"] == "missing"  # its filter lets nothing out
-    finally:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        head = json.loads((calm.state("dunes") / "ledger.head").read_text())
-        assert head["lines"] == len(lines)
-        for name in (LEDGER, "ledger.head"):
-            (calm.state("dunes") / name).unlink()
+    with pytest.raises(LedgerError, match="line"):
+        verify(calm.state("dunes"))
+    told = calm.run(calm.study("after-tampering", sources=("abbey", "dunes")), deadline=30)
+    assert told["sources"] == {"abbey": "answered", "dunes": "missing"}  # nothing is let out
+    mended = path.read_text(encoding="utf-8").replace("model-rapport", "model-report")
+    path.write_text(mended, encoding="utf-8")
+    assert len(verify(calm.state("dunes"))) > 2
 
 
-def test_a_replayed_question_is_refused_by_the_state_that_a_real_run_left(calm):
-    from fedcsa.protocol.envelope import Envelope
-    from fedcsa.protocol.journal import Journal
-    from fedcsa.site.agreed import AgreedStudy
-    from fedcsa.site.file import SiteFile
-    from fedcsa.site.source import SourceDesk
-
-    study = finished(calm)
+def test_a_replayed_question_is_refused_by_the_state_that_a_real_run_left(calm, finished):
+    study, _ = finished["ridge"]
     agreed = AgreedStudy(study.read_text(encoding="utf-8"))
     journal = Journal(calm.state("abbey"))
     nonce = journal.find("asked", study=agreed.id)["nonce"]
@@ -221,7 +223,6 @@ def test_a_replayed_question_is_refused_by_the_state_that_a_real_run_left(calm):
 # Those who may not ---------------------------------------------------------------------------
 
 
-#: In a process of its own: the engine's session does not bear that warnings are errors.
 SUBMIT = """
 import sys, time
 from pathlib import Path
@@ -241,19 +242,50 @@ with _session(kit, Kit.load(kit), 60.0) as session:
 """
 
 
+LOOK_AROUND = """
+import sys
+from pathlib import Path
+from fedcsa.transport.flare.kits import Kit
+from fedcsa.transport.flare.session import _session
+kit, secret = Path(sys.argv[1]), sys.argv[2]
+with _session(kit, Kit.load(kit), 60.0) as session:
+    for target in ("server", "abbey"):
+        for call in (
+            lambda: session.cat_target(target, file=secret),
+            lambda: session.grep_target(target, pattern="study", file=secret),
+            lambda: session.ls_target(target),
+            lambda: session.tail_target(target, file=secret),
+            lambda: session.get_working_directory(target),
+        ):
+            try:
+                print("GOT", call())
+            except Exception as error:
+                print(type(error).__name__)
+"""
+
+
+def in_a_process(script, *arguments):
+    """What a script prints, line by line: the engine's session does not bear our warnings."""
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-W", "ignore", "-c", script, *map(str, arguments)],
+        capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
 def submitted(live, tmp_path, study, change):
     """How a job folder ends that was changed before it was submitted."""
-    from fedcsa.site.agreed import AgreedStudy
     from fedcsa.transport.flare.job import Submission, write_job
 
     agreed = AgreedStudy(study.read_text(encoding="utf-8"))
     folder = write_job(Submission(agreed, "new", 1, 30), tmp_path / "job")
     change(folder)
-    done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-W", "ignore", "-c", SUBMIT, str(live.kit("lead@demo.org")), str(folder)],
-        capture_output=True, text=True, timeout=300, check=True,
-    )  # fmt: skip
-    return done.stdout.split()[-2:]
+    return in_a_process(SUBMIT, live.kit("lead@demo.org"), folder)[-1].split()
+
+
+def test_nobody_looks_around_at_a_site_or_the_server(calm):
+    printed = in_a_process(LOOK_AROUND, calm.kit("lead@demo.org"), "log.txt")
+    assert printed[-10:] == ["AuthorizationError"] * 10
 
 
 def test_a_user_without_the_right_cannot_submit(calm):
@@ -267,7 +299,7 @@ def test_a_job_that_carries_code_is_not_run(calm, tmp_path):
         custom.mkdir()
         (custom / "evil.py").write_text("raise SystemExit\n")
 
-    ended = submitted(calm, tmp_path, calm.study("smuggled"), smuggle)
+    ended = submitted(calm, tmp_path, calm.study("smuggled", sources=("abbey",)), smuggle)
     assert ended[-1] != "FINISHED:COMPLETED"
     assert ended[0] == "REFUSED" or ended[-1].startswith("FINISHED"), ended
     assert not any(calm.said(name, "computing", "smuggled") for name in SOURCES)
@@ -282,7 +314,7 @@ def test_a_job_that_names_another_class_is_not_run(calm, tmp_path):
         content["executors"][0]["executor"] = trainer
         path.write_text(json.dumps(content))
 
-    ended = submitted(calm, tmp_path, calm.study("other-class"), other_class)
+    ended = submitted(calm, tmp_path, calm.study("other-class", sources=("abbey",)), other_class)
     assert ended[-1].startswith("FINISHED"), ended
     assert ended[-1] != "FINISHED:COMPLETED"
     assert not any(calm.said(name, "computing", "other-class") for name in SOURCES)
@@ -307,3 +339,26 @@ def greet_without_certificate(live):
         wrapped.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         if not wrapped.recv(1024):
             raise ConnectionResetError("reset")
+
+
+# The command ---------------------------------------------------------------------------------
+
+
+def test_a_site_that_is_started_by_its_command_says_so_and_ends_with_its_processes(calm):
+    calm.kill("castle")
+    command = [sys.executable, "-m", "fedcsa", "site", "start", str(calm.kit("castle")),
+               "--data", str(calm.folder / "castle" / "site.toml")]  # fmt: skip
+    said = calm.lines("castle").count(CONNECTED)
+    site = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
+    try:
+        until(lambda: calm.lines("castle").count(CONNECTED) > said, "castle connects")
+        again = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        assert (again.returncode, "one running process" in again.stderr) == (3, True)
+        children = psutil.Process(site.pid).children(recursive=True)
+        assert children
+    finally:
+        site.send_signal(signal.SIGTERM)
+        out, _ = site.communicate(timeout=120)
+    assert site.returncode == 0
+    assert CONNECTED in out
+    assert not [child for child in children if child.is_running()]

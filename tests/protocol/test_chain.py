@@ -72,7 +72,7 @@ def test_a_removed_line_is_found(folder):
         verify(folder)
 
 
-@pytest.mark.parametrize("kept", [0, 1])
+@pytest.mark.parametrize("kept", [0, 1, 2])
 def test_lines_removed_at_the_end_are_found(folder, kept):
     edit(folder, lambda lines: lines[:kept])
     with pytest.raises(LedgerError, match="last lines were changed or removed"):

@@ -6,7 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fedcsa.cli.app import app
+from fedcsa.cli.study import _save
 from fedcsa.protocol.chain import LEDGER
+from fedcsa.protocol.codec import decode
 from fedcsa.site.state import Approvals
 
 pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
@@ -119,6 +121,10 @@ def test_a_study_is_not_submitted_with_a_stranger_or_too_few_sources(call, feder
     (kit / "kit.json").write_text(json.dumps(about))
     result = call("study", "submit", federation.study_file, "--kit", kit)
     assert (result.exit_code, "--target" in result.stderr) == (3, True)
+    result = call(
+        "study", "submit", federation.study_file, "--kit", kit, "--target", "new", "--out", kit
+    )
+    assert (result.exit_code, "hold an older result" in result.stderr) == (3, True)
     result = call("study", "submit", tmp_path / "none.toml", "--kit", kit)
     assert (result.exit_code, "must be there" in result.stderr) == (3, True)
 
@@ -131,3 +137,30 @@ def test_a_wrong_kit_is_named(call, federation, tmp_path):
 
 def test_the_demo_wants_a_folder_of_its_own(call, federation):
     assert call("federation", "demo", "--out", federation.folder).exit_code == 3
+
+
+# A result that holds numbers only -----------------------------------------------------------
+
+
+def lead_result(federation, tmp_path):
+    """What `fedcsa study submit` leaves with the lead."""
+    told = decode(federation.attempt().conclusion)
+    plain = {"study": federation.agreed.id, "outcome": "done", "sources": {}}
+    _save(tmp_path / "result", federation.agreed, plain, bytes(told.summary))
+    return tmp_path / "result"
+
+
+def test_a_prediction_by_the_lead_says_where_the_model_is(call, federation, tmp_path):
+    folder = lead_result(federation, tmp_path)
+    rows = federation.folder / "new" / "table.csv"
+    result = call("predict", folder, rows)
+    assert (result.exit_code, "stay at its sites" in result.stderr) == (3, True)
+    assert "holds no models" in result.stderr
+    assert "holds no ledgers" in call("ledger", folder).stderr
+    assert call("predict", federation.target.result_folder, rows).exit_code == 0
+
+
+def test_a_result_that_the_target_keeps_is_not_called_damaged(call, federation, tmp_path):
+    federation.configure("new", "share_result = false")
+    result = call("predict", lead_result(federation, tmp_path), tmp_path / "rows.csv")
+    assert (result.exit_code, "keep its own to itself" in result.stderr) == (3, True)

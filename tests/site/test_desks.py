@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from fedcsa.protocol.chain import verify
 from fedcsa.protocol.codec import decode, digest, encode
 from fedcsa.protocol.envelope import Envelope
 from fedcsa.protocol.messages import Conclusion, ModelReport, RiskReport
-from fedcsa.result import load_result, summary
-from fedcsa.site.state import Approvals
+from fedcsa.result import load_result, save_result, summary
+from fedcsa.site.state import Approvals, Status
 
 SIZES = ("abbey", "birch", "castle")
 
@@ -53,6 +54,11 @@ def sent(federation, name):
     return [(item.kind, item.entry.message) for item in verify(federation.state(name))]
 
 
+def forget(federation, name):
+    """Take away all that a site knows of the past, as whoever controls its machine could."""
+    shutil.rmtree(federation.state(name))
+
+
 @pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline"])
 def test_a_federated_study_equals_the_one_in_process_to_the_bit(make_federation, kind):
     federation = make_federation(kind)
@@ -61,6 +67,45 @@ def test_a_federated_study_equals_the_one_in_process_to_the_bit(make_federation,
     assert (told.outcome, set(told.sources.values())) == ("done", {"answered"})
     assert board.step == "done"
     same(federation)
+
+
+@pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline"])
+def test_the_targets_folder_is_that_of_a_run_in_one_process(make_federation, tmp_path, kind):
+    federation = make_federation(kind)
+    federation.attempt()
+    found = federation.target.result_folder
+    expected = save_result(in_process(federation), tmp_path / "run", federation.agreed.text)
+    contents = [json.loads((f / "adaptation.json").read_text()) for f in (found, expected)]
+    assert contents[0].pop("sites") == ["target"]  # the others' ledgers are theirs
+    assert contents[1].pop("sites") == ["abbey", "birch", "castle", "target"]
+    assert contents[0] == contents[1]
+    for name in ("study.toml", "models/0.fcsa", "models/1.fcsa", "models/2.fcsa"):
+        assert (found / name).read_bytes() == (expected / name).read_bytes()
+    rows = federation.study.read_target()
+    ours, theirs = (load_result(f).predict(rows) for f in (found, expected))
+    assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("own", ["", '[columns]\nage = "AGE"\noutcome = "Y"'])
+def test_a_site_that_reads_in_batches_sends_the_bits_of_a_streamed_run(federation, own):
+    """And the names of its columns are its own."""
+    expected = run_in_process(federation.study, quiet=True, stream=True)
+    for name in SIZES:
+        federation.configure(name, f"stream = true\n{own}")
+        path = federation.folder / name / "table.csv"
+        if own:
+            path.write_text(path.read_text().replace("age,", "AGE,").replace("outcome", "Y"))
+    assert conclusion(federation.attempt(min_sources=3)).outcome == "done"
+    assert numbers(load_result(federation.target.result_folder)) == numbers(expected)
+
+
+def test_a_site_that_cannot_be_streamed_says_so_at_home_and_refuses(make_federation):
+    federation = make_federation("classifier")
+    federation.configure("abbey", "stream = true")
+    told = conclusion(federation.attempt())
+    assert told.sources["abbey"] == "refused: failed"
+    said = [line["text"] for line in Status(federation.state("abbey")).lines()]
+    assert any("memory" in text for text in said)
 
 
 def test_every_message_that_left_is_in_the_ledger_of_its_site(federation):
@@ -160,7 +205,7 @@ def test_a_changed_study_of_the_same_name_gets_no_second_brief(federation):
     federation.study_file.write_text(text.replace("seed = 3", "seed = 4"), encoding="utf-8")
     assert conclusion(federation.attempt()).outcome == "one_brief"
     # And a target that forgot what it announced finds that the sources have not.
-    (federation.state("new") / "journal.jsonl").unlink()
+    forget(federation, "new")
     told = conclusion(federation.attempt())
     assert set(told.sources.values()) == {"refused: one_brief"}
 
@@ -217,6 +262,24 @@ def test_a_failure_inside_is_told_by_no_more_than_a_word(federation):
     told = conclusion(federation.attempt())
     assert told.sources["abbey"] == "refused: failed"
     assert b"MARKER" not in federation.board.conclusion
+
+
+def test_a_target_sends_nothing_larger_than_its_own_file_says(federation):
+    federation.configure("new", "max_bytes = 100")
+    assert conclusion(federation.attempt()).outcome == "max_bytes"
+    assert sent(federation, "new") == [("sent", "conclusion")]
+
+
+def test_a_source_sends_nothing_larger_than_its_own_file_says(make_federation):
+    federation = make_federation("close")
+    federation.attempt()
+    (brief, *_), (report, *_) = (verify(federation.state(name)) for name in ("new", "abbey"))
+    assert brief.entry.n_bytes < report.entry.n_bytes
+    for name in ("new", *SIZES):
+        forget(federation, name)
+    federation.configure("abbey", f"max_bytes = {report.entry.n_bytes - 1}")
+    assert conclusion(federation.attempt()).sources["abbey"] == "refused: max_bytes"
+    assert sent(federation, "abbey") == [("sent", "refusal")]
 
 
 def test_a_study_waits_for_approval_and_goes_on_with_it(federation):
@@ -296,7 +359,7 @@ def test_a_question_bound_to_something_else_is_refused_by_name(federation, chang
 def test_a_model_is_not_sent_before_a_report(federation):
     federation.attempt()
     post = federation.target._post("model", federation.target._request, ["abbey"])
-    (federation.state("abbey") / "journal.jsonl").unlink()
+    forget(federation, "abbey")
     assert refused(federation, post.envelopes["abbey"], post.payload) == "phase_order"
 
 
@@ -324,7 +387,7 @@ def test_a_reply_of_an_earlier_attempt_is_rejected_as_replayed(federation):
     federation.tamper = record
     federation.attempt()
     # No journaled choice: a fresh target must judge the stale replies themselves.
-    (federation.state("new") / "journal.jsonl").unlink()
+    forget(federation, "new")
     told = conclusion(federation.attempt())
     assert set(told.sources.values()) == {"rejected: replayed"}
     assert told.outcome == "min_sources"
@@ -365,7 +428,7 @@ def test_a_billion_rows_and_a_negative_risk_are_rejected_by_name(federation):
     def negative(report):
         return encode(dataclasses.replace(report, loss_mean=-report.loss_mean))
 
-    (federation.state("new") / "journal.jsonl").unlink()
+    forget(federation, "new")
     lie(federation, "risk", negative)
     assert conclusion(federation.attempt()).sources["abbey"] == "rejected: malformed"
 

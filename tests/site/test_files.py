@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedcsa.errors import DataError, PolicyError, StudyError
+from fedcsa.errors import DataError, PolicyError, ResultError, StudyError
 from fedcsa.protocol.policy import Policy
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.federation import TEMPLATE as FEDERATION_TEMPLATE
@@ -164,6 +164,15 @@ def test_an_unknown_or_ambiguous_study_is_not_decided(tmp_path):
     approvals.ask("demo@2", "risk")
     with pytest.raises(StudyError, match="say which: demo@1, demo@2"):
         approvals.decide("demo", "approved")
+
+
+def test_a_damaged_file_of_approvals_is_named(tmp_path):
+    approvals = Approvals(tmp_path)
+    approvals.ask("demo@1", "risk")
+    path = tmp_path / "approvals.jsonl"
+    path.write_text("{\n" + path.read_text())
+    with pytest.raises(ResultError, match=r"approvals\.jsonl.*must be as fedcsa wrote it"):
+        approvals.decide("demo@1", "approved")
 
 
 def test_status_lines_come_in_order(tmp_path):

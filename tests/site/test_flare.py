@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import functools
 import json
+import os
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -34,6 +35,7 @@ from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.envelope import Envelope
 from fedcsa.protocol.messages import BacktestReport, Conclusion, Refusal
 from fedcsa.transport.flare import controller as controller_module
+from fedcsa.transport.flare import executors as executors_module
 from fedcsa.transport.flare import seal as seal_module
 from fedcsa.transport.flare.controller import PROGRESS, StudyController
 from fedcsa.transport.flare.egress import EgressFilter
@@ -171,7 +173,9 @@ class Bench:
             (folder / SETTINGS).write_text(json.dumps({"site_file": str(folder / "site.toml")}))
             self.contexts[name] = context(name, folder)
         sites = {n: (SourceExecutor(study, "new", deadline), self.contexts[n]) for n in SOURCES}
-        sites["new"] = (TargetExecutor(study, min_sources), self.contexts["new"])
+        self.submission = Submission(federation.agreed, "new", min_sources, deadline)
+        target = TargetExecutor(study, min_sources, self.submission.nonce)
+        sites["new"] = (target, self.contexts["new"])
         self.communicator = Communicator(sites)
         self.engine = Engine(["new", *SOURCES])
         self.fl_ctx = context("server", federation.folder / "server", self.engine)
@@ -194,7 +198,9 @@ read_key = functools.cache(seal_module.load_pem_private_key)
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     monkeypatch.setattr(controller_module, "LINGER", 0.0)
+    monkeypatch.setattr(controller_module, "_POLL", 0.001)
     monkeypatch.setattr(seal_module, "load_pem_private_key", read_key)
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # other tests are about the disk
 
 
 @pytest.fixture
@@ -309,6 +315,18 @@ def test_an_executor_answers_garbage_with_a_code_and_nothing_else(bench, name):
         assert set(reply) == {"__headers__"}
 
 
+def test_an_executor_logs_the_kind_of_an_error_and_not_its_text(bench, monkeypatch, caplog):
+    def fail(_):
+        raise ValueError("MARKER")
+
+    monkeypatch.setattr(executors_module, "unpack", fail)
+    for name in ("abbey", "new"):
+        executor, site = bench.communicator.sites[name]
+        executor.execute("risk", pack({}), site, Signal())
+    assert caplog.text.count("risk failed: ValueError") == 2
+    assert "MARKER" not in caplog.text
+
+
 def test_a_site_without_its_file_answers_with_a_code(bench):
     (bench.federation.folder / "abbey" / SETTINGS).unlink()
     assert bench.conclusion().sources["abbey"] == "missing"
@@ -391,17 +409,25 @@ def test_a_kit_without_its_key_is_named(tmp_path):
 def test_the_lead_believes_the_target_only(bench):
     board = bench.run()
     seal = KitSeal(bench.federation.folder / "birch" / "startup")
-    assert open_conclusion(board, bench.federation.agreed, "new", seal).outcome == "done"
+    submission = bench.submission
+    assert open_conclusion(board, submission, seal).outcome == "done"
     forged = {**board, "envelope": base64.b64encode(
         Envelope.from_bytes(base64.b64decode(board["envelope"])).sealed(seal)
     )}  # fmt: skip
     with pytest.raises(BindingError, match="must be signed by 'new'"):
-        open_conclusion(forged, bench.federation.agreed, "new", seal)
+        open_conclusion(forged, submission, seal)
     changed = encode(Conclusion("small", "done", {}, "", np.empty(0, np.uint8)))
     with pytest.raises(BindingError, match="this very study"):
-        open_conclusion(
-            {**board, "conclusion": base64.b64encode(changed)}, bench.federation.agreed, "new", seal
-        )
+        open_conclusion({**board, "conclusion": base64.b64encode(changed)}, submission, seal)
+
+
+def test_the_end_of_an_earlier_submission_is_not_taken_for_the_end_of_this_one(bench):
+    board = bench.run()
+    seal = KitSeal(bench.federation.folder / "birch" / "startup")
+    later = Submission(bench.federation.agreed, "new", 1, 60)
+    with pytest.raises(BindingError, match="this very submission") as caught:
+        open_conclusion(board, later, seal)
+    assert caught.value.rule == "replayed"
 
 
 # The filter ----------------------------------------------------------------------------------
@@ -461,6 +487,21 @@ def test_the_filter_blocks_another_sites_envelope(bench):
     assert "this site's" in blocked(sealed(bench, message, sender="birch"), bench.contexts["abbey"])
 
 
+def test_the_filter_blocks_an_envelope_of_another_message(bench):
+    first, second = (sealed(bench, Refusal("small", "abbey", d * 64, "models")) for d in "34")
+    mixed = {"envelope": first["envelope"], "payload": second["payload"]}
+    assert "of this message" in blocked(mixed, bench.contexts["abbey"])
+
+
+def test_the_filter_blocks_rows_that_the_policy_keeps(bench):
+    bench.run()
+    journal = bench.communicator.sites["new"][0]._desk._journal
+    brief = decode(journal.payload(journal.find("announced")["brief"]))
+    rows = np.zeros((brief.n_rows, len(brief.features)))
+    told = dataclasses.replace(brief, exchange="rows", rows=rows, embedding=np.empty(0))
+    assert "allow this exchange" in blocked(sealed(bench, told), bench.contexts["abbey"])
+
+
 def test_the_filter_blocks_a_message_that_has_no_business_there(bench):
     message = BacktestReport("small", "abbey", 1.0, 1.0, 1.0)
     assert "does not leave a site" in blocked(sealed(bench, message), bench.contexts["abbey"])
@@ -473,6 +514,25 @@ def test_the_filter_rounds_as_the_policy_does_or_blocks(bench):
     report = decode(desk._journal.payload(answered["reply"]))
     finer = dataclasses.replace(report, coefficients=np.array([0.123456789, 1.0]))
     assert "would round" in blocked(sealed(bench, finer), bench.contexts["abbey"])
+
+
+def test_the_filter_blocks_a_result_that_the_site_keeps_to_itself(bench):
+    told = Conclusion("small", "done", {}, "", np.ones(3, np.uint8))
+    content = sealed(bench, told)
+    content["conclusion"] = content.pop("payload")
+    passed = EgressFilter().process(pack(content), bench.contexts["abbey"])
+    assert unpack(passed) == content
+    bench.federation.configure("abbey", "share_result = false")
+    assert "keeps its results" in blocked(content, bench.contexts["abbey"])
+
+
+def test_the_filter_blocks_a_message_larger_than_the_sites_file_says(bench):
+    bench.run()
+    desk = bench.communicator.sites["abbey"][0]._desk
+    report = desk._journal.payload(desk._journal.find("answered", phase="risk")["reply"])
+    content = sealed(bench, decode(report))
+    bench.federation.configure("abbey", "max_bytes = 100")
+    assert "larger than" in blocked(content, bench.contexts["abbey"])
 
 
 def test_the_filter_strips_a_failure_of_whatever_came_with_it(letter):

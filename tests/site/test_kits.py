@@ -2,16 +2,25 @@
 
 import json
 import shutil
+from datetime import datetime, timedelta
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
 
-from fedcsa.errors import StudyError
-from fedcsa.site.federation import Federation
+from fedcsa.cli.app import app
+from fedcsa.errors import BindingError, StudyError
+from fedcsa.protocol.chain import FileLedger
+from fedcsa.protocol.lines import alone
+from fedcsa.protocol.messages import ModelReport, Refusal
+from fedcsa.site.federation import AUTHORITY, Federation
+from fedcsa.transport.flare import doctor
 from fedcsa.transport.flare.doctor import examine
 from fedcsa.transport.flare.hardening import AUTHORIZATION, problems_of, settle
-from fedcsa.transport.flare.kits import AUTHORITY, Kit, provision
+from fedcsa.transport.flare.kits import Kit, provision
+from fedcsa.transport.flare.seal import KitSeal
 
 SITES = {"new": "target", "abbey": "source"}
 USERS = {"lead@demo.org": "lead", "viewer@demo.org": "viewer"}
@@ -119,3 +128,100 @@ def test_the_doctor_looks_at_the_sites_own_file(kits, tmp_path):
     assert found["table"] == "2 columns"
     assert found["ledger"] == "0 entries, chain intact"
     assert found["site"].startswith("not running")
+
+
+@pytest.mark.parametrize(("days", "bad"), [(320, set()), (335, {"server.crt", "rootCA.pem"})])
+def test_the_doctor_warns_a_month_before_certificates_end(kits, monkeypatch, days, bad):
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(days=days)
+
+    monkeypatch.setattr(doctor, "datetime", Later)
+    found = {what: text for what, ok, text in examine(kits / "localhost") if not ok}
+    assert set(found) == bad
+    assert all("new provisioning" in text for text in found.values())
+
+
+def test_making_kits_again_renews_no_certificate_and_a_new_folder_does(kits, tmp_path):
+    """Hence: whoever is to be expelled, or whose certificate ends, needs a new federation."""
+    kit = kits / "abbey" / "startup" / "client.crt"
+    before = kit.read_bytes()
+    federation = Federation("demo", "localhost", 8002, SITES, USERS)
+    provision(federation, kits)
+    assert kit.read_bytes() == before
+    provision(federation, tmp_path / "anew")
+    old, new = KitSeal(kits / "abbey" / "startup"), KitSeal(tmp_path / "anew" / "new" / "startup")
+    with pytest.raises(BindingError, match="must be signed by 'abbey'"):
+        new.check(b"content", old.sign(b"content"), "abbey")
+
+
+# Starting a site ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def start(kits, tmp_path):
+    """`fedcsa site start` of abbey, in a place where it must not come to start a process."""
+    (tmp_path / "site.toml").write_text('table = "t.csv"\n')
+
+    def call(name="abbey"):
+        arguments = ["site", "start", str(kits / name), "--data", str(tmp_path / "site.toml")]
+        return CliRunner().invoke(app, arguments, env={"NO_COLOR": "1"})
+
+    return call
+
+
+def test_two_sites_do_not_share_a_state_folder_or_a_kit(start, kits, tmp_path):
+    for folder in (tmp_path / "state", kits / "abbey"):
+        with alone(folder):
+            done = start()
+            assert (done.exit_code, "one running process" in done.stderr) == (3, True)
+    assert not (tmp_path / "state" / "status.jsonl").exists()
+
+
+def test_a_second_server_does_not_start_from_the_same_kit(kits):
+    with alone(kits / "localhost"):
+        done = CliRunner().invoke(app, ["federation", "serve", str(kits / "localhost")])
+    assert (done.exit_code, "one running process" in done.stderr) == (3, True)
+
+
+def test_a_folder_is_free_again_when_its_site_ends(tmp_path):
+    for _ in range(2):
+        with alone(tmp_path):
+            pass
+
+
+def test_a_state_folder_that_cannot_be_written_is_told_before_anything_starts(start, tmp_path):
+    (tmp_path / "state").write_text("a file")
+    done = start()
+    assert (done.exit_code, "must be writable" in done.stderr) == (3, True)
+
+
+def test_a_site_whose_state_is_lost_or_anothers_does_not_start(start, tmp_path):
+    ledger = FileLedger(tmp_path / "state", "birch")
+    ledger.record(Refusal("demo", "birch", "", "models"), "new", envelope_bytes=1)
+    done = start()
+    assert (done.exit_code, "must be that of 'abbey'" in done.stderr) == (4, True)
+
+
+def test_the_doctor_finds_a_lost_journal(kits, tmp_path):
+    (tmp_path / "t.csv").write_text("age,y\n1,2\n")
+    (tmp_path / "site.toml").write_text('table = "t.csv"\n')
+    report = ModelReport(
+        "demo",
+        "abbey",
+        "",
+        0,
+        10,
+        0.0,
+        "linear",
+        "identity",
+        0.0,
+        np.ones(1),
+        np.empty(0, np.uint8),
+    )
+    FileLedger(tmp_path / "state", "abbey").record(report, "new", envelope_bytes=1)
+    bad = {
+        what: text for what, ok, text in examine(kits / "abbey", tmp_path / "site.toml") if not ok
+    }
+    assert "journal" in bad["site"]

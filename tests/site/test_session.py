@@ -54,7 +54,7 @@ class Server:
         assert job
         self.fetched += bool(data["fetched"])
         step = self.script[0] if len(self.script) == 1 else self.script.pop(0)
-        if isinstance(step, Exception):
+        if isinstance(step, BaseException):
             raise step
         if isinstance(step, str):
             raise JobNotRunning(step)
@@ -162,3 +162,15 @@ def test_a_stranger_is_told_so(run, monkeypatch):
     monkeypatch.setattr(server, "connect", refuse)
     with pytest.raises(PolicyError, match=r"does not know 'lead@demo\.org'"):
         run(server)
+
+
+def test_a_study_that_is_interrupted_by_its_lead_is_ended_at_the_server(run):
+    server = Server([RUNNING, KeyboardInterrupt()])
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        run(server)
+    assert (server.aborted, server.open) == (["job-1"], 0)
+
+
+def test_a_job_that_the_engine_does_not_take_is_an_error_without_its_text(run):
+    with pytest.raises(ProtocolError, match=r"must take the study; it did not \(ValueError\)\.$"):
+        run(Server(ValueError("MARKER")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,16 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedcsa.cli.common import EXIT_INPUT, Json, Output, Quiet, named_errors, unbroken, working
+from fedcsa.cli.common import (
+    EXIT_INPUT,
+    Json,
+    Output,
+    Quiet,
+    named_errors,
+    printable,
+    unbroken,
+    working,
+)
 from fedcsa.cli.program import Command, Group
 from fedcsa.errors import ProtocolError, ResultError
 
@@ -42,7 +52,7 @@ def init(
 
     if file.exists():
         raise ResultError(f"The file {str(file)!r} must not be there yet; it is. Choose another.")
-    name = "".join(c if c.isalnum() else "-" for c in file.absolute().parent.name) or "federation"
+    name = re.sub(r"[^A-Za-z0-9]", "-", file.absolute().parent.name) or "federation"
     with unbroken():
         file.write_text(TEMPLATE.format(name=name[:60]), encoding="utf-8")
     told = f"Written to {file}. Fill it in, then: fedcsa federation provision {file}"
@@ -68,12 +78,11 @@ def provision(
     --------
     fedcsa federation provision federation.toml --out kits
     """
-    from fedcsa.site.federation import Federation
+    from fedcsa.site.federation import AUTHORITY, Federation
     from fedcsa.transport.flare import require_engine
 
     described = Federation.load(file)
     require_engine()
-    from fedcsa.transport.flare.kits import AUTHORITY
     from fedcsa.transport.flare.kits import provision as make
 
     with working("making keys and certificates", quiet=quiet), unbroken():
@@ -96,6 +105,7 @@ def serve(kit: KitFolder, json: Json = False, quiet: Quiet = False) -> None:
     --------
     fedcsa federation serve kits/localhost
     """
+    from fedcsa.protocol.lines import alone
     from fedcsa.transport.flare import require_engine
 
     require_engine()
@@ -108,7 +118,7 @@ def serve(kit: KitFolder, json: Json = False, quiet: Quiet = False) -> None:
             f"This must be the server's kit; it is that of a {about.role}. "
             "Name the folder called as the server's host."
         )
-    with EngineProcess(kit, about) as process, until_stopped() as stopped:
+    with alone(kit), EngineProcess(kit, about) as process, until_stopped() as stopped:
         Output(json, quiet).line(
             {"federation": about.federation, "port": about.port, "text": "serving"},
             f"serving {about.federation} on port {about.port}",
@@ -152,7 +162,7 @@ def doctor(
         for what, ok, text in checks:
             mark = ("ok  ", "green") if ok else ("bad ", "bold red")
             if not (ok and quiet):
-                screen.print(Text.assemble(mark, f"{what}: {text}"), soft_wrap=True)
+                screen.print(Text.assemble(mark, printable(f"{what}: {text}")), soft_wrap=True)
 
     content = {"checks": [{"what": w, "ok": ok, "text": t} for w, ok, t in checks]}
     Output(json, quiet and not problems).answer(content, show)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import subprocess
 import sys
@@ -38,6 +39,9 @@ def run_demo(out: Path, output: Output, seed: int) -> int:
     provision(federation, out / "kits")
     output.say(f"{len(sites) + 2} kits made; starting a server and {len(sites)} sites")
     with contextlib.ExitStack() as stack:
+        # Whoever ends this ends all that it started.
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        stack.callback(signal.signal, signal.SIGTERM, before)
         _start(stack, "federation", "serve", str(out / "kits" / "localhost"), "--quiet")
         for name in sites:
             data = str(out / name / "site.toml")

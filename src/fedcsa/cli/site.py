@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json as jsonlib
+import shlex
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -84,7 +86,9 @@ def start(
     fedcsa site start kits/abbey --data site.toml
     """
     from fedcsa.protocol.ledger import utc_now
+    from fedcsa.protocol.lines import alone
     from fedcsa.site.file import SiteFile
+    from fedcsa.site.memory import check_memory
     from fedcsa.site.state import Status
     from fedcsa.transport.flare import require_engine
 
@@ -105,23 +109,26 @@ def start(
     problems = problems_of(kit, about.role)
     if problems:
         raise ProtocolError("\n".join(problems))
-    write_settings(kit, data)
     status, output = Status(loaded.state_folder), Output(json, quiet)
-    seen = len(status.lines())
-    with until_stopped() as stopped, EngineProcess(kit, about) as process:
-        (kit / PID).write_text(f"{process.pid}\n")
-        text = f"connecting to {about.host}:{about.port}"
-        now = utc_now().isoformat(timespec="seconds")
-        output.line({"study": "", "text": text, "time": now}, f"{about.participant}: {text}")
-        while not stopped.is_set() and process.poll() is None:
-            lines = status.lines()
-            for line in lines[seen:]:
-                study = f"{printable(line['study'])}: " if line["study"] else ""
-                output.line(line, f"{line['time'][11:19]} {study}{printable(line['text'])}")
-            seen = len(lines)
-            time.sleep(0.2)
-        ended = process.poll()
-    (kit / PID).unlink(missing_ok=True)
+    with alone(loaded.state_folder), alone(kit):
+        check_memory(loaded.state_folder, about.participant)
+        seen = len(status.lines())
+        status.say("starting")  # and an error at once if nothing can be written there
+        write_settings(kit, data)
+        with until_stopped() as stopped, EngineProcess(kit, about) as process:
+            (kit / PID).write_text(f"{process.pid}\n")
+            text = f"connecting to {about.host}:{about.port}"
+            now = utc_now().isoformat(timespec="seconds")
+            output.line({"study": "", "text": text, "time": now}, f"{about.participant}: {text}")
+            while not stopped.is_set() and process.poll() is None:
+                lines = status.lines(seen)
+                for line in lines:
+                    study = f"{printable(line['study'])}: " if line["study"] else ""
+                    output.line(line, f"{line['time'][11:19]} {study}{printable(line['text'])}")
+                seen += len(lines)
+                time.sleep(0.2)
+            ended = process.poll()
+        (kit / PID).unlink(missing_ok=True)
     if not stopped.is_set():
         raise ProtocolError(
             f"The site must run until Ctrl-C; its engine ended ({ended}). See {kit / 'engine.log'}."
@@ -131,7 +138,13 @@ def start(
 @site.command(cls=Command)
 @named_errors
 def preview(
-    study: StudyFile, data: Data = SITE_FILE, json: Json = False, quiet: Quiet = False
+    study: StudyFile,
+    data: Data = SITE_FILE,
+    values: Annotated[
+        bool, typer.Option("--values", help="The values, too, rounded as they would leave.")
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show which numbers would leave this site in a study, before anything does.
 
@@ -140,31 +153,49 @@ def preview(
     Examples
     --------
     fedcsa site preview study.toml --data site.toml
+    fedcsa site preview study.toml --data site.toml --values
     """
     from fedcsa.site.file import SiteFile
     from fedcsa.site.preview import preview as look
 
     with working("looking at what would leave", quiet=quiet):
         found = look(read_study(study), SiteFile.load(data))
-    Output(json, quiet).answer(found, lambda screen: _print(screen, found, data))
+    Output(json, quiet).answer(found, lambda screen: _print(screen, found, data, values))
 
 
-def _print(screen: Console, found: dict[str, Any], data: Path) -> None:
+def _print(screen: Console, found: dict[str, Any], data: Path, values: bool) -> None:
     screen.print(Text.assemble("Study ", (printable(found["study"]), "bold")))
+    screen.print(Text(f"This site would be a {found['role']}."))
     for message in found["messages"]:
-        table = Table(title=Text(message["message"]), title_justify="left", title_style="bold")
-        for heading in ("field", "numbers", "what it is"):
-            table.add_column(heading, justify="right" if heading == "numbers" else "left")
-        for item in message["fields"]:
-            table.add_row(item["name"], item["numbers"], item["meaning"])
-        screen.print(table)
+        screen.print(_message_table(message, values))
     for text in found["refusals"]:
-        screen.print(Text.assemble(("refused: ", "bold yellow"), text), soft_wrap=True)
+        screen.print(Text.assemble(("refused: ", "bold yellow"), printable(text)), soft_wrap=True)
     if not found["refusals"]:
         screen.print(Text("This site's policy would let these leave, and nothing else."))
-    screen.print(
-        Text(f"To approve it: fedcsa site approve {found['study']} --data {data}"), soft_wrap=True
-    )
+    if not all(message["exact"] for message in found["messages"]):
+        screen.print(Text(_NOT_EXACT), soft_wrap=True)
+    name = shlex.quote(found["study"])
+    screen.print(Text(f"To approve it: fedcsa site approve {name} --data {data}"), soft_wrap=True)
+
+
+_NOT_EXACT = (
+    "Where the target's question has not come yet, this site's own rows and the first candidate "
+    "stand in for it: names and counts are as they will be, values are not. With approve in the "
+    "site's file the study waits here, and a preview then shows the very values."
+)
+
+
+def _message_table(message: dict[str, Any], values: bool) -> Table:
+    title = message["message"] + ("" if message["exact"] else " (with a stand-in for the target)")
+    table = Table(title=Text(title), title_justify="left", title_style="bold")
+    headings = ("field", "numbers", "what it is", *(["values"] if values else []))
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading == "numbers" else "left")
+    for item in message["fields"]:
+        told = printable(jsonlib.dumps(item["value"], ensure_ascii=False))
+        cells = (item["name"], item["numbers"], item["meaning"], *([told] if values else []))
+        table.add_row(*map(Text, cells))
+    return table
 
 
 @site.command(cls=Command)

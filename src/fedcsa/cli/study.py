@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fedcsa.protocol.envelope import Seal
     from fedcsa.protocol.messages import Conclusion
     from fedcsa.site.agreed import AgreedStudy
+    from fedcsa.transport.flare.job import Submission
 
 study = typer.Typer(
     name="study", cls=Group, no_args_is_help=True, help="Run a study over a federation."
@@ -107,21 +108,22 @@ def submit(
             f"--min-sources must be at most {len(agreed.sources)}, the study's own; "
             f"it is {min_sources}. Ask for fewer."
         )
+    out = out or Path(f"{study.stem}-result")
+    _check_out(out)
     submission = Submission(agreed, chosen, min_sources, deadline)
     with _progress(chosen, quiet=quiet) as watch:
         board = run_study(kit, submission, watch)
-    told = open_conclusion(board, agreed, chosen, KitSeal(kit / "startup"))
-    _finish(told, board, agreed, chosen, out or Path(f"{study.stem}-result"), Output(json, quiet))
+    told = open_conclusion(board, submission, KitSeal(kit / "startup"))
+    _finish(told, board, agreed, chosen, out, Output(json, quiet))
 
 
-def open_conclusion(
-    board: Mapping[str, Any], agreed: AgreedStudy, target: str, seal: Seal
-) -> Conclusion:
-    """What the target itself said of this study, whatever carried it here."""
+def open_conclusion(board: Mapping[str, Any], submission: Submission, seal: Seal) -> Conclusion:
+    """What the target itself said of this very submission, whatever carried it here."""
     from fedcsa.protocol.codec import decode, digest
     from fedcsa.protocol.envelope import Envelope, check_seal
     from fedcsa.protocol.messages import Conclusion
 
+    agreed, target = submission.agreed, submission.target
     wire, payload = base64.b64decode(board["envelope"]), base64.b64decode(board["conclusion"])
     envelope = Envelope.from_bytes(wire)
     check_seal(wire, target, seal)
@@ -130,6 +132,11 @@ def open_conclusion(
     if bound != (agreed.id, target, digest(payload)) or not isinstance(told, Conclusion):
         raise BindingError(
             "other_study", "The target must end this very study; it did not. Submit it again."
+        )
+    if envelope.in_reply_to != submission.nonce:
+        raise BindingError(
+            "replayed",
+            "The target must answer this very submission; it did not. Submit it again.",
         )
     summary = bytes(told.summary)
     if summary and digest(summary) != told.result:
@@ -176,12 +183,7 @@ def _reason(rule: str, target: str) -> str:
 
 
 def _save(out: Path, agreed: AgreedStudy, plain: dict[str, Any], summary: bytes) -> None:
-    known = ("adaptation.json", "federation.json")
-    if out.exists() and any(out.iterdir()) and not any((out / n).is_file() for n in known):
-        raise ResultError(
-            f"The folder {str(out)!r} must be empty or hold an older result; it "
-            "holds something else. Choose another."
-        )
+    _check_out(out)
     out.mkdir(parents=True, exist_ok=True)
     (out / "study.toml").write_text(agreed.text, encoding="utf-8")
     text = jsonlib.dumps(plain, indent=1, ensure_ascii=False)
@@ -189,6 +191,12 @@ def _save(out: Path, agreed: AgreedStudy, plain: dict[str, Any], summary: bytes)
     (out / "adaptation.json").unlink(missing_ok=True)
     if summary:
         (out / "adaptation.json").write_bytes(summary)
+
+
+def _check_out(out: Path) -> None:
+    known = ("adaptation.json", "federation.json")
+    if out.exists() and any(out.iterdir()) and not any((out / n).is_file() for n in known):
+        raise ResultError(f"The folder {str(out)!r} must be empty or hold an older result.")
 
 
 def _print(screen: Console, plain: dict[str, Any], summary: bytes, out: Path) -> None:

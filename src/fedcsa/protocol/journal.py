@@ -2,7 +2,8 @@
 
 ::
 
-    journal.jsonl         one line a step: asked, accepted, answered, announced, chosen, concluded
+    journal.jsonl         one line a step: asked, waiting, accepted, answered, recorded,
+                          announced, chosen, concluded
     payloads/SHA256.fcsa  the bytes of the messages that the lines name
 
 A study that is submitted again finds its answers here: the same bytes go out, and nothing that
@@ -12,6 +13,7 @@ was not disclosed before.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from fedcsa.protocol.codec import digest
 from fedcsa.protocol.lines import append_line, locked, make_folder, read_lines, write_whole
 
 _FILE, _PAYLOADS = "journal.jsonl", "payloads"
+#: Looks at every line so far, and raises unless one more may be written.
+Allow = Callable[[list[dict[str, Any]]], None]
 
 
 class Journal:
@@ -47,9 +51,31 @@ class Journal:
 
     def note(self, step: str, **content: Any) -> None:
         """Write a line; it is on the disk when this returns."""
-        line = json.dumps({"step": step, **content}, separators=(",", ":"), sort_keys=True)
         with locked(self._folder):
-            append_line(self._folder / _FILE, line)
+            self._append(step, content)
+
+    def claim(
+        self,
+        step: str,
+        key: Mapping[str, Any],
+        content: Mapping[str, Any],
+        allow: Allow = lambda _: None,
+    ) -> dict[str, Any]:
+        """The line of `step` that stands for `key`: the first one written, by whatever process.
+
+        Of two jobs that run at the same time, one writes its content and both get that.
+
+        Parameters
+        ----------
+        allow : function, optional
+            Called with all lines before a new one is written; it raises to prevent that.
+        """
+        with locked(self._folder):
+            found = self.find(step, **key)
+            if found is None:
+                allow(self.lines)
+                found = self._append(step, {**key, **content})
+        return found
 
     def find(self, step: str, **content: Any) -> dict[str, Any] | None:
         """The first line of `step` with this content."""
@@ -57,6 +83,12 @@ class Journal:
             if line["step"] == step and all(line.get(k) == v for k, v in content.items()):
                 return line
         return None
+
+    def _append(self, step: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        line = {"step": step, **content}
+        text = json.dumps(line, separators=(",", ":"), sort_keys=True)
+        append_line(self._folder / _FILE, text)
+        return line
 
     def keep(self, payload: bytes) -> str:
         """Store a message's bytes and return their digest."""

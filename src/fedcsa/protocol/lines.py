@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from fedcsa.errors import ResultError
 
@@ -25,6 +27,22 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a folder for as long as a process runs; a `ResultError` if another one holds it."""
+    make_folder(folder)
+    with (folder / ".running").open("ab") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ResultError(
+                    f"The folder {str(folder)!r} must belong to one running process; another one "
+                    "holds it. Stop that one first."
+                ) from None
+        yield
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder that only its owner can read."""
     try:
@@ -35,8 +53,8 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
-def append_line(path: Path, line: str) -> None:
-    """Write a line and wait until it is on the disk.
+def append_line(path: Path, line: str, *, lasting: bool = True) -> None:
+    """Write a line and, if it must last, wait until it is on the disk.
 
     A line that a crash cut off is removed first: nothing was done on its strength.
     """
@@ -48,7 +66,8 @@ def append_line(path: Path, line: str) -> None:
                 file.truncate(_last_end(path))
         file.write(line.encode() + b"\n")
         file.flush()
-        os.fsync(file.fileno())
+        if lasting:
+            os.fsync(file.fileno())
 
 
 def read_lines(path: Path) -> list[str]:
@@ -58,6 +77,17 @@ def read_lines(path: Path) -> list[str]:
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     return whole.decode("utf-8", errors="replace").split("\n")[:-1]
+
+
+def read_records(path: Path, start: int = 0) -> list[dict[str, Any]]:
+    """All whole lines of JSON after the first `start`; a `ResultError` if one was damaged."""
+    try:
+        return [json.loads(line) for line in read_lines(path)[start:]]
+    except ValueError:
+        raise ResultError(
+            f"The file {str(path)!r} must be as fedcsa wrote it; it is damaged. "
+            "Restore it from a backup."
+        ) from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -7,7 +7,7 @@ them off for simulations in which one person holds all the data anyway.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -122,7 +122,14 @@ class Policy:
         )
 
     def admit(self, brief: Brief, fold_rows: Sequence[int], train_rows: int, sd: Array) -> None:
-        """Raise a `PolicyError` unless a source may answer `brief`.
+        """Raise a `PolicyError` unless a source may answer `brief`; see `refusals`."""
+        for refusal in self.refusals(brief, fold_rows, train_rows, sd):
+            raise refusal
+
+    def refusals(
+        self, brief: Brief, fold_rows: Sequence[int], train_rows: int, sd: Array
+    ) -> Iterator[PolicyError]:
+        """Every rule under which a source must not answer `brief`.
 
         Parameters
         ----------
@@ -133,55 +140,60 @@ class Policy:
         sd : array of shape (features,)
             The source's own standard deviations.
         """
-        if brief.exchange not in self.exchanges:
-            self._refuse("exchanges", f"exchange {brief.exchange!r} is not allowed here")
-        self._admit_features(brief.features)
-        self._admit_models([*model_names(brief.model), *model_names(brief.candidates)])
+        yield from self._design_refusals(brief)
+        yield from self._model_refusals([*model_names(brief.model), *model_names(brief.candidates)])
         if brief.n_rows < self.min_target_rows:
-            self._refuse(
+            yield _refusal(
                 "min_target_rows", f"the target must have {self.min_target_rows} rows or more"
             )
         if min(fold_rows) < self.min_fold_rows:
-            self._refuse(
+            yield _refusal(
                 "min_fold_rows", f"every fold here must have {self.min_fold_rows} rows or more"
             )
         if len(brief.features) + 1 > self.max_parameters_per_row * train_rows:
-            self._refuse(
+            yield _refusal(
                 "max_parameters_per_row", "the model has too many parameters for the rows here"
             )
         asked = brief.ratio.get("regularizations") or [np.inf]
         if 0.0 < min(asked) < self.min_regularization:
-            self._refuse("min_regularization", "the target asks for too sharp a ratio")
+            yield _refusal("min_regularization", "the target asks for too sharp a ratio")
         if self.min_bandwidth > 0.0:
             width = _narrowest(brief) * brief.sd / np.sqrt(len(brief.features))
             if (width < self.min_bandwidth * sd).any():
-                self._refuse("min_bandwidth", "the target's kernel is too narrow for the rows here")
+                yield _refusal(
+                    "min_bandwidth", "the target's kernel is too narrow for the rows here"
+                )
 
-    def _admit_features(self, columns: Sequence[str]) -> None:
+    def _design_refusals(self, brief: Brief) -> Iterator[PolicyError]:
+        if brief.exchange not in self.exchanges:
+            yield _refusal("exchanges", f"exchange {brief.exchange!r} is not allowed here")
         if self.features is not None:
-            for column in columns:  # a level's or an indicator's is NAME=…
+            for column in brief.features:  # a level's or an indicator's is NAME=…
                 if column not in self.features and column.rpartition("=")[0] not in self.features:
-                    self._refuse("features", f"{column[:100]!r} is not on this site's list")
+                    yield _refusal("features", f"{column[:100]!r} is not on this site's list")
 
-    def _admit_models(self, names: Sequence[str]) -> None:
+    def _model_refusals(self, names: Sequence[str]) -> Iterator[PolicyError]:
         if self.models is not None:
             for name in names:
                 if name not in self.models:
-                    self._refuse("models", f"the model {name[:100]!r} is not on this site's list")
+                    yield _refusal("models", f"the model {name[:100]!r} is not on this site's list")
         if not self.row_keeping_models:
             for name in names:
                 if name.startswith(ROW_KEEPERS):
-                    self._refuse("row_keeping_models", f"{name[:100]!r} would carry rows away")
+                    yield _refusal("row_keeping_models", f"{name[:100]!r} would carry rows away")
 
     def announce(self, brief: Brief, released: int) -> None:
         """Raise a `PolicyError` unless a target may announce `released` numbers about its rows."""
-        if brief.exchange not in self.exchanges:
-            self._refuse("exchanges", f"exchange {brief.exchange!r} is not allowed here")
-        self._admit_features(brief.features)
+        for refusal in self.announcement_refusals(brief, released):
+            raise refusal
+
+    def announcement_refusals(self, brief: Brief, released: int) -> Iterator[PolicyError]:
+        """Every rule under which a target must not announce `brief`."""
+        yield from self._design_refusals(brief)
         cells = brief.n_rows * len(brief.features)
         share = np.inf if self.max_release_share is None else self.max_release_share
         if brief.exchange == "embedding" and released > share * cells:
-            self._refuse(
+            yield _refusal(
                 "max_release_share",
                 f"{released} numbers would be announced about {cells} cells; "
                 "with so few rows they could be reconstructed",
@@ -190,7 +202,7 @@ class Policy:
     def release(self, message: AnyMessage) -> AnyMessage:
         """The message as it may leave, a report's numbers rounded; or a `PolicyError`."""
         if isinstance(message, RiskReport) and message.effective_rows < self.min_effective_rows:
-            self._refuse("min_effective_rows", "too few rows here resemble the target")
+            raise _refusal("min_effective_rows", "too few rows here resemble the target")
         if self.significant_digits is None or not isinstance(
             message, RiskReport | ModelReport | BacktestReport
         ):
@@ -217,8 +229,9 @@ class Policy:
             for name, value in passed.items()
         )
 
-    def _refuse(self, rule: str, why: str) -> None:
-        raise PolicyError(rule, f"This site's policy refuses ({rule}): {why}.")
+
+def _refusal(rule: str, why: str) -> PolicyError:
+    return PolicyError(rule, f"This site's policy refuses ({rule}): {why}.")
 
 
 def _narrowest(brief: Brief) -> float:

@@ -244,8 +244,8 @@ class Source:
 
     # The pieces -----------------------------------------------------------------------------
 
-    def _admit(self, brief: Brief) -> None:
-        """Ask the site's policy whether to take part, before anything is computed."""
+    def refusals(self, brief: Brief) -> list[PolicyError]:
+        """Every rule of this site that refuses `brief`; `answer` stops at the first."""
         missing = [name for name in brief.features if name not in self._rows.columns]
         if missing:
             raise DataError(
@@ -253,9 +253,12 @@ class Source:
                 f"missing: {', '.join(map(repr, missing[:5]))}."
             )
         asked = self._rows.admission(brief)
-        self._policy.admit(
-            brief, fold_rows=asked.fold_rows, train_rows=asked.train_rows, sd=asked.sd
-        )
+        return list(self._policy.refusals(brief, asked.fold_rows, asked.train_rows, asked.sd))
+
+    def _admit(self, brief: Brief) -> None:
+        """Ask the site's policy whether to take part, before anything is computed."""
+        for refusal in self.refusals(brief):
+            raise refusal
 
     def _model_of(self, brief: Brief) -> tuple[Model, list[dict[str, Any]]]:
         return instantiate(

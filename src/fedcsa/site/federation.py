@@ -12,8 +12,12 @@ from fedcsa.errors import StudyError, hint
 from fedcsa.protocol.messages import TARGET
 from fedcsa.study.toml import Section, parse_toml, raise_all
 
+#: Folder beside the kits; it holds the private key of the federation's certificate authority.
+AUTHORITY = "authority"
 SITE_ROLES = ("source", "target")
 USER_ROLES = ("lead", "viewer")
+#: Of the target in messages, of the server and the lead in the engine, of the authority's folder.
+RESERVED = (TARGET, "server", "lead", AUTHORITY)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _HOST = re.compile(r"(([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])\.)*[A-Za-z0-9-]{1,60}")
 _USER = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}")
@@ -95,8 +99,8 @@ class Federation:
         _named(top, "A user", users, _USER, "an e-mail address")
         if not 1 <= port <= 65535:
             place.say("'port' must be between 1 and 65535.")
-        if TARGET in sites or "server" in sites:
-            top.say(f"A site must not be called {TARGET!r} or 'server'.")
+        for name in sorted({*RESERVED, host} & set(sites), key=str):
+            top.say(f"A site must not be called {name!r}: that is another's name.")
         for role in SITE_ROLES:
             if role not in sites.values():
                 top.say(f'At least one site must have role = "{role}".')

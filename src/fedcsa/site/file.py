@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,14 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.batches import Batches
+from fedcsa.data.encoding import Coding
+from fedcsa.data.streams import TableStream
 from fedcsa.data.tables import read_table
-from fedcsa.errors import StudyError, hint
+from fedcsa.errors import DataError, StudyError, TableError, hint
 from fedcsa.protocol.codec import MAX_BYTES
 from fedcsa.protocol.envelope import PHASES
 from fedcsa.protocol.policy import Policy
+from fedcsa.roles.source import Source
 from fedcsa.study import Study
 from fedcsa.study.sections import build_policy
 from fedcsa.study.toml import Section, parse_toml, raise_all
+
+_WHERE = "this site"
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,9 @@ class SiteFile:
     ----------
     table : str
         Path of its table.
+    in_batches : bool
+        As a source: whether to read the table in batches and never hold it; ``stream`` in the
+        file.
     columns : mapping of str to str
         The table's name of a column, by the study's name of it; others are called alike.
     missing_values : tuple of str
@@ -50,6 +59,7 @@ class SiteFile:
     """
 
     table: str
+    in_batches: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     missing_values: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
@@ -84,6 +94,7 @@ class SiteFile:
         top = Section(parse_toml(text, origin), f"{origin}:", problems)
         values: dict[str, Any] = {
             "table": top.take("table", "str"),
+            "in_batches": top.take("stream", "bool", False),
             "columns": top.take("columns", "Mapping[str, Any]", {}),
             "missing_values": tuple(top.take("missing_values", "tuple[str, ...]", [])),
             "approve": tuple(top.take("approve", "tuple[str, ...]", [])),
@@ -94,6 +105,8 @@ class SiteFile:
         }
         rules = top.take("policy", "Mapping[str, Any]", {})
         top.close()
+        if values["max_bytes"] < 1:
+            top.say("'max_bytes' must be 1 or more.")
         if not set(values["approve"]) <= set(PHASES):
             strange = [phase for phase in values["approve"] if phase not in PHASES]
             top.say(f"'approve' must be made of {list(PHASES)}. {hint(strange[0], PHASES)}")
@@ -120,24 +133,67 @@ class SiteFile:
         X, y = self._read(study, with_outcome=True)
         return X, np.asarray(y)
 
+    def stream(self, study: Study) -> Batches:
+        """Rows and outcomes in batches, read anew for every pass and never held."""
+        path, spellings = self.folder / self.table, self._spellings(study)
+        rows = TableStream(path, self._coding(study), missing_values=spellings, where=_WHERE)
+        return _Renamed(study.coding.columns, rows)
+
+    def has_outcomes(self, study: Study) -> bool:
+        """Whether the table has the study's column of outcomes: a source's has, a target's not."""
+        try:
+            outcome = self._coding(study).needed(with_outcome=True)[-1]
+            read_table(self.folder / self.table, columns=[outcome])
+        except TableError:
+            raise
+        except DataError:
+            return False
+        return True
+
+    def source(self, name: str, study: Study) -> Source:
+        """A source of `study` under this site's rules, which holds the table or reads batches."""
+        policy, trust = self.policy, self.trust
+        if self.in_batches:
+            return Source.streaming(name, self.stream(study), policy=policy, trusted_types=trust)
+        (X, y), columns = self.read_outcomes(study), study.coding.columns
+        return Source(name, X, y, features=columns, policy=policy, trusted_types=trust)
+
     def _read(self, study: Study, *, with_outcome: bool) -> tuple[Array, NDArray[Any] | None]:
-        coding = study.coding
-        needed = coding.needed(with_outcome=with_outcome)
-        own = [self.columns.get(name, name) for name in needed]
-        levels = {self.columns.get(n, n): texts for n, texts in coding.level_texts.items()}
+        coding = self._coding(study)
         table = read_table(
             self.folder / self.table,
-            columns=own,
-            missing_values=(*study.missing_values, *self.missing_values),
-            levels={name: texts for name, texts in levels.items() if name in own},
+            columns=coding.needed(with_outcome=with_outcome),
+            missing_values=self._spellings(study),
+            levels=coding.level_texts,
         )
-        renamed = table.select(own).rename_columns(list(needed))
-        return coding.encode(renamed, "this site", with_outcome=with_outcome)
+        return coding.encode(table, _WHERE, with_outcome=with_outcome)
+
+    def _coding(self, study: Study) -> Coding:
+        """The study's coding, under this table's names of the columns."""
+        own = self.columns
+        features = [replace(f, name=own.get(f.name, f.name)) for f in study.features]
+        outcome = replace(study.outcome, name=own.get(study.outcome.name, study.outcome.name))
+        return Coding(tuple(features), outcome)
+
+    def _spellings(self, study: Study) -> tuple[str, ...]:
+        return (*study.missing_values, *self.missing_values)
+
+
+@dataclass(frozen=True)
+class _Renamed:
+    """Batches of a table, under the study's names of its features."""
+
+    columns: tuple[str, ...]
+    rows: Batches
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        return iter(self.rows)
 
 
 TEMPLATE = """\
 # A site's own file. Nothing in a study can override it.
 table = "patients.csv"            # .csv, .tsv, .parquet
+# stream = true                   # as a source: never hold the table, read it in batches
 # missing_values = ["?"]          # further spellings of a missing cell
 # approve = ["risk", "model"]     # phases that wait for: fedcsa site approve STUDY
 # share_result = true             # as the target: tell the lead the numbers; the model stays here

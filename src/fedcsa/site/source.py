@@ -16,11 +16,13 @@ from fedcsa.protocol.messages import Brief, ModelReport, ModelRequest, Refusal, 
 from fedcsa.roles.source import Source
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
+from fedcsa.site.memory import check_memory
 from fedcsa.site.rules import FAILED
 from fedcsa.site.state import Approvals, Status
 
 _KINDS: dict[str, type[Message]] = {"risk": Brief, "model": ModelRequest}
-_ONE = {"risk": "one_brief", "model": "one_model"}
+#: The rules of the budget.
+ONE = {"risk": "one_brief", "model": "one_model"}
 _STEPS = {"risk": "phase 1 of 2", "model": "phase 2 of 2"}
 #: Called while a person is waited for; false when there is no more time.
 Patience = Callable[[], bool]
@@ -83,6 +85,7 @@ class SourceDesk:
 
     def _reply(self, question: Envelope, payload: bytes) -> Message:
         journal, phase = self._journal, question.phase
+        check_memory(self._site.state_folder, self.name)
         check_question(
             question, payload,
             study=self._agreed.id, me=self.name, target=self._target, used=journal.nonces,
@@ -96,8 +99,8 @@ class SourceDesk:
             raise BindingError("other_study", "A message must be of this study.")
         budget = {"study": self._agreed.name, "target": self._target, "phase": phase}
         accepted = journal.find("accepted", **budget)
-        if accepted and accepted["request"] != question.digest:
-            raise PolicyError(_ONE[phase], "This site answers one question a phase and study.")
+        if accepted:
+            self._check_budget(accepted, question.digest)
         answered = journal.find("answered", **budget)
         if answered:
             self._say(f"{_STEPS[phase]}: sending the same answer again")
@@ -109,8 +112,10 @@ class SourceDesk:
         if isinstance(message, Brief):
             self._agreed.check(message)
         before = None if phase == "risk" else self._answered_brief()
-        self._await_approval(phase)
-        journal.note("accepted", **budget, request=journal.keep(payload))
+        asked = {"request": journal.keep(payload), "id": self._agreed.id, "site": self.name}
+        self._await_approval(budget, asked)
+        accepted = journal.claim("accepted", budget, asked)
+        self._check_budget(accepted, digest(payload))
         self._say(f"{_STEPS[phase]}: computing")
         if before is not None:
             self._source.recall(*before)
@@ -118,9 +123,14 @@ class SourceDesk:
         self._check_size(encode(answer))
         if isinstance(answer, Refusal):
             self._say(f"refused under the rule {answer.rule}")
-        else:
-            journal.note("answered", **budget, reply=journal.keep(encode(answer)))
-        return answer
+            return answer
+        answered = journal.claim("answered", budget, {"reply": journal.keep(encode(answer))})
+        return decode(journal.payload(answered["reply"]))
+
+    def _check_budget(self, accepted: dict[str, Any], asked: str) -> None:
+        if accepted["request"] != asked:
+            rule = ONE[accepted["phase"]]
+            raise PolicyError(rule, "This site answers one question a phase and study.")
 
     def _check_size(self, payload: bytes) -> None:
         if len(payload) > self._site.max_bytes:
@@ -140,9 +150,12 @@ class SourceDesk:
         assert isinstance(report, RiskReport)  # noqa: S101 - for the type checker
         return brief, report
 
-    def _await_approval(self, phase: str) -> None:
+    def _await_approval(self, budget: dict[str, Any], asked: dict[str, Any]) -> None:
+        phase = budget["phase"]
         if phase not in self._site.approve:
             return
+        # What a steward looks at is what is answered then, and not what came in the meantime.
+        self._check_budget(self._journal.claim("waiting", budget, asked), asked["request"])
         self._approvals.ask(self._agreed.id, phase)
         decision = self._approvals.decision(self._agreed.id, phase)
         if decision == "asked":
@@ -156,12 +169,7 @@ class SourceDesk:
 
     @cached_property
     def _source(self) -> Source:
-        X, y = self._site.read_outcomes(self._agreed.study)
-        return Source(
-            self.name, X, y,
-            features=self._agreed.study.coding.columns,
-            policy=self._site.policy, trusted_types=self._site.trust,
-        )  # fmt: skip
+        return self._site.source(self.name, self._agreed.study)
 
     def _refusal(self, payload: bytes, rule: str) -> Refusal:
         return Refusal(self._agreed.name, self.name, digest(payload), rule)
@@ -175,6 +183,7 @@ class SourceDesk:
             envelope_bytes=len(wire),
             rules=self._site.policy.rules(message),
         )
+        self._journal.note("recorded", message=line.entry.sha256)
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name})")
         if message.name == ModelReport.name:
             self._say("done")

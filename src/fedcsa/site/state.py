@@ -9,7 +9,7 @@ from typing import Any
 from fedcsa.errors import StudyError, unknown
 from fedcsa.protocol.envelope import PHASES
 from fedcsa.protocol.ledger import Clock, utc_now
-from fedcsa.protocol.lines import append_line, locked, read_lines
+from fedcsa.protocol.lines import append_line, locked, read_records
 
 _APPROVALS, _STATUS = "approvals.jsonl", "status.jsonl"
 
@@ -57,7 +57,7 @@ class Approvals:
         return named[0]
 
     def _lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in read_lines(self._folder / _APPROVALS)]
+        return read_records(self._folder / _APPROVALS)
 
     def _write(self, study: str, phase: str, decision: str) -> None:
         time = self._clock().isoformat(timespec="seconds")
@@ -78,8 +78,8 @@ class Status:
         time = self._clock().isoformat(timespec="seconds")
         with locked(self._folder):
             line = {"study": study, "text": text, "time": time}
-            append_line(self._folder / _STATUS, json.dumps(line))
+            append_line(self._folder / _STATUS, json.dumps(line), lasting=False)
 
-    def lines(self) -> list[dict[str, str]]:
-        """Every line so far."""
-        return [json.loads(line) for line in read_lines(self._folder / _STATUS)]
+    def lines(self, start: int = 0) -> list[dict[str, str]]:
+        """The lines so far, after the first `start`."""
+        return read_records(self._folder / _STATUS, start)

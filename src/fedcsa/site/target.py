@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,9 +39,11 @@ from fedcsa.result import save_result
 from fedcsa.roles.acceptance import accept_models, accept_report
 from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.ending import WITHOUT_MODEL, Ending
+from fedcsa.roles.judgement import check_model
 from fedcsa.roles.target import Target
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
+from fedcsa.site.memory import check_memory
 from fedcsa.site.rules import rule_of
 from fedcsa.site.state import Status
 
@@ -92,6 +95,7 @@ class TargetDesk:
         self._ledger = FileLedger(site.state_folder, name)
         self._status = Status(site.state_folder)
         self._questions: dict[str, Envelope] = {}
+        self._reports: dict[str, Message] = {}
         self._used: set[str] = set()
         self._heard: dict[str, RiskReport] = {}
         #: What became of every source: answered, missing, refused: RULE, rejected: RULE.
@@ -102,18 +106,16 @@ class TargetDesk:
     def brief(self) -> Post:
         """What this site announces; the same bytes whenever it is asked again."""
         self._say("phase 1 of 2: announcing")
+        check_memory(self._site.state_folder, self.name)
         payload = encode(self._brief)
-        announced = self._journal.find("announced", study=self._agreed.name)
-        if announced is None:
-            self._check_budget(self._brief)
-            self._journal.note(
-                "announced",
-                study=self._agreed.name,
-                brief=self._journal.keep(payload),
-                rows=digest(self._rows.tobytes()),
-                numbers=_released(self._brief),
-            )
-        elif announced["brief"] != digest(payload):
+        announcement = {
+            "brief": self._journal.keep(payload),
+            "rows": digest(self._rows.tobytes()),
+            "numbers": _released(self._brief),
+        }
+        key = {"study": self._agreed.name}
+        announced = self._journal.claim("announced", key, announcement, self._check_budget)
+        if announced["brief"] != announcement["brief"]:
             raise PolicyError(
                 "one_brief",
                 "This site announces one brief per study; its rows or the study have changed "
@@ -131,12 +133,7 @@ class TargetDesk:
             reports = came
             self._require(sum(isinstance(m, RiskReport) for m in reports.values()))
             request = self._role.choose(reports)
-            self._journal.note(
-                "chosen",
-                study=self._agreed.name,
-                request=self._journal.keep(encode(request)),
-                reports={n: self._journal.keep(encode(m)) for n, m in reports.items()},
-            )
+            self._note_choice(request, reports)
         else:
             names = chosen["reports"]
             reports = {n: decode(self._journal.payload(names[n])) for n in names}
@@ -172,10 +169,17 @@ class TargetDesk:
         told = np.frombuffer(whole, np.uint8) if self._site.share_result else _NOTHING
         return Conclusion(self._agreed.name, rule, dict(self.fates), digest(whole), told)
 
-    def send(self, message: Message, recipient: str) -> Reply:
-        """Write down a message that leaves outside of the two phases; its envelope and bytes."""
+    def send(self, message: Message, recipient: str, nonce: str = "") -> Reply:
+        """Write down a message that leaves outside of the two phases; its envelope and bytes.
+
+        Parameters
+        ----------
+        nonce : str
+            Of whatever it answers.
+        """
         payload = encode(message)
-        wire = ask(self._agreed.id, END, self.name, recipient, payload).sealed(self._seal)
+        envelope = ask(self._agreed.id, END, self.name, recipient, payload)
+        wire = replace(envelope, in_reply_to=nonce).sealed(self._seal)
         self._record(message, recipient, len(wire))
         return wire, payload
 
@@ -199,12 +203,22 @@ class TargetDesk:
     def _brief(self) -> Brief:
         return self._role.brief(self._agreed.sources)
 
-    def _check_budget(self, brief: Brief) -> None:
-        """Numbers about the same rows add up over studies."""
-        rows = digest(self._rows.tobytes())
-        lines = self._journal.lines
-        before = sum(x["numbers"] for x in lines if x["step"] == "announced" and x["rows"] == rows)
-        self._site.policy.announce(brief, before + _released(brief))
+    def _check_budget(self, lines: list[dict[str, Any]]) -> None:
+        self._site.policy.announce(self._brief, released_in_all(self._brief, self._rows, lines))
+
+    def _note_choice(self, request: ModelRequest, reports: Mapping[str, Message]) -> None:
+        keep = self._journal.keep
+        choice = {
+            "request": keep(encode(request)),
+            "reports": {name: keep(encode(message)) for name, message in reports.items()},
+        }
+        chosen = self._journal.claim("chosen", {"study": self._agreed.name}, choice)
+        if chosen["request"] != choice["request"]:
+            raise PolicyError(
+                "one_choice",
+                "This site chooses once per study, and another job of the same study did so "
+                "meanwhile. Submit it again.",
+            )
 
     def _open(
         self, replies: Mapping[str, Reply], kind: type[Message], asked: str
@@ -244,6 +258,9 @@ class TargetDesk:
             accept_report(message, self._brief)
         if isinstance(message, ModelReport) and message.candidate != self._request.candidate:
             raise MessageError(f"Source {name!r} must send the candidate asked for.")
+        said = self._reports.get(name)
+        if isinstance(message, ModelReport) and isinstance(said, RiskReport):
+            check_model(message, self._brief, said)
         return message
 
     def _require(self, n_sources: int) -> None:
@@ -312,6 +329,10 @@ class TargetDesk:
 
     def _post(self, phase: str, message: Message, recipients: tuple[str, ...] | list[str]) -> Post:
         payload = encode(message)
+        if len(payload) > self._site.max_bytes:
+            raise PolicyError(
+                "max_bytes", f"A message here must have at most {self._site.max_bytes} bytes."
+            )
         self._questions = {
             name: ask(self._agreed.id, phase, self.name, name, payload) for name in recipients
         }
@@ -327,15 +348,21 @@ class TargetDesk:
             envelope_bytes=envelope_bytes,
             rules=self._site.policy.rules(message),
         )
+        self._journal.note("recorded", message=line.entry.sha256)
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name}) to {recipient}")
 
     def _say(self, text: str) -> None:
         self._status.say(text, self._agreed.id)
 
-    _reports: dict[str, Message]
     _request: ModelRequest
 
 
+def released_in_all(brief: Brief, rows: Array, lines: list[dict[str, Any]]) -> int:
+    """Numbers about `rows` in `brief` and, after the journal's `lines`, in briefs before it."""
+    known = digest(rows.tobytes())
+    before = [x["numbers"] for x in lines if x["step"] == "announced" and x["rows"] == known]
+    return int(sum(before)) + _released(brief)
+
+
 def _released(brief: Brief) -> int:
-    """Numbers about the target's rows in a brief."""
     return len(brief.embedding) + len(brief.mean) + len(brief.sd) + 1 + brief.rows.size

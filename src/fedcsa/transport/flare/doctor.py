@@ -17,6 +17,7 @@ from fedcsa.data.tables import read_table
 from fedcsa.errors import FedCSAError, StudyError
 from fedcsa.protocol.chain import verify
 from fedcsa.site.file import SiteFile
+from fedcsa.site.memory import check_memory
 from fedcsa.site.state import Approvals, Status
 from fedcsa.transport.flare.hardening import problems_of
 from fedcsa.transport.flare.kits import Kit
@@ -25,6 +26,7 @@ from fedcsa.transport.flare.settings import SETTINGS
 #: What was looked at, whether it is well, and what to say.
 Check = tuple[str, bool, str]
 PID = "fedcsa.pid"
+#: Days before its end from which on a certificate is called bad: a new one takes a while.
 _SOON = 30
 
 
@@ -46,7 +48,7 @@ def examine(folder: Path, data: Path | None = None) -> list[Check]:
         checks += _way(folder, kit)
     if kit.role in ("source", "target"):
         checks += _running(folder)
-        checks += _site(data or _told(folder))
+        checks += _site(kit, data or _told(folder))
     return checks
 
 
@@ -71,7 +73,9 @@ def _certificates(folder: Path, kit: Kit) -> Iterator[Check]:
             continue
         days = (end - datetime.now(UTC)).days
         text = f"valid until {end:%Y-%m-%d}"
-        yield file, days > 0, text if days > _SOON else f"{text}: ask for a new kit soon"
+        if days <= _SOON:
+            text += f", {max(days, 0)} days from now: ask for a kit from a new provisioning"
+        yield file, days > _SOON, text
     key = folder / "startup" / name.replace(".crt", ".key")
     closed = key.is_file() and not key.stat().st_mode & 0o077
     yield "key", closed, "readable by its owner only" if closed else f"must be: chmod 600 {key}"
@@ -121,7 +125,7 @@ def _running(folder: Path) -> Iterator[Check]:
         yield "site", True, "running"
 
 
-def _site(path: Path | None) -> Iterator[Check]:
+def _site(kit: Kit, path: Path | None) -> Iterator[Check]:
     if path is None:
         return
     try:
@@ -129,6 +133,8 @@ def _site(path: Path | None) -> Iterator[Check]:
         yield "site file", True, str(path)
         table = read_table(site.folder / site.table)
         yield "table", True, f"{table.num_columns} columns"
+        if site.state_folder.exists():
+            check_memory(site.state_folder, kit.participant)
         yield "ledger", True, f"{len(verify(site.state_folder))} entries, chain intact"
     except FedCSAError as error:
         yield "site", False, str(error)

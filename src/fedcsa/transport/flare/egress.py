@@ -19,7 +19,6 @@ from fedcsa.protocol.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.protocol.policy import Policy
 from fedcsa.site.file import SiteFile
 from fedcsa.transport.flare.letters import is_bare, unpack
 from fedcsa.transport.flare.settings import site_of
@@ -52,7 +51,7 @@ def check_letter(letter: dict[str, object], site: SiteFile, name: str) -> None:
         {"envelope", "payload"}, {"envelopes", "payload"}, {"envelope", "conclusion"},
     ):  # fmt: skip
         raise ContentBlockedException("a letter must hold one message")
-    check_message(payload, site.policy, FileLedger(site.state_folder, name))
+    check_message(payload, site, FileLedger(site.state_folder, name))
     envelopes = letter.get("envelopes", {"": letter.get("envelope")})
     if isinstance(envelopes, dict):
         for wire in envelopes.values():
@@ -61,11 +60,15 @@ def check_letter(letter: dict[str, object], site: SiteFile, name: str) -> None:
                 raise ContentBlockedException("an envelope must be this site's, of this message")
 
 
-def check_message(payload: bytes, policy: Policy, ledger: FileLedger) -> None:
-    """Raise unless a message is of ours, as the policy lets it out, and written down."""
-    message = decode(payload)
+def check_message(payload: bytes, site: SiteFile, ledger: FileLedger) -> None:
+    """Raise unless a message is of ours, as the site's file lets it out, and written down."""
+    message, policy = decode(payload), site.policy
     if not isinstance(message, _MAY_LEAVE):
         raise ContentBlockedException(f"a {message.name} does not leave a site")
+    if isinstance(message, Conclusion) and len(message.summary) and not site.share_result:
+        raise ContentBlockedException("this site keeps its results to itself")
+    if len(payload) > site.max_bytes and not isinstance(message, Refusal | Conclusion):
+        raise ContentBlockedException("a message must not be larger than the site's file says")
     if isinstance(message, Brief) and message.exchange not in policy.exchanges:
         raise ContentBlockedException("the policy does not allow this exchange")
     if encode(policy.release(message)) != payload:

@@ -82,10 +82,13 @@ class TargetExecutor(Executor):  # type: ignore[misc]
     study : str
         As for `SourceExecutor`.
     min_sources : int
+    nonce : str
+        Of the submission, which the conclusion answers.
     """
 
-    def __init__(self, study: str, min_sources: int = 1) -> None:
+    def __init__(self, study: str, min_sources: int = 1, nonce: str = "") -> None:
         super().__init__()
+        self._nonce = nonce
         self._study = study
         self._min_sources = min_sources
         self._desk: TargetDesk | None = None
@@ -105,12 +108,12 @@ class TargetExecutor(Executor):  # type: ignore[misc]
                     fl_ctx.get_identity_name(), site_of(fl_ctx), _agreed(self._study),
                     self._min_sources, seal_of(fl_ctx),
                 )  # fmt: skip
-            return pack(_step(self._desk, task_name, letter))
+            return pack(_step(self._desk, task_name, letter, self._nonce))
         except Exception as error:
             return _failed(self, fl_ctx, task_name, error)
 
 
-def _step(desk: TargetDesk, step: str, letter: dict[str, Any]) -> dict[str, Any]:
+def _step(desk: TargetDesk, step: str, letter: dict[str, Any], nonce: str) -> dict[str, Any]:
     try:
         if step == "announce":
             return _posted(desk.brief())
@@ -123,7 +126,7 @@ def _step(desk: TargetDesk, step: str, letter: dict[str, Any]) -> dict[str, Any]
         conclusion = desk.conclude(replies)
     except FedCSAError as error:
         conclusion = desk.failed(error)
-    envelope, payload = desk.send(conclusion, LEAD)
+    envelope, payload = desk.send(conclusion, LEAD, nonce)
     return {"envelope": envelope, "conclusion": payload}
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,15 @@ class Submission:
         With fewer there is no model.
     deadline : int
         Seconds that a step may take.
+    nonce : str
+        That the target's conclusion must answer; by default a fresh one.
     """
 
     agreed: AgreedStudy
     target: str
     min_sources: int
     deadline: int
+    nonce: str = field(default_factory=partial(secrets.token_hex, 16))
 
 
 def write_job(submission: Submission, folder: Path) -> Path:
@@ -60,7 +65,7 @@ def write_job(submission: Submission, folder: Path) -> Path:
         }],
     })  # fmt: skip
     _write_client(folder / "app_target", ["announce", "choose", "conclude"], "TargetExecutor", {
-        "study": study, "min_sources": submission.min_sources,
+        "study": study, "min_sources": submission.min_sources, "nonce": submission.nonce,
     })  # fmt: skip
     _write_client(folder / "app_source", ["risk", "model"], "SourceExecutor", {
         "study": study, "target": submission.target, "deadline": submission.deadline,

@@ -12,12 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from fedcsa.errors import ProtocolError, StudyError
-from fedcsa.site.federation import Federation
+from fedcsa.site.federation import AUTHORITY, Federation
 from fedcsa.transport.flare import require_engine
 from fedcsa.transport.flare.hardening import harden
 
-#: The engine's workspace: it holds the private key of the federation's certificate authority.
-AUTHORITY = "authority"
 _KIT = "kit.json"
 _ORGANISATION = "fedcsa"
 _ROLES = {"lead": "lead", "viewer": "member"}

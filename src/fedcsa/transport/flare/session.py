@@ -104,6 +104,14 @@ def _connect(folder: Path, kit: Kit, patience: float) -> Session:
 def _attempt(session: Session, submission: Submission, watch: Watch) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:  # submitting signs the folder in place
         job = submit_folder(session, write_job(submission, Path(scratch) / "job"))
+    try:
+        return _watched(session, job, submission, watch)
+    except KeyboardInterrupt:  # whoever submitted it does not want it any more
+        _abort(session, job)
+        raise
+
+
+def _watched(session: Session, job: str, submission: Submission, watch: Watch) -> dict[str, Any]:
     started = time.monotonic()
     while True:
         board = _look(session, job)
@@ -132,6 +140,12 @@ def submit_folder(session: Session, folder: Path) -> str:
     except AuthorizationError:
         raise PolicyError(
             "submit_right", f"{session.username!r} may not submit studies; a lead may."
+        ) from None
+    except _GONE:
+        raise
+    except Exception as error:  # the engine has many
+        raise ProtocolError(
+            f"The server must take the study; it did not ({type(error).__name__})."
         ) from None
 
 

@@ -1,0 +1,40 @@
+"""Whether a site still remembers what it sent: its journal and its ledger vouch for each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedcsa.errors import PolicyError
+from fedcsa.protocol.chain import verify
+from fedcsa.protocol.journal import Journal
+from fedcsa.protocol.messages import Brief, ModelReport, RiskReport
+
+#: What tells something about rows: a site's budget is counted in these.
+_COUNTED = (Brief.name, RiskReport.name, ModelReport.name)
+_MEND = "Restore the state folder from a backup: nothing leaves before."
+
+
+def check_memory(folder: Path, site: str) -> None:
+    """Raise a `PolicyError` unless the state in `folder` is that of `site`, and whole.
+
+    What is sent is in the journal, then in the ledger, then noted as recorded, and then leaves.
+    So whichever of the two lacks what the other knows was lost, and the site's budget with it.
+    """
+    entries = [item.entry for item in verify(folder)]
+    lines = Journal(folder).lines
+    sent = {line[key] for line in lines for key in ("reply", "brief") if key in line}
+    recorded = {line["message"] for line in lines if line["step"] == "recorded"}
+    if any(entry.site != site for entry in entries):
+        raise PolicyError(
+            "other_site", f"The state in {str(folder)!r} must be that of {site!r}; it is another's."
+        )
+    if any(entry.message in _COUNTED and entry.sha256 not in sent for entry in entries):
+        raise PolicyError(
+            "journal_lost",
+            f"The journal in {str(folder)!r} must know all that left; lines are missing. {_MEND}",
+        )
+    if not recorded <= {entry.sha256 for entry in entries}:
+        raise PolicyError(
+            "ledger_lost",
+            f"The ledger in {str(folder)!r} must hold all that left; lines are missing. {_MEND}",
+        )
