@@ -5,6 +5,7 @@ import json
 import pytest
 import typer
 
+from fedcsa.cli.common import Output
 from fedcsa.cli.study import _finish
 from fedcsa.errors import ResultError
 from fedcsa.protocol.chain import verify
@@ -19,7 +20,7 @@ def told_by(federation, **options):
 
 
 def finish(told, federation, out):
-    _finish(told, BOARD, federation.agreed, "new", out, json=False)
+    _finish(told, BOARD, federation.agreed, "new", out, Output(json=False, quiet=False))
 
 
 def refuse_everywhere(federation):
