@@ -187,9 +187,12 @@ def test_refusals_are_told_by_name_no_text_leaves_and_too_few_sources_give_no_mo
         "castle": "refused: failed",
         "dunes": "refused: max_bytes",
     }
-    assert not study.with_suffix(".result").exists()
+    left = study.with_suffix(".result")
+    assert not (left / "models").exists()
+    assert json.loads((left / "adaptation.json").read_text(encoding="utf-8"))["ended"]
+    assert "Do not use it" in (left / "report.html").read_text(encoding="utf-8")
     assert calm.said("castle", "MARKER-4711"), "the person at the site is told"
-    for place in (calm.kit("localhost"), calm.kit("lead@demo.org")):
+    for place in (calm.kit("localhost"), calm.kit("lead@demo.org"), left):
         files = [path for path in place.rglob("*") if path.is_file()]
         assert [path for path in files if b"MARKER-4711" in path.read_bytes()] == []
 
@@ -290,7 +293,7 @@ def test_nobody_looks_around_at_a_site_or_the_server(calm):
 
 def test_a_user_without_the_right_cannot_submit(calm):
     told = calm.run(calm.study("viewer"), user="viewer@demo.org", code=4)
-    assert "'viewer@demo.org' may not submit studies; a lead may." in told["error"]
+    assert "'viewer@demo.org' may not submit studies; a lead may." in told["error"]["message"]
 
 
 def test_a_job_that_carries_code_is_not_run(calm, tmp_path):
