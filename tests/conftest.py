@@ -13,3 +13,11 @@ os.environ.setdefault(
     "HYPOTHESIS_STORAGE_DIRECTORY",
     str(Path(tempfile.gettempdir()) / f"fedcsa-hypothesis-{getpass.getuser()}"),
 )
+
+#: Files that take minutes: where there are several processes, one begins with each.
+LONG = ("tests/federation/test_engine.py", "tests/test_console.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the long files, so that none is left to one process at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
