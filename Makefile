@@ -27,7 +27,7 @@ federation-demo: $(STAMP)  ## run a real federation on this machine: a server, a
 	@$(BIN)/fedcsa federation demo --out federation-demo
 
 test: $(STAMP)  ## run every test, the examples in the docs and the coverage gate
-	$(BIN)/python -m pytest -n logical --dist loadfile --cov --cov-report= -q
+	$(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder --cov --cov-report= -q
 	$(BIN)/coverage report --include='src/fedcsa/core/*,src/fedcsa/protocol/*' --fail-under=95 --skip-covered
 
 check: $(STAMP)  ## lint, format, types, import contracts
