@@ -1,10 +1,12 @@
 """Files: what is read, what is refused, and that no refusal quotes a cell."""
 
 import gzip
+import itertools
 import math
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedcsa.data.encoding import Coding, Feature, Outcome
+from fedcsa.data.readers import text_pieces
 from fedcsa.data.tables import KINDS, MISSING_VALUES, read_table, write_table
+from fedcsa.data.text_file import TextFile
 from fedcsa.errors import DataError, MissingExtraError, TableError
 
 PLANTED, SECRET = "4711.25", "SECRET"
@@ -478,3 +482,25 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(TableError, match=r"this failed \(OSError\)"):
         write_table(path, {"a": [2]})
     assert path.read_text() == "a\n1\n"
+
+
+@pytest.mark.parametrize("taken", [1, 1_000], ids=["abandoned", "to the end"])
+def test_no_thread_of_the_parser_is_left_with_a_file(tmp_path, monkeypatch, taken):
+    path = tmp_path / "table.csv"
+    path.write_text("age\n" + "50\n" * 20_000, encoding="utf-8")
+    inside = []
+    read = TextFile.read
+
+    def slowly(self, size):
+        inside.append(size)
+        time.sleep(0.02)
+        try:
+            return read(self, size)
+        finally:
+            inside.pop()
+
+    monkeypatch.setattr(TextFile, "read", slowly)
+    pieces = text_pieces(path, ".csv", None, 1 << 13)
+    assert len(list(itertools.islice(pieces, taken))) >= 1
+    pieces.close()
+    assert inside == []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
+import sys
+import time
 import zlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,19 +122,20 @@ def text_pieces(
     import pyarrow.csv as pa_csv
 
     ragged = _Ragged()
+    note = ragged.note
     separator = "\t" if kind.startswith(".tsv") else ","
     options = {
         "read_options": pa_csv.ReadOptions(use_threads=False, block_size=block_bytes),
         "parse_options": pa_csv.ParseOptions(
-            delimiter=separator, newlines_in_values=True, invalid_row_handler=ragged.note
+            delimiter=separator, newlines_in_values=True, invalid_row_handler=note
         ),
     }
     file = None
     try:
         with TextFile(path) as file:
             start = pa.BufferReader(file.read(block_bytes))
-        with pa_csv.open_csv(start, **options) as reader:
-            names = reader.schema.names
+        with _let_go(note):
+            names = _header(start, options)
         _check_header(path, names, columns)
         wanted = list(names if columns is None else columns)
         ragged.clear()
@@ -139,12 +144,10 @@ def text_pieces(
             include_columns=[] if columns is None else wanted,
             strings_can_be_null=False,
         )
-        with (
-            TextFile(path, end=separator.join([_END] * len(names)) + "\n") as file,
-            pa_csv.open_csv(pa.PythonFile(file, "r"), convert_options=convert, **options) as reader,
-        ):
+        end = separator.join([_END] * len(names)) + "\n"
+        with TextFile(path, end) as file, _let_go(file, note):
             last = None  # the piece that may be the one with the end mark
-            for piece in reader:
+            for piece in _parsed(file, {"convert_options": convert, **options}):
                 if not piece.num_rows:
                     continue
                 # After a row that does not fit, the others are only counted.
@@ -158,6 +161,47 @@ def text_pieces(
     if last is None or any(column[-1].as_py() != _END for column in last.columns):
         raise _open_quotation(path)
     yield last.slice(0, last.num_rows - 1)
+
+
+def _header(start: pa.BufferReader, options: dict[str, Any]) -> list[str]:
+    import pyarrow.csv as pa_csv
+
+    with pa_csv.open_csv(start, **options) as reader:
+        names: list[str] = reader.schema.names
+        return names
+
+
+def _parsed(file: TextFile, options: dict[str, Any]) -> Generator[pa.RecordBatch]:
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    with pa_csv.open_csv(pa.PythonFile(file, "r"), **options) as reader:
+        yield from reader
+
+
+@contextmanager
+def _let_go(*lent: object) -> Iterator[None]:
+    """Wait, at the end, until no thread of the parser's holds what it was `lent`.
+
+    One that still asks for the interpreter's lock when Python ends aborts the process.
+    """
+    before = _references(lent)
+    patience = 50  # an error on its way may hold them, too
+    try:
+        yield
+        patience = 5_000
+    except GeneratorExit:
+        patience = 5_000
+        raise
+    finally:
+        for _ in range(patience):
+            if all(map(operator.le, _references(lent), before)):
+                break
+            time.sleep(0.001)
+
+
+def _references(lent: tuple[object, ...]) -> list[int]:
+    return [sys.getrefcount(item) for item in lent]
 
 
 class _Ragged:
