@@ -189,6 +189,12 @@ def test_balance_shows_the_largest_differences_and_says_what_is_left_out(results
     head, *rows = page.tables["Standardised mean differences"]
     assert "280 features not shown" in page.text
     assert len(rows) == 20
+    everything = page.tables["Every feature at every source"][1:]
+    assert len(everything) == 900
+    for source, feature, before, after in everything[::7]:
+        index = content["plan"]["features"].index(feature)
+        assert close(before, content["reports"][source]["difference_before"][index])
+        assert close(after, content["reports"][source]["difference_after"][index])
     features = content["plan"]["features"]
     largest = {
         name: max(abs(r["difference_before"][i]) for r in content["reports"].values())
@@ -322,6 +328,42 @@ def test_a_method_of_the_paper_has_a_report_with_a_band(making, tmp_path):
     assert "Use it with care" in text
     assert "gives neither an interval nor a verdict" in text
     assert "The band is one standard error" in text
+
+
+def test_findings_about_a_source_that_was_left_out_stand_apart(making, tmp_path):
+    from fedcsa.findings import Finding
+
+    about = {"far": "no-overlap", "near": "ratio-mean-off", "": "weak-overlap"}
+    findings = [Finding(code, source) for source, code in about.items()]
+    save_result(
+        making.adaptation_of(["far", "near"], ["x"], far=["far"], findings=findings), tmp_path / "r"
+    )
+    html = write_report(tmp_path / "r").read_text(encoding="utf-8")
+    verdict = html[html.index('<section id="verdict"') : html.index("<nav")]
+    counted, title, apart = verdict.partition(
+        "About one source that was left out, with less than 1% of the weight: far"
+    )
+    assert title
+    for source, code in about.items():
+        assert (code in apart) == (source == "far")
+        assert (code in counted) == (source != "far")
+
+
+def test_a_study_without_a_model_left_nobody_out(making, tmp_path):
+    from fedcsa.findings import Finding
+    from fedcsa.roles.ending import Ending
+
+    found = (Finding("no-overlap", "far"),)
+    ended = Ending(making.plan_of(["x"]), "no_overlap", "Nobody is near.", 40, {}, found)
+    save_result(ended, tmp_path / "r")
+    write_report(tmp_path / "r")
+    assert "left out" not in page_of(tmp_path / "r").text
+
+
+def test_a_sentence_that_begins_with_a_formula_leaves_it_alone(results):
+    text = page_of(results("every finding")).text
+    assert "What to do: p(y|x) is probably not shared" in text
+    assert "P(y|x)" not in text
 
 
 def test_the_edge_of_the_grid_is_marked(making, tmp_path):

@@ -28,6 +28,8 @@ _MEANING = {
     "if p(y|x) differs by site": "if all disagreement of the models is real",
     "weighted by rows": "models weighted by their numbers of rows instead",
 }
+#: Lines of the table of all features at all sources; a larger study has them in its result alone.
+MOST_DIFFERENCES = 4000
 _BACKTEST = {
     "passed": "The promises held as often as they should.",
     "failed": "Promises were broken too often: p(y|x) is probably not shared.",
@@ -60,7 +62,10 @@ def risk(folder: Folder) -> Section:
         sentences.append("The study's method gives neither an interval nor a verdict.")
     elif content["interval"] is None:
         sentences.append("There is no interval for this result.")
-    sentences.append("All methods are given the same messages, and the same candidates.")
+    sentences.append(
+        "All methods are given this study's messages and candidates; run by themselves, those of "
+        "the paper divide the rows otherwise and may say something else."
+    )
     own, constant = found[0].risk, found[-1].risk
     if own >= constant:
         sentences.append("A constant prediction is expected to do no worse than the model.")
@@ -178,8 +183,11 @@ def balance(content: Content) -> Section:
         "Within ±0.25 is the usual bound for balance.",
     ]
     hidden = balance_chart.hidden(shown)
+    every = _every_difference(content) if hidden else ()
     if hidden:
         sentences.append(f"The largest differences before weighting are shown; {hidden}")
+    if every:
+        sentences.append("The folded table has them all.")
     headings = ["feature"]
     for line in shown.sources:
         headings += [f"{words.short(line.name)}, before", "after"]
@@ -191,7 +199,23 @@ def balance(content: Content) -> Section:
         rows.append(tuple(row))
     table = Table("Standardised mean differences", tuple(headings), tuple(rows))
     svg = inline(balance_chart.draw(content), "balance")
-    return Section("balance", "Balance", tuple(sentences), svg, table)
+    return Section("balance", "Balance", tuple(sentences), svg, table, every)
+
+
+def _every_difference(content: Content) -> tuple[Table, ...]:
+    """Those of all features at all sources, if there is room."""
+    features, reports = content["plan"]["features"], content["reports"]
+    if len(features) * len(reports) > MOST_DIFFERENCES:
+        return ()
+    rows = tuple(
+        (words.clean(name), words.clean(feature), words.number(before), words.number(after))
+        for name, report in reports.items()
+        for feature, before, after in zip(
+            features, report["difference_before"], report["difference_after"], strict=True
+        )
+    )
+    headings = ("source", "feature", "before", "after")
+    return (Table("Every feature at every source", headings, rows, (0, 1), printed=False),)
 
 
 def backtest(content: Content) -> Section:

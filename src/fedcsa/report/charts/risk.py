@@ -86,7 +86,7 @@ def draw(content: Mapping[str, Any]) -> Chart:
         order = sorted(groups, key=lambda name: not any(point.chosen for point in groups[name]))
         for dash, name in zip(_DASHES, order, strict=False):
             x = [float(point.candidate[axis]) for point in groups[name]]
-            _line(chart, axes, x, groups[name], dash, label=name)
+            _line(chart, axes, x, groups[name], dash, label=words.short(name, 40))
         axes.set_xlabel(words.short(axis))
         if len(order) > 1:
             axes.legend(loc="best")
@@ -151,12 +151,9 @@ def _say_edge(axes: Axes, shown: Sequence[Point], axis: str | None) -> None:
 
 
 def _others(point: Point, axis: str) -> str:
-    return words.short(
-        words.candidate({k: v for k, v in point.candidate.items() if k != axis})
-        if len(point.candidate) > 1
-        else "",
-        40,
-    )
+    """The other parameters of a candidate: points that share them are one line."""
+    others = {key: value for key, value in point.candidate.items() if key != axis}
+    return words.candidate(others) if others else ""
 
 
 def _is_number(value: Any) -> bool:
