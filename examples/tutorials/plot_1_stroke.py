@@ -133,8 +133,9 @@ for name in sorted(adaptation.sources, key=fedcsa.source_weights_.get, reverse=T
 plot_balance(fedcsa)
 
 # %%
-# One column stays off: at these two hospitals far fewer scans showed the infarct, and there are too
-# few such patients to make up for it. Weighting shrinks a difference, it does not invent patients.
+# One column stays off at UK 134 and UK 39: far fewer scans showed the infarct there, and there are
+# too few such patients to make up for it. Weighting shrinks a difference, it does not invent
+# patients.
 #
 # The findings
 # ------------
