@@ -212,6 +212,8 @@ def test_balance_shows_the_largest_differences_and_says_what_is_left_out(results
 
 def test_the_back_test_is_that_of_the_result(results):
     content, tables = content_of(results("small")), page_of(results("small")).tables
+    kept = [row[6] == "kept" for row in tables["Each source as the target"][1:]]
+    assert f"allowed for: {sum(kept)} of {len(kept)} promises" in page_of(results("small")).text
     rows = {row[0]: row for row in tables["Each source as the target"][1:]}
     assert set(rows) == {row["source"] for row in content["backtest"]["rows"]}
     for item in content["backtest"]["rows"]:
@@ -422,7 +424,14 @@ def test_numbers_however_strange_are_drawn(copied, change):
 def test_a_damaged_result_is_refused_by_name(copied, key):
     folder = copied("small")
     edit(folder, lambda content: content.pop(key))
-    with pytest.raises(ResultError, match="damaged"):
+    with pytest.raises(ResultError, match=r"damaged.*Run the study again"):
+        write_report(folder)
+
+
+def test_a_missing_ledger_is_named(copied):
+    folder = copied("small")
+    (folder / "ledgers" / "1.jsonl").unlink()
+    with pytest.raises(ResultError, match="a ledger is missing or was changed"):
         write_report(folder)
 
 

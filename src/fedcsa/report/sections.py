@@ -30,6 +30,8 @@ _MEANING = {
 }
 #: Lines of the table of all features at all sources; a larger study has them in its result alone.
 MOST_DIFFERENCES = 4000
+#: Candidates in a table that is worth its paper.
+MOST_PRINTED = 100
 _BACKTEST = {
     "passed": "The promises held as often as they should.",
     "failed": "Promises were broken too often: p(y|x) is probably not shared.",
@@ -121,7 +123,10 @@ def candidates(content: Content) -> Section:
     )
     tones = tuple("own" if point.chosen else "" for point in order)
     headings = ("candidate", "risk", "standard error")
-    table = Table("Risk of every candidate", headings, rows, tones=tones)
+    printed = len(rows) <= MOST_PRINTED
+    if not printed:
+        sentences.append("A print leaves out their table.")
+    table = Table("Risk of every candidate", headings, rows, tones=tones, printed=printed)
     svg = inline(risk_chart.draw(content), "candidates")
     return Section("candidates", "Risk against the candidates", tuple(sentences), svg, table)
 
@@ -225,6 +230,10 @@ def backtest(content: Content) -> Section:
         text = "No back-test was run. It is the only available check that p(y|x) is shared."
         return Section("backtest", "Back-test", (text,))
     sentences = [f"{found['verdict'].capitalize()}. {_BACKTEST[found['verdict']]}"]
+    judged = [row["kept"] for row in found["rows"] if row["kept"] is not None]
+    if judged:
+        kept = f"{sum(judged)} of {words.counted(len(judged), 'promise')}"
+        sentences.append(f"Kept, if the outcomes' own chance is allowed for: {kept}.")
     for key, told in (
         ("coverage", "{} of the intervals hold the realised risk"),
         ("calibration", "promised over realised risk is {} on average"),
