@@ -110,6 +110,17 @@ def test_a_report_is_small_and_refers_to_nothing(results, kind):
     assert "https:" not in html
 
 
+def test_a_grid_however_fine_makes_no_large_page(making, tmp_path):
+    penalties = [index / 6000 for index in range(6000)]
+    save_result(making.adaptation_of("ab", ["x"], candidates=penalties), tmp_path / "r")
+    write_report(tmp_path / "r")
+    assert (tmp_path / "r" / "report.html").stat().st_size <= MOST_BYTES
+    page = page_of(tmp_path / "r")
+    chosen = words.candidate(content_of(tmp_path / "r")["candidate"])
+    assert chosen in [row[0] for row in page.tables["Risk of every candidate"]]
+    assert "The best 1,000 are in the table" in page.text
+
+
 def test_the_policy_names_the_one_style_and_the_one_script_by_hash(results):
     html = (results("small") / "report.html").read_text(encoding="utf-8")
     [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
@@ -218,8 +229,10 @@ def test_the_back_test_is_that_of_the_result(results):
     assert set(rows) == {row["source"] for row in content["backtest"]["rows"]}
     for item in content["backtest"]["rows"]:
         row = rows[item["source"]]
-        for shown, key in ((row[2], "promised"), (row[4], "realised"), (row[5], "reference")):
+        realised, _, slack = row[4].partition(" ± ")
+        for shown, key in ((row[2], "promised"), (realised, "realised"), (row[5], "reference")):
             assert (shown == "—") if item[key] is None else close(shown, item[key])
+        assert close(slack, 1.959964 * item["standard_error"])
 
 
 def test_every_field_that_left_is_listed_with_its_size(results):

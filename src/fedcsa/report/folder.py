@@ -70,7 +70,8 @@ def read_folder(folder: Path) -> Folder:
 def view(content: Mapping[str, Any]) -> dict[str, Any]:
     """The content of ``adaptation.json`` with what its own classes say of it.
 
-    These are the imbalance of every source, and whether a promise of the back-test was kept.
+    These are the imbalance of every source, and whether a promise of the back-test was kept, given
+    how far chance may have moved its outcome.
     """
     if content.get("format") != FORMAT:
         raise ResultError(
@@ -82,8 +83,7 @@ def view(content: Mapping[str, Any]) -> dict[str, Any]:
         backtest = content.get("backtest")
         if backtest is not None:
             level = float(backtest["level"])
-            rows = [{**row, "kept": BacktestRow(**row).kept(level)} for row in backtest["rows"]]
-            backtest = {**backtest, "rows": rows}
+            backtest = {**backtest, "rows": [_judged(row, level) for row in backtest["rows"]]}
     except (FedCSAError, LookupError, TypeError, ValueError, AttributeError):
         raise ResultError(
             "The result is damaged: its numbers contradict each other. "
@@ -91,6 +91,11 @@ def view(content: Mapping[str, Any]) -> dict[str, Any]:
         ) from None
     imbalances = {name: report.imbalance for name, report in reports.items()}
     return {**content, "imbalances": imbalances, "backtest": backtest}
+
+
+def _judged(row: Mapping[str, Any], level: float) -> dict[str, Any]:
+    found = BacktestRow(**row)
+    return {**row, "kept": found.kept(level), "slack": found.slack(level)}
 
 
 def _optional(path: Path) -> dict[str, Any] | None:

@@ -117,6 +117,9 @@ def candidates(content: Content) -> Section:
             "to be chosen."
         )
     order = sorted(points, key=lambda point: point.risk)
+    if len(order) > risk_chart.MOST_MARKS:
+        order = [p for rank, p in enumerate(order) if rank < risk_chart.MOST_MARKS or p.chosen]
+        sentences.append(f"The best {words.count(risk_chart.MOST_MARKS)} are in the table.")
     rows = tuple(
         (words.candidate(point.candidate), words.number(point.risk), words.number(point.error))
         for point in order
@@ -253,7 +256,7 @@ def backtest(content: Content) -> Section:
             words.count(row["n_rows"]),
             words.number(row["promised"]),
             words.interval(row["lower"], row["upper"]),
-            words.number(row["realised"]),
+            backtest_chart.realised(row),
             words.number(row["reference"]),
             backtest_chart.outcome(row),
             words.clean(row["status"]),

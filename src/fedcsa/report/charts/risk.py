@@ -15,6 +15,8 @@ from fedcsa.report.charts.base import ACCENT, DANGER, FAINT, INK, MUTED, STYLE, 
 
 #: More lines than these are told apart by nobody.
 MOST_LINES = 6
+#: More marks than these would only make the page large.
+MOST_MARKS = 1000
 _DASHES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 
 
@@ -118,7 +120,7 @@ def _line(
     # On a dense line a mark shows only when it is pointed at.
     look: dict[str, Any] = {"markersize": 4.0, "alpha": 1.0 if len(x) <= 40 else 0.0}
     for position, point in zip(x, shown, strict=True):
-        if not point.chosen:
+        if not point.chosen and len(x) <= MOST_MARKS:
             chart.dot(axes, position, point.risk, point.text, color=colour, **look)
     for position, point in zip(x, shown, strict=True):
         if point.chosen:
