@@ -115,7 +115,7 @@ def _line(
             axes.fill_between(x, low, high, color=colour, alpha=0.10, linewidth=0.0)
         else:
             axes.vlines(x, low, high, color=colour, alpha=0.35, linewidth=1.0)
-    if joined:
+    if joined or len(x) > MOST_MARKS:
         axes.plot(x, risks, color=colour, linestyle=dash, linewidth=1.3, label=label or None)
     # On a dense line a mark shows only when it is pointed at.
     look: dict[str, Any] = {"markersize": 4.0, "alpha": 1.0 if len(x) <= 40 else 0.0}
