@@ -23,7 +23,7 @@ ADVICE: Mapping[Advice, tuple[str, str]] = {
 }
 #: status of a result -> (what to do with its model, why)
 VERDICTS: Mapping[str, tuple[Advice, str]] = {
-    "ok": ("use", "the weighted sources reach the target, and their models agree"),
+    "ok": ("use", "the weighted sources reach the target; none contradicts another"),
     "weak overlap": ("care", "the weighted sources resemble the target only roughly"),
     "sources disagree": ("care", "the sources' models contradict each other"),
     "no overlap": ("no", "no source resembles the target"),

@@ -107,6 +107,14 @@ def test_the_axis_is_logarithmic_where_the_values_are(making, penalties, scale):
     assert risk.draw(content).panels[0].get_xscale() == scale
 
 
+def test_candidates_that_are_only_numbered_have_whole_numbers(making):
+    content = view(summary(making.adaptation_of("ab", ["x"], candidates=(0.5,))))
+    axes = risk.draw(content).panels[0]
+    assert axes.get_xlim() == (0.5, 1.5)
+    shown = [tick for tick in axes.get_xticks() if 0.5 <= tick <= 1.5]
+    assert shown == [1.0]
+
+
 def test_the_band_is_one_standard_error(making):
     content = view(summary(making.adaptation_of("ab", ["x"], candidates=(0.0, 0.1, 1.0))))
     [band] = risk.draw(content).panels[0].collections

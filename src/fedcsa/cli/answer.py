@@ -108,7 +108,7 @@ def risk_text(adaptation: Adaptation) -> str:
     risk = adaptation.risk
     text = number(adaptation.target_risk)
     if risk is not None and risk.kind == "bound":
-        text = f"at most {text}"
+        text = f"at most about {text}"
     if adaptation.interval is not None and risk is not None:
         lower, upper = adaptation.interval
         text += f"  ({risk.level:.0%} interval {number(lower)} to {number(upper)})"

@@ -64,6 +64,11 @@ def risk(folder: Folder) -> Section:
         sentences.append("The study's method gives neither an interval nor a verdict.")
     elif content["interval"] is None:
         sentences.append("There is no interval for this result.")
+    elif content["risk"]["kind"] == "bound":
+        sentences.append(
+            "For this loss only a bound is known: the estimate is its largest value, and the "
+            "interval adds the uncertainty of the estimate."
+        )
     sentences.append(
         "All methods are given this study's messages and candidates; run by themselves, those of "
         "the paper divide the rows otherwise and may say something else."

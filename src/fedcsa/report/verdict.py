@@ -53,7 +53,7 @@ def _verdict(advice: Advice, sentence: str, found: tuple[Reason, ...] = ()) -> V
 def _promise(content: Mapping[str, Any]) -> str:
     name, _ = words.loss(content["plan"]["loss"])
     risk = content["risk"]
-    bound = "at most" if risk is not None and risk["kind"] == "bound" else "about"
+    bound = "at most about" if risk is not None and risk["kind"] == "bound" else "about"
     text = f"At the target expect a {name} of {bound} {words.number(content['target_risk'])}"
     if content["interval"] is not None and risk is not None:
         text += f" ({risk['level']:.0%} interval {words.interval(*content['interval'])})"

@@ -33,7 +33,7 @@ def result_html(adaptation: Adaptation) -> str:
 
 
 def _risk(a: Adaptation) -> str:
-    bound = "at most " if a.risk is not None and a.risk.kind == "bound" else ""
+    bound = "at most about " if a.risk is not None and a.risk.kind == "bound" else ""
     text = f"{a.plan.loss} risk at the target: {bound}{number(a.target_risk)}"
     if a.risk is not None and a.interval is not None:
         lower, upper = a.interval

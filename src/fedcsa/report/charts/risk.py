@@ -8,7 +8,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from fedcsa.report import words
 from fedcsa.report.charts.base import ACCENT, DANGER, FAINT, INK, MUTED, STYLE, Chart
@@ -79,6 +79,8 @@ def draw(content: Mapping[str, Any]) -> Chart:
     if axis is None:
         shown = sorted(shown, key=lambda point: point.risk)
         _line(chart, axes, list(range(1, len(shown) + 1)), shown, "-", joined=False)
+        axes.set_xlim(0.5, len(shown) + 0.5)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.set_xlabel("candidates, the smallest risk first")
     else:
         groups: dict[str, list[Point]] = {}
@@ -95,7 +97,8 @@ def draw(content: Mapping[str, Any]) -> Chart:
     axes.set_ylabel("risk")
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
     axes.tick_params(axis="y", labelcolor=MUTED)
-    axes.margins(x=0.03)
+    if axis is not None:
+        axes.margins(x=0.03)
     if at_edge(content):
         _say_edge(axes, shown, axis)
     return chart
