@@ -1,4 +1,5 @@
 import os
+import sys
 from pathlib import Path
 
 from fedcsa import __version__
@@ -10,6 +11,8 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 # The tutorials read published data from this folder. Where it is absent, their pages show the
 # code without output, and say so.
 DATA = Path(os.environ.get("FEDCSA_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+sys.path.insert(0, str(Path(__file__).parent))  # for drawings.py
 
 project = "fedcsa"
 author = "The fedcsa developers"
@@ -41,6 +44,7 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples/tutorials", "../examples/gallery"],
     "gallery_dirs": ["generated/tutorials", "generated/gallery"],
     "copyfile_regex": r"index\.rst",
+    "image_scrapers": ("matplotlib", "drawings.keep"),
     "filename_pattern": "/plot_" if DATA.is_dir() else "/gallery/plot_",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,

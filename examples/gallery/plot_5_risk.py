@@ -2,14 +2,14 @@
 Risk against the candidate
 ==========================
 
-Which penalty is best *at the target*? Every method reads the same messages; the truth is known
-here, because the patients are simulated.
+Which penalty is best *at the target*? The estimate of every candidate, a standard error to either
+side, and the choice:
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedcsa import FedCSA
+from fedcsa import FedCSA, plot_risk
 
 rng = np.random.default_rng(5)
 
@@ -22,12 +22,16 @@ def hospital(mean, rows):
 
 sources = {"north": hospital(0.2, 300), "south": hospital(0.6, 300), "east": hospital(-0.3, 300)}
 X_new, _ = hospital(1.0, 200)
-X_truth, y_truth = hospital(1.0, 50_000)
 penalties = np.linspace(0.0, 1.0, 21)
 fedcsa = FedCSA(candidates={"penalty": penalties, "ratio_power": [1.0]}, random_state=0)
 adaptation = fedcsa.fit(sources, X_new).adaptation_
+plot_risk(adaptation)
 
-# The truth for every penalty: the mixture that it would have given.
+# %%
+# Every method reads the same messages. The truth is known here, because the patients are
+# simulated; for every penalty it is that of the mixture that it would have given.
+
+X_truth, y_truth = hospital(1.0, 50_000)
 truth = []
 for penalty in penalties:
     only = {"penalty": [penalty], "ratio_power": [1.0]}

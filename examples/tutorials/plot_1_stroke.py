@@ -33,12 +33,11 @@ import os
 from collections import Counter
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
-from fedcsa import FedCSA
+from fedcsa import FedCSA, plot_backtest, plot_balance
 
 file = Path(os.environ.get("FEDCSA_DATA", "data")) / "stroke_trial" / "IST.csv.gz"
 if not file.is_file():
@@ -131,23 +130,12 @@ for name in sorted(adaptation.sources, key=fedcsa.source_weights_.get, reverse=T
 # the target's standard deviations, before (hollow) and after weighting (full). Full points near
 # zero are what we want.
 
-most, least = (pick(adaptation.sources, key=fedcsa.source_weights_.get) for pick in (max, min))
-fig, axes = plt.subplots(1, 2, figsize=(8, 4.2), sharex=True, sharey=True, layout="constrained")
-places = np.arange(len(adaptation.plan.features))
-for ax, name in zip(axes, (most, least), strict=True):
-    report = adaptation.reports[name]
-    ax.axvline(0.0, color="0.8", zorder=0)
-    ax.scatter(report.difference_before, places, facecolors="none", edgecolors="C0", label="before")
-    ax.scatter(report.difference_after, places, color="C0", label="after weighting")
-    ax.set_title(f"{name}, weight {fedcsa.source_weights_[name]:.0%}")
-    ax.set_xlabel("difference in standard deviations")
-axes[0].set_yticks(places, adaptation.plan.features)
-fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-plt.show()
+plot_balance(fedcsa)
 
 # %%
-# One column stays off: at these two hospitals far fewer scans showed the infarct, and there are too
-# few such patients to make up for it. Weighting shrinks a difference, it does not invent patients.
+# One column stays off at UK 134 and UK 39: far fewer scans showed the infarct there, and there are
+# too few such patients to make up for it. Weighting shrinks a difference, it does not invent
+# patients.
 #
 # The findings
 # ------------
@@ -174,6 +162,7 @@ for row in backtest.rows:
     interval = f"{row.lower:.3f} to {row.upper:.3f}"
     print(f"{row.source:12} promised {interval}, came true {row.realised:.3f}   {row.status}")
 print(f"back-test {backtest.verdict}, verdict now: {fedcsa.status_}")
+plot_backtest(fedcsa)
 
 # %%
 # Open the envelope

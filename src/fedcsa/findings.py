@@ -21,13 +21,13 @@ ADVICE: Mapping[Advice, tuple[str, str]] = {
     "care": ("Use it with care", "!"),
     "no": ("Do not use it", "✕"),
 }
-#: status of a result -> (what to do with its model, the same in words)
+#: status of a result -> (what to do with its model, why)
 VERDICTS: Mapping[str, tuple[Advice, str]] = {
-    "ok": ("use", "use it"),
-    "weak overlap": ("care", "use it with care: the sources resemble the target only roughly"),
-    "sources disagree": ("care", "use it with care: the sources' models contradict each other"),
-    "no overlap": ("no", "do not use it: no source resembles the target"),
-    "back-test failed": ("no", "do not use it: promises to other sites were broken"),
+    "ok": ("use", "the weighted sources reach the target; none contradicts another"),
+    "weak overlap": ("care", "the weighted sources resemble the target only roughly"),
+    "sources disagree": ("care", "the sources' models contradict each other"),
+    "no overlap": ("no", "no source resembles the target"),
+    "back-test failed": ("no", "promises to other sites were broken"),
     "not judged": ("care", "a method of the paper, without interval or verdict"),
 }
 
@@ -35,8 +35,8 @@ VERDICTS: Mapping[str, tuple[Advice, str]] = {
 CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
     "no-overlap": (
         "danger",
-        "the weighted source does not reach the target's population",
-        "do not rely on this source; look for one whose patients resemble the target's",
+        "rows do not reach the target's population, not even weighted",
+        "do not rely on them; look for a source whose patients resemble the target's",
     ),
     "sources-disagree": (
         "warning",
@@ -126,6 +126,29 @@ CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
 }
 
 
+#: A source with less weight was left out in effect; among many, less than a tenth of its share.
+_NO_WEIGHT = 0.01
+
+
+def left_out(weights: Mapping[str, float]) -> tuple[str, ...]:
+    """The sources on which the answer does not rest: they have hardly any weight.
+
+    >>> left_out({"north": 0.7, "south": 0.2999, "far": 0.0001})
+    ('far',)
+    """
+    bound = min(_NO_WEIGHT, 0.1 / max(len(weights), 1))
+    return tuple(name for name, weight in weights.items() if weight < bound)
+
+
+def number(value: float) -> str:
+    """Three digits, and all digits before the point.
+
+    >>> number(0.21049), number(-6.18), number(5200.4), number(2.5e-9)
+    ('0.21', '-6.18', '5200', '2.5e-09')
+    """
+    return f"{value:.0f}" if 999.5 <= abs(value) < 1e7 else f"{value:.3g}"
+
+
 @dataclass(frozen=True)
 class Finding:
     """One named danger, with its evidence.
@@ -161,7 +184,7 @@ class Finding:
     def __str__(self) -> str:
         where = f" at source {self.source!r}" if self.source else ""
         shown = ", ".join(
-            f"{key} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
+            f"{key} {number(value)}" if isinstance(value, float) else f"{key} {value}"
             for key, value in self.evidence.items()
         )
         facts = f" ({shown})" if shown else ""

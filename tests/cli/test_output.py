@@ -220,3 +220,23 @@ def test_a_reader_that_went_away_is_not_an_error(flags, finished):
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait(60) == 141
+
+
+# Findings -----------------------------------------------------------------------------------
+
+
+def test_findings_about_a_source_that_was_left_out_come_last_under_a_title(capsys):
+    from fedcsa.cli.answer import print_findings
+    from fedcsa.cli.common import console
+    from fedcsa.findings import Finding
+
+    findings = [Finding("no-overlap", "far"), Finding("grid-edge"), Finding("imbalance", "near")]
+    print_findings(console(), findings, {"far": 0.0, "near": 1.0})
+    counted, title, apart = capsys.readouterr().out.partition("About one source that was left out")
+    assert title
+    assert "imbalance at source 'near'" in counted
+    assert "grid-edge" in counted
+    assert "no-overlap" not in counted
+    assert "no-overlap at source 'far'" in apart
+    print_findings(console(), findings, {"far": 0.5, "near": 0.5})
+    assert "left out" not in capsys.readouterr().out

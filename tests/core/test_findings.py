@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedcsa.errors import MessageError
-from fedcsa.findings import CATALOGUE, Finding
+from fedcsa.findings import CATALOGUE, Finding, left_out, number
 
 
 @pytest.mark.parametrize("code", CATALOGUE)
@@ -30,6 +30,24 @@ def test_a_finding_shows_its_source_and_evidence():
 
 def test_a_numpy_number_is_shown_like_a_float():
     assert "(value 0.333)" in str(Finding("grid-edge", evidence={"value": np.float64(1 / 3)}))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(999.4, "999"), (999.6, "1000"), (-12345.6, "-12346"), (9999999.4, "9999999"), (1e7, "1e+07")],
+)
+def test_a_number_keeps_all_its_digits_before_the_point(value, shown):
+    assert number(value) == shown
+
+
+def test_a_source_with_hardly_any_weight_was_left_out():
+    assert left_out({"a": 0.5, "b": 0.4899, "c": 0.0101}) == ()
+    assert left_out({"a": 0.5, "b": 0.4901, "c": 0.0099}) == ("c",)
+    assert left_out({}) == ()
+
+
+def test_among_many_sources_an_equal_share_is_not_left_out():
+    assert left_out({str(index): 1 / 200 for index in range(200)}) == ()
 
 
 @pytest.mark.parametrize("code", ["", "everything-fine", "No-Overlap", "no overlap"])

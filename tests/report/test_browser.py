@@ -138,6 +138,14 @@ def test_it_prints_on_a_sane_number_of_pages(browser, results, kind, most):
     assert len(pdf) > 10_000
 
 
+@pytest.mark.parametrize("kind", ["small", "every finding"])
+def test_every_table_fits_on_the_paper(browser, results, kind):
+    with opened(browser, results(kind), width=680) as page:  # A4 between its margins
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.emulate_media(media="print")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 680
+
+
 def test_printing_unfolds_the_tables(browser, results):
     with opened(browser, results("100 sources")) as page:
         row = page.locator("#sources tbody tr").last

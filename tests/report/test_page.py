@@ -110,6 +110,17 @@ def test_a_report_is_small_and_refers_to_nothing(results, kind):
     assert "https:" not in html
 
 
+def test_a_grid_however_fine_makes_no_large_page(making, tmp_path):
+    penalties = [index / 6000 for index in range(6000)]
+    save_result(making.adaptation_of("ab", ["x"], candidates=penalties), tmp_path / "r")
+    write_report(tmp_path / "r")
+    assert (tmp_path / "r" / "report.html").stat().st_size <= MOST_BYTES
+    page = page_of(tmp_path / "r")
+    chosen = words.candidate(content_of(tmp_path / "r")["candidate"])
+    assert chosen in [row[0] for row in page.tables["Risk of every candidate"]]
+    assert "The best 1,000 are in the table" in page.text
+
+
 def test_the_policy_names_the_one_style_and_the_one_script_by_hash(results):
     html = (results("small") / "report.html").read_text(encoding="utf-8")
     [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
@@ -189,6 +200,12 @@ def test_balance_shows_the_largest_differences_and_says_what_is_left_out(results
     head, *rows = page.tables["Standardised mean differences"]
     assert "280 features not shown" in page.text
     assert len(rows) == 20
+    everything = page.tables["Every feature at every source"][1:]
+    assert len(everything) == 900
+    for source, feature, before, after in everything[::7]:
+        index = content["plan"]["features"].index(feature)
+        assert close(before, content["reports"][source]["difference_before"][index])
+        assert close(after, content["reports"][source]["difference_after"][index])
     features = content["plan"]["features"]
     largest = {
         name: max(abs(r["difference_before"][i]) for r in content["reports"].values())
@@ -206,12 +223,16 @@ def test_balance_shows_the_largest_differences_and_says_what_is_left_out(results
 
 def test_the_back_test_is_that_of_the_result(results):
     content, tables = content_of(results("small")), page_of(results("small")).tables
+    kept = [row[6] == "kept" for row in tables["Each source as the target"][1:]]
+    assert f"allowed for: {sum(kept)} of {len(kept)} promises" in page_of(results("small")).text
     rows = {row[0]: row for row in tables["Each source as the target"][1:]}
     assert set(rows) == {row["source"] for row in content["backtest"]["rows"]}
     for item in content["backtest"]["rows"]:
         row = rows[item["source"]]
-        for shown, key in ((row[2], "promised"), (row[4], "realised"), (row[5], "reference")):
+        realised, _, slack = row[4].partition(" ± ")
+        for shown, key in ((row[2], "promised"), (realised, "realised"), (row[5], "reference")):
             assert (shown == "—") if item[key] is None else close(shown, item[key])
+        assert close(slack, 1.959964 * item["standard_error"])
 
 
 def test_every_field_that_left_is_listed_with_its_size(results):
@@ -308,7 +329,7 @@ def test_a_bound_or_no_interval_is_said(making, tmp_path, loss, kind):
     save_result(making.adaptation_of("ab", ["x"], kind=kind, loss=loss), tmp_path / "r")
     write_report(tmp_path / "r")
     text = page_of(tmp_path / "r").text
-    assert ("at most 0.912" in text) == (kind == "bound")
+    assert ("at most about 0.912" in text) == (kind == "bound")
     assert ("There is no interval" in text) == (kind == "none")
     assert words.loss(loss)[0] in text
     assert "square root" not in text
@@ -322,6 +343,42 @@ def test_a_method_of_the_paper_has_a_report_with_a_band(making, tmp_path):
     assert "Use it with care" in text
     assert "gives neither an interval nor a verdict" in text
     assert "The band is one standard error" in text
+
+
+def test_findings_about_a_source_that_was_left_out_stand_apart(making, tmp_path):
+    from fedcsa.findings import Finding
+
+    about = {"far": "no-overlap", "near": "ratio-mean-off", "": "weak-overlap"}
+    findings = [Finding(code, source) for source, code in about.items()]
+    save_result(
+        making.adaptation_of(["far", "near"], ["x"], far=["far"], findings=findings), tmp_path / "r"
+    )
+    html = write_report(tmp_path / "r").read_text(encoding="utf-8")
+    verdict = html[html.index('<section id="verdict"') : html.index("<nav")]
+    counted, title, apart = verdict.partition(
+        "About one source that was left out, with less than 1% of the weight: far"
+    )
+    assert title
+    for source, code in about.items():
+        assert (code in apart) == (source == "far")
+        assert (code in counted) == (source != "far")
+
+
+def test_a_study_without_a_model_left_nobody_out(making, tmp_path):
+    from fedcsa.findings import Finding
+    from fedcsa.roles.ending import Ending
+
+    found = (Finding("no-overlap", "far"),)
+    ended = Ending(making.plan_of(["x"]), "no_overlap", "Nobody is near.", 40, {}, found)
+    save_result(ended, tmp_path / "r")
+    write_report(tmp_path / "r")
+    assert "left out" not in page_of(tmp_path / "r").text
+
+
+def test_a_sentence_that_begins_with_a_formula_leaves_it_alone(results):
+    text = page_of(results("every finding")).text
+    assert "What to do: p(y|x) is probably not shared" in text
+    assert "P(y|x)" not in text
 
 
 def test_the_edge_of_the_grid_is_marked(making, tmp_path):
@@ -380,7 +437,14 @@ def test_numbers_however_strange_are_drawn(copied, change):
 def test_a_damaged_result_is_refused_by_name(copied, key):
     folder = copied("small")
     edit(folder, lambda content: content.pop(key))
-    with pytest.raises(ResultError, match="damaged"):
+    with pytest.raises(ResultError, match=r"damaged.*Run the study again"):
+        write_report(folder)
+
+
+def test_a_missing_ledger_is_named(copied):
+    folder = copied("small")
+    (folder / "ledgers" / "1.jsonl").unlink()
+    with pytest.raises(ResultError, match="a ledger is missing or was changed"):
         write_report(folder)
 
 

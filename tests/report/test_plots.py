@@ -26,7 +26,9 @@ def test_a_chart_takes_a_result_or_an_estimator(making, name):
     for given in (estimator, estimator.adaptation_):
         figure = plot(given)
         assert isinstance(figure, Figure)
-        assert figure._repr_svg_().count("<path") > 5
+        drawn = figure._repr_svg_()
+        assert drawn.count("<path") > 5
+        assert re.search(r"<path[^>]*fill: #ffffff", drawn)  # dark ink needs light paper
 
 
 @pytest.mark.parametrize("name", PLOTS)
@@ -83,6 +85,7 @@ def grid(**values):
         (grid(kernel=["rbf", "poly"], C=[1.0, 10.0]), "C"),
         ([{"kernel": "rbf"}, {"kernel": "poly"}], None),
         ([{"warm": True}, {"warm": False}], None),
+        (grid(C=[1.0, 2.0, 3.0], kind=[f"{'same ' * 10}{i}" for i in range(7)]), None),
         (grid(a=list(range(9)), b=[float(i) for i in range(8)]), None),
     ],
 )
@@ -102,6 +105,14 @@ def test_the_axis_is_the_parameter_with_most_values_and_few_lines(candidates, ax
 def test_the_axis_is_logarithmic_where_the_values_are(making, penalties, scale):
     content = view(summary(making.adaptation_of("ab", ["x"], candidates=penalties)))
     assert risk.draw(content).panels[0].get_xscale() == scale
+
+
+def test_candidates_that_are_only_numbered_have_whole_numbers(making):
+    content = view(summary(making.adaptation_of("ab", ["x"], candidates=(0.5,))))
+    axes = risk.draw(content).panels[0]
+    assert axes.get_xlim() == (0.5, 1.5)
+    shown = [tick for tick in axes.get_xticks() if 0.5 <= tick <= 1.5]
+    assert shown == [1.0]
 
 
 def test_the_band_is_one_standard_error(making):

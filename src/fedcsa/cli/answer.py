@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -10,7 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import printable
+from fedcsa.findings import ADVICE, left_out, number
 from fedcsa.findings import VERDICTS as WORDS
+from fedcsa.report.words import about_left_out
 
 if TYPE_CHECKING:
     from fedcsa.findings import Finding
@@ -44,8 +46,30 @@ def source_table(adaptation: Adaptation) -> Table:
     return table
 
 
-def print_findings(screen: Console, findings: Sequence[Finding]) -> None:
-    """One line a finding, gravest first."""
+def print_findings(
+    screen: Console, findings: Sequence[Finding], weights: Mapping[str, float]
+) -> None:
+    """One line a finding, gravest first; those against a source without weight come last.
+
+    Parameters
+    ----------
+    weights : mapping of str to float
+        Of the sources.
+    """
+    without = left_out(weights)
+    apart = [item for item in findings if item.source in without and item.severity != "note"]
+    others = [item for item in findings if item not in apart]
+    if others:
+        _print_grid(screen, others)
+    if others and apart:
+        screen.print()
+    if apart:
+        title = about_left_out([finding.source for finding in apart])
+        screen.print(Text(title))
+        _print_grid(screen, apart)
+
+
+def _print_grid(screen: Console, findings: Sequence[Finding]) -> None:
     order = ("danger", "warning", "note")
     grid = Table.grid(padding=(0, 2))
     for finding in sorted(findings, key=lambda item: order.index(item.severity)):
@@ -70,7 +94,10 @@ def candidate_text(candidate: Any) -> str:
 
 _COLOURS = {"use": "green", "care": "yellow", "no": "red"}
 #: status -> (colour, what it means for the reader)
-VERDICTS = {status: (_COLOURS[advice], text) for status, (advice, text) in WORDS.items()}
+VERDICTS = {
+    status: (_COLOURS[advice], f"{ADVICE[advice][0].lower()}: {why}")
+    for status, (advice, why) in WORDS.items()
+}
 
 
 def risk_text(adaptation: Adaptation) -> str:
@@ -79,12 +106,12 @@ def risk_text(adaptation: Adaptation) -> str:
     A loss for which only a bound is known says so.
     """
     risk = adaptation.risk
-    text = f"{adaptation.target_risk:.3g}"
+    text = number(adaptation.target_risk)
     if risk is not None and risk.kind == "bound":
-        text = f"at most {text}"
+        text = f"at most about {text}"
     if adaptation.interval is not None and risk is not None:
         lower, upper = adaptation.interval
-        text += f"  ({risk.level:.0%} interval {lower:.3g} to {upper:.3g})"
+        text += f"  ({risk.level:.0%} interval {number(lower)} to {number(upper)})"
     return text
 
 
@@ -95,15 +122,15 @@ def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
     screen.print(Text.assemble((f"{adaptation.status}", f"bold {colour}"), f" — {meaning}\n"))
     rows = [
         ("risk at the target", risk_text(adaptation)),
-        ("naive estimate", f"{estimated(adaptation, 'naive'):.3g}"),
-        ("constant predictor", f"{adaptation.constant_risks[plan.method]:.3g}"),
+        ("naive estimate", number(estimated(adaptation, "naive"))),
+        ("constant predictor", number(adaptation.constant_risks[plan.method])),
         ("chosen", candidate_text(adaptation.candidate)),
         ("loss, method", f"{plan.loss}, {plan.method}"),
     ]
     if adaptation.status == "sources disagree" and adaptation.risk and adaptation.by_rows:
         rows[1:1] = [
-            ("if p(y|x) differs by site", f"{adaptation.risk.worst:.3g}"),
-            ("weighted by rows instead", f"{adaptation.by_rows.risk:.3g}"),
+            ("if p(y|x) differs by site", number(adaptation.risk.worst)),
+            ("weighted by rows instead", number(adaptation.by_rows.risk)),
         ]
     for label, value in rows:
         screen.print(Text.assemble((f"{label:>26}  ", "dim"), value))
@@ -111,7 +138,7 @@ def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
     screen.print(source_table(adaptation))
     if adaptation.findings:
         screen.print(Text("\nFindings", style="bold"))
-        print_findings(screen, adaptation.findings)
+        print_findings(screen, adaptation.findings, adaptation.source_weights)
 
 
 def estimated(adaptation: Adaptation, method: str) -> float:

@@ -18,12 +18,14 @@ from fedcsa.cli.common import (
     StudyFile,
     Trust,
     named_errors,
+    printable,
     site_progress,
     unbroken,
     working,
 )
 from fedcsa.cli.report import report_line
 from fedcsa.errors import ResultError
+from fedcsa.findings import number
 
 if TYPE_CHECKING:
     from fedcsa.roles.backtest import Backtest
@@ -120,9 +122,9 @@ def _print(screen: Console, found: Backtest) -> None:
         mark = {True: ("kept", "green"), False: ("broken", "red"), None: ("not judged", "dim")}[
             kept
         ]
-        interval = "—" if row.lower is None else f"{row.lower:.3g} to {row.upper:.3g}"
+        interval = "—" if row.lower is None else f"{_number(row.lower)} to {_number(row.upper)}"
         table.add_row(
-            Text(row.source), f"{row.n_rows}", _number(row.promised), interval,
+            Text(printable(row.source)), f"{row.n_rows}", _number(row.promised), interval,
             _number(row.realised), _number(row.reference), Text(*mark), row.status,
         )  # fmt: skip
     screen.print(table)
@@ -139,4 +141,4 @@ def _print(screen: Console, found: Backtest) -> None:
 
 
 def _number(value: float | None) -> str:
-    return "—" if value is None else f"{value:.3g}"
+    return "—" if value is None else number(value)

@@ -6,7 +6,16 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedcsa.cli.common import EXIT_INPUT, Json, Output, Quiet, StudyFile, named_errors, working
+from fedcsa.cli.common import (
+    EXIT_INPUT,
+    Json,
+    Output,
+    Quiet,
+    StudyFile,
+    named_errors,
+    printable,
+    working,
+)
 
 
 @named_errors
@@ -29,7 +38,9 @@ def check(study: StudyFile, json: Json = False, quiet: Quiet = False) -> None:
 
     def show(screen: Console) -> None:
         for problem in problems:
-            screen.print(Text.assemble(("problem: ", "bold red"), problem), soft_wrap=True)
+            screen.print(
+                Text.assemble(("problem: ", "bold red"), printable(problem)), soft_wrap=True
+            )
         if not problems:
             screen.print(Text("Nothing stands in the way.", style="green"))
 

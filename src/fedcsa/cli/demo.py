@@ -195,7 +195,8 @@ def _print(
         f"\nThe paper's own weights (feddae) would give {far.source_weights[heaviest]:.0%} "
         f"to {heaviest}.\n"
     )
-    print_findings(screen, [f for f in shown.findings if f.severity != "note"])
+    grave = [finding for finding in shown.findings if finding.severity != "note"]
+    print_findings(screen, grave, shown.source_weights)
 
 
 def _true_risk(result: Adaptation, drawn: Consortium) -> float:

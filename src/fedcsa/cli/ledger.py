@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Output, Quiet, named_errors
+from fedcsa.cli.common import Json, Output, Quiet, named_errors, printable
 from fedcsa.errors import ResultError, unknown
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _show_site(folder: Path, output: Output, *, fields: bool) -> None:
 
 
 def _table(title: str, entries: list[tuple[LedgerEntry, str]], fields: bool) -> Table:
-    table = Table(title=Text(title), title_justify="left", title_style="bold")
+    table = Table(title=Text(printable(title)), title_justify="left", title_style="bold")
     for heading, justify in (
         ("message", "left"), ("to", "left"), ("numbers", "right"), ("bytes", "right"),
         ("sha256", "left"), ("time", "left"), ("", "left"),
@@ -94,8 +94,8 @@ def _table(title: str, entries: list[tuple[LedgerEntry, str]], fields: bool) -> 
         table.add_column(heading, justify=justify, no_wrap=heading != "to")  # type: ignore[arg-type]
     for entry, kind in entries:
         table.add_row(
-            entry.message, Text(entry.recipient), f"{entry.n_numbers}", f"{entry.n_bytes}",
-            entry.sha256[:12], entry.time[:19].replace("T", " "), kind,
+            entry.message, Text(printable(entry.recipient)), f"{entry.n_numbers}",
+            f"{entry.n_bytes}", entry.sha256[:12], entry.time[:19].replace("T", " "), kind,
         )  # fmt: skip
         for item in entry.fields if fields else ():
             table.add_row(

@@ -24,6 +24,7 @@ from fedcsa.cli.common import (
 )
 from fedcsa.cli.predict import result_study
 from fedcsa.cli.report import report_line
+from fedcsa.findings import number
 
 if TYPE_CHECKING:
     from fedcsa.reconcile import Reconciliation
@@ -85,9 +86,9 @@ def reconcile(
 def _print(screen: Console, found: Reconciliation) -> None:
     colour, meaning = _MEANING[found.conclusion]
     screen.print(Text.assemble((found.conclusion, f"bold {colour}"), f" — {meaning}\n"))
-    promised = f"{found.promised:.3g}"
-    if found.promised_lower is not None:
-        promised += f"  ({found.promised_lower:.3g} to {found.promised_upper:.3g})"
-    realised = f"{found.realised:.3g}  ({found.lower:.3g} to {found.upper:.3g})"
+    promised = number(found.promised)
+    if found.promised_lower is not None and found.promised_upper is not None:
+        promised += f"  ({number(found.promised_lower)} to {number(found.promised_upper)})"
+    realised = f"{number(found.realised)}  ({number(found.lower)} to {number(found.upper)})"
     for label, value in (("promised", promised), ("realised", realised), ("rows", found.n_rows)):
         screen.print(Text.assemble((f"{label:>12}  ", "dim"), str(value)))

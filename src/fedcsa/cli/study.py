@@ -33,6 +33,7 @@ from fedcsa.cli.common import (
 from fedcsa.cli.program import Command, Group
 from fedcsa.cli.report import report_line
 from fedcsa.errors import BindingError, MessageError, ResultError, StudyError, unknown
+from fedcsa.findings import number
 
 if TYPE_CHECKING:
     from fedcsa.protocol.envelope import Seal
@@ -207,11 +208,9 @@ def _print(screen: Console, plain: dict[str, Any], summary: bytes, out: Path) ->
         table.add_row(Text(printable(name)), Text(printable(fate)))
     if summary and plain["outcome"] == "done":
         content = jsonlib.loads(summary)
-        interval = content["interval"]
-        between = f" ({interval[0]:.3g} to {interval[1]:.3g})" if interval else ""
-        screen.print(
-            Text(f"{content['status']}: risk at the target {content['target_risk']:.3g}{between}\n")
-        )
+        interval, risk = content["interval"], number(content["target_risk"])
+        between = f" ({number(interval[0])} to {number(interval[1])})" if interval else ""
+        screen.print(Text(f"{content['status']}: risk at the target {risk}{between}\n"))
     screen.print(table)
     if plain["outcome"] == "done":
         screen.print(Text(f"\nThe model stays at {plain['target']}. Numbers in {out}."))

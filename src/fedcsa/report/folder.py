@@ -53,15 +53,16 @@ def read_folder(folder: Path) -> Folder:
     fates = federation.get("sources") or _optional(folder / "sources.json") or {}
     sites = content.get("sites", ())
     has_ledgers = bool(sites) and (folder / "ledgers").is_dir()
+    ledgers = load_ledgers(folder) if has_ledgers else {}
     hashes = {name: _hash(folder / name) for name in _NAMES if (folder / name).is_file()}
-    for position, site in enumerate(sites if has_ledgers else ()):
+    for position, site in enumerate(ledgers):
         hashes[f"ledger of {site}"] = _hash(folder / "ledgers" / f"{position}.jsonl")
     return Folder(
         content=view(content) if content else {},
         reconciliation=_optional(folder / "reconciliation.json"),
         federation=federation,
         fates={str(name): str(fate) for name, fate in fates.items()},
-        ledgers=load_ledgers(folder) if has_ledgers else {},
+        ledgers=ledgers,
         hashes=hashes,
     )
 
@@ -69,21 +70,32 @@ def read_folder(folder: Path) -> Folder:
 def view(content: Mapping[str, Any]) -> dict[str, Any]:
     """The content of ``adaptation.json`` with what its own classes say of it.
 
-    These are the imbalance of every source, and whether a promise of the back-test was kept.
+    These are the imbalance of every source, and whether a promise of the back-test was kept, given
+    how far chance may have moved its outcome.
     """
     if content.get("format") != FORMAT:
-        raise ResultError(f"A result must be of format {FORMAT}; this is of another.")
+        raise ResultError(
+            f"A result must be of format {FORMAT}; this is of another. "
+            "Read it with the version of fedcsa that wrote it."
+        )
     try:
         reports = {name: report_from_json(item) for name, item in content["reports"].items()}
         backtest = content.get("backtest")
         if backtest is not None:
             level = float(backtest["level"])
-            rows = [{**row, "kept": BacktestRow(**row).kept(level)} for row in backtest["rows"]]
-            backtest = {**backtest, "rows": rows}
+            backtest = {**backtest, "rows": [_judged(row, level) for row in backtest["rows"]]}
     except (FedCSAError, LookupError, TypeError, ValueError, AttributeError):
-        raise ResultError("The result is damaged: its numbers contradict each other.") from None
+        raise ResultError(
+            "The result is damaged: its numbers contradict each other. "
+            "Run the study again, or restore it from a backup."
+        ) from None
     imbalances = {name: report.imbalance for name, report in reports.items()}
     return {**content, "imbalances": imbalances, "backtest": backtest}
+
+
+def _judged(row: Mapping[str, Any], level: float) -> dict[str, Any]:
+    found = BacktestRow(**row)
+    return {**row, "kept": found.kept(level), "slack": found.slack(level)}
 
 
 def _optional(path: Path) -> dict[str, Any] | None:

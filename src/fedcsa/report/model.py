@@ -17,6 +17,8 @@ class Table:
         Columns of words that may take several lines.
     tones : tuple of str
         One word a row for the style sheet: "", ``"own"``, ``"far"``; or none at all.
+    printed : bool
+        Whether it is unfolded on paper; else it is left out there.
     """
 
     caption: str
@@ -25,6 +27,7 @@ class Table:
     text: tuple[int, ...] = (0,)
     wrap: tuple[int, ...] = ()
     tones: tuple[str, ...] = ()
+    printed: bool = True
 
     @property
     def long(self) -> bool:
@@ -46,13 +49,18 @@ class Reason:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer in one sentence; `advice` is ``"use"``, ``"care"`` or ``"no"``."""
+    """The answer in one sentence; `advice` is ``"use"``, ``"care"`` or ``"no"``.
+
+    Findings about sources that were left out stand apart, under a title of their own.
+    """
 
     advice: str
     word: str
     sign: str
     sentence: str
     reasons: tuple[Reason, ...] = ()
+    apart: str = ""
+    reasons_apart: tuple[Reason, ...] = ()
 
     @property
     def grave(self) -> tuple[Reason, ...]:

@@ -53,7 +53,8 @@ def render(content: Folder, where: Path) -> str:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise ResultError(
-            f"The result in {str(where)!r} is damaged: something is missing or was changed."
+            f"The result in {str(where)!r} is damaged: something is missing or was changed. "
+            "Run the study again, or restore it from a backup."
         ) from None
     style, script = _asset("style.css"), _asset("script.js")
     environment = jinja2.Environment(

@@ -72,7 +72,8 @@ def ledger(folder: Folder) -> Section:
             "."
             if folder.content["plan"]["exchange"] != "rows"
             else ", but the target's brief does."
-        )
+        ),
+        "Every field is listed in the folded tables, which a print leaves out.",
     ]
     hashes = Table(
         "Hashes of the ledgers", ("site", "SHA-256"),
@@ -131,9 +132,12 @@ def _fields(
         )
     headings = ("message", "field", "shape", "bytes", "SHA-256")
     made = [
-        Table(f"Every field that left {words.clean(site)}", headings, tuple(rows), (0, 1, 2, 4))
+        Table(
+            f"Every field that left {words.clean(site)}", headings, tuple(rows), (0, 1, 2, 4),
+            printed=False,
+        )
         for site, rows in tables.items()
-    ]
+    ]  # fmt: skip
     return made, left_out
 
 

@@ -28,6 +28,10 @@ _MEANING = {
     "if p(y|x) differs by site": "if all disagreement of the models is real",
     "weighted by rows": "models weighted by their numbers of rows instead",
 }
+#: Lines of the table of all features at all sources; a larger study has them in its result alone.
+MOST_DIFFERENCES = 4000
+#: Candidates in a table that is worth its paper.
+MOST_PRINTED = 100
 _BACKTEST = {
     "passed": "The promises held as often as they should.",
     "failed": "Promises were broken too often: p(y|x) is probably not shared.",
@@ -60,7 +64,15 @@ def risk(folder: Folder) -> Section:
         sentences.append("The study's method gives neither an interval nor a verdict.")
     elif content["interval"] is None:
         sentences.append("There is no interval for this result.")
-    sentences.append("All methods are given the same messages, and the same candidates.")
+    elif content["risk"]["kind"] == "bound":
+        sentences.append(
+            "For this loss only a bound is known: the estimate is its largest value, and the "
+            "interval adds the uncertainty of the estimate."
+        )
+    sentences.append(
+        "All methods are given this study's messages and candidates; run by themselves, those of "
+        "the paper divide the rows otherwise and may say something else."
+    )
     own, constant = found[0].risk, found[-1].risk
     if own >= constant:
         sentences.append("A constant prediction is expected to do no worse than the model.")
@@ -110,13 +122,19 @@ def candidates(content: Content) -> Section:
             "to be chosen."
         )
     order = sorted(points, key=lambda point: point.risk)
+    if len(order) > risk_chart.MOST_MARKS:
+        order = [p for rank, p in enumerate(order) if rank < risk_chart.MOST_MARKS or p.chosen]
+        sentences.append(f"The best {words.count(risk_chart.MOST_MARKS)} are in the table.")
     rows = tuple(
         (words.candidate(point.candidate), words.number(point.risk), words.number(point.error))
         for point in order
     )
     tones = tuple("own" if point.chosen else "" for point in order)
     headings = ("candidate", "risk", "standard error")
-    table = Table("Risk of every candidate", headings, rows, tones=tones)
+    printed = len(rows) <= MOST_PRINTED
+    if not printed:
+        sentences.append("A print leaves out their table.")
+    table = Table("Risk of every candidate", headings, rows, tones=tones, printed=printed)
     svg = inline(risk_chart.draw(content), "candidates")
     return Section("candidates", "Risk against the candidates", tuple(sentences), svg, table)
 
@@ -178,8 +196,11 @@ def balance(content: Content) -> Section:
         "Within ±0.25 is the usual bound for balance.",
     ]
     hidden = balance_chart.hidden(shown)
+    every = _every_difference(content) if hidden else ()
     if hidden:
         sentences.append(f"The largest differences before weighting are shown; {hidden}")
+    if every:
+        sentences.append("The folded table has them all.")
     headings = ["feature"]
     for line in shown.sources:
         headings += [f"{words.short(line.name)}, before", "after"]
@@ -191,7 +212,23 @@ def balance(content: Content) -> Section:
         rows.append(tuple(row))
     table = Table("Standardised mean differences", tuple(headings), tuple(rows))
     svg = inline(balance_chart.draw(content), "balance")
-    return Section("balance", "Balance", tuple(sentences), svg, table)
+    return Section("balance", "Balance", tuple(sentences), svg, table, every)
+
+
+def _every_difference(content: Content) -> tuple[Table, ...]:
+    """Those of all features at all sources, if there is room."""
+    features, reports = content["plan"]["features"], content["reports"]
+    if len(features) * len(reports) > MOST_DIFFERENCES:
+        return ()
+    rows = tuple(
+        (words.clean(name), words.clean(feature), words.number(before), words.number(after))
+        for name, report in reports.items()
+        for feature, before, after in zip(
+            features, report["difference_before"], report["difference_after"], strict=True
+        )
+    )
+    headings = ("source", "feature", "before", "after")
+    return (Table("Every feature at every source", headings, rows, (0, 1), printed=False),)
 
 
 def backtest(content: Content) -> Section:
@@ -201,6 +238,10 @@ def backtest(content: Content) -> Section:
         text = "No back-test was run. It is the only available check that p(y|x) is shared."
         return Section("backtest", "Back-test", (text,))
     sentences = [f"{found['verdict'].capitalize()}. {_BACKTEST[found['verdict']]}"]
+    judged = [row["kept"] for row in found["rows"] if row["kept"] is not None]
+    if judged:
+        kept = f"{sum(judged)} of {words.counted(len(judged), 'promise')}"
+        sentences.append(f"Kept, if the outcomes' own chance is allowed for: {kept}.")
     for key, told in (
         ("coverage", "{} of the intervals hold the realised risk"),
         ("calibration", "promised over realised risk is {} on average"),
@@ -220,7 +261,7 @@ def backtest(content: Content) -> Section:
             words.count(row["n_rows"]),
             words.number(row["promised"]),
             words.interval(row["lower"], row["upper"]),
-            words.number(row["realised"]),
+            backtest_chart.realised(row),
             words.number(row["reference"]),
             backtest_chart.outcome(row),
             words.clean(row["status"]),

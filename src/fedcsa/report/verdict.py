@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from fedcsa.findings import ADVICE, CATALOGUE, VERDICTS, Advice
+from fedcsa.findings import ADVICE, CATALOGUE, VERDICTS, Advice, left_out, number
 from fedcsa.report import words
 from fedcsa.report.folder import Folder
 from fedcsa.report.model import Reason, Verdict
@@ -21,20 +22,27 @@ def verdict(folder: Folder) -> Verdict:
     content = folder.content
     if not content:
         return _kept_away(folder.federation)
-    found = reasons(content["findings"])
+    without = left_out(content.get("source_weights") or {})
+    about = [
+        item
+        for item in content["findings"]
+        if item["source"] in without and CATALOGUE[item["code"]][0] != "note"
+    ]
+    found = reasons([item for item in content["findings"] if item not in about])
     if "ended" in content:
         return _verdict("no", f"There is no model. {words.clean(content['ended']['text'])}", found)
-    advice, meaning = VERDICTS[content["status"]]
-    why = _sentence(meaning.partition(": ")[2] or meaning)
-    if content["status"] == "ok":
-        why = "The sources reach the target, and their models agree."
+    advice, why = VERDICTS[content["status"]]
     told = (folder.reconciliation or {}).get("conclusion")
     if told == "worse than promised":
         advice = "no"
     elif told == "better than promised" and advice == "use":
         advice = "care"
     came = f"Outcomes that arrived later are {told}. " if told in _BROKEN else ""
-    return _verdict(advice, f"{came}{why} {_promise(content)}", found)
+    shown = _verdict(advice, f"{came}{_sentence(why)} {_promise(content)}", found)
+    if not about:
+        return shown
+    title = words.about_left_out([item["source"] for item in about])
+    return replace(shown, apart=title, reasons_apart=reasons(about))
 
 
 def _verdict(advice: Advice, sentence: str, found: tuple[Reason, ...] = ()) -> Verdict:
@@ -45,7 +53,7 @@ def _verdict(advice: Advice, sentence: str, found: tuple[Reason, ...] = ()) -> V
 def _promise(content: Mapping[str, Any]) -> str:
     name, _ = words.loss(content["plan"]["loss"])
     risk = content["risk"]
-    bound = "at most" if risk is not None and risk["kind"] == "bound" else "about"
+    bound = "at most about" if risk is not None and risk["kind"] == "bound" else "about"
     text = f"At the target expect a {name} of {bound} {words.number(content['target_risk'])}"
     if content["interval"] is not None and risk is not None:
         text += f" ({risk['level']:.0%} interval {words.interval(*content['interval'])})"
@@ -80,7 +88,7 @@ def _reason(code: str, items: Sequence[Mapping[str, Any]]) -> Reason:
 def place(item: Mapping[str, Any]) -> str:
     """The source concerned, and the evidence."""
     evidence = {
-        key: f"{value:.3g}".replace("-", "−") if isinstance(value, float) else words.clean(value)
+        key: number(value).replace("-", "−") if isinstance(value, float) else words.clean(value)
         for key, value in item["evidence"].items()
     }
     facts = ", ".join(f"{words.clean(key)} {value}" for key, value in evidence.items())
@@ -88,4 +96,5 @@ def place(item: Mapping[str, Any]) -> str:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+    first = text[0] if text.startswith("p(") else text[0].upper()
+    return f"{first}{text[1:]}."

@@ -19,12 +19,12 @@ _LOSSES = {
 def number(value: float | None) -> str:
     """A number with three significant digits.
 
-    >>> [number(x) for x in (2.0501, -0.6, 246.2, 12345.6, 0.0, 1.2e-7, None)]
-    ['2.05', '−0.600', '246', '12,346', '0', '1.20e−07', '—']
+    >>> [number(x) for x in (2.0501, -0.6, 246.2, 999.7, 12345.6, 0.0, 1.2e-7, None)]
+    ['2.05', '−0.600', '246', '1,000', '12,346', '0', '1.20e−07', '—']
     """
     if value is None:
         return "—"
-    text = f"{value:,.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:#.3g}".removesuffix(".")
+    text = f"{value:,.0f}" if 999.5 <= abs(value) < 1e7 else f"{value:#.3g}".removesuffix(".")
     text = "0" if value == 0.0 else text
     return text.replace("-", "\N{MINUS SIGN}")
 
@@ -106,3 +106,14 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     """
     shown = ", ".join(clean(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def about_left_out(names: Sequence[str]) -> str:
+    """A title for findings about sources on which the answer does not rest.
+
+    >>> about_left_out(["far", "far"])
+    'About one source that was left out, with less than 1% of the weight: far'
+    """
+    which = sorted(set(names))
+    who = "one source that was" if len(which) == 1 else f"{count(len(which))} sources that were"
+    return f"About {who} left out, with less than 1% of the weight: {listed(which)}"

@@ -62,7 +62,7 @@ class BacktestRow:
             return None
         if self.realised is None:
             return None
-        slack = self._slack(level)
+        slack = self.slack(level)
         return self.lower - slack <= self.realised <= self.upper + slack
 
     def far_off(self, level: float) -> bool | None:
@@ -70,10 +70,11 @@ class BacktestRow:
         expected = self.promised if self.if_shared is None else self.if_shared
         if expected is None or self.realised is None:
             return None
-        slack = self._slack(level)
+        slack = self.slack(level)
         return self.realised - slack > 2.0 * expected or self.realised + slack < 0.5 * expected
 
-    def _slack(self, level: float) -> float:
+    def slack(self, level: float) -> float:
+        """How far the realised risk may be off by the chance in its own rows."""
         return float(ndtri(0.5 + level / 2.0)) * (self.standard_error or 0.0)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from fedcsa.findings import ADVICE, VERDICTS
+from fedcsa.findings import ADVICE, VERDICTS, number
 
 if TYPE_CHECKING:
     from fedcsa.roles.adaptation import Adaptation
@@ -17,9 +17,9 @@ MOST_SOURCES = 20
 def result_html(adaptation: Adaptation) -> str:
     """The answer as a few lines of HTML."""
     a = adaptation
-    advice, meaning = VERDICTS[a.status]
+    advice, why = VERDICTS[a.status]
     word, sign = ADVICE[advice]
-    heading = f"<p><strong>{sign} {word}</strong> ({escape(meaning)})</p>"
+    heading = f"<p><strong>{sign} {word}</strong>: {escape(why)}</p>"
     names = sorted(a.reports, key=lambda name: (-a.source_weights.get(name, 0.0), name))
     rows = "".join(_row(a, name) for name in names[:MOST_SOURCES])
     headings = "".join(
@@ -33,11 +33,11 @@ def result_html(adaptation: Adaptation) -> str:
 
 
 def _risk(a: Adaptation) -> str:
-    bound = "at most " if a.risk is not None and a.risk.kind == "bound" else ""
-    text = f"{a.plan.loss} risk at the target: {bound}{a.target_risk:.3g}"
+    bound = "at most about " if a.risk is not None and a.risk.kind == "bound" else ""
+    text = f"{a.plan.loss} risk at the target: {bound}{number(a.target_risk)}"
     if a.risk is not None and a.interval is not None:
         lower, upper = a.interval
-        text += f" ({a.risk.level:.0%} interval {lower:.3g} to {upper:.3g})"
+        text += f" ({a.risk.level:.0%} interval {number(lower)} to {number(upper)})"
     return text
 
 
@@ -46,9 +46,9 @@ def _row(a: Adaptation, name: str) -> str:
     numbers = (
         f"{a.source_weights.get(name, 0.0):.1%}",
         f"{report.n_rows}",
-        f"{report.effective_rows:.3g}",
-        f"{report.ratio_mean:.3g}",
-        f"{report.imbalance:.3g}",
+        number(report.effective_rows),
+        number(report.ratio_mean),
+        number(report.imbalance),
     )
-    cells = "".join(f"<td>{number}</td>" for number in numbers)
+    cells = "".join(f"<td>{text}</td>" for text in numbers)
     return f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'

@@ -41,8 +41,15 @@ def text_of(row: Mapping[str, Any]) -> str:
     return (
         f"{words.clean(row['source'])}: promised {words.number(row['promised'])} "
         f"({words.interval(row['lower'], row['upper'])}), realised "
-        f"{words.number(row['realised'])} — {outcome(row)}"
+        f"{realised(row)} — {outcome(row)}"
     )
+
+
+def realised(row: Mapping[str, Any]) -> str:
+    """The realised risk, and how far chance may have moved it."""
+    if row["realised"] is None or not row["slack"]:
+        return words.number(row["realised"])
+    return f"{words.number(row['realised'])} ± {words.number(row['slack'])}"
 
 
 @mpl.rc_context(STYLE)
@@ -59,6 +66,9 @@ def draw(content: Mapping[str, Any]) -> Chart:
         if row["lower"] is not None and row["upper"] is not None:
             axes.plot([row["lower"], row["upper"]], [y, y], color=ACCENT, linewidth=1.8)
             values += [row["lower"], row["upper"]]
+        if row["realised"] is not None:
+            ends = [row["realised"] - row["slack"], row["realised"] + row["slack"]]
+            axes.plot(ends, [y, y], color=DANGER if broken else INK, linewidth=0.8)
         for key, look in (
             ("promised", {"color": ACCENT}),
             ("realised", {"color": DANGER if broken else INK, "marker": "D"}),
@@ -76,7 +86,7 @@ def draw(content: Mapping[str, Any]) -> Chart:
     else:
         axes.set_xlim(left=min([0.0, *values]))
     axes.grid(axis="x", color=FAINT, linewidth=0.5)
-    axes.set_xlabel("risk: ● promised, with its interval; ◆ realised")
+    axes.set_xlabel("risk: ● promised, with its interval; ◆ realised, ± chance")
     return chart
 
 

@@ -77,7 +77,7 @@ def draw(content: Mapping[str, Any]) -> Chart:
         axes.axvline(0.0, color=MUTED, linewidth=0.8, zorder=0.5)
         _panel(chart, axes, line, shown, limit)
         axes.set_xlim(-limit * 1.05, limit * 1.05)
-        axes.set_title(words.short(line.name, 24), loc="left")
+        axes.set_title(words.short(line.name, 24 if columns < COLUMNS else 18), loc="left")
     for axes in chart.panels[::columns]:
         names_down(axes, names, [INK] * len(names))
     for axes in chart.panels[len(shown.sources) :]:

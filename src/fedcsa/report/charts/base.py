@@ -48,7 +48,7 @@ class Drawing(Figure):
     """A figure that a notebook shows without pyplot."""
 
     def _repr_svg_(self) -> str:
-        return svg(self)
+        return svg(self, transparent=False)  # a dark notebook would swallow the ink
 
 
 class Chart:
@@ -97,10 +97,10 @@ def height_of(n_rows: int, around: float = 0.75) -> float:
     return around + 0.27 * max(n_rows, 1)
 
 
-def svg(figure: Figure) -> str:
+def svg(figure: Figure, *, transparent: bool = True) -> str:
     """The drawing as text, the same at any time."""
     buffer = io.StringIO()
     with mpl.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the reader's font has it
-        figure.savefig(buffer, format="svg", metadata=_NO_METADATA, transparent=True)
+        figure.savefig(buffer, format="svg", metadata=_NO_METADATA, transparent=transparent)
     return buffer.getvalue()

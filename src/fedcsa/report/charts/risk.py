@@ -8,13 +8,15 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from fedcsa.report import words
 from fedcsa.report.charts.base import ACCENT, DANGER, FAINT, INK, MUTED, STYLE, Chart
 
 #: More lines than these are told apart by nobody.
 MOST_LINES = 6
+#: More marks than these would only make the page large.
+MOST_MARKS = 1000
 _DASHES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 
 
@@ -77,6 +79,8 @@ def draw(content: Mapping[str, Any]) -> Chart:
     if axis is None:
         shown = sorted(shown, key=lambda point: point.risk)
         _line(chart, axes, list(range(1, len(shown) + 1)), shown, "-", joined=False)
+        axes.set_xlim(0.5, len(shown) + 0.5)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.set_xlabel("candidates, the smallest risk first")
     else:
         groups: dict[str, list[Point]] = {}
@@ -86,14 +90,15 @@ def draw(content: Mapping[str, Any]) -> Chart:
         order = sorted(groups, key=lambda name: not any(point.chosen for point in groups[name]))
         for dash, name in zip(_DASHES, order, strict=False):
             x = [float(point.candidate[axis]) for point in groups[name]]
-            _line(chart, axes, x, groups[name], dash, label=name)
+            _line(chart, axes, x, groups[name], dash, label=words.short(name, 40))
         axes.set_xlabel(words.short(axis))
         if len(order) > 1:
             axes.legend(loc="best")
     axes.set_ylabel("risk")
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
     axes.tick_params(axis="y", labelcolor=MUTED)
-    axes.margins(x=0.03)
+    if axis is not None:
+        axes.margins(x=0.03)
     if at_edge(content):
         _say_edge(axes, shown, axis)
     return chart
@@ -113,12 +118,12 @@ def _line(
             axes.fill_between(x, low, high, color=colour, alpha=0.10, linewidth=0.0)
         else:
             axes.vlines(x, low, high, color=colour, alpha=0.35, linewidth=1.0)
-    if joined:
+    if joined or len(x) > MOST_MARKS:
         axes.plot(x, risks, color=colour, linestyle=dash, linewidth=1.3, label=label or None)
     # On a dense line a mark shows only when it is pointed at.
     look: dict[str, Any] = {"markersize": 4.0, "alpha": 1.0 if len(x) <= 40 else 0.0}
     for position, point in zip(x, shown, strict=True):
-        if not point.chosen:
+        if not point.chosen and len(x) <= MOST_MARKS:
             chart.dot(axes, position, point.risk, point.text, color=colour, **look)
     for position, point in zip(x, shown, strict=True):
         if point.chosen:
@@ -151,12 +156,9 @@ def _say_edge(axes: Axes, shown: Sequence[Point], axis: str | None) -> None:
 
 
 def _others(point: Point, axis: str) -> str:
-    return words.short(
-        words.candidate({k: v for k, v in point.candidate.items() if k != axis})
-        if len(point.candidate) > 1
-        else "",
-        40,
-    )
+    """The other parameters of a candidate: points that share them are one line."""
+    others = {key: value for key, value in point.candidate.items() if key != axis}
+    return words.candidate(others) if others else ""
 
 
 def _is_number(value: Any) -> bool:
