@@ -187,7 +187,10 @@ def test_refusals_are_told_by_name_no_text_leaves_and_too_few_sources_give_no_mo
         "castle": "refused: failed",
         "dunes": "refused: max_bytes",
     }
-    assert not study.with_suffix(".result").exists()
+    ending = study.with_suffix(".result")
+    assert json.loads((ending / "adaptation.json").read_text())["status"] == "no model"
+    for folder in (ending, calm.state("new") / "results"):
+        assert not [path for path in folder.rglob("*.fcsa") if study.stem in str(path)]
     assert calm.said("castle", "MARKER-4711"), "the person at the site is told"
     for place in (calm.kit("localhost"), calm.kit("lead@demo.org")):
         files = [path for path in place.rglob("*") if path.is_file()]
@@ -290,7 +293,7 @@ def test_nobody_looks_around_at_a_site_or_the_server(calm):
 
 def test_a_user_without_the_right_cannot_submit(calm):
     told = calm.run(calm.study("viewer"), user="viewer@demo.org", code=4)
-    assert "'viewer@demo.org' may not submit studies; a lead may." in told["error"]
+    assert "'viewer@demo.org' may not submit studies; a lead may." in told["error"]["message"]
 
 
 def test_a_job_that_carries_code_is_not_run(calm, tmp_path):

@@ -35,6 +35,7 @@ from fedcsa.protocol.chain import LEDGER, FileLedger
 from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.envelope import Envelope
 from fedcsa.protocol.messages import BacktestReport, Conclusion, Refusal
+from fedcsa.site import target as target_module
 from fedcsa.transport.flare import controller as controller_module
 from fedcsa.transport.flare import executors as executors_module
 from fedcsa.transport.flare import seal as seal_module
@@ -202,6 +203,7 @@ def at_once(monkeypatch):
     monkeypatch.setattr(controller_module, "_POLL", 0.001)
     monkeypatch.setattr(seal_module, "load_pem_private_key", read_key)
     monkeypatch.setattr(os, "fsync", lambda _: None)  # other tests are about the disk
+    monkeypatch.setattr(target_module, "write_report", lambda _: None)  # and the report
 
 
 @pytest.fixture

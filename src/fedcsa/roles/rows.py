@@ -321,8 +321,8 @@ class _Witness:
 
     def __iter__(self) -> Iterator[tuple[Array, Array]]:
         for X, y in self._rows:
-            self.sha256.update(np.ascontiguousarray(X))
-            self.sha256.update(np.ascontiguousarray(y))
+            self.sha256.update(np.ascontiguousarray(X).data)
+            self.sha256.update(np.ascontiguousarray(y).data)
             yield X, y
 
     def see_all(self) -> str:
