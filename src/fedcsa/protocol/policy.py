@@ -168,7 +168,7 @@ class Policy:
         asked = brief.ratio.get("regularizations") or [np.inf]
         if 0.0 < min(asked) < self.min_regularization:
             yield _refusal("min_regularization", "the target asks for too sharp a ratio")
-        if _weakest(brief, train_rows) < self.min_penalty:
+        if self.min_penalty > 0.0 and _weakest(brief, train_rows) < self.min_penalty:
             yield _refusal("min_penalty", "every candidate must have a larger penalty")
         if self.min_bandwidth > 0.0:
             width = _narrowest(brief) * brief.sd / np.sqrt(len(brief.features))
