@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +15,7 @@ from fedcsa.core.arrays import Array, as_matrix, as_vector, read_only
 from fedcsa.core.batches import (
     BandedBatches,
     Batches,
+    HashedBatches,
     HeldBatches,
     RowsSummary,
     in_bands,
@@ -156,7 +156,7 @@ class RowsInMemory:
     def fingerprint(self) -> str:
         """SHA-256 of the rows and outcomes."""
         y = self._y.astype(str) if self._y.dtype == object else self._y
-        return _Witness(HeldBatches(self.columns, self._X, y)).see_all()
+        return HashedBatches(HeldBatches(self.columns, self._X, y)).see_all()
 
     def admission(self, brief: Brief) -> Admission:
         """Sizes of folds and spread of columns, before anything is computed."""
@@ -247,11 +247,11 @@ class RowsInBatches:
 
     @cached_property
     def _looked(self) -> tuple[RowsSummary, str]:
-        witness = _Witness(self._rows)
-        found = summarise(witness)
+        seen = HashedBatches(self._rows)
+        found = summarise(seen)
         if not found.n_rows:
             raise DataError(f"Source {self._source!r} must have rows; its table has none.")
-        return found, witness.sha256.hexdigest()
+        return found, seen.sha256.hexdigest()
 
     @property
     def _summary(self) -> RowsSummary:
@@ -309,26 +309,6 @@ class RowsInBatches:
             f"its {self.n_rows} rows in memory, about {gib:.1f} GiB. Read them whole, or choose a "
             "linear model."
         )
-
-
-class _Witness:
-    """Goes through rows with whoever does, once, and hashes them."""
-
-    def __init__(self, rows: Batches) -> None:
-        self.columns = rows.columns
-        self.sha256 = hashlib.sha256()
-        self._rows = rows
-
-    def __iter__(self) -> Iterator[tuple[Array, Array]]:
-        for X, y in self._rows:
-            self.sha256.update(np.ascontiguousarray(X).data)
-            self.sha256.update(np.ascontiguousarray(y).data)
-            yield X, y
-
-    def see_all(self) -> str:
-        for _ in self:
-            pass
-        return self.sha256.hexdigest()
 
 
 def _swept_fit(brief: Brief, swept: Swept, candidate: Candidate) -> LocalFit:
