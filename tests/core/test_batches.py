@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedcsa.core import batches
-from fedcsa.core.batches import HeldBatches, summarise
+from fedcsa.core.batches import BATCH_ROWS, BandedBatches, HeldBatches, summarise
 
 
 @pytest.mark.parametrize("size", [1, 3, 10, 11, 100])
@@ -42,3 +42,18 @@ def test_an_outcome_that_varies_only_between_batches_varies(monkeypatch):
     X = np.zeros((10, 1))
     assert summarise(HeldBatches(("a",), X, np.repeat([0.0, 1.0], 5))).outcome_varies
     assert not summarise(HeldBatches(("a",), X, np.ones(10))).outcome_varies
+
+
+@pytest.mark.parametrize("band", [1, 10, 1000])
+@pytest.mark.parametrize(
+    "n", [0, 7, 10, BATCH_ROWS, BATCH_ROWS + 3, 2 * BATCH_ROWS + 9, 3 * BATCH_ROWS + 1]
+)
+def test_rows_in_bands_are_the_first_ones_in_whole_batches(n, band):
+    X, y = np.arange(2.0 * n).reshape(n, 2), np.arange(float(n))
+    kept = n if n < band else band * (n // band)
+    found = list(BandedBatches(HeldBatches(("a", "b"), X, y), band))
+    expected = list(HeldBatches(("a", "b"), X[:kept], y[:kept]))
+    assert [len(batch[1]) for batch in found] == [len(batch[1]) for batch in expected]
+    for (X_found, y_found), (X_kept, y_kept) in zip(found, expected, strict=True):
+        assert (X_found == X_kept).all()
+        assert (y_found == y_kept).all()

@@ -188,9 +188,10 @@ def test_refusals_are_told_by_name_no_text_leaves_and_too_few_sources_give_no_mo
         "dunes": "refused: max_bytes",
     }
     left = study.with_suffix(".result")
-    assert not (left / "models").exists()
-    assert json.loads((left / "adaptation.json").read_text(encoding="utf-8"))["ended"]
+    assert json.loads((left / "adaptation.json").read_text())["status"] == "no model"
     assert "Do not use it" in (left / "report.html").read_text(encoding="utf-8")
+    for folder in (left, calm.state("new") / "results"):
+        assert not [path for path in folder.rglob("*.fcsa") if study.stem in str(path)]
     assert calm.said("castle", "MARKER-4711"), "the person at the site is told"
     for place in (calm.kit("localhost"), calm.kit("lead@demo.org"), left):
         files = [path for path in place.rglob("*") if path.is_file()]

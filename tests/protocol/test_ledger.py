@@ -215,7 +215,7 @@ def test_an_entry_names_the_rules_that_its_message_passed(messages):
     Gate(Policy(), ledger).release(messages["model-report"], ["ulm"])
     [entry] = ledger.entries
     assert entry.rules == (
-        "row_keeping_models False, max_parameters_per_row 0.33, significant_digits 4"
+        "row_keeping_models False, max_parameters_per_row 0.33, count_band 10, significant_digits 4"
     )
     open_ledger = Ledger("mainz")
     Gate(Policy.open(), open_ledger).release(messages["model-report"], ["ulm"])

@@ -355,3 +355,28 @@ def test_a_ratio_sharper_than_the_floor_is_refused(brief):
     with refuses("min_regularization"):
         admit(Policy(), sharp)
     admit(Policy(min_regularization=1e-12), sharp)
+
+
+def test_a_penalty_below_the_floor_is_refused_whatever_its_scale(brief):
+    asked = dataclasses.replace(brief, candidates=[{"penalty": 0.3}, {"penalty": 3.0}])
+    admit(Policy(min_penalty=0.3), asked)
+    with refuses("min_penalty"):
+        admit(Policy(min_penalty=0.31), asked)
+    by_sum = dataclasses.replace(asked, model={"name": "ridge", "penalty_scale": "sklearn"})
+    admit(Policy(min_penalty=0.01), by_sum, train_rows=30)
+    with refuses("min_penalty"):
+        admit(Policy(min_penalty=0.01), by_sum, train_rows=31)
+
+
+@pytest.mark.parametrize("candidate", [{}, {"fit__alpha": 9.0}, {"penalty": "l2"}])
+def test_a_candidate_that_names_no_penalty_has_none(brief, candidate):
+    asked = dataclasses.replace(brief, candidates=[{"penalty": 1.0}, candidate])
+    admit(Policy(), asked)
+    with refuses("min_penalty"):
+        admit(Policy(min_penalty=1e-9), asked)
+
+
+@pytest.mark.parametrize("band", [0, -10, 1001])
+def test_a_band_holds_at_least_one_row_and_at_most_a_thousand(band):
+    with pytest.raises(ParameterError, match="count_band"):
+        Policy(count_band=band)

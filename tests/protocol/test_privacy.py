@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
+from fedcsa.core.batches import HeldBatches
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.protocol.codec import digest, encode
 from fedcsa.protocol.messages import ModelRequest
@@ -195,3 +196,23 @@ def test_a_report_has_no_more_numbers_than_a_few_per_candidate_and_feature(tools
     shapes = tools.split(encode(report))[0]["shapes"].values()
     assert set(map(tuple, shapes)) <= {(0,), (51,), (3,)}
     assert tools.split(encode(model))[0]["shapes"] == {"coefficients": [3], "packed": [0]}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_within_a_band_no_byte_tells_how_many_rows_there_are(streamed):
+    X, y = rows(210)
+    brief = Target(rows(100, seed=1)[0], plan_of(method="guarded")).brief(["a"])
+
+    def told(n):
+        if streamed:
+            source = Source.streaming("a", HeldBatches(FEATURES, X[:n], y[:n]))
+        else:
+            source = Source("a", X[:n], y[:n], features=FEATURES)
+        report = source.answer(brief)
+        model = source.answer(ModelRequest(brief.study, digest(encode(brief)), 1))
+        assert report.n_rows == model.n_rows
+        return encode(report), encode(model), report.n_rows
+
+    assert told(200) == told(201) == told(209)
+    assert told(209)[2] == 200
+    assert told(210)[2] == 210

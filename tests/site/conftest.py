@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedcsa.cli.federation_demo import write_sites
 from fedcsa.errors import FedCSAError
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
@@ -67,8 +68,8 @@ class Federation:
     """Four sites in one folder."""
 
     def __init__(self, folder, kind="ridge"):
-        self.folder = Path(folder)
-        self.study_file = write_study(self.folder, kind)
+        self._at(folder, tuple(SIZES))
+        write_study(self.folder, kind)
         rng = np.random.default_rng(5)
         labels = STUDIES[kind][2]
         for index, (name, rows) in enumerate(SIZES.items()):
@@ -76,6 +77,11 @@ class Federation:
         table = hospital(rng, 0.1, 100, labels)
         del table["outcome"]
         self._site("new", table)
+
+    def _at(self, folder, names):
+        self.folder = Path(folder)
+        self.study_file = self.folder / "study.toml"
+        self.names = names
         self.absent = set()
         self.tamper = lambda _task, _name, letter: letter
 
@@ -104,10 +110,10 @@ class Federation:
 
     def attempt(self, min_sources=1):
         """One submission, all desks new as after a restart; the board as it ended."""
-        self.sources = {n: SourceDesk(n, self.site(n), self.agreed, "new") for n in SIZES}
+        self.sources = {n: SourceDesk(n, self.site(n), self.agreed, "new") for n in self.names}
         self.target = TargetDesk("new", self.site("new"), self.agreed, min_sources)
-        self.board = Board("new", list(SIZES))
-        carry_out(self, self.board, list(SIZES))
+        self.board = Board("new", list(self.names))
+        carry_out(self, self.board, list(self.names))
         return self.board
 
     def deliver(self, task, letters, arrived):
@@ -134,6 +140,19 @@ class Federation:
         except FedCSAError as error:
             conclusion = self.target.failed(error)
         return {"conclusion": self.target.send(conclusion, "lead")[1]}
+
+
+class Demo(Federation):
+    """The sites of ``fedcsa federation demo``."""
+
+    def __init__(self, folder):
+        self._at(folder, tuple(write_sites(folder, seed=1)))
+
+
+@pytest.fixture
+def demo(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Demo(Path("federation-demo"))
 
 
 @pytest.fixture

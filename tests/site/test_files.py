@@ -3,6 +3,7 @@
 import pytest
 
 from fedcsa.errors import DataError, PolicyError, ResultError, StudyError
+from fedcsa.protocol.chain import verify
 from fedcsa.protocol.policy import Policy
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.federation import TEMPLATE as FEDERATION_TEMPLATE
@@ -173,6 +174,19 @@ def test_a_damaged_file_of_approvals_is_named(tmp_path):
     path.write_text("{\n" + path.read_text())
     with pytest.raises(ResultError, match=r"approvals\.jsonl.*must be as fedcsa wrote it"):
         approvals.decide("demo@1", "approved")
+
+
+def test_the_person_beside_a_site_reads_what_it_does(federation):
+    federation.attempt()
+    said = [line["text"] for line in Status(federation.state("abbey")).lines()]
+    left = {item.entry.message: item.entry.n_numbers for item in verify(federation.state("abbey"))}
+    assert said == [
+        "phase 1 of 2: computing",
+        f"sent {left['risk-report']} numbers (risk-report)",
+        "phase 2 of 2: computing",
+        f"sent {left['model-report']} numbers (model-report)",
+        "done",
+    ]
 
 
 def test_status_lines_come_in_order(tmp_path):

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import json
 import os
+import shutil
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -34,6 +35,7 @@ from fedcsa.protocol.chain import LEDGER, FileLedger
 from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.envelope import Envelope
 from fedcsa.protocol.messages import BacktestReport, Conclusion, Refusal
+from fedcsa.site import target as target_module
 from fedcsa.transport.flare import controller as controller_module
 from fedcsa.transport.flare import executors as executors_module
 from fedcsa.transport.flare import seal as seal_module
@@ -201,6 +203,7 @@ def at_once(monkeypatch):
     monkeypatch.setattr(controller_module, "_POLL", 0.001)
     monkeypatch.setattr(seal_module, "load_pem_private_key", read_key)
     monkeypatch.setattr(os, "fsync", lambda _: None)  # other tests are about the disk
+    monkeypatch.setattr(target_module, "write_report", lambda _: None)  # and the report
 
 
 @pytest.fixture
@@ -514,6 +517,30 @@ def test_the_filter_rounds_as_the_policy_does_or_blocks(bench):
     report = decode(desk._journal.payload(answered["reply"]))
     finer = dataclasses.replace(report, coefficients=np.array([0.123456789, 1.0]))
     assert "would round" in blocked(sealed(bench, finer), bench.contexts["abbey"])
+
+
+def test_the_filter_blocks_a_count_of_rows_that_is_not_in_bands(bench):
+    bench.run()
+    desk = bench.communicator.sites["abbey"][0]._desk
+    answered = desk._journal.find("answered", phase="risk")
+    report = decode(desk._journal.payload(answered["reply"]))
+    exact = dataclasses.replace(report, n_rows=report.n_rows + 1)
+    assert "in bands" in blocked(sealed(bench, exact), bench.contexts["abbey"])
+
+
+def test_a_state_folder_that_was_deleted_or_put_back_lets_nothing_out(federation, tmp_path):
+    state = federation.state("abbey")
+    answered = Refusal("small", "abbey", "1" * 64, "models")
+    first = Bench(federation)
+    EgressFilter().process(pack(sealed(first, answered)), first.contexts["abbey"])
+    shutil.copytree(state, tmp_path / "older")
+    assert Bench(federation).conclusion().sources["abbey"] == "answered"
+    shutil.rmtree(state)
+    assert Bench(federation).conclusion().sources["abbey"] == "missing"
+    shutil.rmtree(state)
+    shutil.copytree(tmp_path / "older", state)
+    assert Bench(federation).conclusion().sources["abbey"] == "missing"
+    assert "PolicyError" in blocked(sealed(first, answered), first.contexts["abbey"])
 
 
 def test_the_filter_blocks_a_result_that_the_site_keeps_to_itself(bench):

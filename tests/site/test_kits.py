@@ -16,6 +16,7 @@ from fedcsa.protocol.chain import FileLedger
 from fedcsa.protocol.lines import alone
 from fedcsa.protocol.messages import ModelReport, Refusal
 from fedcsa.site.federation import AUTHORITY, Federation
+from fedcsa.site.memory import check_head, remember_head
 from fedcsa.transport.flare import doctor
 from fedcsa.transport.flare.doctor import examine
 from fedcsa.transport.flare.hardening import AUTHORIZATION, problems_of, settle
@@ -202,6 +203,19 @@ def test_a_site_whose_state_is_lost_or_anothers_does_not_start(start, tmp_path):
     ledger.record(Refusal("demo", "birch", "", "models"), "new", envelope_bytes=1)
     done = start()
     assert (done.exit_code, "must be that of 'abbey'" in done.stderr) == (4, True)
+
+
+def test_a_deleted_state_folder_is_noticed_by_the_kit_that_it_was_used_with(start, kits, tmp_path):
+    (tmp_path / "t.csv").write_text("age,y\n1,2\n")
+    ledger = FileLedger(tmp_path / "state", "abbey")
+    ledger.record(Refusal("demo", "abbey", "", "models"), "new", envelope_bytes=1)
+    remember_head(tmp_path / "state", kits / "abbey")
+    check_head(tmp_path / "state", kits / "abbey")
+    shutil.rmtree(tmp_path / "state")
+    done = start()
+    assert (done.exit_code, "this kit was used with" in done.stderr) == (4, True)
+    found = examine(kits / "abbey", tmp_path / "site.toml")
+    assert any("this kit was used with" in text for _, ok, text in found if not ok)
 
 
 def test_the_doctor_finds_a_lost_journal(kits, tmp_path):

@@ -262,6 +262,26 @@ def test_a_table_that_vanishes_between_the_phases_is_a_refusal_and_the_others_go
     assert any("table.csv" in text for text in said)
 
 
+@pytest.mark.parametrize("stream", ["", "stream = true"])
+def test_rows_that_change_between_report_and_model_are_refused_after_a_restart(federation, stream):
+    federation.configure("abbey", stream)
+
+    def restart(task, name, letter):
+        if (task, name) == ("risk", "abbey"):
+            path = federation.folder / "abbey" / "table.csv"
+            header, first, *rest = path.read_text().splitlines(keepends=True)
+            age, bmi, outcome = first.split(",")
+            path.write_text("".join([header, f"{age},{bmi},{float(outcome) + 1e-9!r}\n", *rest]))
+            fresh = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
+            federation.sources["abbey"] = fresh
+        return letter
+
+    federation.tamper = restart
+    assert refusals(federation) == {
+        "abbey": "refused: rows_changed", "birch": "answered", "castle": "answered",
+    }  # fmt: skip
+
+
 def test_a_cell_is_quoted_nowhere_not_even_at_its_own_site(federation):
     path = federation.folder / "abbey" / "table.csv"
     path.write_text(path.read_text() + "MARKER-4711,1.0,1.0\n")

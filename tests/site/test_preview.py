@@ -101,6 +101,16 @@ def test_rules_beside_the_policy_are_named_too(federation):
     assert rules(look(federation, "new")) == ["one_brief"]
 
 
+def test_rows_that_changed_since_the_report_are_named(federation):
+    federation.configure("abbey", 'approve = ["model"]')
+    federation.attempt()
+    assert rules(look(federation)) == []
+    path = federation.folder / "abbey" / "table.csv"
+    header, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([header, *rest[1:], rest[0]]))
+    assert rules(look(federation)) == ["rows_changed"]
+
+
 def test_the_budget_over_studies_is_part_of_a_preview(federation):
     text = federation.study_file.read_text().replace('"small"', '"second"', 1)
     assert preview(text, federation.site("new"))["refusals"] == []

@@ -33,7 +33,7 @@ def run_demo(out: Path, output: Output, seed: int) -> int:
     """Set up, run the demo study, report what left each site, stop everything; the exit code."""
     from fedcsa.transport.flare.kits import provision
 
-    sources = _write_sites(out, seed)
+    sources = write_sites(out, seed)
     sites = {"new": "target", **dict.fromkeys(sources, "source")}
     federation = Federation("demo", "localhost", _free_port(), sites, {LEAD: "lead"})
     provision(federation, out / "kits")
@@ -54,11 +54,16 @@ def run_demo(out: Path, output: Output, seed: int) -> int:
             *(["--quiet"] if output.json or output.quiet else []),
             quiet=output.json or output.quiet,
         )  # fmt: skip
-    rows = _what_left(out, list(sites))
+    tell_what_left(out, list(sites), code, output)
+    return code
+
+
+def tell_what_left(out: Path, sites: list[str], code: int, output: Output) -> None:
+    """The last part of what the demo prints."""
+    rows = _what_left(out, sites)
     content = {"folder": str(out), "result": str(out / "result"), "exit_code": code, "left": rows}
     output.say("\nEverything is stopped. What left each site:", style="bold")
     output.answer(content, lambda screen: _print(screen, rows, out), out / "result")
-    return code
 
 
 def _print(screen: Console, rows: list[dict[str, Any]], out: Path) -> None:
@@ -90,7 +95,8 @@ def _what_left(out: Path, sites: list[str]) -> list[dict[str, Any]]:
 LEAD = "lead@demo.org"
 
 
-def _write_sites(out: Path, seed: int) -> list[str]:
+def write_sites(out: Path, seed: int) -> list[str]:
+    """A folder a site with its table and its file, and the study; names of the sources."""
     drawn = consortium(seed)
     kept = list(drawn.sources)[:N_SOURCES]
     names = {name: name.split()[0].lower() for name in kept}

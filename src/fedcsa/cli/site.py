@@ -88,7 +88,7 @@ def start(
     from fedcsa.protocol.ledger import utc_now
     from fedcsa.protocol.lines import alone
     from fedcsa.site.file import SiteFile
-    from fedcsa.site.memory import check_memory
+    from fedcsa.site.memory import check_head, check_memory
     from fedcsa.site.state import Status
     from fedcsa.transport.flare import require_engine
 
@@ -112,6 +112,7 @@ def start(
     status, output = Status(loaded.state_folder), Output(json, quiet)
     with alone(loaded.state_folder), alone(kit):
         check_memory(loaded.state_folder, about.participant)
+        check_head(loaded.state_folder, kit)
         seen = len(status.lines())
         status.say("starting")  # and an error at once if nothing can be written there
         write_settings(kit, data)

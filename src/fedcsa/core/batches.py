@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -52,6 +54,77 @@ class HeldBatches:
         for start in range(0, len(self.y), BATCH_ROWS):
             stop = start + BATCH_ROWS
             yield self.X[start:stop], self.y[start:stop]
+
+
+def in_bands(n_rows: int, band: int) -> int:
+    """The largest multiple of `band` up to `n_rows`; fewer rows than one band stay as they are.
+
+    >>> in_bands(347, 10), in_bands(7, 10)
+    (340, 7)
+    """
+    return n_rows - n_rows % band if n_rows >= band else n_rows
+
+
+@dataclass(frozen=True)
+class BandedBatches:
+    """The rows of a table without the last few, so that a multiple of `band` is left.
+
+    >>> held = HeldBatches(("age",), np.zeros((16_387, 1)), np.zeros(16_387))
+    >>> [len(y) for _, y in BandedBatches(held, 10)]
+    [16380]
+    """
+
+    rows: Batches
+    band: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return self.rows.columns
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        """Start a pass; the last two batches are held back until the end is known."""
+        held: deque[tuple[Array, Array]] = deque()
+        n_rows = passed = 0
+        for batch in self.rows:
+            held.append(batch)
+            n_rows += len(batch[1])
+            if len(held) > 2:
+                passed += len(held[0][1])
+                yield held.popleft()
+        left = in_bands(n_rows, self.band) - passed
+        for X, y in held:
+            kept = min(left, len(y))
+            if kept:
+                yield X[:kept], y[:kept]
+            left -= kept
+
+
+class HashedBatches:
+    """Rows that are hashed while somebody goes through them, once.
+
+    >>> held = HeldBatches(("age",), np.zeros((2, 1)), np.zeros(2))
+    >>> HashedBatches(held).see_all()[:8]
+    '66687aad'
+    """
+
+    def __init__(self, rows: Batches) -> None:
+        self.columns = rows.columns
+        self.sha256 = hashlib.sha256()
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        """Start the pass."""
+        for X, y in self._rows:
+            self.sha256.update(np.ascontiguousarray(X).data)
+            self.sha256.update(np.ascontiguousarray(y).data)
+            yield X, y
+
+    def see_all(self) -> str:
+        """Go through all rows; their hash."""
+        for _ in self:
+            pass
+        return self.sha256.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,11 @@ _BEARING = {
     "risk-report": (
         "exchanges", "features", "models", "row_keeping_models", "min_target_rows",
         "min_fold_rows", "max_parameters_per_row", "min_bandwidth", "min_regularization",
-        "min_effective_rows", "significant_digits",
+        "min_penalty", "min_effective_rows", "count_band", "significant_digits",
     ),
     "model-report": (
-        "models", "row_keeping_models", "max_parameters_per_row", "significant_digits",
+        "models", "row_keeping_models", "max_parameters_per_row", "min_penalty", "count_band",
+        "significant_digits",
     ),
     "backtest-report": ("significant_digits",),
 }  # fmt: skip
@@ -78,8 +79,13 @@ class Policy:
         Numbers that a target may announce per cell of its table.
     min_regularization : float
         Floor of λ: a weaker one lets a forged brief pick out single rows.
+    min_penalty : float
+        Floor of the model's ``penalty``, beside the mean loss; a candidate that names none has 0.
     min_effective_rows : float
         A report in which fewer rows carry the weight does not leave: it would be about them.
+    count_band : int
+        A source takes part with a multiple of so many rows, and leaves out the last few of its
+        table: no number tells how many there are exactly.
     significant_digits : int or None
         To which the numbers of a report are rounded.
     features : tuple of str or None
@@ -95,13 +101,17 @@ class Policy:
     min_bandwidth: float = 0.14
     max_release_share: float | None = RELEASE_SHARE
     min_regularization: float = 1e-4
+    min_penalty: float = 0.0
     min_effective_rows: float = 5.0
+    count_band: int = 10
     significant_digits: int | None = 4
     features: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not set(self.exchanges) <= {"embedding", "rows"}:
             raise must("exchanges", "made of 'embedding' and 'rows'", list(self.exchanges))
+        if not 1 <= self.count_band <= 1000:
+            raise must("count_band", "between 1 and 1000", self.count_band)
         if self.significant_digits is not None and not 3 <= self.significant_digits <= 17:
             raise must("significant_digits", "between 3 and 17, or none", self.significant_digits)
 
@@ -118,6 +128,7 @@ class Policy:
             max_release_share=None,
             min_regularization=0.0,
             min_effective_rows=0.0,
+            count_band=1,
             significant_digits=None,
         )
 
@@ -157,6 +168,8 @@ class Policy:
         asked = brief.ratio.get("regularizations") or [np.inf]
         if 0.0 < min(asked) < self.min_regularization:
             yield _refusal("min_regularization", "the target asks for too sharp a ratio")
+        if self.min_penalty > 0.0 and _weakest(brief, train_rows) < self.min_penalty:
+            yield _refusal("min_penalty", "every candidate must have a larger penalty")
         if self.min_bandwidth > 0.0:
             width = _narrowest(brief) * brief.sd / np.sqrt(len(brief.features))
             if (width < self.min_bandwidth * sd).any():
@@ -243,6 +256,13 @@ def _narrowest(brief: Brief) -> float:
         return float("inf")  # chosen by the source, from its own distances
     in_sds = 1.0 if brief.scale else 1.0 / float(brief.sd.max())
     return float(min(asked)) * in_sds
+
+
+def _weakest(brief: Brief, train_rows: int) -> float:
+    """The weakest penalty that a brief asks for, beside the mean loss."""
+    asked = [candidate.get("penalty", 0.0) for candidate in brief.candidates]
+    weakest = min(float(x) if isinstance(x, int | float) else 0.0 for x in asked)
+    return weakest / train_rows if brief.model.get("penalty_scale") == "sklearn" else weakest
 
 
 def model_names(description: object) -> list[str]:

@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, as_vector, read_only
-from fedcsa.core.batches import Batches, HeldBatches, RowsSummary, summarise
+from fedcsa.core.batches import (
+    BandedBatches,
+    Batches,
+    HashedBatches,
+    HeldBatches,
+    RowsSummary,
+    in_bands,
+    summarise,
+)
 from fedcsa.core.folds import Rotation
 from fedcsa.core.losses import Loss
 from fedcsa.core.parallel import one_blas_thread
@@ -86,6 +94,11 @@ class SiteRows(Protocol):
         """How many rows there are."""
         ...
 
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the rows and outcomes."""
+        ...
+
     def admission(self, brief: Brief) -> Admission:
         """Sizes of folds and spread of columns, before anything is computed."""
         ...
@@ -102,10 +115,15 @@ class SiteRows(Protocol):
 
 
 class RowsInMemory:
-    """Rows as arrays."""
+    """Rows as arrays, in a multiple of `band`."""
 
     def __init__(
-        self, source: str, X: ArrayLike, y: ArrayLike, features: Sequence[str] | None
+        self,
+        source: str,
+        X: ArrayLike,
+        y: ArrayLike,
+        features: Sequence[str] | None,
+        band: int = 1,
     ) -> None:
         self._source = source
         self._X = read_only(as_matrix(X, f"X of source {source!r}"))
@@ -116,6 +134,8 @@ class RowsInMemory:
                 f"The outcome of source {source!r} must have {n} rows like its features; "
                 f"it has {self._y.shape[0] if self._y.ndim else 0}."
             )
+        kept = in_bands(n, band)
+        self._X, self._y = self._X[:kept], self._y[:kept]
         self.columns = tuple(features or (f"x{i}" for i in range(d)))
         if len(set(self.columns)) != d or len(self.columns) != d:
             raise DataError(
@@ -131,6 +151,12 @@ class RowsInMemory:
     def n_rows(self) -> int:
         """How many rows there are."""
         return len(self._X)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the rows and outcomes."""
+        y = self._y.astype(str) if self._y.dtype == object else self._y
+        return HashedBatches(HeldBatches(self.columns, self._X, y)).see_all()
 
     def admission(self, brief: Brief) -> Admission:
         """Sizes of folds and spread of columns, before anything is computed."""
@@ -204,11 +230,11 @@ class RowsInMemory:
 
 
 class RowsInBatches:
-    """Rows that are read anew for every pass and never held."""
+    """Rows that are read anew for every pass and never held, in a multiple of `band`."""
 
-    def __init__(self, source: str, rows: Batches) -> None:
+    def __init__(self, source: str, rows: Batches, band: int = 1) -> None:
         self._source = source
-        self._rows = rows
+        self._rows = rows if band == 1 else BandedBatches(rows, band)
         self._done: tuple[Brief, Swept] | None = None
 
     def __repr__(self) -> str:
@@ -220,11 +246,21 @@ class RowsInBatches:
         return self._rows.columns
 
     @cached_property
-    def _summary(self) -> RowsSummary:
-        found = summarise(self._rows)
+    def _looked(self) -> tuple[RowsSummary, str]:
+        seen = HashedBatches(self._rows)
+        found = summarise(seen)
         if not found.n_rows:
             raise DataError(f"Source {self._source!r} must have rows; its table has none.")
-        return found
+        return found, seen.sha256.hexdigest()
+
+    @property
+    def _summary(self) -> RowsSummary:
+        return self._looked[0]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the rows and outcomes."""
+        return self._looked[1]
 
     @property
     def n_rows(self) -> int:

@@ -67,7 +67,8 @@ class Source:
         trusted_types: Collection[str] = (),
         clock: Clock = utc_now,
     ) -> None:
-        rows = RowsInMemory(name, X, y, features)
+        policy = policy or Policy()
+        rows = RowsInMemory(name, X, y, features, policy.count_band)
         self._start(name, rows, policy, losses, trusted_types, clock)
 
     @classmethod
@@ -91,21 +92,23 @@ class Source:
             A table that can be gone through again and again.
         """
         source = cls.__new__(cls)
-        source._start(name, RowsInBatches(name, rows), policy, None, trusted_types, clock)
+        policy = policy or Policy()
+        held = RowsInBatches(name, rows, policy.count_band)
+        source._start(name, held, policy, None, trusted_types, clock)
         return source
 
     def _start(
         self,
         name: str,
         rows: SiteRows,
-        policy: Policy | None,
+        policy: Policy,
         losses: LossFunctions | None,
         trusted_types: Collection[str],
         clock: Clock,
     ) -> None:
         self.name = name
         self._rows = rows
-        self._policy = policy or Policy()
+        self._policy = policy
         self._losses = dict(losses or {})
         self._trusted = tuple(trusted_types)
         self.ledger = Ledger(name, clock)
@@ -116,6 +119,11 @@ class Source:
 
     def __repr__(self) -> str:
         return f"Source({self.name!r}, {self._rows!r}, {len(self._rows.columns)} features)"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the rows and outcomes that take part; it never leaves."""
+        return self._rows.fingerprint
 
     def answer(self, message: Message) -> RiskReport | ModelReport | Refusal:
         """Answer a brief with a risk report and a model request with a model, or refuse."""

@@ -212,5 +212,7 @@ table = "patients.csv"            # .csv, .tsv, .parquet
 # min_fold_rows = 30
 # max_parameters_per_row = 0.33
 # min_bandwidth = 0.14
+# min_penalty = 0.001             # beside the mean loss; 0 unless told
+# count_band = 10                 # rows take part in multiples of this
 # significant_digits = 4
 """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from fedcsa.errors import PolicyError
-from fedcsa.protocol.chain import verify
+from fedcsa.protocol.chain import HEAD, LEDGER, verify
 from fedcsa.protocol.journal import Journal
+from fedcsa.protocol.lines import read_lines, write_whole
 from fedcsa.protocol.messages import Brief, ModelReport, RiskReport
 
 #: What tells something about rows: a site's budget is counted in these.
@@ -38,3 +40,30 @@ def check_memory(folder: Path, site: str) -> None:
             "ledger_lost",
             f"The ledger in {str(folder)!r} must hold all that left; lines are missing. {_MEND}",
         )
+
+
+def check_head(folder: Path, kit: Path) -> None:
+    """Raise a `PolicyError` if the ledger in `folder` lacks the line that `kit` remembers.
+
+    A state folder that was deleted as a whole, or put back to an older copy, is noticed so.
+    """
+    copy = kit / HEAD
+    if not copy.exists():
+        return
+    try:
+        head = json.loads(copy.read_text(encoding="utf-8"))
+        line = json.loads(read_lines(folder / LEDGER)[head["lines"] - 1])
+        known = line["hash"] == head["hash"]
+    except (OSError, ValueError, LookupError, TypeError):
+        known = False
+    if not known:
+        raise PolicyError(
+            "state_lost",
+            f"The state in {str(folder)!r} must be the one that this kit was used with; its "
+            f"ledger lacks what {str(copy)!r} remembers. {_MEND}",
+        )
+
+
+def remember_head(folder: Path, kit: Path) -> None:
+    """Keep a copy of the ledger's head in `kit`, for `check_head`."""
+    write_whole(kit / HEAD, (folder / HEAD).read_bytes())

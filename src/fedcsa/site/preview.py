@@ -21,7 +21,7 @@ from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
 from fedcsa.site.memory import check_memory
 from fedcsa.site.rules import rule_of
-from fedcsa.site.source import ONE
+from fedcsa.site.source import ONE, check_rows
 from fedcsa.site.target import released_in_all
 
 _MEANING = {
@@ -105,7 +105,7 @@ def _as_source(look: _Look) -> None:
     brief = _message(look, asked["risk"]) if "risk" in asked else _stand_in(look)
     assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
     if "risk" in asked:
-        _check_question(look, brief, asked["risk"])
+        _check_question(look, source, brief, asked["risk"])
     look.refusals += source.refusals(brief)
     if look.refusals or not _answer(look, source, brief, exact="risk" in asked):
         return
@@ -114,15 +114,19 @@ def _as_source(look: _Look) -> None:
     _answer(look, source, chosen, exact="model" in asked)
 
 
-def _check_question(look: _Look, brief: Brief, asked: dict[str, Any]) -> None:
+def _check_question(look: _Look, source: Source, brief: Brief, asked: dict[str, Any]) -> None:
     """What the desk would say of this brief, beside the policy."""
+    journal = Journal(look.site.state_folder)
+    budget = {key: asked[key] for key in ("study", "target", "phase")}
+    answered = journal.find("answered", **budget)
     try:
         check_memory(look.site.state_folder, asked["site"])
         look.agreed.check(brief)
+        if answered is not None:
+            check_rows(answered, source)
     except FedCSAError as error:
         look.refusals.append(error)
-    budget = {key: asked[key] for key in ("study", "target", "phase")}
-    accepted = Journal(look.site.state_folder).find("accepted", **budget)
+    accepted = journal.find("accepted", **budget)
     if accepted is not None and accepted["request"] != asked["request"]:
         look.refusals.append(PolicyError(ONE["risk"], "Another brief of this study came before."))
 

@@ -28,6 +28,19 @@ _STEPS = {"risk": "phase 1 of 2", "model": "phase 2 of 2"}
 Patience = Callable[[], bool]
 
 
+def check_rows(answered: dict[str, Any], source: Source) -> None:
+    """Raise a `PolicyError` unless `source` still has the rows that it `answered` a brief on.
+
+    A model on others, beside the report, would tell about those that differ.
+    """
+    if answered.get("rows") != source.fingerprint:
+        raise PolicyError(
+            "rows_changed",
+            "A model must be of the rows of its report; they have changed since. Give the study "
+            "another name.",
+        )
+
+
 class SourceDesk:
     """Answers for one source in one study.
 
@@ -124,7 +137,8 @@ class SourceDesk:
         if isinstance(answer, Refusal):
             self._say(f"refused under the rule {answer.rule}")
             return answer
-        answered = journal.claim("answered", budget, {"reply": journal.keep(encode(answer))})
+        kept = {"reply": journal.keep(encode(answer)), "rows": self._source.fingerprint}
+        answered = journal.claim("answered", budget, kept)
         return decode(journal.payload(answered["reply"]))
 
     def _check_budget(self, accepted: dict[str, Any], asked: str) -> None:
@@ -144,6 +158,7 @@ class SourceDesk:
         answered = self._journal.find("answered", **asked)
         if accepted is None or answered is None:
             raise PolicyError("phase_order", "A model is sent only after a report on its brief.")
+        check_rows(answered, self._source)
         brief = decode(self._journal.payload(accepted["request"]))
         report = decode(self._journal.payload(answered["reply"]))
         assert isinstance(brief, Brief)  # noqa: S101 - for the type checker

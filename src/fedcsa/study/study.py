@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import Batches
+from fedcsa.core.batches import Batches, in_bands
 from fedcsa.core.folds import generator_for, rotations
 from fedcsa.data.encoding import Coding, Feature, Outcome
 from fedcsa.data.queries import QueryStream
@@ -333,6 +333,8 @@ def _check_source(
     found: list[str],
 ) -> None:
     where = f"Source {name!r}: "
+    kept = in_bands(len(X), 1 if policy is None else policy.count_band)
+    X, y = X[:kept], y[:kept]
     if (y == y[0]).all():
         found.append(f"{where}The outcome must vary; it is the same in all {len(y)} rows.")
     if plan is None:

@@ -17,7 +17,7 @@ from fedcsa.data.tables import read_table
 from fedcsa.errors import FedCSAError, StudyError
 from fedcsa.protocol.chain import verify
 from fedcsa.site.file import SiteFile
-from fedcsa.site.memory import check_memory
+from fedcsa.site.memory import check_head, check_memory
 from fedcsa.site.state import Approvals, Status
 from fedcsa.transport.flare.hardening import problems_of
 from fedcsa.transport.flare.kits import Kit
@@ -48,7 +48,7 @@ def examine(folder: Path, data: Path | None = None) -> list[Check]:
         checks += _way(folder, kit)
     if kit.role in ("source", "target"):
         checks += _running(folder)
-        checks += _site(kit, data or _told(folder))
+        checks += _site(folder, kit, data or _told(folder))
     return checks
 
 
@@ -125,7 +125,7 @@ def _running(folder: Path) -> Iterator[Check]:
         yield "site", True, "running"
 
 
-def _site(kit: Kit, path: Path | None) -> Iterator[Check]:
+def _site(folder: Path, kit: Kit, path: Path | None) -> Iterator[Check]:
     if path is None:
         return
     try:
@@ -135,6 +135,7 @@ def _site(kit: Kit, path: Path | None) -> Iterator[Check]:
         yield "table", True, f"{table.num_columns} columns"
         if site.state_folder.exists():
             check_memory(site.state_folder, kit.participant)
+        check_head(site.state_folder, folder)
         yield "ledger", True, f"{len(verify(site.state_folder))} entries, chain intact"
     except FedCSAError as error:
         yield "site", False, str(error)

@@ -7,6 +7,7 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 
+from fedcsa.core.batches import in_bands
 from fedcsa.errors import FedCSAError
 from fedcsa.protocol.chain import FileLedger
 from fedcsa.protocol.codec import decode, digest, encode
@@ -20,8 +21,9 @@ from fedcsa.protocol.messages import (
     RiskReport,
 )
 from fedcsa.site.file import SiteFile
+from fedcsa.site.memory import check_head, remember_head
 from fedcsa.transport.flare.letters import is_bare, unpack
-from fedcsa.transport.flare.settings import site_of
+from fedcsa.transport.flare.settings import kit_of, site_of
 
 _MAY_LEAVE = (Brief, RiskReport, ModelRequest, ModelReport, Refusal, Conclusion)
 
@@ -36,10 +38,13 @@ class EgressFilter(Filter):  # type: ignore[misc]
         try:
             if not is_bare(shareable):
                 raise ContentBlockedException("a result must hold one letter and nothing else")
-            check_letter(unpack(shareable), site_of(fl_ctx), fl_ctx.get_identity_name())
+            site, kit = site_of(fl_ctx), kit_of(fl_ctx)
+            check_head(site.state_folder, kit)
+            check_letter(unpack(shareable), site, fl_ctx.get_identity_name())
+            remember_head(site.state_folder, kit)
         except ContentBlockedException:
             raise
-        except FedCSAError as error:
+        except (FedCSAError, OSError) as error:
             raise ContentBlockedException(type(error).__name__) from None
         return shareable
 
@@ -71,6 +76,10 @@ def check_message(payload: bytes, site: SiteFile, ledger: FileLedger) -> None:
         raise ContentBlockedException("a message must not be larger than the site's file says")
     if isinstance(message, Brief) and message.exchange not in policy.exchanges:
         raise ContentBlockedException("the policy does not allow this exchange")
+    if isinstance(message, RiskReport) and message.n_rows != in_bands(
+        message.n_rows, policy.count_band
+    ):
+        raise ContentBlockedException("the policy would tell the rows in bands")
     if encode(policy.release(message)) != payload:
         raise ContentBlockedException("the policy would round this message")
     if digest(payload) not in ledger.digests():

@@ -20,6 +20,11 @@ def write_settings(kit: Path, site_file: Path) -> None:
     (kit / "local" / SETTINGS).write_text(text + "\n", encoding="utf-8")
 
 
+def kit_of(fl_ctx: FLContext) -> Path:
+    """The kit of the site that a job runs at."""
+    return Path(fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_startup_kit_dir()).parent
+
+
 def site_of(fl_ctx: FLContext) -> SiteFile:
     """The site's file, read anew for every job."""
     workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)

@@ -1,0 +1,30 @@
+"""The README shows what the federation's demo prints; the engine only carries the bytes."""
+
+import re
+from pathlib import Path
+
+from fedcsa.cli.common import Output
+from fedcsa.cli.federation_demo import tell_what_left
+from fedcsa.cli.study import _finish
+from fedcsa.protocol.codec import decode
+
+README = Path(__file__).parents[2] / "README.md"
+BLOCK = re.compile(
+    r"<!-- begin:federation-demo -->\n```text\n\$ fedcsa study submit study.toml\n(.*?)  …\n```\n",
+    re.DOTALL,
+)
+BOARD = {"attempts": 1, "seconds": {}, "bytes": {}}
+
+
+def test_the_readme_shows_what_the_demo_of_a_federation_prints(demo, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "88")
+    monkeypatch.setenv("NO_COLOR", "1")
+    output = Output(json=False, quiet=False)
+    told = decode(demo.attempt(min_sources=3).conclusion)
+    capsys.readouterr()
+    _finish(told, BOARD, demo.agreed, "new", demo.folder / "result", output)
+    tell_what_left(demo.folder, ["new", *demo.names], 0, output)
+    printed = "".join(line.rstrip() + "\n" for line in capsys.readouterr().out.splitlines())
+    shown = BLOCK.search(README.read_text(encoding="utf-8"))
+    assert shown is not None
+    assert shown.group(1) == printed[: len(shown.group(1))]
