@@ -155,6 +155,12 @@ def demo(tmp_path, monkeypatch):
     return Demo(Path("federation-demo"))
 
 
+@pytest.fixture(scope="session")
+def federation_in():
+    """Makes a federation in a folder."""
+    return Federation
+
+
 @pytest.fixture
 def make_federation(tmp_path):
     return lambda kind="ridge": Federation(tmp_path, kind)

@@ -152,12 +152,15 @@ def certificate(name, authority="root"):
     return builder.sign(key_of(authority), SHA256()).public_bytes(Encoding.PEM)
 
 
+@functools.cache
+def private_key(name):
+    traditional = PrivateFormat.TraditionalOpenSSL
+    return key_of(name).private_bytes(Encoding.PEM, traditional, NoEncryption())
+
+
 def write_keys(folder, name, authority="root"):
     folder.mkdir(exist_ok=True)
-    private = key_of(name).private_bytes(
-        Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()
-    )
-    (folder / "client.key").write_bytes(private)
+    (folder / "client.key").write_bytes(private_key(name))
     (folder / "client.crt").write_bytes(certificate(name, authority))
     (folder / "rootCA.pem").write_bytes(certificate(authority, authority))
 
@@ -197,8 +200,7 @@ class Bench:
 read_key = functools.cache(seal_module.load_pem_private_key)
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
+def hurry(monkeypatch):
     monkeypatch.setattr(controller_module, "LINGER", 0.0)
     monkeypatch.setattr(controller_module, "_POLL", 0.001)
     monkeypatch.setattr(seal_module, "load_pem_private_key", read_key)
@@ -206,9 +208,24 @@ def at_once(monkeypatch):
     monkeypatch.setattr(target_module, "write_report", lambda _: None)  # and the report
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    hurry(monkeypatch)
+
+
 @pytest.fixture
 def bench(federation):
     return Bench(federation)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory, federation_in):
+    """A bench after its study, to look at; `board` tells how it ended."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        hurry(monkeypatch)
+        made = Bench(federation_in(tmp_path_factory.mktemp("done")))
+        made.board = made.run()
+        return made
 
 
 @pytest.fixture
@@ -241,9 +258,8 @@ def test_a_study_goes_through_the_engines_containers(bench):
     assert all(size > 0 for size in board["bytes"].values())
 
 
-def test_the_coordinator_writes_where_it_ended_and_keeps_nothing_else(bench):
-    bench.run()
-    written = [path for path in (bench.federation.folder / "server").rglob("*") if path.is_file()]
+def test_the_coordinator_writes_where_it_ended_and_keeps_nothing_else(done):
+    written = [path for path in (done.federation.folder / "server").rglob("*") if path.is_file()]
     assert [path.name for path in written] == ["fedcsa.json"]
     assert json.loads(written[0].read_text())["conclusion"] == ""
 
@@ -409,10 +425,10 @@ def test_a_kit_without_its_key_is_named(tmp_path):
         KitSeal(tmp_path)
 
 
-def test_the_lead_believes_the_target_only(bench):
-    board = bench.run()
-    seal = KitSeal(bench.federation.folder / "birch" / "startup")
-    submission = bench.submission
+def test_the_lead_believes_the_target_only(done):
+    board = done.board
+    seal = KitSeal(done.federation.folder / "birch" / "startup")
+    submission = done.submission
     assert open_conclusion(board, submission, seal).outcome == "done"
     forged = {**board, "envelope": base64.b64encode(
         Envelope.from_bytes(base64.b64decode(board["envelope"])).sealed(seal)
@@ -424,10 +440,10 @@ def test_the_lead_believes_the_target_only(bench):
         open_conclusion({**board, "conclusion": base64.b64encode(changed)}, submission, seal)
 
 
-def test_the_end_of_an_earlier_submission_is_not_taken_for_the_end_of_this_one(bench):
-    board = bench.run()
-    seal = KitSeal(bench.federation.folder / "birch" / "startup")
-    later = Submission(bench.federation.agreed, "new", 1, 60)
+def test_the_end_of_an_earlier_submission_is_not_taken_for_the_end_of_this_one(done):
+    board = done.board
+    seal = KitSeal(done.federation.folder / "birch" / "startup")
+    later = Submission(done.federation.agreed, "new", 1, 60)
     with pytest.raises(BindingError, match="this very submission") as caught:
         open_conclusion(board, later, seal)
     assert caught.value.rule == "replayed"
@@ -496,13 +512,12 @@ def test_the_filter_blocks_an_envelope_of_another_message(bench):
     assert "of this message" in blocked(mixed, bench.contexts["abbey"])
 
 
-def test_the_filter_blocks_rows_that_the_policy_keeps(bench):
-    bench.run()
-    journal = bench.communicator.sites["new"][0]._desk._journal
+def test_the_filter_blocks_rows_that_the_policy_keeps(done):
+    journal = done.communicator.sites["new"][0]._desk._journal
     brief = decode(journal.payload(journal.find("announced")["brief"]))
     rows = np.zeros((brief.n_rows, len(brief.features)))
     told = dataclasses.replace(brief, exchange="rows", rows=rows, embedding=np.empty(0))
-    assert "allow this exchange" in blocked(sealed(bench, told), bench.contexts["abbey"])
+    assert "allow this exchange" in blocked(sealed(done, told), done.contexts["abbey"])
 
 
 def test_the_filter_blocks_a_message_that_has_no_business_there(bench):
@@ -510,22 +525,20 @@ def test_the_filter_blocks_a_message_that_has_no_business_there(bench):
     assert "does not leave a site" in blocked(sealed(bench, message), bench.contexts["abbey"])
 
 
-def test_the_filter_rounds_as_the_policy_does_or_blocks(bench):
-    bench.run()
-    desk = bench.communicator.sites["abbey"][0]._desk
+def test_the_filter_rounds_as_the_policy_does_or_blocks(done):
+    desk = done.communicator.sites["abbey"][0]._desk
     answered = desk._journal.find("answered", phase="model")
     report = decode(desk._journal.payload(answered["reply"]))
     finer = dataclasses.replace(report, coefficients=np.array([0.123456789, 1.0]))
-    assert "would round" in blocked(sealed(bench, finer), bench.contexts["abbey"])
+    assert "would round" in blocked(sealed(done, finer), done.contexts["abbey"])
 
 
-def test_the_filter_blocks_a_count_of_rows_that_is_not_in_bands(bench):
-    bench.run()
-    desk = bench.communicator.sites["abbey"][0]._desk
+def test_the_filter_blocks_a_count_of_rows_that_is_not_in_bands(done):
+    desk = done.communicator.sites["abbey"][0]._desk
     answered = desk._journal.find("answered", phase="risk")
     report = decode(desk._journal.payload(answered["reply"]))
     exact = dataclasses.replace(report, n_rows=report.n_rows + 1)
-    assert "in bands" in blocked(sealed(bench, exact), bench.contexts["abbey"])
+    assert "in bands" in blocked(sealed(done, exact), done.contexts["abbey"])
 
 
 def test_a_state_folder_that_was_deleted_or_put_back_lets_nothing_out(federation, tmp_path):
