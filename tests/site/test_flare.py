@@ -273,11 +273,6 @@ def test_a_site_that_never_answers_costs_the_deadline_and_no_more(federation):
     assert time.monotonic() - start < 30.0
 
 
-def test_a_site_that_is_not_connected_is_missing_at_once(bench):
-    bench.engine.names.remove("castle")
-    assert bench.conclusion().sources["castle"] == "missing"
-
-
 def test_a_missing_target_ends_the_study_by_name(federation):
     bench = Bench(federation, deadline=0.2)
     bench.communicator.silent = {"new"}
@@ -303,18 +298,25 @@ def test_an_error_inside_the_coordinator_tells_its_kind_only(bench, monkeypatch)
 
 
 def test_a_malformed_answer_is_not_a_missing_one(bench, monkeypatch):
+    """Birch has lost its file, castle is not connected."""
+    (bench.federation.folder / "birch" / SETTINGS).unlink()
+    bench.engine.names.remove("castle")
     answer = bench.communicator.answer
 
     def garbage(name, task):
         return Shareable({"fedcsa": {"row": b"1"}}) if name == "abbey" else answer(name, task)
 
     monkeypatch.setattr(bench.communicator, "answer", garbage)
-    assert bench.conclusion().sources["abbey"] == "rejected: malformed"
+    assert bench.conclusion().sources == {
+        "abbey": "rejected: malformed",
+        "birch": "missing",
+        "castle": "missing",
+    }
 
 
 def test_below_the_minimum_there_is_no_model(federation):
-    bench = Bench(federation, deadline=0.2, min_sources=3)
-    bench.communicator.silent = {"castle"}
+    bench = Bench(federation, min_sources=3)
+    bench.engine.names.remove("castle")
     assert bench.conclusion().outcome == "min_sources"
 
 
@@ -346,11 +348,6 @@ def test_an_executor_logs_the_kind_of_an_error_and_not_its_text(bench, monkeypat
     assert "MARKER" not in caplog.text
 
 
-def test_a_site_without_its_file_answers_with_a_code(bench):
-    (bench.federation.folder / "abbey" / SETTINGS).unlink()
-    assert bench.conclusion().sources["abbey"] == "missing"
-
-
 def test_a_study_that_waits_for_a_person_does_not_wait_for_ever(federation):
     federation.configure("abbey", 'approve = ["risk"]')
     assert Bench(federation, deadline=0.2).conclusion().sources["abbey"] == "refused: not_approved"
@@ -372,18 +369,18 @@ def resigned(bench, monkeypatch, name, change):
     monkeypatch.setattr(bench.communicator, "answer", forge)
 
 
-def test_a_coordinator_cannot_write_in_a_sources_name(bench, monkeypatch):
+def test_a_coordinator_cannot_write_in_a_sources_name_or_with_another_sites_key(bench, monkeypatch):
+    other = KitSeal(bench.federation.folder / "castle" / "startup")
     resigned(bench, monkeypatch, "abbey", lambda wire: wire.partition(b"\n")[0])
-    assert bench.conclusion().sources["abbey"] == "rejected: signature"
-
-
-def test_a_coordinator_cannot_use_another_sites_key(bench, monkeypatch):
-    other = KitSeal(bench.federation.folder / "birch" / "startup")
     resigned(
-        bench, monkeypatch, "abbey",
+        bench, monkeypatch, "birch",
         lambda wire: Envelope.from_bytes(wire).sealed(other),
     )  # fmt: skip
-    assert bench.conclusion().sources["abbey"] == "rejected: signature"
+    assert bench.conclusion().sources == {
+        "abbey": "rejected: signature",
+        "birch": "rejected: signature",
+        "castle": "answered",
+    }
 
 
 def test_a_coordinator_cannot_write_in_the_targets_name(bench, monkeypatch):
