@@ -9,33 +9,17 @@ without outcomes can be expected to do better. Beside it, the two References on 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from common import FIRST_SEED, Array, options, run_all, write_provenance, write_table
+from common import Array, options, run_all, write_provenance, write_table
 from families import case1
-from guard_table1 import printed, reference
+from guard_table1 import FULL, QUICK, Settings, printed, reference
 from paper_engine import own_ridge
 
 from fedcsa.core.ridge import ridge_path
 
 METHODS = ("best-penalty", "reference-tuned", "reference")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the study fixes."""
-
-    rows: int = 20
-    first_seed: int = FIRST_SEED
-    seeds: int = 100
-    n_penalties: int = 101
-    n_truth: int = 5_000
-
-
-FULL = Settings()
-QUICK = Settings(rows=2, first_seed=0, seeds=3, n_penalties=11, n_truth=2_000)
 
 
 def run_one(task: tuple[tuple[int, int, int], int, Settings]) -> dict[str, float]:
