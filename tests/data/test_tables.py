@@ -1,7 +1,6 @@
 """Files: what is read, what is refused, and that no refusal quotes a cell."""
 
 import gzip
-import itertools
 import math
 import os
 import subprocess
@@ -488,8 +487,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert path.read_text() == "a\n1\n"
 
 
-@pytest.mark.parametrize("taken", [1, 1_000], ids=["abandoned", "to the end"])
-def test_no_thread_of_the_parser_is_left_with_a_file(tmp_path, monkeypatch, taken):
+def test_no_thread_of_the_parser_is_left_with_a_file(tmp_path, monkeypatch):
     path = tmp_path / "table.csv"
     path.write_text("age\n" + "50\n" * 20_000, encoding="utf-8")
     inside = []
@@ -505,6 +503,6 @@ def test_no_thread_of_the_parser_is_left_with_a_file(tmp_path, monkeypatch, take
 
     monkeypatch.setattr(TextFile, "read", slowly)
     pieces = text_pieces(path, ".csv", None, 1 << 13)
-    assert len(list(itertools.islice(pieces, taken))) >= 1
-    pieces.close()
+    next(pieces)
+    pieces.close()  # abandoned while the parser reads ahead
     assert inside == []
