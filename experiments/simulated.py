@@ -33,12 +33,24 @@ def answers(
     return {**found, "guarded": guarded.predict(X)}, guarded.status_
 
 
+#: What the package calls a penalty beside a mean or a sum of squared errors.
+PENALTY_SCALES = {"mean": "mean", "sum": "sklearn"}
+
+
 def default(
-    sources: Mapping[str, tuple[Array, Array]], X_target: Array, seed: int, penalties: Array
+    sources: Mapping[str, tuple[Array, Array]],
+    X_target: Array,
+    seed: int,
+    penalties: Array,
+    penalty_scale: str = "mean",
 ) -> fedcsa.FedCSA:
     """The default method with the paper's penalties; it predicts even where it would refuse."""
     return fedcsa.FedCSA(
-        candidates=penalties.tolist(), scale=False, random_state=seed, on_no_overlap="predict"
+        {"name": "ridge", "penalty_scale": PENALTY_SCALES[penalty_scale]},
+        candidates=penalties.tolist(),
+        scale=False,
+        random_state=seed,
+        on_no_overlap="predict",
     ).fit(sources, X_target)
 
 

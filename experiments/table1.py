@@ -50,6 +50,7 @@ class Settings:
     data_sets_single: int = 25
     splits: int = 100
     target_share: float = 0.7
+    penalty_scale: str = "mean"
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -119,8 +120,9 @@ def one_split(
     X, X_test, y_test = drawn.X_target[train], drawn.X_target[test], drawn.y_target[test]
     own_seed = 1_000 * seed + (split if folds == "redrawn" else 0)
     reading = RatioReading(grid="single" if folds == SINGLE else "median")
-    mixtures = conclude(prepare(drawn.sources, X, own_seed, reading), Ridge(settings.penalties))
-    b, b0 = own_ridge(X, drawn.y_target[train], settings.penalties)
+    ridge = Ridge(settings.penalties, penalty_scale=settings.penalty_scale)
+    mixtures = conclude(prepare(drawn.sources, X, own_seed, reading), ridge)
+    b, b0 = own_ridge(X, drawn.y_target[train], ridge.scaled(len(train)))
     predictions = {method: mixture.predict(X_test) for method, mixture in mixtures.items()}
     predictions["reference"] = X_test @ b + b0
     return {method: float(np.abs(p - y_test).mean()) for method, p in predictions.items()}

@@ -5,21 +5,23 @@ import copy
 import collapse
 import figure2
 import numpy as np
+import paper_engine
 import parkinsons_tables
 import pytest
 import readings
 import real_studies
 import simulated
 import table1
+import table1_reading
 import theorems
 from common import ROOT, read_table
-from families import Family
+from families import Family, case1
 from page import Results
 from real_data import Sites
 from render_reproduction import BLOCKS, SCRIPTS
 
 DATA = ROOT.parent / "shared" / "data"
-SIMULATED = (table1, figure2, theorems, readings, collapse)
+SIMULATED = (table1, table1_reading, figure2, theorems, readings, collapse)
 REAL = (parkinsons_tables, real_studies)
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="no data folder beside the project")
 
@@ -87,6 +89,78 @@ def test_the_printed_value_is_a_quantile_of_the_resplit_distribution(quick):
     assert all(0.0 <= float(line["quantile"]) <= 1.0 for line in lines)
     best = [float(x["share_best"]) for x in lines[: len(table1.PRINTED_METHODS)]]
     assert sum(best) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_readings_are_judged_by_the_columns_that_no_ratio_enters(quick):
+    lines = read_table(quick / "table1_reading.csv")
+    assert len(lines) == 16
+    both = {(x["intercept"], x["penalty"]): x for x in read_table(quick / "table1_penalty.csv")}
+    total = 0.0
+    for column in ("naive", "reference"):
+        mine = [
+            float(x["log_likelihood"])
+            for x in lines
+            if (x["column"], x["intercept"], x["penalty"]) == (column, "free", "sum")
+        ]
+        assert len(mine) == 2
+        total += np.log(np.mean(np.exp(mine)))
+    assert float(both["free", "sum"]["log_likelihood"]) == pytest.approx(total, rel=1e-3)
+    assert min(float(x["log10_below_best"]) for x in both.values()) == 0.0
+
+
+def made_up_runs(rows, sets):
+    """As if error and spread were 1.2 times larger when penalties stand beside a sum."""
+    rng = np.random.default_rng(0)
+    return [
+        [
+            {
+                reading: tuple(np.exp(0.1 * rng.normal(size=2)) * 1.2 ** (reading.penalty == "sum"))
+                for reading in table1_reading.readings()
+            }
+            for _ in range(sets)
+        ]
+        for _ in range(rows)
+    ]
+
+
+def test_a_table_made_under_a_reading_is_found_to_be():
+    runs = made_up_runs(rows=20, sets=30)
+    paper = [{"naive": (1.2, 1.2), "reference": (1.2, 1.2)}] * 20
+    found = {
+        reading: table1_reading.line(reading, paper, runs)["log_likelihood"]
+        for reading in table1_reading.readings()
+    }
+    told = table1_reading.both_columns(found)
+    assert {way for way, value in told.items() if value > max(told.values()) - 20.0} == {
+        (True, "sum"),
+        (False, "sum"),
+    }
+    # Nothing tells an intercept from none here, so that about half are taken for the other.
+    assert 0.0 < table1_reading.recognised((True, "sum"), runs, 20) < 1.0
+
+
+def test_the_likelihood_is_a_kernel_density_by_hand():
+    runs = made_up_runs(rows=2, sets=9)
+    reading, entries = next(table1_reading.readings()), [(1.1, 0.9), (0.8, 1.3)]
+    expected = 0.0
+    for entry, sets in zip(entries, runs, strict=True):
+        points = np.log([each[reading] for i, each in enumerate(sets) if i != 4])
+        spread = np.cov(points.T) * (8 ** (-1 / 6)) ** 2  # Scott's rule, two dimensions
+        away = points - np.log(entry)
+        kernel = np.exp(-0.5 * np.einsum("ni,ij,nj->n", away, np.linalg.inv(spread), away))
+        expected += np.log(kernel.mean() / (2 * np.pi * np.sqrt(np.linalg.det(spread))))
+    got = table1_reading.log_likelihood(reading, entries, runs, without=4)
+    assert got == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_naive_reading_is_the_package_s():
+    drawn = case1(30, 40, 30).draw(4, n_truth=1)
+    ridge = paper_engine.Ridge(np.linspace(0.0, 1.0, 11), penalty_scale="sum")
+    prepared = paper_engine.prepare(drawn.sources, drawn.X_target, 4_000)
+    expected = paper_engine.conclude(prepared, ridge)["naive"]
+    b, b0 = table1_reading.naive(drawn, 4, ridge, paper_engine.THIRDS)
+    np.testing.assert_allclose(b, expected.coefficients, rtol=1e-9)
+    assert b0 == pytest.approx(expected.intercept, rel=1e-9)
 
 
 def test_weights_by_rows_never_collapse_but_fedda_does(quick):

@@ -86,9 +86,24 @@ def test_table_1_repeats_to_the_last_digit_whatever_the_workers(tmp_path):
     first = run(guard_table1, tmp_path / "a")
     assert first == run(guard_table1, tmp_path / "b", workers=2)
     lines = read_table(tmp_path / "a" / "guard_table1.csv")
-    assert len(lines) == guard_table1.QUICK.rows
+    assert len(lines) == 2 * guard_table1.QUICK.rows
     assert all(float(line["guarded_mean"]) < float(line["naive_mean"]) for line in lines)
     assert lines[0]["printed_feddae"] == "0.8649"
+
+
+def test_a_penalty_beside_a_sum_is_scikit_learns():
+    found = guard_table1.run_one(("sum", (20, 30, 20), 3, guard_table1.QUICK))
+    drawn = case1(20, 30, 20).draw(3, n_truth=guard_table1.QUICK.n_truth)
+    order = np.random.default_rng(3).permutation(20)
+    train, held = order[:14], order[14:]
+    fits = [
+        Ridge(alpha=alpha).fit(drawn.X_target[train], drawn.y_target[train])
+        for alpha in np.linspace(0.0, 1.0, 11)
+    ]
+    X, y = drawn.X_target[held], drawn.y_target[held]
+    best = min(fits, key=lambda fit: np.mean((fit.predict(X) - y) ** 2))
+    error = np.abs(best.predict(drawn.X_truth) - drawn.y_truth).mean()
+    assert found["reference"] == pytest.approx(error, rel=1e-9)
 
 
 def test_re_split_targets_are_judged_on_the_rows_that_no_method_saw(monkeypatch):
@@ -101,7 +116,7 @@ def test_re_split_targets_are_judged_on_the_rows_that_no_method_saw(monkeypatch)
 
     monkeypatch.setattr(guard_resplit, "default", watched)
     settings, sizes, seed = guard_resplit.QUICK, (20, 30, 20), 5
-    found = guard_resplit.run_one((sizes, seed, settings))
+    found = guard_resplit.run_one(("mean", sizes, seed, settings))
     drawn = case1(*sizes).draw(seed, n_truth=1)
     errors = []
     assert len(given) == settings.splits
@@ -118,24 +133,27 @@ def test_re_split_tables_average_over_data_sets(tmp_path):
     run(guard_resplit, tmp_path)
     lines = read_table(tmp_path / "guard_resplit.csv")
     settings = guard_resplit.QUICK
-    sets = [guard_resplit.run_one(((20, 30, 20), seed, settings)) for seed in range(3)]
-    spread = sum(each["reference"][1] for each in sets) / 3
-    assert float(lines[0]["reference_sd"]) == pytest.approx(spread, rel=1e-3)
-    gap = sum(each["guarded"][0] - each["reference"][0] for each in sets) / 3
-    assert float(lines[0]["mean_difference"]) == pytest.approx(gap, rel=1e-3)
+    assert [line["penalty"] for line in lines] == ["mean", "mean", "sum", "sum"]
+    for told, scale in ((lines[0], "mean"), (lines[2], "sum")):
+        sets = [guard_resplit.run_one((scale, (20, 30, 20), seed, settings)) for seed in range(3)]
+        spread = sum(each["reference"][1] for each in sets) / 3
+        assert float(told["reference_sd"]) == pytest.approx(spread, rel=1e-3)
+        gap = sum(each["guarded"][0] - each["reference-tuned"][0] for each in sets) / 3
+        assert float(told["mean_difference"]) == pytest.approx(gap, rel=1e-3)
 
 
 def test_the_best_penalty_in_hindsight_is_the_least_of_all(tmp_path):
     run(guard_reach, tmp_path)
     drawn = case1(20, 30, 20).draw(1, n_truth=2_000)
     X, y = drawn.sources["s01"]
-    errors = []
-    for penalty in np.linspace(0.0, 1.0, 11):
-        fitted = Ridge(alpha=len(y) * max(penalty, 1e-9)).fit(X, y)
-        errors.append(np.abs(fitted.predict(drawn.X_truth) - drawn.y_truth).mean())
-    found = guard_reach.run_one(((20, 30, 20), 1, guard_reach.QUICK))
-    assert found["best-penalty"] == pytest.approx(min(errors), rel=1e-6)
-    assert len(read_table(tmp_path / "guard_reach.csv")) == guard_reach.QUICK.rows
+    for scale, factor in (("mean", len(y)), ("sum", 1)):
+        errors = []
+        for penalty in np.linspace(0.0, 1.0, 11):
+            fitted = Ridge(alpha=factor * max(penalty, 1e-9)).fit(X, y)
+            errors.append(np.abs(fitted.predict(drawn.X_truth) - drawn.y_truth).mean())
+        found = guard_reach.run_one((scale, (20, 30, 20), 1, guard_reach.QUICK))
+        assert found["best-penalty"] == pytest.approx(min(errors), rel=1e-6)
+    assert len(read_table(tmp_path / "guard_reach.csv")) == 2 * guard_reach.QUICK.rows
 
 
 def test_the_references_of_what_can_be_reached_are_those_of_table_1():
@@ -206,10 +224,11 @@ def test_data_that_are_not_the_published_ones_are_refused(tmp_path):
 def test_the_reference_is_scikit_learns_ridge_at_the_best_penalty(seed):
     drawn = case1(30, 40, 30).draw(seed, n_truth=200)
     penalties = np.linspace(0.0, 1.0, 11)
+    ridge = guard_table1.QUICK.ridge("mean")
     order = np.random.default_rng(seed).permutation(30)
     X, y = drawn.X_target, drawn.y_target
     fits = [Ridge(alpha=max(21 * p, 1e-9)).fit(X[order[:21]], y[order[:21]]) for p in penalties]
     errors = [np.mean((fit.predict(X[order[21:]]) - y[order[21:]]) ** 2) for fit in fits]
     expected = fits[int(np.argmin(errors))].predict(drawn.X_truth)
-    got = guard_table1.reference(drawn, penalties, seed, drawn.X_truth)
+    got = guard_table1.reference(drawn, ridge, seed, drawn.X_truth)
     np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)
