@@ -212,6 +212,24 @@ def plain_training(
         if adaptation.plan.candidates[kept]["ratio_power"] == 0.0
     ]
     best = plain[int(adaptation.estimates["guarded"].risk[plain].argmin())]
+    return _had_it_chosen(best, guarded, sources, X_target)
+
+
+def first_choice(
+    guarded: fedcsa.FedCSA, sources: Mapping[str, tuple[Array, Array]], X_target: Array
+) -> fedcsa.FedCSA:
+    """The model of the first rule; its promises are another matter, see `first_rule`."""
+    best = int(guarded.adaptation_.estimates["guarded"].risk.argmin())
+    return _had_it_chosen(best, guarded, sources, X_target)
+
+
+def _had_it_chosen(
+    best: int,
+    guarded: fedcsa.FedCSA,
+    sources: Mapping[str, tuple[Array, Array]],
+    X_target: Array,
+) -> fedcsa.FedCSA:
+    adaptation = guarded.adaptation_
     if best == adaptation.estimate.chosen:
         return guarded
     candidate = dict(adaptation.plan.candidates[adaptation.kept[best]])

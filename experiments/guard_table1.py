@@ -22,7 +22,7 @@ from common import (
     FIRST_SEED,
     PAPER_METHODS,
     Array,
-    first_rule,
+    first_choice,
     options,
     paper_methods,
     plain_training,
@@ -94,8 +94,7 @@ def run_one(task: tuple[str, Sizes, int, Settings]) -> dict[str, Any]:
         found[method] = error(adaptation.output(X))
     fitted = fedcsa.FedCSA(random_state=seed, on_no_overlap="predict", **common)
     found["guarded"] = error(fitted.fit(drawn.sources, drawn.X_target).predict(X))
-    with first_rule():
-        first = fedcsa.FedCSA(**fitted.get_params()).fit(drawn.sources, drawn.X_target)
+    first = first_choice(fitted, drawn.sources, drawn.X_target)
     found["guarded-first"] = error(first.predict(X))
     plain = plain_training(fitted, drawn.sources, drawn.X_target)
     found["guarded-plain"] = error(plain.predict(X))

@@ -10,6 +10,8 @@ from common import (
     best_mixture,
     best_single,
     commit,
+    first_choice,
+    first_rule,
     geometric_mean,
     options,
     paper_methods,
@@ -21,7 +23,7 @@ from common import (
     write_provenance,
     write_table,
 )
-from families import family
+from families import case1, family
 
 import fedcsa
 
@@ -63,6 +65,19 @@ def test_the_best_single_source_is_the_one_worth_most(drawn, guarded):
 
 def test_plain_training_never_weights_the_training_rows(drawn, guarded):
     assert plain_training(guarded, drawn.sources, drawn.X_target).candidate_["ratio_power"] == 0.0
+
+
+def test_the_first_rules_model_needs_no_second_study():
+    """On a draw where caution about training weights has changed the choice."""
+    drawn = case1(20, 30, 20).draw(4, n_truth=50)
+    guarded = fedcsa.FedCSA(candidates=PENALTIES, random_state=1, on_no_overlap="predict")
+    guarded.fit(drawn.sources, drawn.X_target)
+    with first_rule():
+        first = fedcsa.FedCSA(**guarded.get_params()).fit(drawn.sources, drawn.X_target)
+    assert first.candidate_ != guarded.candidate_
+    quick = first_choice(guarded, drawn.sources, drawn.X_target)
+    assert quick.candidate_ == first.candidate_
+    assert quick.predict(drawn.X_truth).tolist() == first.predict(drawn.X_truth).tolist()
 
 
 def test_the_mixture_is_the_weighted_sum_of_single_outputs(drawn, guarded):

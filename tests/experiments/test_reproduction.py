@@ -19,6 +19,7 @@ from families import Family, case1
 from page import Results
 from real_data import Sites
 from render_reproduction import BLOCKS, SCRIPTS
+from scipy.stats import gaussian_kde
 
 DATA = ROOT.parent / "shared" / "data"
 SIMULATED = (table1, table1_reading, figure2, theorems, readings, collapse)
@@ -111,25 +112,16 @@ def test_readings_are_judged_by_the_columns_that_no_ratio_enters(quick):
 def made_up_runs(rows, sets):
     """As if error and spread were 1.2 times larger when penalties stand beside a sum."""
     rng = np.random.default_rng(0)
-    return [
-        [
-            {
-                reading: tuple(np.exp(0.1 * rng.normal(size=2)) * 1.2 ** (reading.penalty == "sum"))
-                for reading in table1_reading.readings()
-            }
-            for _ in range(sets)
-        ]
-        for _ in range(rows)
-    ]
+    return {
+        reading: np.exp(0.1 * rng.normal(size=(rows, sets, 2))) * 1.2 ** (reading.penalty == "sum")
+        for reading in table1_reading.readings()
+    }
 
 
 def test_a_table_made_under_a_reading_is_found_to_be():
     runs = made_up_runs(rows=20, sets=30)
-    paper = [{"naive": (1.2, 1.2), "reference": (1.2, 1.2)}] * 20
-    found = {
-        reading: table1_reading.line(reading, paper, runs)["log_likelihood"]
-        for reading in table1_reading.readings()
-    }
+    printed = np.full((20, 2), 1.2)
+    found = {r: table1_reading.log_likelihood(printed, pairs) for r, pairs in runs.items()}
     told = table1_reading.both_columns(found)
     assert {way for way, value in told.items() if value > max(told.values()) - 20.0} == {
         (True, "sum"),
@@ -139,18 +131,14 @@ def test_a_table_made_under_a_reading_is_found_to_be():
     assert 0.0 < table1_reading.recognised((True, "sum"), runs, 20) < 1.0
 
 
-def test_the_likelihood_is_a_kernel_density_by_hand():
-    runs = made_up_runs(rows=2, sets=9)
-    reading, entries = next(table1_reading.readings()), [(1.1, 0.9), (0.8, 1.3)]
-    expected = 0.0
-    for entry, sets in zip(entries, runs, strict=True):
-        points = np.log([each[reading] for i, each in enumerate(sets) if i != 4])
-        spread = np.cov(points.T) * (8 ** (-1 / 6)) ** 2  # Scott's rule, two dimensions
-        away = points - np.log(entry)
-        kernel = np.exp(-0.5 * np.einsum("ni,ij,nj->n", away, np.linalg.inv(spread), away))
-        expected += np.log(kernel.mean() / (2 * np.pi * np.sqrt(np.linalg.det(spread))))
-    got = table1_reading.log_likelihood(reading, entries, runs, without=4)
-    assert got == pytest.approx(expected, rel=1e-9)
+def test_the_likelihood_is_scipys_kernel_density():
+    pairs = made_up_runs(rows=3, sets=9)[next(table1_reading.readings())]
+    entries = np.array([(1.1, 0.9), (0.8, 1.3), (4.0, 1.0)])
+    expected = sum(
+        gaussian_kde(np.log(points).T).logpdf(np.log(entry))[0]
+        for points, entry in zip(pairs, entries, strict=True)
+    )
+    assert table1_reading.log_likelihood(entries, pairs) == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_naive_reading_is_the_package_s():
