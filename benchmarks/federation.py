@@ -1,29 +1,36 @@
-"""Seconds and megabytes of a federated study against the number of sources, on this machine.
+"""What a federated study costs against the number of sources: seconds of every step, megabytes.
 
-Every site is a process of its own, with mutual TLS over loopback; the study is trivial, so that
-what is left is the engine's share.
+Every site is a process of its own, with mutual TLS over loopback, as real sites are; only the
+network between them is missing. The study is trivial, so that what is left is the engine's share.
+It needs the extra `federation`. The columns:
 
-    python benchmarks/federation.py --sources 3 10 20 --out benchmarks/federation.json
+- ``connect``: from the start of the server and all sites until the last one waits for a study;
+- ``study``: from the lead's command to the result in the lead's folder;
+- ``announce`` to ``conclude``: parts of ``study``, by the server's clock. The rest of it is the
+  lead's own process, and the engine's scheduling before the first step and after the last;
+- ``megabytes``: all messages that the server carried, both ways;
+- ``in_process``: the same study in one process that has everything imported, without an engine;
+- ``engine_share``: the part of ``study`` that ``in_process`` does not need.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
-import os
-import platform
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
+from benchmarks.harness import PACKAGES, options, timed, write_provenance, write_table
+from benchmarks.studies import outcomes, rows_of
 from fedcsa.cli.run import carry_out
-from fedcsa.data.tables import write_table
+from fedcsa.data.tables import write_table as write_rows
 from fedcsa.site.federation import Federation
 from fedcsa.site.state import Status
 from fedcsa.study import Study
@@ -31,88 +38,99 @@ from fedcsa.transport.flare.kits import Kit, provision
 from fedcsa.transport.flare.process import EngineProcess
 from fedcsa.transport.flare.settings import write_settings
 
-LEAD = "lead@demo.org"
-ROWS, FEATURES = 200, 4
+SERVER, TARGET, LEAD = "localhost", "new", "lead@demo.org"
 STEPS = ("announce", "risk", "choose", "model", "conclude")
+PATIENCE = 900.0  # seconds for all sites to connect
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sources", type=int, nargs="+", default=[3, 10, 20])
-    parser.add_argument(
-        "--patience", type=float, default=900.0, help="seconds for sites to connect"
+@dataclass(frozen=True)
+class Settings:
+    """Sizes; `rows` are those of each site."""
+
+    sources: tuple[int, ...] = (3, 4, 10, 20)
+    rows: int = 200
+    features: int = 4
+    penalties: tuple[float, ...] = (0.1, 1.0)
+
+
+QUICK = Settings(sources=(1,))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    numbers = {"type": int, "nargs": "+", "help": "numbers of sources"}
+    given = options(__doc__, arguments, sources=numbers)
+    settings = QUICK if given.quick else Settings()
+    if given.sources:
+        settings = replace(settings, sources=tuple(given.sources))
+    lines = [measure(count, settings) for count in settings.sources]
+    write_table(given.out, "federation", lines)
+    packages = (*PACKAGES, "nvflare")
+    write_provenance(
+        given.out, "federation", asdict(settings), quick=given.quick, packages=packages
     )
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    rows = [measure(count, options.patience) for count in options.sources]
-    print(
-        "sources  connect  study  "
-        + "  ".join(f"{s:>8}" for s in STEPS)
-        + "     MB  in process  engine"
-    )
-    for row in rows:
-        steps = "  ".join(f"{row['seconds'][step]:8.2f}" for step in STEPS)
-        print(
-            f"{row['sources']:7d} {row['connect']:8.1f} {row['study']:6.1f}  {steps} "
-            f"{row['megabytes']:6.2f} {row['in_process']:11.2f} {row['engine_share']:7.0%}"
-        )
-    if options.out:
-        machine = {"cores": os.cpu_count(), "python": platform.python_version()}
-        machine["load"] = round(os.getloadavg()[1], 1)
-        options.out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 
 
-def measure(count: int, patience: float) -> dict[str, object]:
-    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
+def measure(count: int, settings: Settings) -> dict[str, Any]:
+    """Make a federation, start it, ask it once, and end it."""
+    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as running:
         folder = Path(scratch)
-        study = write_sites(folder, count)
-        sites = {"new": "target", **{f"s{i}": "source" for i in range(count)}}
-        provision(
-            Federation("bench", "localhost", free_port(), sites, {LEAD: "lead"}), folder / "kits"
-        )
-        started = time.monotonic()
-        start(stack, folder, "localhost")
-        for name in sites:
-            write_settings(folder / "kits" / name, folder / name / "site.toml")
-            start(stack, folder, name)
-        wait(folder, list(sites), patience)
-        connect = time.monotonic() - started
-        started = time.monotonic()
-        told = submit(folder, study, count)
-        seconds = time.monotonic() - started
-        started = time.monotonic()
-        carry_out(Study.load(study), quiet=True)
-        in_process = time.monotonic() - started
+        sites = [TARGET, *names_of(count)]
+        study = write_study(folder, count, settings)
+        alone = [timed(lambda: carry_out(Study.load(study), quiet=True)) for _ in range(2)]
+        make_kits(folder, sites)
+        connect = timed(lambda: start(running, folder, sites)).wall
+        seconds = timed(lambda: submit(folder, study, count)).wall
+        told = json.loads((folder / "result" / "federation.json").read_text(encoding="utf-8"))
+    return line_of(count, connect, seconds, told, alone[-1].wall)  # the first one may import
+
+
+def line_of(
+    count: int, connect: float, study: float, told: Mapping[str, Any], in_process: float
+) -> dict[str, Any]:
+    """A line of the table, from our clock and from what the lead was `told` about the study."""
     return {
         "sources": count,
-        "connect": round(connect, 1),
-        "study": round(seconds, 1),
-        "seconds": told["seconds"],
-        "megabytes": round(sum(told["bytes"].values()) / 1e6, 3),
-        "in_process": round(in_process, 2),
-        "engine_share": round(1.0 - in_process / seconds, 3),
+        "connect": connect,
+        "study": study,
+        **{step: float(told["seconds"][step]) for step in STEPS},
+        "megabytes": sum(told["bytes"].values()) / 1e6,
+        "in_process": in_process,
+        "engine_share": 1.0 - in_process / study,
     }
 
 
-def write_sites(folder: Path, count: int) -> Path:
-    rng = np.random.default_rng(1)
-    names = [f"x{i}" for i in range(FEATURES)]
-    for site in ("new", *(f"s{i}" for i in range(count))):
+def names_of(count: int) -> list[str]:
+    return [f"s{i}" for i in range(count)]
+
+
+def write_study(folder: Path, count: int, settings: Settings) -> Path:
+    """Every site's folder with its table and its own file, and the study of them all."""
+    names = [f"x{i}" for i in range(settings.features)]
+    for i, site in enumerate([TARGET, *names_of(count)]):
         (folder / site).mkdir()
-        X = rng.normal(size=(ROWS, FEATURES))
+        X = rows_of(settings.rows, settings.features, seed=2 * i)
         columns = dict(zip(names, X.T.tolist(), strict=True))
-        if site != "new":
-            columns["y"] = (X.sum(axis=1) + rng.normal(size=ROWS)).tolist()
-        write_table(folder / site / "table.csv", columns)
-        (folder / site / "site.toml").write_text('table = "table.csv"\n')
-    sources = "".join(f'[sources.s{i}]\ntable = "s{i}/table.csv"\n' for i in range(count))
-    features = "".join(f'{name} = "number"\n' for name in names)
+        if site != TARGET:
+            columns["y"] = outcomes(X, seed=2 * i + 1).tolist()
+        write_rows(folder / site / "table.csv", columns)
+        (folder / site / "site.toml").write_text('table = "table.csv"\n', encoding="utf-8")
+    lines = ['name = "bench"', "[outcome]", 'name = "y"', "[features]"]
+    lines += [f'{name} = "number"' for name in names]
+    lines += ["[model]", 'name = "ridge"']
+    lines += ["[candidates]", f"penalty = {list(settings.penalties)}"]
+    lines += ["[target]", f'table = "{TARGET}/table.csv"']
+    for site in names_of(count):
+        lines += [f"[sources.{site}]", f'table = "{site}/table.csv"']
     path = folder / "study.toml"
-    path.write_text(
-        f'name = "bench"\n[outcome]\nname = "y"\n[features]\n{features}[model]\nname = "ridge"\n'
-        f'[candidates]\npenalty = [0.1, 1.0]\n[target]\ntable = "new/table.csv"\n{sources}'
-    )
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
+
+
+def make_kits(folder: Path, sites: Sequence[str]) -> None:
+    roles = {site: "target" if site == TARGET else "source" for site in sites}
+    provision(Federation("bench", SERVER, free_port(), roles, {LEAD: "lead"}), folder / "kits")
+    for site in sites:
+        write_settings(folder / "kits" / site, folder / site / "site.toml")
 
 
 def free_port() -> int:
@@ -121,30 +139,26 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def start(stack: contextlib.ExitStack, folder: Path, name: str) -> None:
-    kit = folder / "kits" / name
-    stack.enter_context(EngineProcess(kit, Kit.load(kit)))
-
-
-def wait(folder: Path, sites: list[str], patience: float) -> None:
-    end = time.monotonic() + patience
+def start(running: contextlib.ExitStack, folder: Path, sites: Sequence[str]) -> None:
+    """Start the server and every site, and wait until all are connected."""
+    for name in (SERVER, *sites):
+        kit = folder / "kits" / name
+        running.enter_context(EngineProcess(kit, Kit.load(kit)))
+    end = time.monotonic() + PATIENCE
     while not all(Status(folder / site / "state").lines() for site in sites):
         if time.monotonic() > end:
-            raise SystemExit("not every site connected in time")
+            raise SystemExit(f"Every site must connect within {PATIENCE:g} s; not all did.")
         time.sleep(0.2)
 
 
-def submit(folder: Path, study: Path, count: int) -> dict[str, dict[str, float]]:
-    done = subprocess.run(
-        [sys.executable, "-m", "fedcsa", "study", "submit", str(study), "--json", "--kit",
-         str(folder / "kits" / LEAD), "--min-sources", str(count), "--deadline", "600",
-         "--out", str(folder / "result")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+def submit(folder: Path, study: Path, count: int) -> None:
+    """Submit the study as a lead does, by the command line, and wait for its result."""
+    command = [sys.executable, "-m", "fedcsa", "study", "submit", str(study), "--quiet"]
+    command += ["--kit", str(folder / "kits" / LEAD), "--out", str(folder / "result")]
+    command += ["--min-sources", str(count), "--deadline", "600"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
-    told: dict[str, dict[str, float]] = json.loads(done.stdout)
-    return told
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("fedcsa", "numpy", "scipy", "scikit-learn")
+LOAD_BEFORE = os.getloadavg()[0]  # before a script itself adds to it
 
 # The command line ---------------------------------------------------------------------------
 
@@ -127,14 +128,21 @@ def read_table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def write_provenance(folder: Path, name: str, settings: Mapping[str, Any], *, quick: bool) -> None:
+def write_provenance(
+    folder: Path,
+    name: str,
+    settings: Mapping[str, Any],
+    *,
+    quick: bool,
+    packages: Sequence[str] = PACKAGES,
+) -> None:
     """Beside the tables: the machine, the versions, the sizes."""
     told = {
         "script": f"benchmarks/{name}.py",
         "mode": "quick" if quick else "full",
         "settings": dict(settings),
         "machine": machine(),
-        "packages": {package: version(package) for package in PACKAGES},
+        "packages": {package: version(package) for package in packages},
     }
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(told, indent=2, ensure_ascii=False, default=list)
@@ -155,6 +163,7 @@ def machine() -> dict[str, Any]:
         "system": platform.system(),
         "python": platform.python_version(),
         "blas": blas[:1],
+        "load_before": round(LOAD_BEFORE, 2),
         "load_average": round(os.getloadavg()[0], 2),
     }
 

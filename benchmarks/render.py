@@ -1,6 +1,7 @@
-"""Write the tables and plots of docs/benchmarks.md: no number on that page is typed by hand.
+"""Write the tables and plots of docs/benchmarks.md, and the table of docs/federation.md.
 
-Only what stands between ``<!-- begin:NAME -->`` and ``<!-- end:NAME -->`` is rewritten.
+What was measured is never typed by hand. Only what stands between ``<!-- begin:NAME -->`` and
+``<!-- end:NAME -->`` is rewritten.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from benchmarks.bars import Results, bars
 from benchmarks.harness import RESULTS, ROOT
 from benchmarks.plots import draw
 
-PAGE, FIGURES = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "_static"
+DOCS = ROOT / "docs"
 NOT_YET = "*Not measured yet.*"
 
 
@@ -203,21 +204,56 @@ def messages(results: Results) -> str:
     return table(("rows", "candidates", "bytes", "for each candidate", "all else"), rows)
 
 
-BLOCKS: dict[str, tuple[Callable[[Results], str], str]] = {
-    "criteria": (criteria, ""),
-    "machine": (machine, ""),
-    **{
-        block.__name__: (block, block.__name__)
-        for block in (
-            ratio, peers, ridge, source, stream, many_sources, target, table1, imports, messages,
+def federation(results: Results) -> str:
+    told = results.provenance("federation")
+    computer, packages = told["machine"], told["packages"]
+    before, after = computer["load_before"], computer["load_average"]
+    words = (
+        f"{told['settings']['rows']} rows a site, nvflare {packages['nvflare']}, "
+        f"{computer['processor']}, {computer['cores']} cores; "
+        f"load {before:g} at the beginning, {after:g} at the end."
+    )
+    steps = ("announce", "risk", "choose", "model", "conclude")
+    keys = ("connect", "study", *steps, "megabytes", "in_process")
+    rows = [
+        (
+            line["sources"],
+            *(number(line[key]) for key in keys),
+            f"{100.0 * float(line['engine_share']):.1f} %",
         )
+        for line in results("federation")
+    ]
+    head = ("sources", "sites connected", "submit to result", *steps, "MB", "in one process")
+    return words + "\n\n" + table((*head, "engine's share"), rows)
+
+
+# Pages --------------------------------------------------------------------------------------
+
+Block = Callable[[Results], str]
+#: name -> the block, and the table that it needs, if any
+Blocks = dict[str, tuple[Block, str]]
+
+
+def of_tables(*blocks: Block) -> Blocks:
+    """Blocks that are named like the table that they show."""
+    return {block.__name__: (block, block.__name__) for block in blocks}
+
+
+PAGES: dict[str, Blocks] = {
+    "benchmarks.md": {
+        "criteria": (criteria, ""),
+        "machine": (machine, ""),
+        **of_tables(
+            ratio, peers, ridge, source, stream, many_sources, target, table1, imports, messages
+        ),
     },
-}  # fmt: skip
+    "federation.md": of_tables(federation),
+}
 
 
-def render(text: str, results: Results) -> str:
+def render(text: str, blocks: Blocks, results: Results) -> str:
     """The page with every marked block written anew."""
-    for name, (block, needed) in BLOCKS.items():
+    for name, (block, needed) in blocks.items():
         begin, end = f"<!-- begin:{name} -->", f"<!-- end:{name} -->"
         pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
         if len(pattern.findall(text)) != 1:
@@ -231,19 +267,19 @@ def render(text: str, results: Results) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--page", type=Path, default=PAGE)
-    parser.add_argument("--figures", type=Path, default=FIGURES)
+    parser.add_argument("--docs", type=Path, default=DOCS, help="folder of the pages")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if it would")
     given = parser.parse_args(arguments)
     results = Results(given.results)
-    before = given.page.read_text(encoding="utf-8")
-    after = render(before, results)
-    if given.check:
-        if before != after:
-            sys.exit(f"{given.page.name} must be rendered anew: python -m benchmarks.render")
-        return
-    given.page.write_text(after, encoding="utf-8")
-    draw(results, given.figures)
+    for name, blocks in PAGES.items():
+        before = (given.docs / name).read_text(encoding="utf-8")
+        after = render(before, blocks, results)
+        if not given.check:
+            (given.docs / name).write_text(after, encoding="utf-8")
+        elif before != after:
+            sys.exit(f"{name} must be rendered anew: python -m benchmarks.render")
+    if not given.check:
+        draw(results, given.docs / "_static")
 
 
 if __name__ == "__main__":

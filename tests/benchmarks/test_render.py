@@ -10,36 +10,71 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.bars import Results, at_least, at_most, bars  # noqa: E402
 from benchmarks.harness import RESULTS  # noqa: E402
 from benchmarks.plots import draw  # noqa: E402
-from benchmarks.render import BLOCKS, NOT_YET, main, render  # noqa: E402
+from benchmarks.render import NOT_YET, PAGES, main, render  # noqa: E402
 
-BLANK = "".join(f"untouched <!-- begin:{n} -->stale-words<!-- end:{n} -->\n" for n in BLOCKS)
+BLOCKS = PAGES["benchmarks.md"]
 
 
-def test_the_page_shows_the_results_as_they_are():
+def blank(blocks):
+    return "".join(f"untouched <!-- begin:{n} -->stale-words<!-- end:{n} -->\n" for n in blocks)
+
+
+def test_the_pages_show_the_results_as_they_are():
     main(["--check"])
 
 
-def test_a_page_that_lags_behind_is_refused(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(BLANK)
-    with pytest.raises(SystemExit, match="rendered anew"):
-        main(["--check", "--page", str(page)])
-    assert page.read_text() == BLANK
-    page.write_text(render(BLANK, Results(RESULTS)))
-    main(["--check", "--page", str(page)])
+@pytest.mark.parametrize("lagging", PAGES)
+def test_a_page_that_lags_behind_is_refused(lagging, tmp_path):
+    for name, blocks in PAGES.items():
+        (tmp_path / name).write_text(render(blank(blocks), blocks, Results(RESULTS)))
+    main(["--check", "--docs", str(tmp_path)])
+    page, blocks = tmp_path / lagging, PAGES[lagging]
     assert "stale-words" not in page.read_text()
-    assert page.read_text().count("untouched") == len(BLOCKS)
+    assert page.read_text().count("untouched") == len(blocks)
+    page.write_text(blank(blocks))
+    with pytest.raises(SystemExit, match=f"{lagging} must be rendered anew"):
+        main(["--check", "--docs", str(tmp_path)])
+    assert page.read_text() == blank(blocks)
+
+
+def test_all_pages_are_written_at_once(tmp_path):
+    pytest.importorskip("matplotlib")
+    for name, blocks in PAGES.items():
+        (tmp_path / name).write_text(blank(blocks))
+    (tmp_path / "_static").mkdir()
+    main(["--docs", str(tmp_path), "--results", str(tmp_path)])
+    for name, blocks in PAGES.items():
+        assert (tmp_path / name).read_text() == render(blank(blocks), blocks, Results(tmp_path))
 
 
 def test_a_page_without_a_block_is_refused():
     with pytest.raises(ValueError, match="one block 'criteria'"):
-        render("nothing here", Results(RESULTS))
+        render("nothing here", BLOCKS, Results(RESULTS))
 
 
 def test_what_was_not_measured_is_called_so(tmp_path):
-    told = render(BLANK, Results(tmp_path))
-    assert told.count(NOT_YET) == len(BLOCKS) - 2
+    for blocks in PAGES.values():
+        needing = [name for name, (_, needed) in blocks.items() if needed]
+        assert render(blank(blocks), blocks, Results(tmp_path)).count(NOT_YET) == len(needing) > 0
     assert {bar.verdict for bar in bars(Results(tmp_path))} == {"not measured"}
+
+
+def test_the_federation_is_told_with_its_machine_and_its_load(tmp_path):
+    columns = "sources,connect,study,announce,risk,choose,model,conclude,megabytes,in_process"
+    lines = "3,4.21,15.66,2.21,1.4,0.41,0.402,1.8,0.06123,0.11,0.99298\n"
+    (tmp_path / "federation.csv").write_text(f"{columns},engine_share\n{lines}")
+    told = {
+        "settings": {"rows": 250},
+        "machine": {"processor": "P", "cores": 2, "load_before": 4.0, "load_average": 17.25},
+        "packages": {"nvflare": "2.9.0"},
+    }
+    (tmp_path / "federation.provenance.json").write_text(json.dumps(told))
+    blocks = PAGES["federation.md"]
+    page = render(blank(blocks), blocks, Results(tmp_path))
+    row = "| 3 | 4.21 | 15.7 | 2.21 | 1.4 | 0.41 | 0.402 | 1.8 | 0.0612 | 0.11 | 99.3 % |"
+    assert page.count(row) == 1
+    assert "250 rows a site, nvflare 2.9.0, P, 2 cores" in page
+    assert "load 4 at the beginning, 17.25 at the end." in page
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from benchmarks.harness import (  # noqa: E402
     read_table,
 )
 
+from fedcsa import Study  # noqa: E402
+
 #: script -> table -> columns whose numbers must be positive
 TABLES = {
     "ratio": {"ratio": ("rows", "seconds", "ratio", "cpu_ratio")},
@@ -54,7 +56,8 @@ def test_a_benchmark_writes_its_tables_and_what_they_were_made_with(script, tmp_
                 assert float(line[column]) > 0.0, (name, column)
     told = json.loads((tmp_path / f"{script}.provenance.json").read_text())
     assert told["mode"] == "quick"
-    assert {"processor", "cores", "python", "blas", "load_average"} <= set(told["machine"])
+    machine = {"processor", "cores", "python", "blas", "load_before", "load_average"}
+    assert machine <= set(told["machine"])
     assert str(ROOT) not in json.dumps(told)
 
 
@@ -69,6 +72,49 @@ def test_a_source_that_reads_in_batches_is_measured_where_there_is_one(tmp_path,
     for line in read_table(tmp_path / "stream.csv"):
         assert float(line["peak_mb"]) > 0.0
         assert float(line["microseconds_per_row"]) > 0.0
+
+
+@pytest.fixture
+def federation():
+    pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
+    return importlib.import_module("benchmarks.federation")
+
+
+def test_a_federation_is_told_by_our_clock_and_by_the_servers(federation):
+    seconds = dict(zip(federation.STEPS, (2.2, 1.4, 0.4, 0.3, 1.8), strict=True))
+    told = {"seconds": seconds, "bytes": {"announce": 20_000, "risk": 40_000}}
+    line = federation.line_of(3, 4.0, 16.0, told, 0.4)
+    assert line.pop("engine_share") == pytest.approx(0.975)
+    assert line == {
+        "sources": 3, "connect": 4.0, "study": 16.0, **seconds, "megabytes": 0.06,
+        "in_process": 0.4,
+    }  # fmt: skip
+
+
+def test_a_federation_is_measured_for_every_number_of_sources(federation, tmp_path, monkeypatch):
+    measured = []
+
+    def measure(count, settings):
+        measured.append(count)
+        return {"sources": count, "study": 10.0 + settings.rows}
+
+    monkeypatch.setattr(federation, "measure", measure)
+    run("federation", tmp_path, "--sources", "2", "5")
+    assert measured == [2, 5]
+    assert [line["sources"] for line in read_table(tmp_path / "federation.csv")] == ["2", "5"]
+    told = json.loads((tmp_path / "federation.provenance.json").read_text())
+    assert told["mode"] == "quick"
+    assert told["settings"]["sources"] == [2, 5]
+    assert {"nvflare", "numpy"} <= set(told["packages"])
+
+
+def test_the_study_of_a_federation_needs_no_engine_to_run(federation, tmp_path):
+    study = Study.load(federation.write_study(tmp_path, 2, federation.QUICK))
+    adaptation = federation.carry_out(study, quiet=True)
+    assert adaptation.sources == ("s0", "s1")
+    penalties = {candidate["penalty"] for candidate in adaptation.plan.candidates}
+    assert penalties == set(federation.QUICK.penalties)
+    assert adaptation.n_target_rows == federation.QUICK.rows
 
 
 def test_bytes_for_a_candidate_do_not_depend_on_rows_or_candidates(tmp_path):
