@@ -3,7 +3,8 @@
 Seven tenths of the target are what a method may see (without outcomes, but for Reference), the
 error is that on the other three. The printed means can only have come about so (see ``table1``).
 A data set gives every method a mean and a standard deviation over its splits, as a row of the
-paper's table does; their averages over many data sets are what a row can be expected to be.
+paper's table does; their averages over many data sets are what a row can be expected to be, and the
+shares of data sets say how sure one table of one data set a row is to show it.
 "reference-tuned" is a ridge regression on the seven tenths with their outcomes, its penalty by
 leave-one-out, "reference" by holding out three tenths of them; "target-mean" predicts their mean
 outcome. The penalty stands beside a mean of squared errors or beside their sum: the paper does not
@@ -79,7 +80,7 @@ def run_one(task: tuple[str, Sizes, int, Settings]) -> dict[str, tuple[float, fl
 def line(
     head: Mapping[str, Any], sets: Sequence[Mapping[str, tuple[float, float]]]
 ) -> dict[str, Any]:
-    """Averages over the data sets, and by how much Reference differs from the default."""
+    """Averages over data sets, how Reference differs, and in which share guarded is ahead."""
     told = {**head, "data_sets": len(sets)}
     means: dict[str, Array] = {m: np.array([each[m][0] for each in sets]) for m in SHOWN}
     spreads: dict[str, Array] = {m: np.array([each[m][1] for each in sets]) for m in SHOWN}
@@ -89,6 +90,11 @@ def line(
     for what, found in (("mean", means), ("sd", spreads)):
         gap = difference(found["guarded"], found["reference-tuned"])
         told |= gap.columns(f"{what}_difference")
+    for rival in ("naive", "fediwe", *REFERENCES):
+        told[f"mean_below_{rival}"] = np.mean(means["guarded"] < means[rival])
+    for rival in REFERENCES:
+        others = np.min([spreads[m] for m in (*PAPER_METHODS, rival)], axis=0)
+        told[f"sd_smallest_{rival}"] = np.mean(spreads["guarded"] < others)
     return told
 
 
