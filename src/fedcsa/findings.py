@@ -125,6 +125,11 @@ CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
     ),
 }
 
+#: What a source finds itself and may send: code -> names of its evidence.
+FROM_SOURCES: Mapping[str, tuple[str, ...]] = {
+    "grid-edge": ("parameter", "value"),
+    "fit-warning": ("warning", "count"),
+}
 
 #: A source with less weight was left out in effect; among many, less than a tenth of its share.
 _NO_WEIGHT = 0.01

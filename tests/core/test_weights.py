@@ -297,3 +297,37 @@ def test_training_weights_are_powers_of_the_ratio(power):
 def test_the_power_of_the_ratio_lies_between_0_and_1(power):
     with pytest.raises(ParameterError, match=r"'ratio_power' .* between 0 and 1"):
         training_weights(np.ones(2), power)
+
+
+# Medians ------------------------------------------------------------------------------------
+
+
+def lower_median(values, weights):
+    """The smallest value with at least half of the weight at or below it."""
+    total = math.fsum(weights)
+    for value in sorted(values):
+        below = math.fsum(w for v, w in zip(values, weights, strict=True) if v <= value)
+        if below >= 0.5 * total * (1 - 1e-12):
+            return value
+    raise AssertionError("no median")
+
+
+@pytest.mark.parametrize("method", [*PAPER, "guarded"])
+def test_under_a_median_no_source_has_more_than_a_third_and_the_middle_counts(method):
+    sizes = (40, 5, 30, 20, 25)
+    sources = terms_of(raw_sources(sizes, 6))
+    variances = np.random.default_rng(0).gamma(1.0, 1.0, (6, 5))
+    given = [9.0, 1.0, 1.1, 0.9, 1.2]  # no half is reached exactly
+    if method == "guarded":
+        found = guarded_estimate(sources, np.array(given), None, variances, combine="median")
+    else:
+        found = estimate(method, sources, given, variances, "median")
+    name = {"naive": "plain", "fediwe": "importance_weighted", "guarded": "self_normalised"}
+    values = [getattr(source, name.get(method, "control_variate")) for source in sources]
+    assert found.weights.max() <= 1.0 / 3.0 + 1e-12
+    for c in range(6):
+        column, a = [float(v[c]) for v in values], found.weights[c]
+        assert found.risk[c] == lower_median(column, a)
+        middle = lower_median(variances[c], a)
+        expected = math.sqrt(middle * math.fsum(w * w for w in a))
+        assert found.standard_errors[c] == pytest.approx(expected, rel=1e-12)

@@ -140,12 +140,12 @@ def test_repr_shows_no_array(make):
 
 
 def test_the_median_of_the_models_withstands_one_that_lies(make):
-    sources = [make.source(name, make.rows(60, i)) for i, name in enumerate("abcd")]
     X, y = make.rows(60, 9)
-    liar = make.source("e", (X, 100.0 + 50.0 * y))
     rows, truth = make.rows(200, 5)
     errors = {}
     for how in ("mean", "median"):
+        sources = [make.source(name, make.rows(60, i)) for i, name in enumerate("abcd")]
+        liar = make.source("e", (X, 100.0 + 50.0 * y))
         adaptation = make.study(make.plan(method="naive", combine=how), [*sources, liar])
         errors[how] = np.abs(adaptation.predict(rows) - truth).mean()
     assert errors["median"] < 1.0 < 10.0 < errors["mean"]

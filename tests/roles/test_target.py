@@ -284,30 +284,46 @@ def test_a_cross_fitted_report_must_judge_every_row(make, scheme):
         target.choose({"a": dataclasses.replace(report, n_rows=report.n_rows + 1)})
 
 
-def test_a_finding_with_an_unknown_code_is_refused(talk):
-    target, _, sources, reports = talk
-    forged = dataclasses.replace(
-        reports["a"], findings=[{"code": "send-money", "evidence": {"to": "Ulm"}}]
-    )
-    with pytest.raises(MessageError, match="'a' must use known finding codes") as caught:
-        conclude(target, sources, target.choose({**reports, "a": forged}))
-    assert "send-money" not in str(caught.value)
+@pytest.mark.parametrize(
+    ("code", "evidence", "text"),
+    [
+        ("send-money", {"to": "Ulm"}, "findings of a source's own"),
+        ("backtest-failed", {}, "findings of a source's own"),  # the study's, not a source's
+        ("no-overlap", {"imbalance": 3.0}, "findings of a source's own"),
+        ("grid-edge", {"parameter": "bandwidth", "value": 1.0, "to": "Ulm"}, "source's own"),
+        ("grid-edge", {"parameter": "see Ulm", "value": 1.0}, "by name, not in words"),
+        ("fit-warning", {"warning": "U" * 61, "count": 1.0}, "by name, not in words"),
+        ("grid-edge", {"parameter": None, "value": 1.0}, "numbers and names as evidence"),
+        ("grid-edge", {"parameter": ("a",), "value": 1.0}, "numbers and names as evidence"),
+    ],
+)
+def test_a_finding_that_is_not_a_sources_own_is_refused(talk, code, evidence, text):
+    target, _, _, reports = talk
+    with pytest.raises(MessageError, match=text) as caught:
+        choose_forged(target, reports, {"findings": [{"code": code, "evidence": evidence}]})
+    assert code not in str(caught.value)
+    assert "Ulm" not in str(caught.value)
 
 
-def test_the_texts_of_a_finding_are_cut(talk):
+def test_a_reason_in_words_is_refused(talk):
+    target, _, _, reports = talk
+    with pytest.raises(MessageError, match="by name, not in words"):
+        choose_forged(target, reports, {"failed": {"0": "row 7 of Ulm"}})
+
+
+def test_what_a_source_may_find_stands_in_the_result(talk):
     target, _, sources, reports = talk
-    evidence = {"k" * 200: "v" * 500, "number": 3, "flag": True, "none": None}
-    forged = dataclasses.replace(
-        reports["a"], findings=[{"code": "grid-edge", "evidence": evidence}]
-    )
+    findings = [{"code": "fit-warning", "evidence": {"warning": "Slow", "count": 2.0}}]
+    forged = dataclasses.replace(reports["a"], findings=findings)
     adaptation = conclude(target, sources, target.choose({**reports, "a": forged}))
-    [finding] = [f for f in adaptation.findings if f.code == "grid-edge" and f.source == "a"]
-    assert dict(finding.evidence) == {
-        "k" * 40: "v" * 60,
-        "number": 3.0,
-        "flag": 1.0,
-        "none": "None",
-    }
+    [finding] = [f for f in adaptation.findings if f.code == "fit-warning"]
+    assert finding.source == "a"
+    assert dict(finding.evidence) == {"warning": "Slow", "count": 2.0}
+
+
+def test_a_target_whose_rows_are_all_equal_is_an_error(make):
+    with pytest.raises(DataError, match="at least 2 rows that differ"):
+        make.target(X=np.full((50, 2), 3.5))
 
 
 # Candidates that fail ----------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from scipy.special import stdtrit
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.losses import LOG_FLOOR
+from fedcsa.core.medians import weighted_median
 
 Status = Literal["ok", "weak overlap", "sources disagree", "no overlap"]
 Kind = Literal["exact", "bound", "none"]
@@ -140,54 +141,6 @@ def model_weights(worth: Array, outputs: Array, iterations: int = 30) -> Array:
     return a
 
 
-def capped(weights: Array, largest: float) -> Array:
-    """The nearest weights in proportion of which none exceeds `largest` (≥ 1/K).
-
-    >>> capped(np.array([0.97, 0.01, 0.01, 0.01]), 0.4)
-    array([0.4, 0.2, 0.2, 0.2])
-    """
-    result: Array = weights / weights.sum()
-    fixed = np.zeros(len(result), dtype=bool)
-    while (result > largest * (1.0 + 1e-12)).any():
-        fixed |= result > largest
-        free = np.where(fixed, 0.0, weights)
-        left = 1.0 - largest * fixed.sum()
-        equal = np.where(fixed, 0.0, 1.0) / max((~fixed).sum(), 1)
-        spread = free / free.sum() if free.sum() > 0.0 else equal
-        result = np.where(fixed, largest, left * spread)
-    return result
-
-
-def median_mixture(outputs: Array, weights: Array) -> Array:
-    """Weighted median of the models' predictions, row by row.
-
-    Parameters
-    ----------
-    outputs : array of shape (rows, sources) or (rows, sources, classes)
-        Probabilities are rescaled to sum to one afterwards.
-    """
-    order = np.argsort(outputs, axis=1, kind="stable")
-    ranked = np.take_along_axis(outputs, order, axis=1)
-    reached = np.cumsum(weights[order], axis=1)
-    middle = (reached < 0.5 * weights.sum() * (1.0 - 1e-12)).sum(axis=1)
-    middle = np.minimum(middle, outputs.shape[1] - 1)
-    picked: Array = np.take_along_axis(ranked, middle[:, None], axis=1)[:, 0]
-    if outputs.ndim == 3:
-        total = picked.sum(axis=1, keepdims=True)
-        picked = np.where(
-            total > 0.0, picked / np.where(total > 0.0, total, 1.0), 1.0 / outputs.shape[2]
-        )
-    return picked
-
-
-def weighted_median(values: Array, weights: Array) -> float:
-    """The first value, in order, at which half of the weight is reached."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weights[order]) / weights.sum()
-    middle = min(int(np.searchsorted(reached, 0.5)), len(values) - 1)
-    return float(values[order][middle])
-
-
 def ensemble_risk(
     numbers: SourceNumbers,
     weights: Array,
@@ -195,21 +148,29 @@ def ensemble_risk(
     loss: str,
     level: float = 0.95,
     noise: Array | None = None,
+    combine: str = "mean",
 ) -> EnsembleRisk:
     """Risk of the mixture of K models with `weights`, whose predictions are `outputs`.
 
     Parameters
     ----------
+    loss : str
+        For one that is not in the table above the models' disagreement has another unit than the
+        risk, and the two are not compared.
     noise : array of shape (sources,), optional
         s_j², the sampling variance of every model's predictions. With it the disagreement is split
         into chance and a difference between sites, if the loss is an exact one; without it all of
         it is chance at the lower end of the interval and in R, and none of it at the upper end.
+    combine : {"mean", "median"}
+        How the models are mixed. Of a median's risk nothing is known but the median of the risks.
     """
     a, n = weights, len(outputs)
     measure, kind, above, largest = _RULES.get(loss, (_squared_ambiguity, "none", 0.0, np.inf))
     per_row = measure(outputs, a)
     ambiguity = float(per_row.mean())
     average = float(a @ numbers.risk)
+    if combine == "median":
+        kind, above, average = "none", 0.0, weighted_median(numbers.risk, a)
     below = max(average - ambiguity, average / 4.0, SMALLEST)
     risk = below if kind == "exact" else min(average + above * ambiguity, largest)
     concentration = float(a @ a)
@@ -235,7 +196,8 @@ def ensemble_risk(
             1.0 / ((a**2) @ (1.0 / np.maximum(numbers.effective_rows, 1e-12) + numbers.kernel))
         )
     kernel, imbalance = float(a @ numbers.kernel), float(a @ numbers.imbalance)
-    status = _status(imbalance, ambiguity, average, kernel, target_rows)
+    comparable = ambiguity if loss in _RULES else 0.0
+    status = _status(imbalance, comparable, average, kernel, target_rows)
     lower = upper = None
     if kind != "none" and status != "no overlap":
         lower = below * float(np.exp(-min(q * se / below, MAX_LOG_WIDTH)))

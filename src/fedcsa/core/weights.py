@@ -11,6 +11,9 @@ The guarded method has weights of its own, see `guarded_estimate`.
 
 n_j counts validation rows. The paper writes α_j = λ_j n_j; a source cannot compute λ_j, which
 sums over all sources, so it sends Div_j and the weights are made here.
+
+With ``combine="median"`` a weighted median takes the place of the sum over sources, and no weight
+exceeds a third: no single source decides which candidate is chosen.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedcsa.core.arrays import Array, as_vector
+from fedcsa.core.medians import limited, weighted_median
 from fedcsa.core.risk import RiskTerms
 from fedcsa.errors import must, one_of
 
@@ -65,6 +69,7 @@ def estimate(
     sources: Sequence[RiskTerms],
     fedle_weights: Sequence[float] | None = None,
     variances: Array | None = None,
+    combine: str = "mean",
 ) -> Estimate:
     """Estimate the target's risk under every candidate and choose one.
 
@@ -77,6 +82,8 @@ def estimate(
         α_j for ``"fedle"``, one per source, scaled to sum to one.
     variances : array of shape (candidates, sources), optional
         Squared standard error of every source's term, for those of the estimate.
+    combine : {"mean", "median"}
+        Over sources.
     """
     if not sources:
         raise must("sources", "at least one source", 0)
@@ -100,8 +107,9 @@ def estimate(
         weights = np.tile(given / given.sum(), (n_candidates, 1))
     else:
         raise one_of("method", METHODS[1:], method, " here")
-    risk = np.einsum("ck,ck->c", weights, np.column_stack(values))
-    errors = None if variances is None else _standard_errors(weights, variances)
+    weights = _limited(weights, combine)
+    risk = _combined(np.column_stack(values), weights, combine)
+    errors = None if variances is None else _standard_errors(weights, variances, combine)
     return Estimate(method, risk, weights, int(risk.argmin()), errors)
 
 
@@ -111,6 +119,7 @@ def guarded_estimate(
     powers: Array | None = None,
     variances: Array | None = None,
     caution: float = CAUTION,
+    combine: str = "mean",
 ) -> Estimate:
     """Σ m_j f_j / Σ m with f_j the self-normalised risk: the same weights for every candidate.
 
@@ -128,13 +137,16 @@ def guarded_estimate(
         Squared standard error of every f_j, the allowance for imbalance included.
     caution : float, default 0.5
         0 chooses by the risk alone.
+    combine : {"mean", "median"}
+        Over sources.
     """
     if worth.sum() <= 0.0:
         worth = np.array([terms.n_rows for terms in sources], dtype=np.float64)
-    share = worth / worth.sum()
-    risk = np.column_stack([terms.self_normalised for terms in sources]) @ share
-    weights = np.tile(share, (len(risk), 1))
-    errors = None if variances is None else _standard_errors(weights, variances)
+    share = limited(worth / worth.sum(), combine)
+    values = np.column_stack([terms.self_normalised for terms in sources])
+    weights = np.tile(share, (len(values), 1))
+    risk = values @ share if combine == "mean" else _combined(values, weights, combine)
+    errors = None if variances is None else _standard_errors(weights, variances, combine)
     handicap = np.zeros(len(risk))
     if powers is not None and errors is not None:
         handicap = caution * (powers - powers.min()) * errors
@@ -142,8 +154,23 @@ def guarded_estimate(
     return Estimate("guarded", risk, weights, chosen, errors)
 
 
-def _standard_errors(weights: Array, variances: Array) -> Array:
-    """√Σ α_j² v_j of every candidate: the sources are independent."""
+def _limited(weights: Array, combine: str) -> Array:
+    return np.array([limited(row, combine) for row in weights])
+
+
+def _combined(values: Array, weights: Array, combine: str) -> Array:
+    """Over sources; both of shape (candidates, sources)."""
+    if combine == "mean":
+        mean: Array = np.einsum("ck,ck->c", weights, values)
+        return mean
+    return np.array([weighted_median(*row) for row in zip(values, weights, strict=True)])
+
+
+def _standard_errors(weights: Array, variances: Array, combine: str) -> Array:
+    """√Σ α_j² v_j of every candidate: the sources are independent; all v_j alike for a median."""
+    if combine == "median":
+        alike: Array = np.sqrt(_combined(variances, weights, combine) * (weights**2).sum(axis=1))
+        return alike
     errors: Array = np.sqrt(np.einsum("ck,ck->c", weights**2, variances))
     return errors
 

@@ -144,9 +144,12 @@ class RiskReport(Message):
         self.must(isinstance(self.findings, tuple), "findings as a list")
         for item in self.findings:
             plain = isinstance(item, Mapping) and set(item) == {"code", "evidence"}
-            self.must(
-                plain and isinstance(item["evidence"], Mapping), "findings as code and evidence"
+            plain = (
+                plain and isinstance(item["evidence"], Mapping) and isinstance(item["code"], str)
             )
+            self.must(plain, "findings as code and evidence")
+            told = all(isinstance(value, float | str) for value in item["evidence"].values())
+            self.must(told, "numbers and names as evidence")
         self._check_ratio()
         self._check_terms()
 

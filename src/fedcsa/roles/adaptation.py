@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix
-from fedcsa.core.ensemble import EnsembleRisk, median_mixture
+from fedcsa.core.ensemble import EnsembleRisk
+from fedcsa.core.medians import limited, median_mixture
 from fedcsa.core.weights import Estimate
 from fedcsa.errors import MessageError, ModelError
 from fedcsa.findings import Finding
@@ -150,8 +151,10 @@ class Adaptation:
         seen = (rows - self.mean) / self.sd if self.plan.scale else rows
         weights = self.source_weights
         if by_rows:
-            total = sum(self.reports[name].n_rows for name in self.models)
-            weights = {name: self.reports[name].n_rows / total for name in self.models}
+            names = sorted(self.models)
+            rows = np.array([self.reports[name].n_rows for name in names], dtype=np.float64)
+            shares = limited(rows / rows.sum(), self.plan.combine)
+            weights = dict(zip(names, shares.tolist(), strict=True))
         return combine(self.models, weights, seen, self.plan.combine)
 
     def predict(self, X: ArrayLike, *, by_rows: bool = False) -> NDArray[Any]:

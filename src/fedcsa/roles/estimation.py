@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.ensemble import SourceNumbers
 from fedcsa.core.guard import target_rows_worth
+from fedcsa.core.medians import MIN_SOURCES
 from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
 from fedcsa.core.weights import CAUTION, Estimate, estimate, guarded_estimate
 from fedcsa.errors import CandidatesError, must
@@ -20,30 +23,45 @@ from fedcsa.roles.plan import Plan
 COMPARED = ("naive", "fediwe", "feddae")
 
 
-def fitted_everywhere(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
-    """Indices of the candidates that no source failed to fit."""
-    failures = {
-        (name, int(key)): reason
-        for name, report in reports.items()
-        for key, reason in report.failed.items()
-    }
-    dropped = {index for _, index in failures}
-    kept = tuple(index for index in range(len(plan.candidates)) if index not in dropped)
+def electorate(
+    plan: Plan, reports: Mapping[str, RiskReport]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Indices of the candidates to choose from, and the sources whose numbers choose.
+
+    A candidate that some source failed to fit is dropped. Under a median one source must not
+    decide: a candidate goes if two failed, and a source that alone failed one has no say.
+    """
+    n, names = len(plan.candidates), tuple(sorted(reports))
+    failed = {name: {int(key) for key in reports[name].failed} for name in names}
+    if plan.combine == "median":
+        counts = Counter(index for indices in failed.values() for index in indices)
+        kept = tuple(index for index in range(n) if counts[index] < 2)
+        voters = tuple(name for name in names if failed[name].isdisjoint(kept))
+        if kept and len(voters) >= MIN_SOURCES - 1:
+            return kept, voters
+    dropped = set().union(*failed.values())
+    kept = tuple(index for index in range(n) if index not in dropped)
     if not kept:
-        sources = ", ".join(sorted({repr(name) for name, _ in failures}))
-        reasons = ", ".join(sorted({reason[:60] for reason in failures.values()}))
+        sources = ", ".join(repr(name) for name in names if failed[name])
+        reasons = ", ".join(sorted({r for name in names for r in reports[name].failed.values()}))
         raise CandidatesError(
             f"At least one candidate must be fitted at every source; all {len(dropped)} failed "
             f"at {sources} ({reasons}). Check the candidates' names and values."
         )
-    return kept
+    return kept, names
 
 
 def estimates(
-    plan: Plan, reports: Mapping[str, RiskReport], kept: Sequence[int]
+    plan: Plan,
+    reports: Mapping[str, RiskReport],
+    kept: Sequence[int],
+    voters: Collection[str] | None = None,
 ) -> dict[str, Estimate]:
-    """Every method's estimate over the `kept` candidates, sources in alphabetical order."""
-    names = sorted(reports)
+    """Every method's estimate over the `kept` candidates, sources in alphabetical order.
+
+    Sources that are not among the `voters` have no weight.
+    """
+    names = sorted(reports if voters is None else voters)
     terms = [_terms(reports[name], kept) for name in names]
     methods = {*COMPARED, plan.method}
     if all(len(reports[name].spread) for name in names):
@@ -51,12 +69,17 @@ def estimates(
     found = {}
     for method in sorted(methods):
         variances = np.column_stack([_variances(method, reports[name], kept) for name in names])
+        how = plan.combine if method == plan.method else "mean"
         if method == "guarded":
+            value = worth({name: reports[name] for name in names})
             powers = _powers(plan, kept)
-            found[method] = guarded_estimate(terms, worth(reports), powers, variances, CAUTION)
+            one = guarded_estimate(terms, value, powers, variances, CAUTION, how)
         else:
             given = _given(plan, names) if method == "fedle" else None
-            found[method] = estimate(method, terms, given, variances)
+            one = estimate(method, terms, given, variances, how)
+        weights = np.zeros((len(kept), len(reports)))
+        weights[:, [sorted(reports).index(name) for name in names]] = one.weights
+        found[method] = replace(one, weights=weights)
     return found
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fedcsa.core.arrays import Array
 from fedcsa.core.losses import CLASSIFICATION, REGRESSION
 from fedcsa.core.risk import risk_terms
 from fedcsa.errors import MessageError, NoOverlapError
-from fedcsa.findings import CATALOGUE, Finding
+from fedcsa.findings import FROM_SOURCES, Finding
 from fedcsa.models.base import RATIO_POWER
 from fedcsa.models.linear import PENALTY
 from fedcsa.protocol.messages import SLACK, Brief, ModelReport, RiskReport
@@ -25,6 +26,7 @@ MAX_IMBALANCE, NO_OVERLAP = 0.0625, 1.0
 DOMINANT = 0.9
 #: Bounds that no wider grid could pass.
 NATURAL_BOUNDS = {PENALTY: (0.0,), RATIO_POWER: (0.0, 1.0)}
+LONGEST_NAME = 60
 #: What to do about a source whose numbers cannot be.
 _ASK = "Ask the source which version of fedcsa it runs, or leave it out."
 
@@ -39,6 +41,7 @@ def check_report(report: RiskReport, brief: Brief) -> None:
             f"The report of source {name!r} must cover the study's {len(brief.candidates)} "
             f"candidates and {len(brief.features)} features."
         )
+    _check_words(report)
     cross_fitted = brief.scheme == "cross-fit"
     if cross_fitted and (report.n_validation != report.n_rows):
         raise MessageError(f"The report of source {name!r} must judge every row once.")
@@ -54,12 +57,35 @@ def check_report(report: RiskReport, brief: Brief) -> None:
         _check_losses(report, bounded=brief.loss in ("brier", "zero-one"))
 
 
+def _check_words(report: RiskReport) -> None:
+    """A source may say only what it alone can know, in numbers and in names of classes."""
+    texts = list(report.failed.values())
+    for item in report.findings:
+        code, evidence = item["code"], item["evidence"]
+        if code not in FROM_SOURCES or set(evidence) != set(FROM_SOURCES[code]):
+            raise MessageError(
+                f"The report of source {report.source!r} must hold findings of a source's own. "
+                f"{_ASK}"
+            )
+        texts += [text for text in evidence.values() if isinstance(text, str)]
+    if not all(text.isidentifier() and len(text) <= LONGEST_NAME for text in texts):
+        raise MessageError(
+            f"The report of source {report.source!r} must give reasons by name, not in words. "
+            f"{_ASK}"
+        )
+
+
 def check_model(report: ModelReport, brief: Brief, said: RiskReport) -> None:
-    """Refuse by name a prediction variance that no honest source could have sent.
+    """Refuse by name a count or a prediction variance that no honest source could have sent.
 
     Models vary around their mean by no more than they miss the outcomes, about as much as `said`
     in the risk report; ten times is impossible. A smaller lie passes.
     """
+    if report.n_rows > said.n_rows or (brief.refit and report.n_rows != said.n_rows):
+        raise MessageError(
+            f"The model of source {report.source!r} must be of the rows that its report was on. "
+            f"{_ASK}"
+        )
     variance, candidate = report.prediction_variance, report.candidate
     misses = said.loss_mean[candidate]
     if said.ratio_mean > 0.0:
@@ -88,6 +114,37 @@ def _check_losses(report: RiskReport, *, bounded: bool) -> None:
         weighted = report.product_mean > SLACK * report.ratio_mean
         if (report.loss_mean > SLACK).any() or weighted.any():
             raise MessageError(f"The report of source {name!r} has a risk above 1. {_ASK}")
+    _check_second_moments(report, bounded=bounded)
+
+
+def _check_second_moments(report: RiskReport, *, bounded: bool) -> None:
+    """Losses that are not negative vary most if all of them but one are zero."""
+    n, mean, product = report.n_validation, report.loss_mean, report.product_mean
+    largest = {
+        "loss_m2": (report.loss_m2, n * (n - 1.0) * mean**2),
+        "product_m2": (report.product_m2, n * (n - 1.0) * product**2),
+    }
+    if len(report.spread) and report.ratio_mean > 0.0:
+        risk = product / report.ratio_mean
+        largest["spread"] = (report.spread, n * mean * risk)  # Σ w(L − f)² ≤ f · max L
+        if bounded:
+            largest["spread"] = (report.spread, _of_two_values(risk))
+    if bounded:
+        largest["loss_m2"] = (report.loss_m2, n * _of_two_values(mean))
+    for what, (given, most) in largest.items():
+        rounding = 1e-9 * float(most.max(initial=0.0))  # of sums over candidates of all sizes
+        if (given > SLACK**2 * most + rounding + 1e-300).any():
+            raise MessageError(
+                f"The report of source {report.source!r} has an impossible {what}. {_ASK}"
+            )
+
+
+def _of_two_values(mean: Array) -> Array:
+    """The largest variance of numbers in [0, 1] with about this mean: p(1 − p)."""
+    low, high = np.minimum(mean / SLACK, 1.0), np.minimum(mean * SLACK, 1.0)
+    nearest = np.clip(0.5, low, high)
+    variance: Array = nearest * (1.0 - nearest)
+    return variance
 
 
 def refuse_without_overlap(adaptation: Adaptation) -> None:
@@ -140,18 +197,10 @@ def _verdict(adaptation: Adaptation) -> Iterator[Finding]:
 
 def _of_source(adaptation: Adaptation, name: str, report: RiskReport) -> Iterator[Finding]:
     for item in report.findings:
-        code = str(item["code"])
-        if code not in CATALOGUE:
-            raise MessageError(f"The report of source {name!r} must use known finding codes.")
-        evidence: dict[str, float | str] = {
-            str(key)[:40]: float(value) if isinstance(value, int | float) else str(value)[:60]
-            for key, value in item["evidence"].items()
-        }
-        yield Finding(code, name, evidence)
+        yield Finding(str(item["code"]), name, item["evidence"])
 
     for key, reason in report.failed.items():
-        evidence = {"candidate": float(key), "reason": reason[:60]}
-        yield Finding("candidate-failed", name, evidence)
+        yield Finding("candidate-failed", name, {"candidate": float(key), "reason": reason})
 
     terms = risk_terms(report.moments)
     chosen = adaptation.kept[adaptation.estimate.chosen]

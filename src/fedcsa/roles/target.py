@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, read_only
 from fedcsa.core.embedding import RELEASE_SHARE, MeanEmbedding
-from fedcsa.core.ensemble import EnsembleRisk, capped, ensemble_risk, model_weights
+from fedcsa.core.ensemble import EnsembleRisk, ensemble_risk, model_weights
+from fedcsa.core.medians import MIN_SOURCES, limited
 from fedcsa.core.weights import Estimate
 from fedcsa.errors import DataError, MessageError, NoSourcesError, must
 from fedcsa.findings import Finding
@@ -31,17 +32,14 @@ from fedcsa.roles.adaptation import Adaptation, unpack
 from fedcsa.roles.ending import Ending
 from fedcsa.roles.estimation import (
     constant_risks,
+    electorate,
     estimates,
-    fitted_everywhere,
     prediction_variances,
     source_numbers,
     worth,
 )
 from fedcsa.roles.judgement import check_model, check_report, judge, refuse_without_overlap
 from fedcsa.roles.plan import Plan, instantiate
-
-#: Under combine="median" no source may hold half of the weight, whatever it says of itself.
-MIN_MEDIAN_SOURCES, MAX_MEDIAN_WEIGHT = 4, 1.0 / 3.0
 
 
 class Target:
@@ -70,9 +68,9 @@ class Target:
         clock: Clock = utc_now,
     ) -> None:
         self._X = read_only(as_matrix(X, "X of the target", n_columns=len(plan.features)))
-        if len(self._X) < 2:
+        if (self._X[:1] == self._X).all():
             raise DataError(
-                "The target must have at least 2 rows to say how it varies; it has 1. "
+                "The target must have at least 2 rows that differ, to say how it varies; it has 1. "
                 "Collect more rows."
             )
         # Fails here, before anything is announced, if the model cannot be built.
@@ -158,8 +156,8 @@ class Target:
                 f"At least one source must report; {len(reports)} were asked and all refused. "
                 "Their policies must allow the study: fedcsa check tells what they would refuse."
             )
-        self._kept = fitted_everywhere(self.plan, self._reports)
-        self._estimates = estimates(self.plan, self._reports, self._kept)
+        self._kept, voters = electorate(self.plan, self._reports)
+        self._estimates = estimates(self.plan, self._reports, self._kept, voters)
         chosen = self._kept[self._estimates[self.plan.method].chosen]
         request = ModelRequest(self.plan.study, self._brief_digest, chosen)
         self._request = self._gate.release(request, sorted(self._reports))
@@ -238,19 +236,16 @@ class Target:
         outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
         numbers = source_numbers(reports, self._request.candidate)
         weights = self._limit(model_weights(value, outputs))
-        loss = plan.loss if plan.combine == "mean" else ""
-        return (
-            weights,
-            ensemble_risk(numbers, weights, outputs, loss, plan.level, noise),
-            ensemble_risk(numbers, rows / rows.sum(), outputs, loss, plan.level, noise),
-        )
+
+        def risk_of(a: Array) -> EnsembleRisk:
+            return ensemble_risk(numbers, a, outputs, plan.loss, plan.level, noise, plan.combine)
+
+        return weights, risk_of(weights), risk_of(self._limit(rows / rows.sum()))
 
     def _limit(self, weights: Array) -> Array:
-        if self.plan.combine == "mean":
-            return weights
-        if len(weights) < MIN_MEDIAN_SOURCES:
-            raise must("combine", f"'mean' with fewer than {MIN_MEDIAN_SOURCES} sources", "median")
-        return capped(weights, MAX_MEDIAN_WEIGHT)
+        if self.plan.combine == "median" and len(weights) < MIN_SOURCES:
+            raise must("combine", f"'mean' with fewer than {MIN_SOURCES} sources", "median")
+        return limited(weights, self.plan.combine)
 
     # The pieces -----------------------------------------------------------------------------
 
