@@ -9,7 +9,8 @@ in logarithms, at the printed pair is the likelihood of the entry; twenty entrie
 
 Tables: ``table1_reading`` (a line a column and reading), ``table1_penalty`` (a line a way to write
 the ridge regression: both columns, averaged over what else is open, and how often a table that was
-made so is recognised).
+made so is recognised), ``table1_evidence`` (what speaks for a sum and against a mean: with other
+kernels, without the rows that say it loudest, and by what is believed of Reference).
 """
 
 from __future__ import annotations
@@ -128,25 +129,28 @@ def reference(X: Array, y: Array, ridge: Ridge, choice: str) -> tuple[Array, flo
 Runs = Mapping[Reading, Array]
 
 
-def log_likelihood(entries: Array, pairs: Array) -> float:
-    """Of a column, shape (rows, 2), by kernel densities of what a reading gives, in logarithms.
+def log_likelihoods(entries: Array, pairs: Array, width: float = 1.0) -> Array:
+    """Of a column's entries, shape (rows, 2), by kernel densities of what a reading gives.
 
-    Normal kernels with Scott's bandwidth, as scipy's ``gaussian_kde``, all rows at once.
+    In logarithms, with normal kernels of `width` times Scott's bandwidth, which is scipy's
+    ``gaussian_kde``, all rows at once.
     """
     points = np.log(pairs)
     n, d = points.shape[1:]
     centred = points - points.mean(axis=1, keepdims=True)
-    kernel = np.einsum("rni,rnj->rij", centred, centred) / (n - 1) * n ** (-2.0 / (d + 4))
+    kernel = np.einsum("rni,rnj->rij", centred, centred) / (n - 1)
+    kernel *= width**2 * n ** (-2.0 / (d + 4))
     away = points - np.log(entries)[:, None]
     distances = np.einsum("rni,rij,rnj->rn", away, np.linalg.inv(kernel), away)
     sizes = np.linalg.slogdet(2.0 * np.pi * kernel)[1]
-    return float((logsumexp(-distances / 2.0, axis=1) - np.log(n) - sizes / 2.0).sum())
+    found: Array = logsumexp(-distances / 2.0, axis=1) - np.log(n) - sizes / 2.0
+    return found
 
 
 def both_columns(found: Mapping[Reading, float]) -> dict[tuple[bool, str], float]:
     """Of Naive and Reference together; what else is open is averaged over, all as likely."""
     told = {}
-    for intercept, penalty in WRITTEN:
+    for intercept, penalty in dict.fromkeys((r.intercept, r.penalty) for r in found):
         columns = [
             [value for r, value in found.items() if r[:3] == (column, intercept, penalty)]
             for column in ("naive", "reference")
@@ -165,12 +169,31 @@ def recognised(made: tuple[bool, str], runs: Runs, tables: int) -> float:
     for table in range(tables):
         entries = {maker.column: runs[maker][:, table] for maker in makers}
         found = {
-            reading: log_likelihood(entries[reading.column], np.delete(pairs, table, axis=1))
+            reading: log_likelihoods(entries[reading.column], np.delete(pairs, table, axis=1)).sum()
             for reading, pairs in runs.items()
         }
         told = both_columns(found)
         right += max(told, key=lambda way: told[way]) == made
     return right / tables
+
+
+def evidence(columns: Mapping[str, Array], runs: Runs) -> Iterator[dict[str, Any]]:
+    """Decades for a sum and against a mean, both with a free intercept."""
+    for reference in ("either", *CHOICES):
+        choices = CHOICES if reference == "either" else (reference,)
+        free = {r: p for r, p in runs.items() if r.intercept and r.choice in (*SHARES, *choices)}
+        for width, left_out in ((1.0, 0), (0.5, 0), (2.0, 0), (1.0, 1), (1.0, 3)):
+            found = {r: log_likelihoods(columns[r.column], p, width) for r, p in free.items()}
+            gain = sum(v if r.penalty == "sum" else -v for r, v in found.items())
+            kept = np.argsort(gain)[: len(gain) - left_out]
+            told = both_columns({r: float(values[kept].sum()) for r, values in found.items()})
+            decades = (told[True, "sum"] - told[True, "mean"]) / np.log(10.0)
+            yield {
+                "reference": reference,
+                "width": width,
+                "left_out": left_out,
+                "decades": decades,
+            }
 
 
 def line(reading: Reading, entries: Array, pairs: Array) -> dict[str, Any]:
@@ -181,7 +204,7 @@ def line(reading: Reading, entries: Array, pairs: Array) -> dict[str, Any]:
         "intercept": WORDS[reading.intercept],
         "penalty": reading.penalty,
         "choice": reading.choice,
-        "log_likelihood": log_likelihood(entries, pairs),
+        "log_likelihood": log_likelihoods(entries, pairs).sum(),
         "outside": int(((at < means.min(axis=1)) | (at > means.max(axis=1))).sum()),
         "mean": means.mean(),
         "printed_mean": at.mean(),
@@ -217,6 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for way, value in told.items()
     ]
     write_table(given.out, "table1_penalty", ways)
+    write_table(given.out, "table1_evidence", list(evidence(columns, runs)))
     write_provenance(given.out, "table1_reading", settings, quick=given.quick)
     for way in ways:
         below = f"10^-{way['log10_below_best']:.1f} of the likeliest"

@@ -20,6 +20,7 @@ from page import Results
 from real_data import Sites
 from render_reproduction import BLOCKS, SCRIPTS
 from scipy.stats import gaussian_kde
+from sklearn.linear_model import Ridge
 
 DATA = ROOT.parent / "shared" / "data"
 SIMULATED = (table1, table1_reading, figure2, theorems, readings, collapse)
@@ -121,7 +122,7 @@ def made_up_runs(rows, sets):
 def test_a_table_made_under_a_reading_is_found_to_be():
     runs = made_up_runs(rows=20, sets=30)
     printed = np.full((20, 2), 1.2)
-    found = {r: table1_reading.log_likelihood(printed, pairs) for r, pairs in runs.items()}
+    found = {r: table1_reading.log_likelihoods(printed, pairs).sum() for r, pairs in runs.items()}
     told = table1_reading.both_columns(found)
     assert {way for way, value in told.items() if value > max(told.values()) - 20.0} == {
         (True, "sum"),
@@ -131,14 +132,78 @@ def test_a_table_made_under_a_reading_is_found_to_be():
     assert 0.0 < table1_reading.recognised((True, "sum"), runs, 20) < 1.0
 
 
-def test_the_likelihood_is_scipys_kernel_density():
+@pytest.mark.parametrize("width", [0.5, 1.0, 2.0])
+def test_the_likelihood_is_scipys_kernel_density(width):
     pairs = made_up_runs(rows=3, sets=9)[next(table1_reading.readings())]
     entries = np.array([(1.1, 0.9), (0.8, 1.3), (4.0, 1.0)])
-    expected = sum(
-        gaussian_kde(np.log(points).T).logpdf(np.log(entry))[0]
-        for points, entry in zip(pairs, entries, strict=True)
-    )
-    assert table1_reading.log_likelihood(entries, pairs) == pytest.approx(expected, rel=1e-9)
+    expected = []
+    for points, entry in zip(pairs, entries, strict=True):
+        density = gaussian_kde(np.log(points).T, bw_method=width * 9 ** (-1 / 6))
+        expected.append(density.logpdf(np.log(entry))[0])
+    found = table1_reading.log_likelihoods(entries, pairs, width)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_evidence_shrinks_with_wider_kernels_and_without_the_loudest_rows():
+    runs = made_up_runs(rows=20, sets=30)
+    columns = {column: np.full((20, 2), 1.2) for column in ("naive", "reference")}
+    lines = list(table1_reading.evidence(columns, runs))
+    told = {(x["reference"], x["width"], x["left_out"]): x["decades"] for x in lines}
+    assert len(told) == 15
+    for choice in ("either", *table1_reading.CHOICES):
+        assert told[choice, 0.5, 0] > told[choice, 1.0, 0] > told[choice, 2.0, 0] > 0.0
+        assert told[choice, 1.0, 0] > told[choice, 1.0, 1] > told[choice, 1.0, 3] > 0.0
+    mean = np.full((20, 2), 1.0)
+    against = table1_reading.evidence({"naive": mean, "reference": mean}, runs)
+    assert all(x["decades"] < 0.0 for x in against)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("scale", ["mean", "sum"])
+def test_a_reading_is_what_scikit_learn_gives_on_the_rows_it_may_see(intercept, scale):
+    sizes, seed, settings = (20, 30, 20), 6, table1_reading.QUICK
+    found = table1_reading.run_one((sizes, seed, settings))
+    drawn = case1(*sizes).draw(seed, n_truth=1)
+    X, y = drawn.X_target, drawn.y_target
+
+    def fit(rows, outcomes, penalty):
+        beside = len(outcomes) if scale == "mean" else 1.0
+        return Ridge(max(penalty * beside, 1e-10), fit_intercept=intercept).fit(rows, outcomes)
+
+    def tuned(train, kind):
+        """Squared errors of every penalty on rows that the model has not seen."""
+        if kind == "hold-out":
+            n = round(0.7 * len(train))
+            rounds = [(train[:n], train[n:])]
+        else:
+            rounds = [(np.delete(train, i), train[[i]]) for i in range(len(train))]
+        penalties = np.linspace(0.0, 1.0, settings.n_penalties)
+        errors = []
+        for penalty in penalties:
+            squares = []
+            for rest, held in rounds:
+                # the paper's leave-one-out keeps the penalty of all rows
+                size = len(train) if kind == "leave-one-out" else len(rest)
+                beside = size if scale == "mean" else 1.0
+                model = Ridge(max(penalty * beside, 1e-10), fit_intercept=intercept)
+                squares += list((model.fit(X[rest], y[rest]).predict(X[held]) - y[held]) ** 2)
+            errors.append(np.mean(squares))
+        best = penalties[int(np.argmin(errors))]
+        rows = rounds[0][0] if kind == "hold-out" else train
+        return fit(X[rows], y[rows], best)
+
+    for kind in table1_reading.CHOICES:
+        if not intercept and kind == "leave-one-out":
+            continue  # without an intercept it is the same formula, less one term
+        errors = []
+        for index in range(settings.splits):
+            train, test = table1.cut(len(y), seed, index, settings.target_share)
+            assert set(train).isdisjoint(test)
+            predicted = tuned(train, kind).predict(X[test])
+            errors.append(np.abs(predicted - y[test]).mean())
+        pair = found[table1_reading.Reading("reference", intercept, scale, kind)]
+        expected = (np.mean(errors), np.std(errors, ddof=1))
+        np.testing.assert_allclose(pair, expected, rtol=1e-5)
 
 
 def test_the_naive_reading_is_the_package_s():
