@@ -175,6 +175,36 @@ def test_classifiers_and_lists_of_sources_are_back_tested():
     assert all(row.covered is not None for row in found.rows)
 
 
+def test_identical_sources_that_are_never_wrong_pass():
+    rng = np.random.default_rng(0)
+
+    def site(rows):
+        y = rng.integers(0, 2, rows)
+        X = rng.normal(0.0, 0.3, (rows, 2))
+        X[:, 0] += np.where(y, 3.0, -3.0)
+        return X, y
+
+    sources = {name: site(80) for name in "abcd"}
+    fitted = FedCSA(LogisticRegression(), [{"C": 1.0}], loss="zero-one", random_state=0)
+    found = fitted.backtest(sources)
+    assert {(row.realised, row.lower) for row in found.rows} == {(0.0, 0.0)}
+    assert (found.verdict, found.broken, found.far_off, found.coverage) == ("passed", 0, 0, 1.0)
+
+
+def test_nearly_separable_sources_pass_though_some_are_never_wrong():
+    rng = np.random.default_rng(0)
+
+    def site(rows):
+        X = rng.normal(size=(rows, 2))
+        return X, (X[:, 0] + rng.normal(0.0, 0.05, rows) > 0.0).astype(int)
+
+    sources = {name: site(40) for name in "abcdef"}
+    model = LogisticRegression(C=100.0)
+    found = FedCSA(model, [{"ratio_power": 0.0}], loss="zero-one", random_state=0).backtest(sources)
+    assert sum(row.realised == 0.0 for row in found.rows) >= 2
+    assert found.verdict == "passed"
+
+
 def test_a_loss_without_an_interval_cannot_be_tested():
     found = estimator(loss=lambda p, y: np.abs(p - y) ** 1.5).backtest(HONEST)
     assert found.verdict == "untested"

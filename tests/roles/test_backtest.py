@@ -7,6 +7,7 @@ import pytest
 from sklearn.linear_model import LassoCV, LogisticRegression
 
 from fedcsa.core.folds import generator_for, split_evenly
+from fedcsa.core.losses import zero_one
 from fedcsa.errors import DataError, ParameterError
 from fedcsa.protocol.codec import digest, encode
 from fedcsa.protocol.policy import Policy
@@ -187,6 +188,25 @@ def test_a_rehearsal_of_classes_counts_them_by_the_agreed_labels(make):
     adaptation = run(rehearsal.target, InProcessTransport(sources))
     wrong = (adaptation.predict(X) != y).mean()
     assert rehearsal.report(adaptation).realised == pytest.approx(wrong)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_rehearsal_without_an_error_says_that_one_was_possible(make, own):
+    classes = ("no", "yes")
+    X, y = make.labelled(40, 7)
+    X[:, 0] += np.where(y == "yes", 50.0, -50.0)
+    losses = {"zero-one": zero_one} if own else None  # of a function of one's own nothing is known
+    design = make.plan(LogisticRegression(), None, classes=classes, loss="zero-one")
+    rehearsal = Rehearsal("c", X, y, design, policy=Policy.open(), losses=losses)
+    sources = []
+    for seed, name in enumerate("ab"):
+        rows, labels = make.labelled(60, seed)
+        rows[:, 0] += np.where(labels == "yes", 50.0, -50.0)
+        sources.append(make.source(name, (rows, labels)))
+    report = rehearsal.report(run(rehearsal.target, InProcessTransport(sources)))
+    p = 2.0 / 44.0
+    expected = 0.0 if own else np.sqrt(p * (1.0 - p) / 44.0)
+    assert (report.realised, report.standard_error) == (0.0, pytest.approx(expected, rel=1e-12))
 
 
 def test_a_rehearsal_with_a_loss_of_ones_own_uses_it(make):
