@@ -83,11 +83,14 @@ def risk(folder: Folder) -> Section:
 def _said(item: estimates_chart.Yardstick, folder: Folder) -> str:
     content, told = folder.content, folder.reconciliation or {}
     key = item.kind if item.kind != "other" else item.name
+    conclusion = str(told.get("conclusion", ""))
+    if conclusion == "no interval" and "reason" in told:
+        conclusion += f", because {words.clean(told['reason'])}"
     return _MEANING[key].format(
         method=words.clean(content["method"]),
         chosen=words.candidate(content["candidate"]),
         rows=words.counted(told.get("n_rows", 0), "row"),
-        conclusion=told.get("conclusion", ""),
+        conclusion=conclusion,
     )
 
 

@@ -97,6 +97,12 @@ class Adaptation:
         return float(self.estimate.risk[self.estimate.chosen])
 
     @property
+    def naive_risk(self) -> float:
+        """What the naive method would have promised, with the candidate that it would choose."""
+        naive = self.estimates["naive"]
+        return float(naive.risk[naive.chosen])
+
+    @property
     def interval(self) -> tuple[float, float] | None:
         """The interval of the target's risk, where there is one."""
         if self.risk is None or self.risk.lower is None or self.risk.upper is None:
