@@ -124,8 +124,10 @@ class Adaptation:
         )
 
     def with_backtest(self, backtest: Backtest) -> Adaptation:
-        """The same answer, its verdict lowered if the back-test failed."""
-        findings = tuple(f for f in self.findings if not f.code.startswith("backtest-"))
+        """The same answer with every broken promise; a back-test that failed lowers its verdict."""
+        findings = tuple(
+            f for f in self.findings if not f.code.startswith(("backtest-", "promise-broken"))
+        )
         if backtest.verdict != "passed":
             evidence = {
                 "judged": float(len(backtest.judged)),
@@ -133,7 +135,7 @@ class Adaptation:
                 "broken": float(backtest.broken),
             }
             findings += (Finding(f"backtest-{backtest.verdict}", evidence=evidence),)
-        return replace(self, backtest=backtest, findings=findings)
+        return replace(self, backtest=backtest, findings=findings + backtest.findings)
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -112,4 +112,5 @@ def backtest_row(adaptation: Adaptation, report: BacktestReport) -> BacktestRow:
         standard_error=report.standard_error,
         reference=report.reference,
         if_shared=None if adaptation.risk is None else adaptation.risk.if_shared,
+        naive=adaptation.naive_risk,
     )
