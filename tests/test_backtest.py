@@ -141,6 +141,20 @@ def test_a_back_test_that_passes_changes_no_verdict_and_takes_an_older_failure_b
     assert (fitted.findings_, fitted.status_) == (findings, status)
 
 
+def test_one_site_with_another_rule_is_named_though_the_back_test_passes():
+    sources = consortium(K=6, rows=100, step=0.05, rule=lambda j: -1.0 if j == 2 else 1.0)
+    fitted = estimator().fit(sources, HONEST["site-0"][0])
+    found = fitted.backtest(sources)
+    assert found.verdict == "passed"
+    [finding] = found.findings
+    assert (finding.source, finding.evidence["factor"] > 3.0) == ("site-2", True)
+    assert [f for f in fitted.findings_ if f.code == "promise-broken"] == [finding]
+    fitted.backtest(sources)
+    assert [f for f in fitted.findings_ if f.code == "promise-broken"] == [finding]
+    fitted.backtest(HONEST)
+    assert "promise-broken" not in [f.code for f in fitted.findings_]
+
+
 def test_no_overlap_is_graver_than_a_failed_back_test():
     fitted = estimator(on_no_overlap="predict").fit(HONEST, HONEST["site-0"][0] + 40.0)
     broken = tuple(BacktestRow(s, 9, "ok", 1.0, 0.9, 1.1, 9.0, 0.1, 1.0) for s in "abc")

@@ -354,6 +354,27 @@ def test_a_failing_backtest_lowers_the_verdict_of_the_result(make_study, invoke,
     assert invoke("backtest", study, "--json").exit_code == 7
 
 
+def test_a_backtest_that_passes_names_the_promise_that_was_broken(make_study, invoke, tmp_path):
+    study = make_study(tmp_path, flipped=("b",), sizes=dict.fromkeys("abcdef", 120))
+    invoke("run", study, "--out", tmp_path / "r")
+    result = invoke("backtest", study, "--result", tmp_path / "r")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert re.search(r"^passed, but 1 of 6 promises was broken: b \(realised ", result.stdout, re.M)
+    assert "promise-broken at source 'b'" in result.stdout
+    assert re.search(r"^ *naive promise over realised risk  0\.\d+$", result.stdout, re.M)
+    content = strict(invoke("backtest", study, "--json").stdout)
+    assert content["sentence"].startswith("passed, but 1 of 6 promises was broken: b (")
+    [finding] = content["findings"]
+    assert (finding["code"], finding["source"]) == ("promise-broken", "b")
+    row = next(row for row in content["rows"] if row["source"] == "b")
+    assert finding["evidence"]["factor"] == row["realised"] / row["promised"] > 2.0
+    loaded = load_result(tmp_path / "r")
+    assert [f.source for f in loaded.findings if f.code == "promise-broken"] == ["b"]
+    html = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    assert "Passed, but 1 of 6 promises was broken: b (realised " in html
+    assert "promise-broken at b: promised " in html
+
+
 def test_a_backtest_leaves_the_result_of_another_study_alone(study_folder, make_study, invoke):
     other = make_study(study_folder / "other")
     text = other.read_text(encoding="utf-8").replace('name = "small"', 'name = "another"')
