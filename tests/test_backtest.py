@@ -141,6 +141,20 @@ def test_a_back_test_that_passes_changes_no_verdict_and_takes_an_older_failure_b
     assert (fitted.findings_, fitted.status_) == (findings, status)
 
 
+def test_one_site_with_another_rule_is_named_though_the_back_test_passes():
+    sources = consortium(K=6, rows=100, step=0.05, rule=lambda j: -1.0 if j == 2 else 1.0)
+    fitted = estimator().fit(sources, HONEST["site-0"][0])
+    found = fitted.backtest(sources)
+    assert found.verdict == "passed"
+    [finding] = found.findings
+    assert (finding.source, finding.evidence["factor"] > 3.0) == ("site-2", True)
+    assert [f for f in fitted.findings_ if f.code == "promise-broken"] == [finding]
+    fitted.backtest(sources)
+    assert [f for f in fitted.findings_ if f.code == "promise-broken"] == [finding]
+    fitted.backtest(HONEST)
+    assert "promise-broken" not in [f.code for f in fitted.findings_]
+
+
 def test_no_overlap_is_graver_than_a_failed_back_test():
     fitted = estimator(on_no_overlap="predict").fit(HONEST, HONEST["site-0"][0] + 40.0)
     broken = tuple(BacktestRow(s, 9, "ok", 1.0, 0.9, 1.1, 9.0, 0.1, 1.0) for s in "abc")
@@ -173,6 +187,36 @@ def test_classifiers_and_lists_of_sources_are_back_tested():
     assert [row.source for row in found.rows] == ["source-1", "source-2", "source-3"]
     assert all(0.0 <= row.realised <= 1.0 for row in found.rows)
     assert all(row.covered is not None for row in found.rows)
+
+
+def test_identical_sources_that_are_never_wrong_pass():
+    rng = np.random.default_rng(0)
+
+    def site(rows):
+        y = rng.integers(0, 2, rows)
+        X = rng.normal(0.0, 0.3, (rows, 2))
+        X[:, 0] += np.where(y, 3.0, -3.0)
+        return X, y
+
+    sources = {name: site(80) for name in "abcd"}
+    fitted = FedCSA(LogisticRegression(), [{"C": 1.0}], loss="zero-one", random_state=0)
+    found = fitted.backtest(sources)
+    assert {(row.realised, row.lower) for row in found.rows} == {(0.0, 0.0)}
+    assert (found.verdict, found.broken, found.far_off, found.coverage) == ("passed", 0, 0, 1.0)
+
+
+def test_nearly_separable_sources_pass_though_some_are_never_wrong():
+    rng = np.random.default_rng(0)
+
+    def site(rows):
+        X = rng.normal(size=(rows, 2))
+        return X, (X[:, 0] + rng.normal(0.0, 0.05, rows) > 0.0).astype(int)
+
+    sources = {name: site(40) for name in "abcdef"}
+    model = LogisticRegression(C=100.0)
+    found = FedCSA(model, [{"ratio_power": 0.0}], loss="zero-one", random_state=0).backtest(sources)
+    assert sum(row.realised == 0.0 for row in found.rows) >= 2
+    assert found.verdict == "passed"
 
 
 def test_a_loss_without_an_interval_cannot_be_tested():

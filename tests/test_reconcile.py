@@ -1,4 +1,4 @@
-"""Outcomes arrive: every conclusion can be reached, and the interval is Student's."""
+"""Outcomes arrive: every conclusion can be reached, and the interval is that of its loss."""
 
 import dataclasses
 
@@ -108,6 +108,90 @@ def test_a_classifier_is_reconciled_by_its_own_loss():
     with pytest.raises(DataError, match=r"must hold only the 2 agreed classes; 1 of its 120") as e:
         model.reconcile(X_LATER, np.r_[labels[:-1], ["424242"]])
     assert "424242" not in str(e.value)
+
+
+# Losses that may all be equal ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def zero_one():
+    rng = np.random.default_rng(1)
+    labelled = {
+        name: (X, np.where(y + rng.normal(0.0, 0.5, len(y)) > 0.4, "ill", "well"))
+        for name, (X, y) in SOURCES.items()
+    }
+    model = FedCSA(LogisticRegression(), [{"ratio_power": 0.0}], loss="zero-one", random_state=0)
+    fitted = model.fit(labelled, X_TARGET)
+    assert fitted.interval_[0] > 0.06  # Clopper and Pearson's end for no error in 60 rows
+    return fitted
+
+
+@pytest.mark.parametrize("rows", [2, 3, 5, 10])
+def test_a_few_correct_predictions_contradict_nothing(zero_one, rows):
+    found = zero_one.reconcile(X_LATER[:rows], zero_one.predict(X_LATER[:rows]))
+    assert (found.realised, found.lower) == (0.0, 0.0)
+    assert found.upper == pytest.approx(1.0 - 0.025 ** (1.0 / rows), rel=1e-9)
+    assert (found.conclusion, found.moved) == ("kept", False)
+
+
+def test_many_correct_predictions_are_better_than_promised(zero_one):
+    found = zero_one.reconcile(X_LATER[:60], zero_one.predict(X_LATER[:60]))
+    assert (found.conclusion, found.moved) == ("better than promised", True)
+
+
+@pytest.mark.parametrize("rows", [5, 60])
+def test_predictions_that_are_all_wrong_are_worse_than_promised(zero_one, rows):
+    flipped = np.where(zero_one.predict(X_LATER[:rows]) == "ill", "well", "ill")
+    found = zero_one.reconcile(X_LATER[:rows], flipped)
+    assert (found.realised, found.upper) == (1.0, 1.0)
+    assert (found.conclusion, found.moved) == ("worse than promised", True)
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+@pytest.mark.parametrize(("errors", "rows"), [(0, 7), (1, 7), (3, 40), (40, 40)])
+def test_an_error_rate_has_the_exact_interval(zero_one, errors, rows, level):
+    adaptation = zero_one.adaptation_
+    plan = dataclasses.replace(adaptation.plan, level=level)
+    labels = zero_one.predict(X_LATER[:rows])
+    labels[:errors] = np.where(labels[:errors] == "ill", "well", "ill")
+    found = reconcile(dataclasses.replace(adaptation, plan=plan), X_LATER[:rows], labels)
+    low, high = stats.binomtest(errors, rows).proportion_ci(level, method="exact")
+    assert (found.lower, found.upper) == pytest.approx((low, high), rel=1e-9)
+
+
+def test_equal_brier_scores_have_the_interval_of_a_rate(zero_one):
+    plan = dataclasses.replace(zero_one.adaptation_.plan, loss="brier")
+    brier = dataclasses.replace(zero_one.adaptation_, plan=plan)
+    found = reconcile(brier, X_LATER[[0, 0, 0]], zero_one.predict(X_LATER[[0, 0, 0]]))
+    assert found.lower < found.realised < 0.25 < found.upper < 1.0
+    assert found.conclusion == "kept"
+
+
+def test_equal_losses_of_any_size_say_nothing_of_how_they_vary(fitted):
+    y = fitted.predict(X_LATER[:5])
+    found = fitted.reconcile(X_LATER[:5], y)
+    assert (found.realised, found.lower, found.upper) == (0.0, None, None)
+    assert (found.conclusion, found.moved) == ("no interval", None)
+    assert found.reason.startswith("the losses of all 5 rows are equal")
+
+
+def test_every_conclusion_has_its_reason(fitted):
+    assert "nothing speaks against" in fitted.reconcile(X_LATER, Y_LATER).reason
+    assert "p(y|x) moved" in fitted.reconcile(X_LATER, -Y_LATER).reason
+    nothing = fit(method="naive")
+    for y in (Y_LATER, nothing.predict(X_LATER)):
+        assert nothing.reconcile(X_LATER, y).reason == "there was no promise to keep"
+
+
+def test_the_naive_promise_stands_beside(fitted):
+    naive = fit(method="naive").target_risk_
+    found = fitted.reconcile(X_LATER, Y_LATER)
+    assert found.naive == fitted.adaptation_.naive_risk != found.promised
+    estimate = fitted.adaptation_.estimates["naive"]
+    assert found.naive == estimate.risk.min() == pytest.approx(naive, rel=0.2)
+
+
+# A loss of one's own -------------------------------------------------------------------------
 
 
 def own_loss(prediction, y):

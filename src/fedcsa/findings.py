@@ -58,6 +58,11 @@ CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
         "promises made to sources that played the target were broken too often",
         "p(y|x) is probably not shared between the sites; do not rely on the estimate",
     ),
+    "promise-broken": (
+        "warning",
+        "the realised risk lies outside what was promised when the source played the target",
+        "one may break by chance; if the factor is far from 1, find out what differs at that site",
+    ),
     "backtest-untested": (
         "warning",
         "too few sources could play the target for others to adapt to",

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
@@ -172,20 +172,25 @@ def _common(a: Adaptation | Ending) -> dict[str, Any]:
         "method": a.plan.method,
         "status": a.status,
         "n_target_rows": a.n_target_rows,
-        "findings": [
-            {
-                "code": finding.code,
-                "severity": finding.severity,
-                "source": finding.source,
-                "evidence": dict(finding.evidence),
-                "text": str(finding),
-            }
-            for finding in a.findings
-        ],
+        "findings": findings_to_json(a.findings),
         "plan": plan_to_json(a.plan),
         "reports": {name: _report_to_json(report) for name, report in sorted(a.reports.items())},
         "sites": sorted(a.ledgers),
     }
+
+
+def findings_to_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Findings as plain values, each with its sentence."""
+    return [
+        {
+            "code": finding.code,
+            "severity": finding.severity,
+            "source": finding.source,
+            "evidence": dict(finding.evidence),
+            "text": str(finding),
+        }
+        for finding in findings
+    ]
 
 
 def _require_part(folder: Path, part: str) -> None:
@@ -365,9 +370,11 @@ def backtest_to_json(backtest: Backtest | None) -> dict[str, Any] | None:
     return {
         "level": backtest.level,
         "verdict": backtest.verdict,
+        "sentence": backtest.sentence,
         "coverage": backtest.coverage,
         "calibration": backtest.calibration,
         "regret": backtest.regret,
+        "findings": findings_to_json(backtest.findings),
         "rows": [dataclasses.asdict(row) for row in backtest.rows],
     }
 

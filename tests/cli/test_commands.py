@@ -12,6 +12,7 @@ import pytest
 from fedcsa import Study, load_result
 from fedcsa.backtest import run_backtest
 from fedcsa.cli.app import app
+from fedcsa.findings import number
 from fedcsa.reconcile import reconcile
 from fedcsa.result import load_ledgers, summary
 
@@ -353,6 +354,27 @@ def test_a_failing_backtest_lowers_the_verdict_of_the_result(make_study, invoke,
     assert invoke("backtest", study, "--json").exit_code == 7
 
 
+def test_a_backtest_that_passes_names_the_promise_that_was_broken(make_study, invoke, tmp_path):
+    study = make_study(tmp_path, flipped=("b",), sizes=dict.fromkeys("abcdef", 120))
+    invoke("run", study, "--out", tmp_path / "r")
+    result = invoke("backtest", study, "--result", tmp_path / "r")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert re.search(r"^passed, but 1 of 6 promises was broken: b \(realised ", result.stdout, re.M)
+    assert "promise-broken at source 'b'" in result.stdout
+    assert re.search(r"^ *naive promise over realised risk  0\.\d+$", result.stdout, re.M)
+    content = strict(invoke("backtest", study, "--json").stdout)
+    assert content["sentence"].startswith("passed, but 1 of 6 promises was broken: b (")
+    [finding] = content["findings"]
+    assert (finding["code"], finding["source"]) == ("promise-broken", "b")
+    row = next(row for row in content["rows"] if row["source"] == "b")
+    assert finding["evidence"]["factor"] == row["realised"] / row["promised"] > 2.0
+    loaded = load_result(tmp_path / "r")
+    assert [f.source for f in loaded.findings if f.code == "promise-broken"] == ["b"]
+    html = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    assert "Passed, but 1 of 6 promises was broken: b (realised " in html
+    assert "promise-broken at b: promised " in html
+
+
 def test_a_backtest_leaves_the_result_of_another_study_alone(study_folder, make_study, invoke):
     other = make_study(study_folder / "other")
     text = other.read_text(encoding="utf-8").replace('name = "small"', 'name = "another"')
@@ -383,6 +405,31 @@ def test_reconcile_says_and_writes_what_python_says(study_folder, invoke):
     assert (content["conclusion"], content["moved"]) == ("kept", False)
     arguments = ("reconcile", study_folder / "result", study_folder / "later.csv", "--json")
     assert strict(invoke(*arguments).stdout) == content
+
+
+def test_reconcile_shows_the_naive_promise(study_folder, invoke):
+    naive = load_result(study_folder / "result").naive_risk
+    result = invoke("reconcile", study_folder / "result", study_folder / "later.csv")
+    assert re.search(rf"^ +naive  {number(naive)}$", result.stdout, re.M)
+
+
+def test_reconcile_says_why_equal_losses_conclude_nothing(study_folder, invoke):
+    X, _ = Study.load(study_folder / "study.toml").read_outcomes(study_folder / "later.csv")
+    right = load_result(study_folder / "result").predict(X[:2])
+    rows = [
+        f"{age!r},{bmi!r},{y!r}"
+        for (age, bmi), y in zip(X[:2].tolist(), right.tolist(), strict=True)
+    ]
+    text = "\n".join(["age,bmi,outcome", *rows, ""])
+    (study_folder / "two.csv").write_text(text, encoding="utf-8")
+    result = invoke("reconcile", study_folder / "result", study_folder / "two.csv")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("no interval — the losses of all 2 rows are equal")
+    assert re.search(r"^ +realised  0$", result.stdout, re.M)
+    content = strict((study_folder / "result" / "reconciliation.json").read_text(encoding="utf-8"))
+    assert (content["lower"], content["upper"], content["moved"]) == (None, None, None)
+    html = (study_folder / "result" / "report.html").read_text(encoding="utf-8")
+    assert "no interval, because the losses of all 2 rows are equal" in html
 
 
 def test_reconcile_notices_another_rule(study_folder, invoke):

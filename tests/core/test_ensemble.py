@@ -237,7 +237,17 @@ def test_no_error_among_the_rows_does_not_mean_that_none_is_possible(level):
     found = ensemble_risk(said, np.ones(1), outputs, "zero-one", level)
     # Clopper and Pearson's upper end for no error in 40 rows
     assert found.upper == pytest.approx(beta.ppf(0.5 + level / 2, 1, 40), rel=1e-9)
-    assert found.lower < 1e-8
+    assert (found.lower, found.risk) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+@pytest.mark.parametrize("variance", [0.0, 1e-3])
+def test_the_interval_of_no_risk_begins_at_zero(loss, variance):
+    said = numbers(1, risk=0.0, variance=variance, spread=0.0, explained=0.0)
+    assert ensemble_risk(said, np.ones(1), np.zeros((9, 1)), loss).lower == 0.0
+    said = numbers(1, risk=1e-200, variance=0.0, spread=0.0, explained=0.0)
+    found = ensemble_risk(said, np.ones(1), np.zeros((9, 1)), loss)
+    assert found.lower == pytest.approx(1e-200, rel=1e-9)
 
 
 def test_a_hopeless_interval_stays_finite():

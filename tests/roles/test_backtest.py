@@ -7,6 +7,7 @@ import pytest
 from sklearn.linear_model import LassoCV, LogisticRegression
 
 from fedcsa.core.folds import generator_for, split_evenly
+from fedcsa.core.losses import zero_one
 from fedcsa.errors import DataError, ParameterError
 from fedcsa.protocol.codec import digest, encode
 from fedcsa.protocol.policy import Policy
@@ -116,6 +117,55 @@ def test_calibration_and_regret_are_geometric_means():
     assert found.regret == pytest.approx((2.5 * 0.625 * 1.25) ** (1 / 3))
 
 
+def test_every_broken_promise_is_named_with_its_factor():
+    rows = (row(1.0), row(25.0, source="far"), row(0.2, source="low", standard_error=0.0))
+    high, low = Backtest(rows, 0.95).findings
+    assert (high.code, high.severity, high.source) == ("promise-broken", "warning", "far")
+    assert high.evidence == {
+        "promised": 1.0, "lower": 0.5, "upper": 2.0, "realised": 25.0, "factor": 25.0,
+    }  # fmt: skip
+    assert (low.source, low.evidence["factor"]) == ("low", 0.2)
+    refused = row(None, None, None, promised=None, status="no overlap")
+    assert Backtest((row(1.0), refused), 0.95).findings == ()
+
+
+@pytest.mark.parametrize("promised", [0.0, 1e-300, 1e-299])
+def test_nothing_is_a_multiple_of_no_risk(promised):
+    [finding] = Backtest((row(1e10, promised=promised),), 0.95).findings
+    assert "factor" not in finding.evidence
+    assert "a" in Backtest((row(1e10, promised=promised),) + (row(),) * 5, 0.95).sentence
+
+
+def test_a_back_test_that_passes_says_which_promises_were_broken():
+    assert Backtest((row(),) * 6, 0.95).sentence == (
+        "passed — the promises held as often as they should"
+    )
+    broken = Backtest((row(25.0, source="far"), *(row(),) * 5), 0.95)
+    assert (broken.verdict, broken.sentence) == (
+        "passed",
+        "passed, but 1 of 6 promises was broken: far (realised 25 times the promised risk)",
+    )
+    five = tuple(row(9.0, source=name) for name in "abcde")
+    many = Backtest(five + (row(),) * 50, 0.95)
+    assert many.sentence.startswith("passed, but 5 of 55 promises were broken: a (realised 9 ")
+    assert many.sentence.endswith("c (realised 9 times the promised risk) and 2 more")
+    refused = row(None, None, None, promised=None, status="no overlap")
+    untested = Backtest((row(1.9, standard_error=0.0, upper=1.5), refused, refused), 0.95)
+    assert untested.sentence == (
+        "untested — too few sources could play the target to tell; "
+        "1 of 1 promise was broken: a (realised 1.9 times the promised risk)"
+    )
+    assert Backtest((row(9.0),) * 6, 0.95).sentence == (
+        "failed — promises were broken too often: p(y|x) is probably not shared"
+    )
+
+
+def test_the_naive_promise_is_compared_too():
+    found = Backtest((row(2.0, naive=1.0), row(0.5, naive=1.0), row(1.0, naive=8.0)), 0.9)
+    assert found.naive_calibration == pytest.approx((0.5 * 2.0 * 8.0) ** (1 / 3))
+    assert Backtest((row(),), 0.9).naive_calibration is None
+
+
 # A rehearsal ---------------------------------------------------------------------------------
 
 
@@ -189,6 +239,25 @@ def test_a_rehearsal_of_classes_counts_them_by_the_agreed_labels(make):
     assert rehearsal.report(adaptation).realised == pytest.approx(wrong)
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_rehearsal_without_an_error_says_that_one_was_possible(make, own):
+    classes = ("no", "yes")
+    X, y = make.labelled(40, 7)
+    X[:, 0] += np.where(y == "yes", 50.0, -50.0)
+    losses = {"zero-one": zero_one} if own else None  # of a function of one's own nothing is known
+    design = make.plan(LogisticRegression(), None, classes=classes, loss="zero-one")
+    rehearsal = Rehearsal("c", X, y, design, policy=Policy.open(), losses=losses)
+    sources = []
+    for seed, name in enumerate("ab"):
+        rows, labels = make.labelled(60, seed)
+        rows[:, 0] += np.where(labels == "yes", 50.0, -50.0)
+        sources.append(make.source(name, (rows, labels)))
+    report = rehearsal.report(run(rehearsal.target, InProcessTransport(sources)))
+    p = 2.0 / 44.0
+    expected = 0.0 if own else np.sqrt(p * (1.0 - p) / 44.0)
+    assert (report.realised, report.standard_error) == (0.0, pytest.approx(expected, rel=1e-12))
+
+
 def test_a_rehearsal_with_a_loss_of_ones_own_uses_it(make):
     def tripled(prediction, y):
         return 3.0 * (prediction - y) ** 2
@@ -219,6 +288,7 @@ def test_the_row_of_a_back_test_holds_promise_and_outcome(make):
     assert (found.promised, found.realised) == (adaptation.target_risk, report.realised)
     assert (found.lower, found.upper) == adaptation.interval
     assert (found.source, found.n_rows, found.status) == ("c", 60, adaptation.status)
+    assert found.naive == adaptation.estimates["naive"].risk.min()
     paper, _ = rehearse(make, make.plan(), make.rows(25, 7))
     assert backtest_row(make.study(), report).lower is None
     assert paper.target.n_rows == 25

@@ -122,7 +122,7 @@ def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
     screen.print(Text.assemble((f"{adaptation.status}", f"bold {colour}"), f" — {meaning}\n"))
     rows = [
         ("risk at the target", risk_text(adaptation)),
-        ("naive estimate", number(estimated(adaptation, "naive"))),
+        ("naive estimate", number(adaptation.naive_risk)),
         ("constant predictor", number(adaptation.constant_risks[plan.method])),
         ("chosen", candidate_text(adaptation.candidate)),
         ("loss, method", f"{plan.loss}, {plan.method}"),
@@ -139,9 +139,3 @@ def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
     if adaptation.findings:
         screen.print(Text("\nFindings", style="bold"))
         print_findings(screen, adaptation.findings, adaptation.source_weights)
-
-
-def estimated(adaptation: Adaptation, method: str) -> float:
-    """The smallest risk that `method` estimates over the candidates."""
-    found = adaptation.estimates[method]
-    return float(found.risk[found.chosen])

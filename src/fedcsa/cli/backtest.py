@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fedcsa.cli.answer import print_findings
 from fedcsa.cli.common import (
     EXIT_BROKEN,
     Json,
@@ -30,11 +31,7 @@ from fedcsa.findings import number
 if TYPE_CHECKING:
     from fedcsa.roles.backtest import Backtest
 
-_MEANING = {
-    "passed": ("green", "the promises held as often as they should"),
-    "failed": ("red", "promises were broken too often: p(y|x) is probably not shared"),
-    "untested": ("yellow", "too few sources could play the target to tell"),
-}
+_COLOURS = {"passed": "green", "failed": "red", "untested": "yellow"}
 
 
 @named_errors
@@ -128,16 +125,21 @@ def _print(screen: Console, found: Backtest) -> None:
             _number(row.realised), _number(row.reference), Text(*mark), row.status,
         )  # fmt: skip
     screen.print(table)
-    colour, meaning = _MEANING[found.verdict]
-    screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), f" — {meaning}"))
+    colour = "yellow" if found.broken and found.verdict == "passed" else _COLOURS[found.verdict]
+    meaning = printable(found.sentence.removeprefix(found.verdict))
+    screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), meaning))
     share = 1.0 - found.broken / len(found.judged) if found.judged else None
     for label, value in (
         ("promises kept, sampling aside", share),
         ("coverage of the intervals", found.coverage),
         ("promised over realised risk", found.calibration),
+        ("naive promise over realised risk", found.naive_calibration),
         ("realised over own model's risk", found.regret),
     ):
         screen.print(Text.assemble((f"{label:>32}  ", "dim"), _number(value)))
+    if found.findings:
+        screen.print(Text("\nFindings", style="bold"))
+        print_findings(screen, found.findings, {})
 
 
 def _number(value: float | None) -> str:

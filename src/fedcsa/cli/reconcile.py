@@ -29,11 +29,11 @@ from fedcsa.findings import number
 if TYPE_CHECKING:
     from fedcsa.reconcile import Reconciliation
 
-_MEANING = {
-    "kept": ("green", "nothing speaks against a shared p(y|x)"),
-    "worse than promised": ("red", "p(y|x) moved at the target, or the overlap was bad"),
-    "better than promised": ("yellow", "p(y|x) moved at the target, or the overlap was bad"),
-    "no interval": ("dim", "there was no promise to keep"),
+_COLOURS = {
+    "kept": "green",
+    "worse than promised": "red",
+    "better than promised": "yellow",
+    "no interval": "dim",
 }
 
 
@@ -67,7 +67,12 @@ def reconcile(
         adaptation = load_result(result, trust or ())
         X, y = result_study(result, adaptation).read_outcomes(outcomes)
     found = compare(adaptation, X, y)
-    content = {**dataclasses.asdict(found), "conclusion": found.conclusion, "moved": found.moved}
+    content = {
+        **dataclasses.asdict(found),
+        "conclusion": found.conclusion,
+        "reason": found.reason,
+        "moved": found.moved,
+    }
     path = result / "reconciliation.json"
     with unbroken():
         text = jsonlib.dumps(content, indent=1, allow_nan=False) + "\n"
@@ -84,11 +89,20 @@ def reconcile(
 
 
 def _print(screen: Console, found: Reconciliation) -> None:
-    colour, meaning = _MEANING[found.conclusion]
-    screen.print(Text.assemble((found.conclusion, f"bold {colour}"), f" — {meaning}\n"))
-    promised = number(found.promised)
-    if found.promised_lower is not None and found.promised_upper is not None:
-        promised += f"  ({number(found.promised_lower)} to {number(found.promised_upper)})"
-    realised = f"{number(found.realised)}  ({number(found.lower)} to {number(found.upper)})"
-    for label, value in (("promised", promised), ("realised", realised), ("rows", found.n_rows)):
-        screen.print(Text.assemble((f"{label:>12}  ", "dim"), str(value)))
+    colour = _COLOURS[found.conclusion]
+    screen.print(Text.assemble((found.conclusion, f"bold {colour}"), f" — {found.reason}\n"))
+    lines = [
+        ("promised", _with_interval(found.promised, found.promised_lower, found.promised_upper)),
+        ("realised", _with_interval(found.realised, found.lower, found.upper)),
+        ("rows", str(found.n_rows)),
+    ]
+    if found.naive is not None:
+        lines.insert(1, ("naive", number(found.naive)))
+    for label, value in lines:
+        screen.print(Text.assemble((f"{label:>12}  ", "dim"), value))
+
+
+def _with_interval(risk: float, lower: float | None, upper: float | None) -> str:
+    if lower is None or upper is None:
+        return number(risk)
+    return f"{number(risk)}  ({number(lower)} to {number(upper)})"

@@ -201,6 +201,8 @@ def ensemble_risk(
     lower = upper = None
     if kind != "none" and status != "no overlap":
         lower = below * float(np.exp(-min(q * se / below, MAX_LOG_WIDTH)))
+        if below <= SMALLEST:  # a risk of 0, which the log scale does not have
+            lower = 0.0
         upper = centre * float(np.exp(min(q * above_se / centre, MAX_LOG_WIDTH)))
         if loss == "zero-one":  # no error in n rows does not mean that none is possible
             upper = max(upper, 1.0 - (0.5 - level / 2.0) ** (1.0 / target_rows))

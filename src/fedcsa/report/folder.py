@@ -10,8 +10,8 @@ from typing import Any
 
 from fedcsa.errors import FedCSAError, ResultError
 from fedcsa.protocol.ledger import LedgerEntry
-from fedcsa.result import FORMAT, load_ledgers, read_json, report_from_json
-from fedcsa.roles.backtest import BacktestRow
+from fedcsa.result import FORMAT, findings_to_json, load_ledgers, read_json, report_from_json
+from fedcsa.roles.backtest import Backtest, BacktestRow
 
 RESULT, FEDERATION = "adaptation.json", "federation.json"
 _NAMES = (RESULT, "study.toml", "reconciliation.json")
@@ -71,7 +71,7 @@ def view(content: Mapping[str, Any]) -> dict[str, Any]:
     """The content of ``adaptation.json`` with what its own classes say of it.
 
     These are the imbalance of every source, and whether a promise of the back-test was kept, given
-    how far chance may have moved its outcome.
+    how far chance may have moved its outcome, with a finding for every one that was not.
     """
     if content.get("format") != FORMAT:
         raise ResultError(
@@ -82,8 +82,7 @@ def view(content: Mapping[str, Any]) -> dict[str, Any]:
         reports = {name: report_from_json(item) for name, item in content["reports"].items()}
         backtest = content.get("backtest")
         if backtest is not None:
-            level = float(backtest["level"])
-            backtest = {**backtest, "rows": [_judged(row, level) for row in backtest["rows"]]}
+            backtest = _backtest(backtest)
     except (FedCSAError, LookupError, TypeError, ValueError, AttributeError):
         raise ResultError(
             "The result is damaged: its numbers contradict each other. "
@@ -93,9 +92,15 @@ def view(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, "imbalances": imbalances, "backtest": backtest}
 
 
-def _judged(row: Mapping[str, Any], level: float) -> dict[str, Any]:
-    found = BacktestRow(**row)
-    return {**row, "kept": found.kept(level), "slack": found.slack(level)}
+def _backtest(content: Mapping[str, Any]) -> dict[str, Any]:
+    rows = tuple(BacktestRow(**row) for row in content["rows"])
+    found = Backtest(rows, float(content["level"]))
+    judged = [
+        {**told, "kept": row.kept(found.level), "slack": row.slack(found.level)}
+        for told, row in zip(content["rows"], rows, strict=True)
+    ]
+    findings = findings_to_json(found.findings)
+    return {**content, "rows": judged, "sentence": found.sentence, "findings": findings}
 
 
 def _optional(path: Path) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from fedcsa.report.charts import sources as sources_chart
 from fedcsa.report.folder import Folder
 from fedcsa.report.model import Section, Table
 from fedcsa.report.svg import inline
+from fedcsa.report.verdict import MOST_PLACES, place
 
 Content = Mapping[str, Any]
 _MEANING = {
@@ -32,11 +33,6 @@ _MEANING = {
 MOST_DIFFERENCES = 4000
 #: Candidates in a table that is worth its paper.
 MOST_PRINTED = 100
-_BACKTEST = {
-    "passed": "The promises held as often as they should.",
-    "failed": "Promises were broken too often: p(y|x) is probably not shared.",
-    "untested": "Too few sources could play the target to tell.",
-}
 
 
 def risk(folder: Folder) -> Section:
@@ -83,11 +79,14 @@ def risk(folder: Folder) -> Section:
 def _said(item: estimates_chart.Yardstick, folder: Folder) -> str:
     content, told = folder.content, folder.reconciliation or {}
     key = item.kind if item.kind != "other" else item.name
+    conclusion = str(told.get("conclusion", ""))
+    if conclusion == "no interval" and "reason" in told:
+        conclusion += f", because {words.clean(told['reason'])}"
     return _MEANING[key].format(
         method=words.clean(content["method"]),
         chosen=words.candidate(content["candidate"]),
         rows=words.counted(told.get("n_rows", 0), "row"),
-        conclusion=told.get("conclusion", ""),
+        conclusion=conclusion,
     )
 
 
@@ -237,11 +236,16 @@ def backtest(content: Content) -> Section:
     if found is None:
         text = "No back-test was run. It is the only available check that p(y|x) is shared."
         return Section("backtest", "Back-test", (text,))
-    sentences = [f"{found['verdict'].capitalize()}. {_BACKTEST[found['verdict']]}"]
+    told = words.clean(found["sentence"])
+    sentences = [f"{told[0].upper()}{told[1:]}."]
     judged = [row["kept"] for row in found["rows"] if row["kept"] is not None]
     if judged:
         kept = f"{sum(judged)} of {words.counted(len(judged), 'promise')}"
         sentences.append(f"Kept, if the outcomes' own chance is allowed for: {kept}.")
+    broken = [f"{item['code']} at {place(item)}." for item in found["findings"]]
+    sentences += broken[:MOST_PLACES]
+    if len(broken) > MOST_PLACES:
+        sentences.append(f"{words.counted(len(broken) - MOST_PLACES, 'more promise')} broken.")
     for key, told in (
         ("coverage", "{} of the intervals hold the realised risk"),
         ("calibration", "promised over realised risk is {} on average"),

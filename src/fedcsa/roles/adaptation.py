@@ -98,6 +98,12 @@ class Adaptation:
         return float(self.estimate.risk[self.estimate.chosen])
 
     @property
+    def naive_risk(self) -> float:
+        """What the naive method would have promised, with the candidate that it would choose."""
+        naive = self.estimates["naive"]
+        return float(naive.risk[naive.chosen])
+
+    @property
     def interval(self) -> tuple[float, float] | None:
         """The interval of the target's risk, where there is one."""
         if self.risk is None or self.risk.lower is None or self.risk.upper is None:
@@ -119,8 +125,10 @@ class Adaptation:
         )
 
     def with_backtest(self, backtest: Backtest) -> Adaptation:
-        """The same answer, its verdict lowered if the back-test failed."""
-        findings = tuple(f for f in self.findings if not f.code.startswith("backtest-"))
+        """The same answer with every broken promise; a back-test that failed lowers its verdict."""
+        findings = tuple(
+            f for f in self.findings if not f.code.startswith(("backtest-", "promise-broken"))
+        )
         if backtest.verdict != "passed":
             evidence = {
                 "judged": float(len(backtest.judged)),
@@ -128,7 +136,7 @@ class Adaptation:
                 "broken": float(backtest.broken),
             }
             findings += (Finding(f"backtest-{backtest.verdict}", evidence=evidence),)
-        return replace(self, backtest=backtest, findings=findings)
+        return replace(self, backtest=backtest, findings=findings + backtest.findings)
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -6,17 +6,29 @@ that no single source resembles.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from scipy.special import bdtrc, ndtri
 
+from fedcsa.core.ensemble import SMALLEST
+from fedcsa.findings import Finding, number
+
 #: The chance of so many broken promises, if every promise held at its level, below which the
 #: back-test fails.
 SIGNIFICANCE = 0.05
 
 Verdict = Literal["passed", "failed", "untested"]
+_MEANING: Mapping[Verdict, str] = {
+    "passed": "the promises held as often as they should",
+    "failed": "promises were broken too often: p(y|x) is probably not shared",
+    "untested": "too few sources could play the target to tell",
+}
+#: Broken promises named in the sentence; the findings name all.
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,8 @@ class BacktestRow:
     if_shared : float or None
         What would have been promised on the assumption that p(y|x) is the same at all sites; the
         promise itself allows for differences. None where they are one.
+    naive : float or None
+        What the naive method would have promised.
     """
 
     source: str
@@ -48,6 +62,7 @@ class BacktestRow:
     standard_error: float | None = None
     reference: float | None = None
     if_shared: float | None = None
+    naive: float | None = None
 
     @property
     def covered(self) -> bool | None:
@@ -78,6 +93,28 @@ class BacktestRow:
         return float(ndtri(0.5 + level / 2.0)) * (self.standard_error or 0.0)
 
     @property
+    def factor(self) -> float | None:
+        """Realised over promised risk; None where there is none, or none was promised."""
+        if self.realised is None or self.promised is None or self.promised <= SMALLEST:
+            return None
+        factor = self.realised / self.promised
+        return factor if math.isfinite(factor) else None
+
+    def finding(self, level: float) -> Finding | None:
+        """What is to be said of a broken promise; None where it was kept."""
+        if self.kept(level) is not False:
+            return None
+        numbers = {
+            "promised": self.promised,
+            "lower": self.lower,
+            "upper": self.upper,
+            "realised": self.realised,
+            "factor": self.factor,
+        }
+        known = {key: value for key, value in numbers.items() if value is not None}
+        return Finding("promise-broken", self.source, known)
+
+    @property
     def regret(self) -> float | None:
         """Realised risk over that of a model of the site's own."""
         if self.realised is None or not self.reference:
@@ -103,6 +140,37 @@ class Backtest:
         return sum(row.kept(self.level) is False for row in self.rows)
 
     @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every broken promise by name, also where there are no more than chance would break."""
+        found = [row.finding(self.level) for row in self.rows]
+        return tuple(finding for finding in found if finding is not None)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words, and which promises were broken.
+
+        A back-test may pass although one source's promise was worth nothing: it asks how often.
+        """
+        told = f"{self.verdict} — {_MEANING[self.verdict]}"
+        if not self.broken or self.verdict == "failed":
+            return told
+        promises = "promise" if len(self.judged) == 1 else "promises"
+        was = "was" if self.broken == 1 else "were"
+        count = f"{self.broken} of {len(self.judged)} {promises} {was} broken: {self._named()}"
+        return f"passed, but {count}" if self.verdict == "passed" else f"{told}; {count}"
+
+    def _named(self) -> str:
+        broken = [row for row in self.rows if row.kept(self.level) is False]
+        shown = [
+            row.source
+            if row.factor is None
+            else f"{row.source} (realised {number(row.factor)} times the promised risk)"
+            for row in broken[:MOST_NAMED]
+        ]
+        more = len(broken) - len(shown)
+        return ", ".join(shown) + (f" and {more} more" if more else "")
+
+    @property
     def coverage(self) -> float | None:
         """Share of intervals that hold the realised risk."""
         judged = self.judged
@@ -111,19 +179,17 @@ class Backtest:
     @property
     def calibration(self) -> float | None:
         """Geometric mean of promised over realised risk; 1 is perfect, below 1 too hopeful."""
-        logs = [
-            np.log(row.promised / row.realised)
-            for row in self.judged
-            if row.promised and row.realised
-        ]
-        return float(np.exp(np.mean(logs))) if logs else None
+        return _typical([(row.promised, row.realised) for row in self.judged])
+
+    @property
+    def naive_calibration(self) -> float | None:
+        """The same, had the naive estimate been promised."""
+        return _typical([(row.naive, row.realised) for row in self.judged])
 
     @property
     def regret(self) -> float | None:
         """Geometric mean of realised risk over that of a model of the site's own."""
-        ratios = [row.regret for row in self.judged]
-        logs = [np.log(ratio) for ratio in ratios if ratio]
-        return float(np.exp(np.mean(logs))) if logs else None
+        return _typical([(row.realised, row.reference) for row in self.judged])
 
     @property
     def chance(self) -> float:
@@ -148,3 +214,9 @@ class Backtest:
         if self.chance < SIGNIFICANCE or 2 * self.far_off > len(self.judged):
             return "failed"
         return "passed" if 2 * len(self.judged) >= len(self.rows) else "untested"
+
+
+def _typical(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
+    """Geometric mean of ratios, of those pairs that have one above 0."""
+    logs = [np.log(above / below) for above, below in pairs if above and below]
+    return float(np.exp(np.mean(logs))) if logs else None

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from fedcsa.core.arrays import Array, as_matrix, as_vector
 from fedcsa.core.folds import generator_for, split_evenly
 from fedcsa.core.losses import Loss, evaluate, loss_named
+from fedcsa.core.realised import standard_error
 from fedcsa.models.base import path_losses
 from fedcsa.protocol.ledger import Gate, Ledger
 from fedcsa.protocol.messages import BacktestReport
@@ -55,6 +56,7 @@ class Rehearsal:
         self._y = encode_classes(y, plan.classes, where) if plan.classes else as_vector(y, where)
         own = (losses or {}).get(plan.loss)
         self._loss: Loss = loss_named(plan.loss) if own is None else own
+        self._loss_name = plan.loss if own is None else ""
         self._trusted = trusted_types
         self.ledger = Ledger(name)
 
@@ -65,7 +67,7 @@ class Rehearsal:
             study=self.plan.study,
             source=self.name,
             realised=float(losses.mean()),
-            standard_error=float(losses.std(ddof=1) / np.sqrt(len(losses))),
+            standard_error=standard_error(losses, self._loss_name),
             reference=self._reference(),
         )
         return Gate(self._policy, self.ledger).release(message, ["study"])
@@ -110,4 +112,5 @@ def backtest_row(adaptation: Adaptation, report: BacktestReport) -> BacktestRow:
         standard_error=report.standard_error,
         reference=report.reference,
         if_shared=None if adaptation.risk is None else adaptation.risk.if_shared,
+        naive=adaptation.naive_risk,
     )

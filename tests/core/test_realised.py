@@ -1,0 +1,103 @@
+"""How sure a mean of losses is: against the binomial distribution itself, and scipy's intervals."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedcsa.core.realised import mean_interval, standard_error
+
+OTHER = ("squared", "absolute", "log", "")
+
+
+def wrong(k, n):
+    """Zero-one losses of n rows with k errors."""
+    return np.r_[np.ones(k), np.zeros(n - k)]
+
+
+def coverage(n, rate, error):
+    """Chance, to the digit, that a share of errors is within 1.96 standard errors of its rate."""
+    k = np.arange(n + 1)
+    off = np.abs(k / n - rate)
+    near = off <= 1.959964 * np.array([error(wrong(errors, n)) for errors in k])
+    return stats.binom.pmf(k, n, rate)[near].sum()
+
+
+ROWS = (20, 35, 50, 100, 200)
+
+
+def plus_four(losses):
+    return standard_error(losses, "zero-one")
+
+
+@pytest.mark.parametrize("rate", [0.005, 0.01, 0.02, 0.05])
+def test_a_small_rate_of_errors_is_compatible_with_itself(rate):
+    assert min(coverage(n, rate, plus_four) for n in ROWS) > 0.93
+    # The sample's own error is 0 where there is no error, and then even the truth contradicts it.
+    assert min(coverage(n, rate, stats.sem) for n in ROWS) < 0.65
+
+
+def test_any_rate_of_errors_is_compatible_with_itself():
+    found = {
+        (n, rate): coverage(n, rate, plus_four)
+        for n, rate in itertools.product(ROWS, (0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5))
+    }
+    assert np.mean(list(found.values())) > 0.95
+    assert min(found.values()) > 0.88
+    assert min(value for (n, _), value in found.items() if n >= 100) > 0.93
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 300), st.data())
+def test_an_error_rate_has_the_error_of_two_more_of_either_kind(n, data):
+    k = data.draw(st.integers(0, n))
+    more = wrong(k + 2, n + 4)
+    assert standard_error(wrong(k, n), "zero-one") == pytest.approx(more.std() / np.sqrt(n + 4))
+    assert standard_error(wrong(k, n), "zero-one") > 0.0
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 0.3, 1.0, 1.0 + 1e-15])
+@pytest.mark.parametrize("n", [2, 3, 7, 50])
+def test_equal_brier_scores_have_the_error_of_a_rate(value, n):
+    p = (n * value + 2.0) / (n + 4.0)
+    error = standard_error(np.full(n, value), "brier")
+    assert error == pytest.approx(np.sqrt(p * (1.0 - p) / (n + 4.0)), rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["brier", *OTHER])
+def test_losses_that_differ_have_the_samples_error_and_students_interval(loss):
+    losses = np.random.default_rng(0).uniform(size=23)
+    assert standard_error(losses, loss) == pytest.approx(stats.sem(losses), rel=1e-12)
+    for level in (0.5, 0.95):
+        expected = stats.t.interval(level, 22, loc=losses.mean(), scale=stats.sem(losses))
+        assert mean_interval(losses, loss, level) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", OTHER)
+@pytest.mark.parametrize("value", [0.0, 0.1, 7.0])  # the mean of 3 × 0.1 is not 0.1
+def test_of_equal_losses_without_a_bound_nothing_is_known(loss, value):
+    assert mean_interval(np.full(3, value), loss, 0.95) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 300), st.sampled_from([0.5, 0.9, 0.95, 0.99]), st.data())
+def test_an_error_rate_has_clopper_and_pearsons_interval(n, level, data):
+    k = data.draw(st.integers(0, n))
+    low, high = stats.binomtest(k, n).proportion_ci(level, method="exact")
+    found = mean_interval(wrong(k, n), "zero-one", level)
+    assert found == pytest.approx((low, high), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0, 1.0 + 1e-15])
+def test_equal_brier_scores_have_the_interval_of_a_rate(value):
+    low, high = stats.binomtest(round(10 * value), 10).proportion_ci(0.9, method="exact")
+    assert mean_interval(np.full(10, value), "brier", 0.9) == pytest.approx((low, high), rel=1e-9)
+
+
+def test_the_interval_of_a_share_between_two_counts_lies_between_theirs():
+    ends = [mean_interval(np.full(8, value), "brier", 0.95) for value in (0.25, 0.3, 0.375)]
+    assert ends == sorted(ends)
+    assert [upper for _, upper in ends] == sorted(upper for _, upper in ends)
