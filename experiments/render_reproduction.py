@@ -17,6 +17,7 @@ from table1 import FLOOR, PRINTED_METHODS
 
 SCRIPTS = (
     "table1",
+    "table1_reading",
     "figure2",
     "parkinsons_tables",
     "theorems",
@@ -116,6 +117,55 @@ def resplit_words(results: Results) -> str:
         f"Were every row of the table one data set, FedDA would have the best mean in all "
         f"{len(own)} rows with a chance of {', '.join(told)}."
     )
+
+
+def penalty(results: Results) -> str:
+    """How the ridge regression is written, judged by the printed table."""
+    rows = []
+    for line in results("table1_penalty"):
+        below = float(line["log10_below_best"])
+        told = "below $10^{-100}$" if below > 100.0 else f"$10^{{-{below:.0f}}}$" if below else "1"
+        known = f"{percent(line['recognised'])} of {line['tables']}"
+        rows.append((line["intercept"], line["penalty"], told, known))
+    head = ("intercept", "penalty beside a", "likelihood, the largest being 1")
+    return table((*head, "such tables that are recognised"), rows)
+
+
+def penalty_evidence(results: Results) -> str:
+    """How far the preference for a sum can be trusted."""
+    lines = results("table1_evidence")
+    settings = list(dict.fromkeys((x["width"], x["left_out"]) for x in lines))
+    rows = []
+    for choice in dict.fromkeys(x["reference"] for x in lines):
+        mine = {
+            (x["width"], x["left_out"]): x["decades"] for x in lines if x["reference"] == choice
+        }
+        rows.append((choice, *(f"{float(mine[setting]):.1f}" for setting in settings)))
+    words = []
+    for width, left_out in settings:
+        kernel = "" if float(width) == 1.0 else f"kernels × {float(width):g}"
+        without = f"without the loudest {left_out} of the rows" if int(left_out) else ""
+        words.append(kernel or without or "as above")
+    return table(("penalty of Reference chosen by", *words), rows)
+
+
+def penalty_columns(results: Results) -> str:
+    """The same column by column, with what else is open."""
+    rows = [
+        (
+            NAMES[line["column"]],
+            line["intercept"],
+            line["penalty"],
+            line["choice"],
+            number(line["log_likelihood"], 1),
+            line["outside"],
+            f"{number(line['mean'])} ({number(line['printed_mean'])})",
+            f"{number(line['spread'])} ({number(line['printed_spread'])})",
+        )
+        for line in results("table1_reading")
+    ]
+    head = ("column", "intercept", "penalty", "folds, or choice of the penalty", "log likelihood")
+    return table((*head, "rows outside all data sets", "mean (printed)", "spread (printed)"), rows)
 
 
 # Figure 2 and Parkinson's -------------------------------------------------------------------
@@ -257,9 +307,9 @@ def provenance(results: Results) -> str:
 BLOCKS: dict[str, Block] = {
     block.__name__: block
     for block in (
-        claims, floor, table1, table1_paired, resplit, resplit_words, figure2, parkinsons,
-        theorems, theorem_models, readings, reading_choices, collapse, real, real_words,
-        real_verdicts, real_sites, provenance,
+        claims, floor, table1, table1_paired, resplit, resplit_words, penalty, penalty_evidence,
+        penalty_columns, figure2, parkinsons, theorems, theorem_models, readings, reading_choices,
+        collapse, real, real_words, real_verdicts, real_sites, provenance,
     )
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import json
 
+import guarded_bars
 import page
 import pytest
 import render_guarded
@@ -64,3 +65,33 @@ def test_the_study_has_enough_families_and_seeds():
     lines = read_table(RESULTS / "guard_families.csv")
     assert len(lines) >= 25
     assert all(int(line["seeds"]) >= 50 for line in lines)
+
+
+def test_bars_of_table_1_are_asked_of_the_penalty_and_protocol_that_they_name():
+    """In every table another method is the only one that is ahead of guarded."""
+    methods = ("naive", "fediwe", "feddae", "reference-tuned", "reference")
+    ahead = dict(zip(guarded_bars.TABLE1, methods, strict=False))
+
+    def results(name, penalty):
+        line = {f"guarded_{what}": "1.0" for what in ("mean", "sd")}
+        for method in methods:
+            better = method == ahead[penalty, name]
+            line |= {f"{method}_{what}": "0.5" if better else "2.0" for what in ("mean", "sd")}
+        return [line] * 20
+
+    claims = guarded_bars._table1_claims(results, "")
+    lost = {words: [] for words in guarded_bars.TABLE1.values()}
+    for what, _, told, verdict in claims:
+        words = next(w for w in sorted(lost, key=len, reverse=True) if what.startswith(f"{w}: "))
+        assert told == ("20 of 20" if verdict == "met" else "0 of 20")
+        if verdict != "met":
+            lost[words].append(what.removeprefix(f"{words}: "))
+    for (key, words), method in zip(guarded_bars.TABLE1.items(), methods, strict=False):
+        assert ("beside a sum" in words) == (key[0] == "sum")
+        assert ("cut again and again" in words) == (key[1] == "guard_resplit")
+        name = guarded_bars.REFERENCES.get(method) or guarded_bars.NAMES[method]
+        means = [x for x in lost[words] if "smaller mean error" in x]
+        asked = method != "feddae"  # nobody asked for a smaller mean than FedDA's
+        assert means == ([f"rows with a smaller mean error than {name}"] if asked else [])
+        spreads = [x for x in lost[words] if "smallest spread" in x]
+        assert len(spreads) == (1 if method in guarded_bars.REFERENCES else 2)

@@ -13,6 +13,8 @@ from common import ROOT, read_table
 from families import FAMILIES, case1
 from sklearn.linear_model import Ridge
 
+import fedcsa
+
 DATA = ROOT.parent / "shared" / "data"
 
 
@@ -106,7 +108,8 @@ def test_a_penalty_beside_a_sum_is_scikit_learns():
     assert found["reference"] == pytest.approx(error, rel=1e-9)
 
 
-def test_re_split_targets_are_judged_on_the_rows_that_no_method_saw(monkeypatch):
+@pytest.mark.parametrize("scale", ["mean", "sum"])
+def test_re_split_targets_are_judged_on_the_rows_that_no_method_saw(monkeypatch, scale):
     given = []
     default = guard_resplit.default
 
@@ -116,17 +119,48 @@ def test_re_split_targets_are_judged_on_the_rows_that_no_method_saw(monkeypatch)
 
     monkeypatch.setattr(guard_resplit, "default", watched)
     settings, sizes, seed = guard_resplit.QUICK, (20, 30, 20), 5
-    found = guard_resplit.run_one(("mean", sizes, seed, settings))
+    found = guard_resplit.run_one((scale, sizes, seed, settings))
     drawn = case1(*sizes).draw(seed, n_truth=1)
-    errors = []
+    errors = {"guarded": [], "reference": [], "reference-tuned": [], "target-mean": []}
+    penalties = np.linspace(0.0, 1.0, 11)
+    beside = {"mean": lambda rows: rows, "sum": lambda _: 1}[scale]
+
+    def ridge(rows, penalty, n_penalised):
+        alpha = max(penalty * beside(n_penalised), 1e-10)
+        return Ridge(alpha).fit(drawn.X_target[rows], drawn.y_target[rows])
+
+    def missed(model, rows):
+        return model.predict(drawn.X_target[rows]) - drawn.y_target[rows]
+
     assert len(given) == settings.splits
     for seen in given:
-        hidden = [i for i, row in enumerate(drawn.X_target) if not (seen == row).all(1).any()]
+        places = [np.flatnonzero((drawn.X_target == row).all(1))[0] for row in seen]
+        hidden = [i for i in range(20) if i not in places]
         assert (len(seen), len(hidden)) == (14, 6)
-        fitted = default(drawn.sources, seen, seed, np.linspace(0.0, 1.0, 11))
-        wrong = np.abs(fitted.predict(drawn.X_target[hidden]) - drawn.y_target[hidden])
-        errors.append(sum(wrong) / 6)
-    assert found["guarded"] == pytest.approx((np.mean(errors), np.std(errors, ddof=1)), rel=1e-9)
+        models = {
+            "guarded": fedcsa.FedCSA(
+                {"name": "ridge", "penalty_scale": {"mean": "mean", "sum": "sklearn"}[scale]},
+                candidates=penalties.tolist(),
+                scale=False,
+                random_state=seed,
+                on_no_overlap="predict",
+            ).fit(drawn.sources, seen)
+        }
+        first, rest = places[:10], places[10:]
+        held = [np.mean(missed(ridge(first, p, 10), rest) ** 2) for p in penalties]
+        models["reference"] = ridge(first, penalties[np.argmin(held)], 10)
+        left_out = [
+            np.mean([missed(ridge([j for j in places if j != i], p, 14), [i]) ** 2 for i in places])
+            for p in penalties
+        ]
+        models["reference-tuned"] = ridge(places, penalties[np.argmin(left_out)], 14)
+        for name, model in models.items():
+            errors[name].append(np.abs(missed(model, hidden)).mean())
+        mean = drawn.y_target[places].mean()
+        errors["target-mean"].append(np.abs(mean - drawn.y_target[hidden]).mean())
+    for name, each in errors.items():
+        expected = (np.mean(each), np.std(each, ddof=1))
+        assert found[name] == pytest.approx(expected, rel=1e-6), name
 
 
 def test_re_split_tables_average_over_data_sets(tmp_path):
@@ -140,6 +174,11 @@ def test_re_split_tables_average_over_data_sets(tmp_path):
         assert float(told["reference_sd"]) == pytest.approx(spread, rel=1e-3)
         gap = sum(each["guarded"][0] - each["reference-tuned"][0] for each in sets) / 3
         assert float(told["mean_difference"]) == pytest.approx(gap, rel=1e-3)
+        ahead = [each["guarded"][0] < each["naive"][0] for each in sets]
+        assert float(told["mean_below_naive"]) == pytest.approx(sum(ahead) / 3, rel=1e-3)
+        rivals = ("naive", "fediwe", "feddae", "reference")
+        ahead = [each["guarded"][1] < min(each[m][1] for m in rivals) for each in sets]
+        assert float(told["sd_smallest_reference"]) == pytest.approx(sum(ahead) / 3, rel=1e-3)
 
 
 def test_the_best_penalty_in_hindsight_is_the_least_of_all(tmp_path):
