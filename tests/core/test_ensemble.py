@@ -565,3 +565,15 @@ def test_the_risk_of_a_median_is_the_median_of_the_risks():
         found = ensemble_risk(told, a, outputs[..., None], loss, combine="median")
         assert found.average == 2.0
         assert found.risk == (2.0 if loss == "squared" else 1.0)
+
+
+def test_a_source_with_most_of_the_worth_ends_up_with_nearly_all_of_it():
+    """A limit of the rule: the median distance is then its own, and shrinks as its weight grows."""
+    rng = np.random.default_rng(0)
+    worth = np.array([700.0, 100.0, 100.0, 100.0])
+    truth = rng.normal(size=(40, 1))
+    alike = truth + rng.normal(size=(1, 4)) / np.sqrt(worth)  # chance alone
+    assert model_weights(worth, alike)[0] > 0.99
+    fair = np.array([400.0, 300.0, 200.0, 100.0])
+    alike = truth + rng.normal(size=(1, 4)) / np.sqrt(fair)
+    assert model_weights(fair, alike).max() < 0.6
