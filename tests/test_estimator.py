@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import (
     Lars,
@@ -240,6 +240,13 @@ def test_an_outcome_may_be_a_single_column_or_whole_numbers(fitted):
     whole = {name: (X, np.round(3 * y).astype(int)) for name, (X, y) in SOURCES.items()}
     as_float = {name: (X, y.astype(float)) for name, (X, y) in whole.items()}
     assert fit(whole).target_risk_ == fit(as_float).target_risk_
+
+
+def test_boosted_trees_that_scikit_learn_keeps_in_a_private_package_take_part():
+    model = HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=5)
+    fitted = fit(classes(SOURCES), model=model, candidates={"max_depth": [1, 2]})
+    assert set(fitted.predict(X_TARGET)) <= {"no", "yes"}
+    assert fitted.target_risk_ < fitted.adaptation_.constant_risks["guarded"]
 
 
 def test_one_source_and_one_feature_are_an_ordinary_case():
