@@ -12,6 +12,7 @@ import pytest
 from fedcsa import Study, load_result
 from fedcsa.backtest import run_backtest
 from fedcsa.cli.app import app
+from fedcsa.findings import number
 from fedcsa.reconcile import reconcile
 from fedcsa.result import load_ledgers, summary
 
@@ -172,9 +173,34 @@ def test_run_shows_both_readings_where_sources_disagree(make_study, invoke, tmp_
     result = invoke("run", study, "--out", tmp_path / "r")
     assert result.exit_code == 0
     assert result.stdout.startswith("sources disagree — ")
-    assert "if p(y|x) differs by site" in result.stdout
-    assert "weighted by rows instead" in result.stdout
+    found = json.loads((tmp_path / "r" / "adaptation.json").read_text())
+    shared, differs, rows = (
+        number(value)
+        for value in (found["risk"]["if_shared"], found["risk"]["worst"], found["by_rows"]["risk"])
+    )
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    at = lines.index(f"if p(y|x) is shared  {shared}")
+    assert lines[at + 1 : at + 3] == [
+        f"if p(y|x) differs by site  {differs}", f"weighted by rows instead  {rows}",
+    ]  # fmt: skip
     assert "sources-disagree" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("top", "why"),
+    [
+        ('loss = "absolute"', "not known for this loss"),
+        ('combine = "median"', "not known for a median of the models"),
+    ],
+)
+def test_a_reading_that_is_not_known_is_named(top, why, make_study, invoke, tmp_path):
+    sizes = {"a": 60, "b": 60, "c": 60, "d": 60}
+    study = make_study(tmp_path, flipped=("a", "c"), sizes=sizes, top=top)
+    result = invoke("run", study, "--out", tmp_path / "r")
+    assert f"if p(y|x) is shared  {why}" in result.stdout
+    assert "both ends of the interval" not in " ".join(result.stdout.split())
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert f"The risk if p(y|x) is shared is {why}." in page
 
 
 def test_a_method_of_the_paper_is_not_judged(finished, invoke):
