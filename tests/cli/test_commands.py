@@ -277,6 +277,44 @@ def test_check_names_a_source_with_too_few_rows(make_study, invoke, tmp_path):
     assert re.search(r"^problem: Source 'tiny': A source must have at least 10 rows", result.stdout)
 
 
+def wide(name, table):
+    return {**table, "bmi": [1e308, *table["bmi"][1:]]} if name == "a" else table
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"top": 'combine = "median"'}, "'combine' parameter must be 'mean' with fewer than 4"),
+        ({"extra": '[ratio]\nbandwidth = "a"'}, "ratio['bandwidth']\" parameter must be a number"),
+        ({"top": "level = nan"}, "'level' must be a number; it is not finite"),
+        ({"edit": wide}, "must hold numbers of at most 1e+150 in size, but 1 of its 100 cells is"),
+        (
+            {"extra": "[fedle_weights]\na = 1"},
+            ("[fedle_weights] must name every source", "one weight for every source"),
+        ),
+    ],
+    ids=["median", "ratio", "level", "large", "weights"],
+)
+def test_what_check_would_name_stops_a_run_too(options, text, make_study, invoke, tmp_path):
+    study = make_study(tmp_path, **options)
+    of_check, of_run = (text, text) if isinstance(text, str) else text
+    checked, ran = invoke("check", study), invoke("run", study, "--out", tmp_path / "r")
+    assert (checked.exit_code, ran.exit_code) == (3, 3)
+    assert of_check in checked.output
+    assert of_run in ran.output
+    assert "e+308" not in checked.output + ran.output
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_study_compares_given_weights_beside_its_method(make_study, invoke, tmp_path):
+    study = make_study(tmp_path, extra="[fedle_weights]\na = 1\nb = 2\nc = 1")
+    assert invoke("check", study).exit_code == 0
+    told = strict(invoke("run", study, "--out", tmp_path / "r", "--json").stdout)
+    assert (told["method"], "fedle" in told["estimates"]) == ("guarded", True)
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert "the paper&#39;s estimate with the weights that the study gives" in page
+
+
 def test_check_finds_what_the_policy_of_a_site_would_refuse(make_study, invoke, tmp_path):
     study = make_study(tmp_path, extra='[policy]\npreset = "site"')
     result = invoke("check", study)

@@ -161,6 +161,17 @@ def test_risk_and_yardsticks_are_those_of_the_result(results):
     assert close(rows["constant predictor"][0], content["constant_risks"]["guarded"])
 
 
+def test_a_fifth_method_stands_in_table_and_chart(making, tmp_path):
+    found = making.adaptation_of("ab", ["x"], fedle_weights={"a": 1.0, "b": 3.0})
+    save_result(found, tmp_path / "r")
+    write_report(tmp_path / "r")
+    page, content = page_of(tmp_path / "r"), content_of(tmp_path / "r")
+    rows = {row[0]: row[1:] for row in page.tables["Risk at the target"][1:]}
+    assert close(rows["fedle"][0], content["estimates"]["fedle"]["target_risk"])
+    html = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    assert f"fedle: {rows['fedle'][0]}" in html
+
+
 @pytest.mark.parametrize("backtest", [False, True])
 def test_sources_that_disagree_have_three_further_readings(making, tmp_path, backtest):
     found = making.adaptation_of("ab", ["x"], status="sources disagree")

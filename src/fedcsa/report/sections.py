@@ -24,6 +24,7 @@ _MEANING = {
     "naive": "the average of the sources' risks, as if nothing had shifted",
     "fediwe": "the paper's importance-weighted estimate",
     "feddae": "the paper's divergence-adjusted estimate",
+    "fedle": "the paper's estimate with the weights that the study gives",
     "constant predictor": "predicting the sources' mean for everybody",
     "if p(y|x) is shared": "if all disagreement of the models is chance",
     "if p(y|x) differs by site": "if all disagreement of the models is real",

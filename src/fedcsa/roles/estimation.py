@@ -11,10 +11,10 @@ from fedcsa.core.ensemble import SourceNumbers
 from fedcsa.core.guard import target_rows_worth
 from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
 from fedcsa.core.weights import CAUTION, Estimate, estimate, guarded_estimate
-from fedcsa.errors import CandidatesError, must
+from fedcsa.errors import CandidatesError
 from fedcsa.models.base import RATIO_POWER
 from fedcsa.protocol.messages import ModelReport, RiskReport
-from fedcsa.roles.plan import Plan
+from fedcsa.roles.plan import Plan, check_weights_of
 
 #: Estimated in every study from the same messages, whatever its own method.
 COMPARED = ("naive", "fediwe", "feddae")
@@ -46,6 +46,9 @@ def estimates(
     names = sorted(reports)
     terms = [_terms(reports[name], kept) for name in names]
     methods = {*COMPARED, plan.method}
+    given = _given(plan, names)
+    if sum(given) > 0.0:  # what is only compared must not stop a study of which some refused
+        methods.add("fedle")
     if all(len(reports[name].spread) for name in names):
         methods.add("guarded")
     found = {}
@@ -55,7 +58,6 @@ def estimates(
             powers = _powers(plan, kept)
             found[method] = guarded_estimate(terms, worth(reports), powers, variances, CAUTION)
         else:
-            given = _given(plan, names) if method == "fedle" else None
             found[method] = estimate(method, terms, given, variances)
     return found
 
@@ -144,8 +146,9 @@ def _terms(report: RiskReport, kept: Sequence[int]) -> RiskTerms:
 
 
 def _given(plan: Plan, names: list[str]) -> list[float]:
-    given = plan.fedle_weights or {}
-    missing = [name for name in names if name not in given]
-    if missing:
-        raise must("fedle_weights", "one weight for every source", f"none for {missing[0]!r}")
-    return [float(given[name]) for name in names]
+    """FedLE's weights of the sources that reported; none if the study has none."""
+    weights = plan.fedle_weights
+    if weights is None:
+        return []
+    check_weights_of(weights, names)
+    return [float(weights[name]) for name in names]

@@ -48,7 +48,7 @@ def yardsticks(
             found.append(Yardstick("if p(y|x) is shared", risk["if_shared"]))
         found.append(Yardstick("if p(y|x) differs by site", risk["worst"]))
         found.append(Yardstick(rows, content["by_rows"]["risk"]))
-    others = [name for name in ("naive", "fediwe", "feddae") if name != method]
+    others = [name for name in ("naive", "fediwe", "feddae", "fedle") if name != method]
     for name in others:
         if name in content["estimates"]:
             found.append(Yardstick(name, content["estimates"][name]["target_risk"]))
