@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import (
     Lars,
@@ -240,6 +240,13 @@ def test_an_outcome_may_be_a_single_column_or_whole_numbers(fitted):
     whole = {name: (X, np.round(3 * y).astype(int)) for name, (X, y) in SOURCES.items()}
     as_float = {name: (X, y.astype(float)) for name, (X, y) in whole.items()}
     assert fit(whole).target_risk_ == fit(as_float).target_risk_
+
+
+def test_boosted_trees_that_scikit_learn_keeps_in_a_private_package_take_part():
+    model = HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=5)
+    fitted = fit(classes(SOURCES), model=model, candidates={"max_depth": [1, 2]})
+    assert set(fitted.predict(X_TARGET)) <= {"no", "yes"}
+    assert fitted.target_risk_ < fitted.adaptation_.constant_risks["guarded"]
 
 
 def test_one_source_and_one_feature_are_an_ordinary_case():
@@ -564,8 +571,16 @@ def test_a_source_with_too_few_rows_for_its_folds_is_named():
         ({"ratio": {"regularizations": []}}, "'regularizations' parameter must be"),
         ({"public_sd": [1.0]}, r"public_sd must have 2 row\(s\)"),
         ({"public_sd": [1.0, 0.0]}, "'public_sd' parameter must be positive"),
-        ({"fedle_weights": {"north": 1.0}}, "given if and only if method is 'fedle'"),
-        ({"method": "fedle"}, "given if and only if method is 'fedle'"),
+        ({"fedle_weights": {"north": 1.0}}, "one weight for every source. Got \"none for 'east'\""),
+        ({"method": "fedle"}, "must be given if method is 'fedle'"),
+        ({"ratio": [1]}, "'ratio' parameter must be a mapping of options to values. Got 'list'"),
+        ({"ratio": {"bandwidth": "a"}}, r"ratio\['bandwidth'\]. parameter must be a number"),
+        ({"level": "0.9"}, "'level' parameter must be a number between 0 and 1"),
+        ({"level": np.array([0.9, 0.8])}, "'level' parameter must be a number .* Got 'ndarray'"),
+        ({"policy": "x"}, "'policy' parameter must be a Policy or None. Got 'str'"),
+        ({"trusted_types": 3}, "'trusted_types' parameter must be a list of full names"),
+        ({"trusted_types": "a.B"}, "'trusted_types' parameter must be a list of full names"),
+        ({"trusted_types": [3]}, "'trusted_types' parameter must be a list of full names"),
     ],
 )
 def test_an_option_outside_its_range_is_refused_by_name(options, match):
@@ -1379,6 +1394,40 @@ def test_given_weights_are_used_as_they_are():
     assert estimator.source_weights_ == pytest.approx(expected)
     found = estimator.adaptation_.estimates["fedle"]
     np.testing.assert_allclose(found.weights, np.tile([*expected.values()], (3, 1)))
+
+
+def test_a_median_of_three_sources_is_refused_before_any_is_asked():
+    three, told = {name: SOURCES[name] for name in ("north", "west", "east")}, []
+    with pytest.raises(ParameterError, match="'combine' parameter must be 'mean' with fewer"):
+        FedCSA(combine="median").fit(three, X_TARGET, progress=lambda *step: told.append(step))
+    assert told == []
+
+
+def test_weights_missing_beside_another_method_are_named_before_any_source_is_asked():
+    told = []
+    with pytest.raises(ParameterError, match="one weight for every source"):
+        FedCSA(fedle_weights={"north": 1.0}).fit(
+            SOURCES, X_TARGET, progress=lambda *step: told.append(step)
+        )
+    assert told == []
+
+
+def test_fedle_is_compared_beside_the_guarded_method(fitted):
+    weights = dict.fromkeys(SOURCES, 2.0)
+    compared = fit(fedle_weights=weights)
+    assert compared.target_risk_ == fitted.target_risk_
+    assert set(compared.adaptation_.estimates) == {*fitted.adaptation_.estimates, "fedle"}
+    own = fit(method="fedle", fedle_weights=weights, scheme="cross-fit")
+    single = [{**item, "ratio_power": 0.0} for item in own.adaptation_.plan.candidates]
+    again = fit(fedle_weights=weights, candidates=single)
+    np.testing.assert_allclose(
+        again.adaptation_.estimates["fedle"].risk, own.adaptation_.estimate.risk, rtol=1e-10
+    )
+
+
+def test_a_tuple_of_regularizations_is_as_good_as_a_list():
+    listed, tupled = (fit(ratio={"regularizations": kind([0.01, 0.1])}) for kind in (list, tuple))
+    assert listed.target_risk_ == tupled.target_risk_
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from fedcsa.protocol.policy import Policy
 from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.backtest import Backtest
-from fedcsa.roles.plan import Plan, check_loss
+from fedcsa.roles.plan import Plan, check_loss, check_weights_of
 from fedcsa.roles.source import Source
 from fedcsa.roles.target import Target
 from fedcsa.transport.base import Progress, run
@@ -75,7 +75,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         of the density, train and validation folds (by default 3: equal).
     random_state : int, Generator or RandomState, optional
     fedle_weights : mapping of str to float, optional
-        Weight of every source under ``method="fedle"``.
+        Weight of every source under ``method="fedle"``; beside another method it is compared.
     scheme : {"cross-fit", "split", "rotate"}, optional
         Who sees which rows; by default as the method wants it, see `Plan`.
     refit : bool, optional
@@ -235,11 +235,13 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self, sources: Any, features: tuple[str, ...]
     ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any]]:
         """Checked data by name, the plan, and what every site is given besides."""
+        _check_sites(self.policy, self.trusted_types)
         data = {
             name: (as_named_matrix(Xs, f"Source {name!r}", features)[0], y)
             for name, Xs, y in _named_pairs(sources)
         }
         plan = self._plan(features, _classes(data) if _classifies(self.model) else ())
+        check_weights_of(plan.fedle_weights, data)
         losses = {plan.loss: self.loss} if callable(self.loss) else {}
         check_loss(plan.loss, len(plan.classes), losses)
         common = {
@@ -303,10 +305,26 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             on_no_overlap=self.on_no_overlap,
             level=self.level,
             scale=self.scale,
-            ratio={key: describe(value) for key, value in (self.ratio or {}).items()},
+            ratio=_ratio(self.ratio),
             seed=_seed(self.random_state),
             public_sd=public_sd,
         )
+
+
+def _ratio(options: Any) -> dict[str, Any]:
+    if not isinstance(options, Mapping | None):
+        raise must("ratio", "a mapping of options to values", type(options).__name__)
+    listed = {k: list(v) if isinstance(v, tuple) else v for k, v in (options or {}).items()}
+    return {key: describe(value) for key, value in listed.items()}
+
+
+def _check_sites(policy: Any, trusted: Any) -> None:
+    """Raise unless these are rules and names that a site can be given."""
+    if not isinstance(policy, Policy | None):
+        raise must("policy", "a Policy or None", type(policy).__name__)
+    texts = isinstance(trusted, Collection) and all(isinstance(name, str) for name in trusted)
+    if not texts or isinstance(trusted, str):
+        raise must("trusted_types", "a list of full names of classes", type(trusted).__name__)
 
 
 def _folds(folds: Any) -> int | tuple[float, float, float] | None:

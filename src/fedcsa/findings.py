@@ -41,7 +41,7 @@ CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
     "sources-disagree": (
         "warning",
         "the sources' models contradict each other on the target's rows",
-        "p(y|x) may differ between sites; read both ends of the interval, and run a back-test",
+        "p(y|x) may differ between sites; compare the readings of the risk, and run a back-test",
     ),
     "weak-overlap": (
         "warning",

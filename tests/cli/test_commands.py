@@ -173,9 +173,34 @@ def test_run_shows_both_readings_where_sources_disagree(make_study, invoke, tmp_
     result = invoke("run", study, "--out", tmp_path / "r")
     assert result.exit_code == 0
     assert result.stdout.startswith("sources disagree — ")
-    assert "if p(y|x) differs by site" in result.stdout
-    assert "weighted by rows instead" in result.stdout
+    found = json.loads((tmp_path / "r" / "adaptation.json").read_text())
+    shared, differs, rows = (
+        number(value)
+        for value in (found["risk"]["if_shared"], found["risk"]["worst"], found["by_rows"]["risk"])
+    )
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    at = lines.index(f"if p(y|x) is shared  {shared}")
+    assert lines[at + 1 : at + 3] == [
+        f"if p(y|x) differs by site  {differs}", f"weighted by rows instead  {rows}",
+    ]  # fmt: skip
     assert "sources-disagree" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("top", "why"),
+    [
+        ('loss = "absolute"', "not known for this loss"),
+        ('combine = "median"', "not known for a median of the models"),
+    ],
+)
+def test_a_reading_that_is_not_known_is_named(top, why, make_study, invoke, tmp_path):
+    sizes = {"a": 60, "b": 60, "c": 60, "d": 60}
+    study = make_study(tmp_path, flipped=("a", "c"), sizes=sizes, top=top)
+    result = invoke("run", study, "--out", tmp_path / "r")
+    assert f"if p(y|x) is shared  {why}" in result.stdout
+    assert "both ends of the interval" not in " ".join(result.stdout.split())
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert f"The risk if p(y|x) is shared is {why}." in page
 
 
 def test_a_method_of_the_paper_is_not_judged(finished, invoke):
@@ -250,6 +275,44 @@ def test_check_names_a_source_with_too_few_rows(make_study, invoke, tmp_path):
     result = invoke("check", study)
     assert result.exit_code == 3
     assert re.search(r"^problem: Source 'tiny': A source must have at least 10 rows", result.stdout)
+
+
+def wide(name, table):
+    return {**table, "bmi": [1e308, *table["bmi"][1:]]} if name == "a" else table
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"top": 'combine = "median"'}, "'combine' parameter must be 'mean' with fewer than 4"),
+        ({"extra": '[ratio]\nbandwidth = "a"'}, "ratio['bandwidth']\" parameter must be a number"),
+        ({"top": "level = nan"}, "'level' must be a number; it is not finite"),
+        ({"edit": wide}, "must hold numbers of at most 1e+150 in size, but 1 of its 100 cells is"),
+        (
+            {"extra": "[fedle_weights]\na = 1"},
+            ("[fedle_weights] must name every source", "one weight for every source"),
+        ),
+    ],
+    ids=["median", "ratio", "level", "large", "weights"],
+)
+def test_what_check_would_name_stops_a_run_too(options, text, make_study, invoke, tmp_path):
+    study = make_study(tmp_path, **options)
+    of_check, of_run = (text, text) if isinstance(text, str) else text
+    checked, ran = invoke("check", study), invoke("run", study, "--out", tmp_path / "r")
+    assert (checked.exit_code, ran.exit_code) == (3, 3)
+    assert of_check in checked.output
+    assert of_run in ran.output
+    assert "e+308" not in checked.output + ran.output
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_study_compares_given_weights_beside_its_method(make_study, invoke, tmp_path):
+    study = make_study(tmp_path, extra="[fedle_weights]\na = 1\nb = 2\nc = 1")
+    assert invoke("check", study).exit_code == 0
+    told = strict(invoke("run", study, "--out", tmp_path / "r", "--json").stdout)
+    assert (told["method"], "fedle" in told["estimates"]) == ("guarded", True)
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert "the paper&#39;s estimate with the weights that the study gives" in page
 
 
 def test_check_finds_what_the_policy_of_a_site_would_refuse(make_study, invoke, tmp_path):

@@ -82,6 +82,22 @@ def test_cells_that_are_not_finite_are_counted(cells, text):
             check(array, "X")
 
 
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        ([1.1e150], "1 of its 4 cells is larger"),
+        ([1e308, -1e308], "2 of its 4 cells are larger"),
+    ],
+)
+def test_cells_whose_squares_overflow_are_counted_and_not_shown(cells, text):
+    values = np.array(cells + [PLANTED] * (4 - len(cells))).reshape(2, 2)
+    with pytest.raises(DataError, match=text) as caught:
+        as_matrix(values, "X")
+    assert "X must hold numbers of at most 1e+150 in size" in str(caught.value)
+    assert not any(str(value) in str(caught.value) for value in (PLANTED, *cells))
+    assert as_matrix([[1e150, -1e150]], "X").shape == (1, 2)
+
+
 @pytest.mark.parametrize("values", [[1.0, 2.0], [[1.0], [2.0]], pd.Series([1, 2]), (True, 2)])
 def test_one_column_becomes_a_vector(values):
     vector = as_vector(values, "y", n_rows=2)

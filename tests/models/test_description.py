@@ -1,9 +1,12 @@
 """An estimator becomes plain values and back; no name reaches beyond trusted classes."""
 
 import builtins
+import inspect
 import json
 import os
 import re
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -31,6 +34,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils import all_estimators
 
 from fedcsa.errors import FedCSAError, ModelError, UntrustedError
 from fedcsa.models.description import build, describe
@@ -151,6 +155,44 @@ def test_names_are_public_where_the_class_is_public():
     assert describe(KNeighborsRegressor())["class"] == "sklearn.neighbors.KNeighborsRegressor"
     kernel = describe(RBF(2.0))
     assert kernel["class"] == "sklearn.gaussian_process.kernels.RBF"
+
+
+def predictors():
+    for kind in ("regressor", "classifier"):
+        for name, cls in all_estimators(type_filter=kind):
+            required = [
+                parameter
+                for parameter in inspect.signature(cls).parameters.values()
+                if parameter.default is parameter.empty and parameter.kind.name != "VAR_KEYWORD"
+            ]
+            if not required:
+                yield pytest.param(cls, id=name)
+
+
+@pytest.mark.filterwarnings("ignore:Class .* is deprecated:FutureWarning")
+@pytest.mark.parametrize("cls", [*predictors()])
+def test_every_predictor_of_scikit_learn_is_described_and_built_again(cls):
+    description = describe(cls())
+    assert type(build(description)) is cls
+    assert not any(part.startswith("_") for part in description["class"].split("."))
+
+
+@pytest.mark.parametrize("module", ["no.such._place", "_private", "json._no_such", "sklearn._x"])
+def test_a_class_that_no_public_package_holds_keeps_its_full_name(module):
+    cls = type("Odd", (Custom,), {"__module__": module})
+    assert describe(cls())["class"] == f"{module}.Odd"
+
+
+def test_a_package_that_fails_to_load_its_parts_when_asked_is_passed_over(monkeypatch):
+    lazy = types.ModuleType("lazy")
+
+    def fail(name):
+        raise ImportError(name)
+
+    lazy.__getattr__ = fail
+    monkeypatch.setitem(sys.modules, "lazy", lazy)
+    cls = type("Odd", (Custom,), {"__module__": "lazy._inner"})
+    assert describe(cls())["class"] == "lazy._inner.Odd"
 
 
 # What cannot be described ------------------------------------------------------------------------

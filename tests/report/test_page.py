@@ -15,6 +15,7 @@ from fedcsa.errors import MissingExtraError, ResultError
 from fedcsa.report import words
 from fedcsa.report.page import write_report
 from fedcsa.result import load_result, save_result
+from fedcsa.roles.backtest import Backtest, BacktestRow
 
 MOST_BYTES = 2_000_000
 KINDS = (
@@ -158,6 +159,35 @@ def test_risk_and_yardsticks_are_those_of_the_result(results):
     for method in ("naive", "fediwe", "feddae"):
         assert close(rows[method][0], content["estimates"][method]["target_risk"])
     assert close(rows["constant predictor"][0], content["constant_risks"]["guarded"])
+
+
+def test_a_fifth_method_stands_in_table_and_chart(making, tmp_path):
+    found = making.adaptation_of("ab", ["x"], fedle_weights={"a": 1.0, "b": 3.0})
+    save_result(found, tmp_path / "r")
+    write_report(tmp_path / "r")
+    page, content = page_of(tmp_path / "r"), content_of(tmp_path / "r")
+    rows = {row[0]: row[1:] for row in page.tables["Risk at the target"][1:]}
+    assert close(rows["fedle"][0], content["estimates"]["fedle"]["target_risk"])
+    html = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    assert f"fedle: {rows['fedle'][0]}" in html
+
+
+@pytest.mark.parametrize("backtest", [False, True])
+def test_sources_that_disagree_have_three_further_readings(making, tmp_path, backtest):
+    found = making.adaptation_of("ab", ["x"], status="sources disagree")
+    if backtest:  # one that fails lowers the verdict; the readings are wanted all the more
+        rows = tuple(BacktestRow(n, 40, "ok", 1.0, 0.8, 1.3, 9.0, 0.1, 1.0) for n in "abcd")
+        found = found.with_backtest(Backtest(rows, 0.95))
+        assert found.status == "back-test failed"
+    by_rows = dataclasses.replace(found.by_rows, risk=1.7)
+    save_result(dataclasses.replace(found, by_rows=by_rows), tmp_path / "r")
+    write_report(tmp_path / "r")
+    table = page_of(tmp_path / "r").tables["Risk at the target"]
+    assert [row[:2] for row in table[2:5]] == [
+        ["if p(y|x) is shared", "0.900"],
+        ["if p(y|x) differs by site", "1.40"],
+        ["weighted by rows", "1.70"],
+    ]
 
 
 def test_every_candidate_has_its_risk_and_standard_error(results):

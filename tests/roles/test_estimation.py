@@ -13,8 +13,8 @@ RATIOS = {name: RNG.gamma(4.0, 0.25, size=n) for name, n in SIZES.items()}
 LOSSES = {name: RNG.gamma(1.0 + 0.1 * n, size=(n, 3)) for name, n in SIZES.items()}
 
 
-def crafted_study(make, method):
-    target = make.target(make.plan(method=method))
+def crafted_study(make, method, **options):
+    target = make.target(make.plan(method=method, **options))
     brief = target.brief(sorted(SIZES))
     sources = {name: make.source(name) for name in SIZES}
     reports = {
@@ -52,6 +52,24 @@ def test_the_error_of_a_weighted_mean_is_that_of_its_rows(make, method):
             variance = math.fsum((value - mean) ** 2 for value in values) / n
             total += found.weights[candidate, position] ** 2 * variance / n
         assert found.standard_errors[candidate] == pytest.approx(math.sqrt(total), rel=1e-10)
+
+
+def test_given_weights_are_compared_beside_any_method(make):
+    weights = {"a": 1.0, "b": 3.0, "absent": 5.0}
+    adaptation = crafted_study(make, "naive", fedle_weights=weights)
+    found = adaptation.estimates["fedle"]
+    for candidate in range(3):
+        values = {n: terms("fedle", RATIOS[n], LOSSES[n][:, candidate]) for n in SIZES}
+        means = {name: math.fsum(value) / len(value) for name, value in values.items()}
+        expected = 0.25 * means["a"] + 0.75 * means["b"]
+        assert found.risk[candidate] == pytest.approx(expected, rel=1e-10)
+    assert adaptation.target_risk == adaptation.estimates["naive"].risk.min()
+    assert set(adaptation.constant_risks) == {"naive", "fediwe", "feddae", "fedle"}
+
+
+def test_given_weights_of_absent_sources_alone_stop_no_other_method(make):
+    adaptation = crafted_study(make, "naive", fedle_weights={"a": 0, "b": 0, "absent": 1})
+    assert "fedle" not in adaptation.estimates
 
 
 def test_the_guarded_error_allows_for_the_imbalance(make):

@@ -258,6 +258,21 @@ def test_a_ratio_at_the_edge_of_its_grid_reaches_the_result(make):
     assert {"parameter": "regularization", "value": 1e3} in edges
 
 
+@pytest.mark.parametrize("model", ["ridge", Lasso()])
+@pytest.mark.parametrize(
+    ("grid", "told"), [(None, False), (np.logspace(-4.0, 0.5, 10).tolist(), True)]
+)
+def test_the_edge_of_the_rules_own_grid_is_not_told(make, model, grid, told, monkeypatch):
+    """The same λ is chosen; only who chose the values differs."""
+    candidates = (0.0, 0.5) if model == "ridge" else {"alpha": [0.1, 0.2]}
+    options = {} if grid is None else {"ratio": {"regularizations": grid}}
+    monkeypatch.setattr("fedcsa.core.guard.embedding_scores", lambda *_: np.arange(10.0))
+    design = make.plan(model, candidates, method="guarded", **options)
+    adaptation = make.study(design, [make.source("a")])
+    edges = [dict(f.evidence) for f in adaptation.findings if f.code == "grid-edge"]
+    assert ({"parameter": "regularization", "value": pytest.approx(1e-4)} in edges) == told
+
+
 def test_a_target_that_announces_more_than_a_third_of_its_cells_is_warned(make):
     adaptation = make.study(n=10)
     finding = one(adaptation.findings, "release-budget")

@@ -24,11 +24,17 @@ def test_a_plan_cannot_be_changed(make):
     ("options", "text"),
     [
         ({"method": "fedavg"}, "'method' parameter must be one of"),
-        ({"method": "fedle"}, "'fedle_weights' parameter must be given if and only if"),
+        ({"method": "fedle"}, "'fedle_weights' parameter must be given if method is 'fedle'"),
+        ({"fedle_weights": [1.0]}, "'fedle_weights' .* mapping of names .* Got 'list'"),
         (
-            {"method": "naive", "fedle_weights": {"a": 1.0}},
-            "given if and only if method is 'fedle'",
+            {"fedle_weights": {"a": "one"}},
+            "mapping of names to finite numbers. Got 'another value'",
         ),
+        ({"fedle_weights": {"a": True}}, "mapping of names to finite numbers. Got 'another value'"),
+        ({"fedle_weights": {"a": np.nan}}, "finite numbers. Got 'another value'"),
+        ({"fedle_weights": {"a": np.inf}}, "finite numbers. Got 'another value'"),
+        ({"fedle_weights": {"a": -1.0, "b": 2.0}}, "one weight ≥ 0 per source"),
+        ({"fedle_weights": {"a": 0.0}}, "not all zero, .* Got 'no weight at all'"),
         ({"exchange": "pigeon"}, "'exchange' parameter must be one of"),
         ({"scheme": "bootstrap"}, "'scheme' parameter must be one of"),
         ({"folds": (0.5, 0.5, 0.5)}, "'folds' parameter must be"),
@@ -47,6 +53,23 @@ def test_a_plan_cannot_be_changed(make):
         ({"on_no_overlap": "hope"}, "'on_no_overlap' parameter must be one of"),
         ({"level": 0.0}, "'level' parameter must be between 0 and 1"),
         ({"level": 1.0}, "'level' parameter must be between 0 and 1"),
+        ({"level": np.nan}, "'level' parameter must be between 0 and 1"),
+        ({"level": "0.9"}, "'level' parameter must be a number between 0 and 1. Got 'str'"),
+        ({"level": None}, "'level' parameter must be a number between 0 and 1. Got 'NoneType'"),
+        ({"level": [0.9]}, "'level' parameter must be a number between 0 and 1. Got 'list'"),
+        ({"level": 0.9j}, "'level' parameter must be a number between 0 and 1. Got 'complex'"),
+        ({"ratio": [1]}, "'ratio' parameter must be a mapping of options to values. Got 'list'"),
+        ({"ratio": {"bandwidth": "a"}}, r"ratio\['bandwidth'\]. parameter must be a number"),
+        ({"ratio": {"bandwidth": True}}, r"ratio\['bandwidth'\]. parameter must be a number"),
+        ({"ratio": {"n_features": "a"}}, r"ratio\['n_features'\]. parameter must be a number"),
+        ({"ratio": {"basis": 3}}, r"ratio\['basis'\]. parameter must be a text"),
+        ({"ratio": {"regularizations": "abc"}}, "must be a list of numbers. Got 'str'"),
+        ({"ratio": {"regularizations": ["a"]}}, "must be a list of numbers. Got 'list'"),
+        (
+            {"exchange": "rows", "ratio": {"alpha": None}},
+            r"ratio\['alpha'\]. parameter must be a n",
+        ),
+        ({"exchange": "rows", "ratio": {"bandwidths": 1.0}}, "must be a list of numbers"),
         ({"method": "guarded", "exchange": "rows"}, "guarded method must have exchange='embedd"),
         ({"method": "guarded", "scheme": "split"}, "guarded method must have .*scheme='cross-fit'"),
         ({"ratio": {"bandwith": 1.0}}, "Unknown option of the ratio .* Did you mean 'bandwidth'"),
@@ -61,6 +84,20 @@ def test_a_plan_cannot_be_changed(make):
 def test_a_plan_that_contradicts_itself_is_refused(make, options, text):
     with pytest.raises(ParameterError, match=text):
         make.plan(**options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"level": np.float32(0.9)},
+        {"ratio": {"bandwidth": None, "n_features": 4, "regularizations": (0.1, 1)}},
+        {"exchange": "rows", "ratio": {"bandwidths": None, "score_rows": None, "alpha": 0}},
+        {"fedle_weights": {"a": np.int64(1), "b": 0.0}},
+    ],
+    ids=str,
+)
+def test_numbers_of_any_kind_and_what_is_left_open_are_accepted(make, options):
+    assert make.plan(**options)
 
 
 @pytest.mark.parametrize(

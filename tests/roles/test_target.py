@@ -624,9 +624,17 @@ def test_given_weights_must_cover_every_source(make):
 
 @pytest.mark.parametrize("weights", [{"a": 0.0, "b": 0.0}, {"a": -1.0, "b": 2.0}])
 def test_given_weights_are_not_negative_and_not_all_zero(make, weights):
-    design = make.plan(method="fedle", fedle_weights=weights)
     with pytest.raises(ParameterError, match="one weight ≥ 0 per source, not all zero"):
-        make.study(design)
+        make.plan(method="fedle", fedle_weights=weights)
+
+
+@pytest.mark.parametrize("method", ["guarded", "naive"])
+def test_a_median_of_too_few_sources_is_refused_before_anything_is_announced(make, method):
+    target = make.target(make.plan(method=method, combine="median"))
+    with pytest.raises(ParameterError, match="'combine' parameter must be 'mean' with fewer than"):
+        target.brief(["a", "b", "c"])
+    assert not target.ledger.entries
+    assert target.brief(["a", "b", "c", "d"])
 
 
 @pytest.mark.parametrize("method", ["naive", "fediwe", "feddae", "guarded"])

@@ -511,14 +511,15 @@ def test_a_table_without_outcomes_is_no_source(study, folder):
         ({"exchange": "row", "level": 2.0}, ["The 'exchange' parameter", "The 'level' parameter"]),
         ({"ratio": {"n_feature": 3}, "seed": -1}, ["Unknown option of the ratio", "The 'seed'"]),
         ({"method": "fedle", "seed": -1}, ["The 'fedle_weights' parameter", "The 'seed'"]),
-        ({"fedle_weights": {"hospital_a": 1.0}}, ["The 'fedle_weights' parameter", "must name ev"]),
+        ({"fedle_weights": {"hospital_a": 1.0}}, ["must name every source of the study"]),
         (
             {"method": "feddae", "folds": (0.5, 0.2, 0.2)},
             ["The 'folds' parameter must be 3, or th"],
         ),
         ({"loss": "squared"}, ["The 'loss' parameter must be one of ['brier', 'log', 'zero-one']"]),
         ({"loss": "mine", "seed": -1}, ["The 'seed' parameter", "The 'loss' parameter"]),
-        ({"ratio": {"bandwidth": "wide"}}, ["The target: [ratio] must give every option in the k"]),
+        ({"ratio": {"bandwidth": "wide"}}, ["The \"ratio['bandwidth']\" parameter must be a num"]),
+        ({"combine": "median"}, ["The 'combine' parameter must be 'mean' with fewer than 4 sourc"]),
         ({"ratio": {"basis": "waves"}}, ["The target: The 'kind' parameter must be one of"]),
     ],
 )

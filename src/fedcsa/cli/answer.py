@@ -12,9 +12,10 @@ from rich.text import Text
 from fedcsa.cli.common import printable
 from fedcsa.findings import ADVICE, left_out, number
 from fedcsa.findings import VERDICTS as WORDS
-from fedcsa.report.words import about_left_out
+from fedcsa.report.words import about_left_out, unknown_if_shared
 
 if TYPE_CHECKING:
+    from fedcsa.core.ensemble import EnsembleRisk
     from fedcsa.findings import Finding
     from fedcsa.roles.adaptation import Adaptation
 
@@ -106,13 +107,15 @@ def risk_text(adaptation: Adaptation) -> str:
     A loss for which only a bound is known says so.
     """
     risk = adaptation.risk
-    text = number(adaptation.target_risk)
-    if risk is not None and risk.kind == "bound":
-        text = f"at most about {text}"
+    text = number(adaptation.target_risk) if risk is None else _about(risk)
     if adaptation.interval is not None and risk is not None:
         lower, upper = adaptation.interval
         text += f"  ({risk.level:.0%} interval {number(lower)} to {number(upper)})"
     return text
+
+
+def _about(risk: EnsembleRisk) -> str:
+    return f"{'at most about ' if risk.kind == 'bound' else ''}{number(risk.risk)}"
 
 
 def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
@@ -127,11 +130,7 @@ def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
         ("chosen", candidate_text(adaptation.candidate)),
         ("loss, method", f"{plan.loss}, {plan.method}"),
     ]
-    if adaptation.status == "sources disagree" and adaptation.risk and adaptation.by_rows:
-        rows[1:1] = [
-            ("if p(y|x) differs by site", number(adaptation.risk.worst)),
-            ("weighted by rows instead", number(adaptation.by_rows.risk)),
-        ]
+    rows[1:1] = _readings(adaptation)
     for label, value in rows:
         screen.print(Text.assemble((f"{label:>26}  ", "dim"), value))
     screen.print()
@@ -139,3 +138,18 @@ def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
     if adaptation.findings:
         screen.print(Text("\nFindings", style="bold"))
         print_findings(screen, adaptation.findings, adaptation.source_weights)
+
+
+def _readings(adaptation: Adaptation) -> list[tuple[str, str]]:
+    """What else the risk may be where sources disagree."""
+    risk, by_rows = adaptation.risk, adaptation.by_rows
+    if risk is None or by_rows is None or risk.status != "sources disagree":
+        return []
+    shared = unknown_if_shared(adaptation.plan.combine)
+    if risk.if_shared is not None:
+        shared = number(risk.if_shared)
+    return [
+        ("if p(y|x) is shared", shared),
+        ("if p(y|x) differs by site", number(risk.worst)),
+        ("weighted by rows instead", _about(by_rows)),
+    ]

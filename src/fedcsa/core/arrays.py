@@ -11,9 +11,14 @@ from fedcsa.errors import DataError
 
 Array: TypeAlias = NDArray[np.float64]
 
+#: The square of a larger cell, summed over rows, is no number any more.
+LARGEST = 1e150
+
 
 def as_matrix(values: ArrayLike, name: str, n_columns: int | None = None) -> Array:
     """Return `values` as a finite float64 matrix (rows, columns), or raise a `DataError`.
+
+    So must be the cells' squares: they are at most 10¹⁵⁰ in size.
 
     >>> as_matrix([[1, 2], [3, 4]], "X").shape
     (2, 2)
@@ -40,6 +45,13 @@ def as_matrix(values: ArrayLike, name: str, n_columns: int | None = None) -> Arr
             "Check how it was selected."
         )
     _check_finite(matrix, name)
+    large = int(np.count_nonzero(np.abs(matrix) > LARGEST))
+    if large:
+        verb = "is" if large == 1 else "are"
+        raise DataError(
+            f"{name} must hold numbers of at most {LARGEST:.0e} in size, but {large} of its "
+            f"{matrix.size} cells {verb} larger. Check its units, and how missing cells are coded."
+        )
     return matrix
 
 

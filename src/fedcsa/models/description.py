@@ -135,11 +135,15 @@ def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -
 
 def _public_name(cls: type) -> str:
     """``sklearn.linear_model.Lasso`` rather than a name with a private module in it."""
-    parts = [part for part in cls.__module__.split(".") if not part.startswith("_")]
-    public = ".".join(parts)
-    if public and public != cls.__module__:
-        module = importlib.import_module(public)
-        if getattr(module, cls.__name__, None) is cls:
+    parts = cls.__module__.split(".")
+    private = [index for index, part in enumerate(parts) if part.startswith("_")]
+    for length in range(1, (private or [0])[0] + 1):  # packages that hold it, the outermost first
+        public = ".".join(parts[:length])
+        try:
+            found = getattr(importlib.import_module(public), cls.__name__, None)
+        except ImportError:  # also of a package that loads its parts only when asked
+            continue
+        if found is cls:
             return f"{public}.{cls.__name__}"
     return _full_name(cls)
 

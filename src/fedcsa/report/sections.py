@@ -25,7 +25,9 @@ _MEANING = {
     "naive": "the average of the sources' risks, as if nothing had shifted",
     "fediwe": "the paper's importance-weighted estimate",
     "feddae": "the paper's divergence-adjusted estimate",
+    "fedle": "the paper's estimate with the weights that the study gives",
     "constant predictor": "predicting the sources' mean for everybody",
+    "if p(y|x) is shared": "if all disagreement of the models is chance",
     "if p(y|x) differs by site": "if all disagreement of the models is real",
     "weighted by rows": "models weighted by their numbers of rows instead",
 }
@@ -65,6 +67,9 @@ def risk(folder: Folder) -> Section:
             "For this loss only a bound is known: the estimate is its largest value, and the "
             "interval adds the uncertainty of the estimate."
         )
+    if estimates_chart.disagree(content) and content["risk"]["if_shared"] is None:
+        why = words.unknown_if_shared(content["plan"]["combine"])
+        sentences.append(f"The risk if p(y|x) is shared is {why}.")
     sentences.append(
         "All methods are given this study's messages and candidates; run by themselves, those of "
         "the paper divide the rows otherwise and may say something else."
@@ -78,7 +83,7 @@ def risk(folder: Folder) -> Section:
 
 def _said(item: estimates_chart.Yardstick, folder: Folder) -> str:
     content, told = folder.content, folder.reconciliation or {}
-    key = item.kind if item.kind != "other" else item.name
+    key = item.kind if item.kind != "other" else item.name.removesuffix(", at most")
     conclusion = str(told.get("conclusion", ""))
     if conclusion == "no interval" and "reason" in told:
         conclusion += f", because {words.clean(told['reason'])}"

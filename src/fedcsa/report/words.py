@@ -89,6 +89,15 @@ def loss(name: str) -> tuple[str, str]:
     return _LOSSES.get(name, (f"loss {clean(name)}", "in units of the study's own loss"))
 
 
+def unknown_if_shared(combine: str) -> str:
+    """Why there is no risk under a shared p(y|x), where there is none.
+
+    >>> unknown_if_shared("median")
+    'not known for a median of the models'
+    """
+    return f"not known for {'a median of the models' if combine == 'median' else 'this loss'}"
+
+
 def counted(how_many: int, one: str, many: str = "") -> str:
     """A count with its noun.
 

@@ -14,10 +14,10 @@ from fedcsa.core.guard import target_rows_worth
 from fedcsa.core.medians import MIN_SOURCES
 from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
 from fedcsa.core.weights import CAUTION, Estimate, estimate, guarded_estimate
-from fedcsa.errors import CandidatesError, must
+from fedcsa.errors import CandidatesError
 from fedcsa.models.base import RATIO_POWER
 from fedcsa.protocol.messages import ModelReport, RiskReport
-from fedcsa.roles.plan import Plan
+from fedcsa.roles.plan import Plan, check_weights_of
 
 #: Estimated in every study from the same messages, whatever its own method.
 COMPARED = ("naive", "fediwe", "feddae")
@@ -64,6 +64,9 @@ def estimates(
     names = sorted(reports if voters is None else voters)
     terms = [_terms(reports[name], kept) for name in names]
     methods = {*COMPARED, plan.method}
+    given = _given(plan, names)
+    if sum(given) > 0.0:  # what is only compared must not stop a study of which some refused
+        methods.add("fedle")
     if all(len(reports[name].spread) for name in names):
         methods.add("guarded")
     found = {}
@@ -75,7 +78,6 @@ def estimates(
             powers = _powers(plan, kept)
             one = guarded_estimate(terms, value, powers, variances, CAUTION, how)
         else:
-            given = _given(plan, names) if method == "fedle" else None
             one = estimate(method, terms, given, variances, how)
         weights = np.zeros((len(kept), len(reports)))
         weights[:, [sorted(reports).index(name) for name in names]] = one.weights
@@ -167,8 +169,9 @@ def _terms(report: RiskReport, kept: Sequence[int]) -> RiskTerms:
 
 
 def _given(plan: Plan, names: list[str]) -> list[float]:
-    given = plan.fedle_weights or {}
-    missing = [name for name in names if name not in given]
-    if missing:
-        raise must("fedle_weights", "one weight for every source", f"none for {missing[0]!r}")
-    return [float(given[name]) for name in names]
+    """FedLE's weights of the sources that reported; none if the study has none."""
+    weights = plan.fedle_weights
+    if weights is None:
+        return []
+    check_weights_of(weights, names)
+    return [float(weights[name]) for name in names]

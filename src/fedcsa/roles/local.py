@@ -189,7 +189,8 @@ def _cross_fitted(brief: Brief, rows: LocalRows, plan: Sequence[Rotation]) -> Lo
         validation=[held_out[rows] for rows in fit.folds],
         everywhere=floored(held_out),
         target_mean=found.target_mean(embedding),
-        findings=(edge,) if found.at_edge else (),
+        # The rule's own grid ends where a site's policy does: nobody could widen it.
+        findings=(edge,) if found.at_edge and given is not None else (),
         psi=psi,
         cross_fit=fit,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,16 +22,44 @@ COMBINATIONS = ("mean", "median")
 #: Losses that a study may name beside the built-in ones, given to every source beforehand.
 LossFunctions = Mapping[str, Callable[[Array, Array], Array]]
 
-_RATIO_OPTIONS = {
-    "embedding": ("basis", "n_features", "bandwidth", "regularizations"),
-    "rows": (
-        "bandwidths",
-        "regularizations",
-        "n_centres",
-        "nonnegative",
-        "alpha",
-        "score_rows",
-    ),
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_numbers(value: Any) -> bool:
+    many = isinstance(value, Sequence) and not isinstance(value, str)
+    return value is None or (many and all(map(_is_number, value)))
+
+
+def _is_number_or_none(value: Any) -> bool:
+    return value is None or _is_number(value)
+
+
+_NUMBER = ("a number", _is_number)
+_OPTIONAL = ("a number", _is_number_or_none)
+_NUMBERS = ("a list of numbers", _are_numbers)
+_TEXT = ("a text", _is_text)
+#: exchange -> option -> (what it must be, test)
+_RATIO_OPTIONS: Mapping[str, Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "embedding": {
+        "basis": _TEXT,
+        "n_features": _OPTIONAL,
+        "bandwidth": _OPTIONAL,
+        "regularizations": _NUMBERS,
+    },
+    "rows": {
+        "bandwidths": _NUMBERS,
+        "regularizations": _NUMBERS,
+        "n_centres": _NUMBER,
+        "nonnegative": _TEXT,
+        "alpha": _NUMBER,
+        "score_rows": _OPTIONAL,
+    },
 }
 
 
@@ -52,7 +81,7 @@ class Plan:
         A known loss, or the name of a function that every source has been given.
     method : {"guarded", "naive", "fediwe", "feddae", "fedle"}
     fedle_weights : mapping of str to float, optional
-        Weight of every source, by name, for ``"fedle"``.
+        Weight of every source, by name, for ``"fedle"``; beside another method it is compared.
     exchange : {"embedding", "rows"}
     scheme : {"cross-fit", "split", "rotate"}, optional
         Who sees which rows, see `fedcsa.core.folds.rotations`. By default ``"cross-fit"`` for the
@@ -98,13 +127,17 @@ class Plan:
 
     def __post_init__(self) -> None:
         _one_of("method", self.method, METHODS)
-        if (self.method == "fedle") != (self.fedle_weights is not None):
-            raise must("fedle_weights", "given if and only if method is 'fedle'", self.method)
+        if self.fedle_weights is not None:
+            _check_weights(self.fedle_weights)
+        elif self.method == "fedle":
+            raise must("fedle_weights", "given if method is 'fedle'", None)
         if not isinstance(self.loss, str) or not isinstance(self.study, str):
             raise must("loss", "a name, like the study's", type(self.loss).__name__)
         _one_of("exchange", self.exchange, EXCHANGES)
         _one_of("combine", self.combine, COMBINATIONS)
         _one_of("on_no_overlap", self.on_no_overlap, ("refuse", "predict"))
+        if not _is_number(self.level):
+            raise must("level", "a number between 0 and 1", type(self.level).__name__)
         if not 0.0 < self.level < 1.0:
             raise must("level", "between 0 and 1", self.level)
         self._settle_folds()
@@ -113,10 +146,7 @@ class Plan:
                 "The guarded method must have exchange='embedding' and scheme='cross-fit'; for "
                 "another, name a method of the paper: 'naive', 'fediwe', 'feddae' or 'fedle'."
             )
-        for key in self.ratio:
-            if key not in _RATIO_OPTIONS[self.exchange]:
-                what = f"option of the ratio with exchange {self.exchange!r}"
-                raise ParameterError(unknown(what, str(key), _RATIO_OPTIONS[self.exchange]))
+        _check_ratio(self.ratio, self.exchange)
         if not 0 <= self.seed < 2**63:
             raise must("seed", "a whole number from 0 up", self.seed)
 
@@ -202,6 +232,37 @@ def encode_classes(y: Any, classes: Sequence[Any], where: str) -> Array:
             f"{strangers} of its {len(labels)} rows hold something else."
         )
     return codes
+
+
+def check_weights_of(weights: Mapping[str, float] | None, sources: Collection[str]) -> None:
+    """Raise unless FedLE's weights, if given, name every source."""
+    missing = [] if weights is None else [name for name in sorted(sources) if name not in weights]
+    if missing:
+        raise must("fedle_weights", "one weight for every source", f"none for {missing[0]!r}")
+
+
+def _check_weights(weights: Any) -> None:
+    rule = "one weight ≥ 0 per source, not all zero, as a mapping of names to finite numbers"
+    if not isinstance(weights, Mapping):
+        raise must("fedle_weights", rule, type(weights).__name__)
+    given = [*weights.values()]
+    if not all(_is_number(weight) and 0.0 <= weight < math.inf for weight in given):
+        raise must("fedle_weights", rule, "another value")
+    if not any(given):
+        raise must("fedle_weights", rule, "no weight at all")
+
+
+def _check_ratio(ratio: Any, exchange: str) -> None:
+    """Raise unless every option exists and is of its kind; ranges are checked where it is used."""
+    if not isinstance(ratio, Mapping):
+        raise must("ratio", "a mapping of options to values", type(ratio).__name__)
+    for key, value in ratio.items():
+        if key not in _RATIO_OPTIONS[exchange]:
+            what = f"option of the ratio with exchange {exchange!r}"
+            raise ParameterError(unknown(what, str(key), _RATIO_OPTIONS[exchange]))
+        rule, is_sound = _RATIO_OPTIONS[exchange][key]
+        if not is_sound(value):
+            raise must(f"ratio[{key!r}]", rule, type(value).__name__)
 
 
 def _one_of(name: str, value: Any, allowed: Sequence[str]) -> None:

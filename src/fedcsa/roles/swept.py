@@ -118,7 +118,7 @@ def sweep(
         guard,
         imbalance,
         dict.fromkeys(failed.tolist(), "NonFinitePrediction"),
-        (edge,) if fit.at_edge else (),
+        (edge,) if fit.at_edge and given is not None else (),  # as in `fedcsa.roles.local`
     )
     weighted = judged.triangle if judged.largest_ratio > 0.0 else whole
     return measured, Swept(

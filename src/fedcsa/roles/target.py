@@ -95,6 +95,8 @@ class Target:
 
     def brief(self, recipients: Collection[str]) -> Brief:
         """What this site announces to every source."""
+        if recipients:  # too few for a median: say so before anyone has computed anything
+            self._limit(np.ones(len(recipients)))
         plan, rows = self.plan, self._X
         by_rows = plan.exchange == "rows"
         embedding = MeanEmbedding.of(

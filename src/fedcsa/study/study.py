@@ -11,9 +11,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, as_matrix
 from fedcsa.core.batches import Batches, in_bands
 from fedcsa.core.folds import generator_for, rotations
+from fedcsa.core.medians import MIN_SOURCES
 from fedcsa.data.encoding import Coding, Feature, Outcome
 from fedcsa.data.queries import QueryStream
 from fedcsa.data.streams import TableStream
@@ -23,7 +24,7 @@ from fedcsa.models.registry import with_ratio_powers
 from fedcsa.protocol.fields import thaw
 from fedcsa.protocol.messages import TARGET, Brief
 from fedcsa.protocol.policy import Policy
-from fedcsa.roles.plan import Plan, check_loss
+from fedcsa.roles.plan import Plan, check_loss, check_weights_of
 from fedcsa.roles.target import Target
 from fedcsa.study.file import check_options, read_study, write_study
 from fedcsa.study.model_section import check_model, describe_model, list_candidates
@@ -147,6 +148,7 @@ class Study:
         """The design that the target announces."""
         model = describe_model(self.model)
         options = self._plan_options()
+        check_weights_of(options["fedle_weights"], self.sources)
         listed = list_candidates(model["name"], self.candidates)
         candidates = with_ratio_powers(model, listed, options["method"])
         return Plan(model=model, candidates=candidates, **options)
@@ -279,6 +281,9 @@ def _checked_plan(study: Study, trusted: Collection[str], found: list[str]) -> P
     weights = options["fedle_weights"]
     if weights is not None and set(weights) != set(study.sources):
         found.append("[fedle_weights] must name every source of the study, and no other.")
+    if options["combine"] == "median" and len(study.sources) < MIN_SOURCES:
+        few = f"'mean' with fewer than {MIN_SOURCES} sources"
+        found.append(str(must("combine", few, "median")))
     if model is not None:
         check = partial(check_model, model, candidates or (), n_classes, trusted)
         _attempt(found, check, "[model] ")
@@ -313,12 +318,7 @@ def _checked_brief(
     """What the target would announce; nobody is told."""
 
     def announce() -> Brief:
-        try:
-            return Target(X, plan, policy=policy, trusted_types=trusted).brief([])
-        except TypeError:
-            raise StudyError(
-                "[ratio] must give every option in the kind it wants, such as a number."
-            ) from None
+        return Target(X, plan, policy=policy, trusted_types=trusted).brief([])
 
     return _attempt(found, announce, "The target: ")
 
@@ -335,6 +335,8 @@ def _check_source(
     where = f"Source {name!r}: "
     kept = in_bands(len(X), 1 if policy is None else policy.count_band)
     X, y = X[:kept], y[:kept]
+    if _attempt(found, partial(as_matrix, X, f"X of source {name!r}")) is None:
+        return
     if (y == y[0]).all():
         found.append(f"{where}The outcome must vary; it is the same in all {len(y)} rows.")
     if plan is None:

@@ -131,9 +131,11 @@ def raise_all(problems: list[str]) -> None:
 def kind_of(value: Any) -> str:
     """A word for the kind of `value`, which is not shown itself.
 
-    >>> kind_of(True), kind_of([1])
-    ('true or false', 'a list')
+    >>> kind_of(True), kind_of([1]), kind_of(float("nan"))
+    ('true or false', 'a list', 'not finite')
     """
+    if value != value:
+        return "not finite"
     kinds = {bool: "bool", str: "str", int: "int", float: "float", list: "list"}
     return RULES[kinds.get(type(value), "Mapping[str, Any]")][0]
 

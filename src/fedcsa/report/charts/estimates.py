@@ -35,22 +35,30 @@ def yardsticks(
     """The study's own estimate first, then what came true, then the others."""
     method = content["method"]
     lower, upper = content["interval"] or (None, None)
-    own = "this estimate"
+    own, rows = "this estimate", "weighted by rows"
     risk = content["risk"]
     if risk is not None and risk["kind"] == "bound":
-        own = "this estimate, at most"
+        own, rows = f"{own}, at most", f"{rows}, at most"
     found = [Yardstick(own, content["target_risk"], lower, upper, "own")]
     if reconciliation is not None:
         r = reconciliation
         found.append(Yardstick("realised", r["realised"], r["lower"], r["upper"], "realised"))
-    if content["status"] == "sources disagree" and risk and content["by_rows"]:
+    if disagree(content):
+        if risk["if_shared"] is not None:
+            found.append(Yardstick("if p(y|x) is shared", risk["if_shared"]))
         found.append(Yardstick("if p(y|x) differs by site", risk["worst"]))
-        found.append(Yardstick("weighted by rows", content["by_rows"]["risk"]))
-    others = [name for name in ("naive", "fediwe", "feddae") if name != method]
+        found.append(Yardstick(rows, content["by_rows"]["risk"]))
+    others = [name for name in ("naive", "fediwe", "feddae", "fedle") if name != method]
     for name in others:
         if name in content["estimates"]:
             found.append(Yardstick(name, content["estimates"][name]["target_risk"]))
     return [*found, Yardstick("constant predictor", content["constant_risks"][method])]
+
+
+def disagree(content: Mapping[str, Any]) -> bool:
+    """Whether the sources' models contradict each other, so that the risk has several readings."""
+    risk = content["risk"]
+    return bool(risk and content["by_rows"] and risk["status"] == "sources disagree")
 
 
 @mpl.rc_context(STYLE)
