@@ -1001,8 +1001,8 @@ def test_columns_that_do_not_vary_at_the_target_are_an_ordinary_case():
     target[:, 1] = 0.5
     estimator = fit(target=target, on_no_overlap="predict")
     assert np.isfinite(estimator.predict(target)).all()
-    everything = fit(target=np.full((5, 2), 0.5), on_no_overlap="predict")
-    assert np.isfinite(everything.target_risk_)
+    with pytest.raises(DataError, match="at least 2 rows that differ"):
+        fit(target=np.full((5, 2), 0.5), on_no_overlap="predict")
 
 
 # Teeth: sources that lie --------------------------------------------------------------------
@@ -1137,7 +1137,7 @@ LIES = {
     ),
     "a finding that nobody knows": (
         lambda _: {"findings": [{"code": "all-is-well", "evidence": {}}]},
-        "source 'west' must use known finding codes",
+        "source 'west' must hold findings of a source's own",
     ),
 }  # fmt: skip
 
@@ -1262,7 +1262,9 @@ def test_a_report_in_place_of_a_model_is_refused():
 def boast(message):
     """A lie that contradicts nothing: I am the target, I never err, and everything is 50."""
     if isinstance(message, ModelReport):
-        return forged(message, coefficients=np.zeros(2), intercept=50.0, prediction_variance=0.0)
+        return forged(
+            message, n_rows=10**9, coefficients=np.zeros(2), intercept=50.0, prediction_variance=0.0
+        )
     count, n = len(message.loss_mean), 10**9
     small = np.full(count, 1e-6)
     return forged(

@@ -120,20 +120,18 @@ def _check_losses(report: RiskReport, *, bounded: bool) -> None:
 def _check_second_moments(report: RiskReport, *, bounded: bool) -> None:
     """Losses that are not negative vary most if all of them but one are zero."""
     n, mean, product = report.n_validation, report.loss_mean, report.product_mean
-    largest = {
-        "loss_m2": (report.loss_m2, n * (n - 1.0) * mean**2),
-        "product_m2": (report.product_m2, n * (n - 1.0) * product**2),
-    }
-    if len(report.spread) and report.ratio_mean > 0.0:
-        risk = product / report.ratio_mean
-        largest["spread"] = (report.spread, n * mean * risk)  # Σ w(L − f)² ≤ f · max L
-        if bounded:
-            largest["spread"] = (report.spread, _of_two_values(risk))
-    if bounded:
-        largest["loss_m2"] = (report.loss_m2, n * _of_two_values(mean))
-    for what, (given, most) in largest.items():
-        rounding = 1e-9 * float(most.max(initial=0.0))  # of sums over candidates of all sizes
-        if (given > SLACK**2 * most + rounding + 1e-300).any():
+    with np.errstate(over="ignore"):  # then nothing is too large
+        largest = {
+            "loss_m2": n * _of_two_values(mean) if bounded else n * (n - 1.0) * mean**2,
+            "product_m2": n * (n - 1.0) * product**2,
+        }
+        if len(report.spread) and report.ratio_mean > 0.0:
+            risk = product / report.ratio_mean
+            # Σ w (L − f)² ≤ f · max L
+            largest["spread"] = _of_two_values(risk) if bounded else n * mean * risk
+    for what, most in largest.items():
+        rounding = 1e-12 * float(most.max())  # losses are sums over those of all candidates
+        if (getattr(report, what) > SLACK**2 * most + rounding + 1e-300).any():
             raise MessageError(
                 f"The report of source {report.source!r} has an impossible {what}. {_ASK}"
             )
