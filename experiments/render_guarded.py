@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from guard_table1 import REFERENCES
-from guarded_bars import NAMES, RULES, below, claims
+from guarded_bars import NAMES, RULES, below, claims, met, table1_claims
 from page import Block, Line, Results, number, percent, run, table
 from table1 import printed as paper_table
 from table1_rows import sizes_of
@@ -189,6 +189,22 @@ def losses(results: Results) -> str:
     return table((*head, "promised / true", "half-width ×"), rows)
 
 
+def table1_bars(results: Results) -> str:
+    """The bars of Table 1, under every reading."""
+    rows = [
+        (
+            words,
+            rival,
+            *(f"{count}, {met(count >= need)}" for count, need, _ in counts),
+        )
+        for words, rival, counts in table1_claims(results)
+    ]
+    needs = [f"{need} of {n}" for _, need, n in table1_claims(results)[0][2]]
+    asked = ("smaller mean than naive", "than FedIW", "than Reference", "smallest spread of all")
+    head = [f"{what} (asked: {need})" for what, need in zip(asked, needs, strict=True)]
+    return table(("table", "Reference", *head), rows)
+
+
 def table1(results: Results) -> str:
     """Fresh data, penalty beside a sum."""
     return _fresh(results("guard_table1", penalty="sum"))
@@ -351,8 +367,8 @@ def backtest(results: Results) -> str:
 BLOCKS: dict[str, Block] = {
     block.__name__: block
     for block in (
-        criteria, sets, families, coverage, promises, case1, case2, losses, table1, table1_mean,
-        reach, resplit, resplit_mean, resplit_single, printed_spread, real, backtest,
+        criteria, sets, families, coverage, promises, case1, case2, losses, table1_bars, table1,
+        table1_mean, reach, resplit, resplit_mean, resplit_single, printed_spread, real, backtest,
     )
 }  # fmt: skip
 

@@ -162,7 +162,10 @@ def risk_reports(draw):
         findings=[
             {"code": code, "evidence": evidence}
             for code, evidence in draw(
-                st.lists(st.tuples(texts, st.dictionaries(texts, plain, max_size=2)), max_size=2)
+                st.lists(
+                    st.tuples(texts, st.dictionaries(texts, numbers | texts, max_size=2)),
+                    max_size=2,
+                )
             )
         ],
     )
