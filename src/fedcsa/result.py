@@ -17,6 +17,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
@@ -25,6 +26,7 @@ import numpy as np
 
 from fedcsa.core.arrays import is_whole, read_only
 from fedcsa.core.ensemble import EnsembleRisk, Kind, Status
+from fedcsa.core.weights import Estimate
 from fedcsa.errors import (
     FedCSAError,
     MessageError,
@@ -236,10 +238,13 @@ def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) ->
         if not isinstance(message, ModelReport) or message.source != name:
             raise _damaged(folder, "models are mixed up")
         model_reports[name] = message
+    chosen = _estimates_from_json(folder, content, plan, reports, kept)
+    if any(kept[chosen[plan.method].chosen] != m.candidate for m in model_reports.values()):
+        raise _damaged(folder, "its models are not those of its candidate")
     return Adaptation(
         plan=plan,
         kept=kept,
-        estimates=estimates(plan, reports, kept),
+        estimates=chosen,
         reports=reports,
         model_reports=model_reports,
         models={name: unpack(model_reports[name], plan, trusted) for name in model_reports},
@@ -256,6 +261,37 @@ def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) ->
         ),
         ledgers=_read_ledgers(folder, content),
     )
+
+
+def _estimates_from_json(
+    folder: Path,
+    content: Mapping[str, Any],
+    plan: Plan,
+    reports: Mapping[str, RiskReport],
+    kept: tuple[int, ...],
+) -> dict[str, Estimate]:
+    """What was estimated then, also where another version of the package would say otherwise."""
+    found = {}
+    for method, fresh in estimates(plan, reports, kept).items():
+        told = content["estimates"].get(method)
+        if told is None:
+            continue
+        errors = told["standard_errors"]
+        risk = np.array(told["risk"], dtype=np.float64)
+        candidates = [plan.candidates[index] for index in kept]
+        if risk.shape != (len(kept),) or told["candidate"] not in candidates:
+            raise _damaged(folder, "its estimates are not those of its candidates")
+        chosen = candidates.index(told["candidate"])
+        weights = fresh.weights.copy()
+        weights[chosen] = [told["source_weights"][name] for name in sorted(reports)]
+        found[method] = replace(
+            fresh,
+            risk=risk,
+            weights=weights,
+            chosen=chosen,
+            standard_errors=None if errors is None else np.array(errors, dtype=np.float64),
+        )
+    return found
 
 
 def _read_ledgers(folder: Path, content: dict[str, Any]) -> dict[str, tuple[LedgerEntry, ...]]:

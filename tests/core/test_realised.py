@@ -59,15 +59,36 @@ def test_an_error_rate_has_the_error_of_two_more_of_either_kind(n, data):
     assert standard_error(wrong(k, n), "zero-one") > 0.0
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, 0.3, 1.0, 1.0 + 1e-15])
 @pytest.mark.parametrize("n", [2, 3, 7, 50])
-def test_equal_brier_scores_have_the_error_of_a_rate(value, n):
-    p = (n * value + 2.0) / (n + 4.0)
-    error = standard_error(np.full(n, value), "brier")
-    assert error == pytest.approx(np.sqrt(p * (1.0 - p) / (n + 4.0)), rel=1e-9)
+def test_brier_scores_have_the_error_of_two_more_of_either_kind(n):
+    for losses in (np.zeros(n), np.full(n, 1.0 + 1e-15), np.random.default_rng(n).uniform(size=n)):
+        expected = stats.sem([*losses, 0.0, 0.0, 1.0, 1.0], ddof=0)
+        assert standard_error(losses, "brier") == pytest.approx(expected, rel=1e-12)
+        low, high = mean_interval(losses, "brier", 0.95)
+        slack = stats.t.ppf(0.975, n - 1) * expected
+        assert low == pytest.approx(max(losses.mean() - slack, 0.0), rel=1e-9)
+        assert high == pytest.approx(min(losses.mean() + slack, 1.0), rel=1e-9)
 
 
-@pytest.mark.parametrize("loss", ["brier", *OTHER])
+@pytest.mark.parametrize("rate", [0.01, 0.02, 0.05, 0.2])
+@pytest.mark.parametrize("n", [30, 60, 200])
+def test_rows_without_the_rare_event_do_not_contradict_its_rate(n, rate):
+    """Probabilities near the rate, that differ a little: their losses are nearly equal then."""
+    rng = np.random.default_rng(0)
+    held = {"brier": 0, "": 0}
+    for _ in range(300):
+        p = rate * rng.uniform(0.9, 1.1, n)
+        truth = (rate * (1.0 - p) ** 2 + (1.0 - rate) * p**2).mean()
+        losses = (p - (rng.uniform(size=n) < rate)) ** 2
+        for loss in held:
+            low, high = mean_interval(losses, loss, 0.95)
+            held[loss] += low <= truth <= high
+    assert held["brier"] >= 0.93 * 300
+    if n * rate < 2.0:
+        assert held[""] < 0.9 * 300  # by the sample's own error
+
+
+@pytest.mark.parametrize("loss", OTHER)
 def test_losses_that_differ_have_the_samples_error_and_students_interval(loss):
     losses = np.random.default_rng(0).uniform(size=23)
     assert standard_error(losses, loss) == pytest.approx(stats.sem(losses), rel=1e-12)
@@ -89,12 +110,6 @@ def test_an_error_rate_has_clopper_and_pearsons_interval(n, level, data):
     low, high = stats.binomtest(k, n).proportion_ci(level, method="exact")
     found = mean_interval(wrong(k, n), "zero-one", level)
     assert found == pytest.approx((low, high), rel=1e-9, abs=1e-12)
-
-
-@pytest.mark.parametrize("value", [0.0, 0.5, 1.0, 1.0 + 1e-15])
-def test_equal_brier_scores_have_the_interval_of_a_rate(value):
-    low, high = stats.binomtest(round(10 * value), 10).proportion_ci(0.9, method="exact")
-    assert mean_interval(np.full(10, value), "brier", 0.9) == pytest.approx((low, high), rel=1e-9)
 
 
 def test_the_interval_of_a_share_between_two_counts_lies_between_theirs():

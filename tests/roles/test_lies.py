@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from fedcsa.errors import MessageError
+from fedcsa.errors import MessageError, ParameterError
+from fedcsa.protocol.messages import Refusal
 from fedcsa.protocol.policy import round_significant
 
 
@@ -138,17 +139,77 @@ def test_rows_that_one_source_makes_up_do_not_outweigh_the_others_under_a_median
     assert adaptation.by_rows.weights.max() == pytest.approx(1.0 / 3.0)
 
 
-def test_two_sources_that_fail_a_candidate_drop_it_under_a_median_too(make):
-    design = make.plan(method="guarded", combine="median")
-    sources = {name: make.source(name, make.rows(60, i)) for i, name in enumerate("abcde")}
+def median_of(make, failed, n_sources=5):
+    """A study under a median in which sources fail candidates: name -> indices."""
+    design = make.plan(method="guarded", combine="median", candidates=(0.0, 0.1, 1e4))
+    names = "abcdefg"[:n_sources]
+    sources = {name: make.source(name, make.rows(60, i)) for i, name in enumerate(names)}
     target = make.target(design)
     brief = target.brief(list(sources))
     reports = {name: source.answer(brief) for name, source in sources.items()}
-    for name in "de":
-        reports[name] = dataclasses.replace(reports[name], failed={"0": "Boom"})
-    reports["c"] = dataclasses.replace(reports["c"], failed={"1": "Boom"})
+    for name, indices in failed.items():
+        reasons = {str(index): "Boom" for index in indices}
+        reports[name] = dataclasses.replace(reports[name], failed=reasons)
     request = target.choose(reports)
-    adaptation = target.conclude({name: source.answer(request) for name, source in sources.items()})
+    return target, target.conclude({name: sources[name].answer(request) for name in target.asked})
+
+
+def test_two_sources_that_fail_a_candidate_drop_it_under_a_median_too(make):
+    _, adaptation = median_of(make, {"d": [0], "e": [0], "c": [1]})
     assert 0 not in adaptation.kept
     assert 1 in adaptation.kept  # one source's failure is not enough
-    assert (adaptation.estimates["guarded"].weights[:, 2] == 0.0).all()  # it has no say
+    weights = adaptation.estimates["guarded"].weights
+    row = adaptation.kept.index(1)
+    assert weights[row, 2] == 0.0  # it has no say about this one
+    assert (np.delete(weights, row, axis=0)[:, 2] > 0.0).all()  # but about the others
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_sources", [4, 5])
+def test_a_source_that_failed_the_chosen_candidate_is_not_asked_for_it(make, n_sources):
+    _, honest = median_of(make, {}, n_sources)
+    target, adaptation = median_of(make, {"b": [0, 1]}, n_sources)
+    assert adaptation.candidate["penalty"] < 1.0
+    assert "b" not in target.asked
+    assert "b" not in adaptation.models
+    assert "b" in adaptation.reports
+    assert adaptation.target_risk == pytest.approx(honest.target_risk, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("failed", "n_sources"),
+    [
+        ({"a": [0], "d": [1]}, 4),  # d lies, a does not
+        ({"a": [0], "d": [0, 1]}, 4),
+        ({"a": [0], "b": [1], "e": [0]}, 5),
+    ],
+)
+def test_failures_of_honest_sources_do_not_help_one_that_lies(make, failed, n_sources):
+    _, adaptation = median_of(make, failed, n_sources)
+    assert adaptation.candidate["penalty"] < 1.0
+
+
+def test_a_median_of_too_few_reports_is_refused_before_a_model_is_asked_for(make):
+    target = make.target(make.plan(method="guarded", combine="median"))
+    sources = {name: make.source(name, make.rows(60, i)) for i, name in enumerate("abcd")}
+    brief = target.brief(list(sources))
+    reports = {name: source.answer(brief) for name, source in sources.items()}
+    reports["d"] = Refusal(brief.study, "d", reports["d"].in_reply_to, "min_fold_rows")
+    with pytest.raises(ParameterError, match="'mean' with fewer than 4 sources"):
+        target.choose(reports)
+    assert "model-request" not in {entry.message for entry in target.ledger.entries}
+
+
+def test_one_enormous_candidate_does_not_excuse_the_others(make):
+    target = make.target(make.plan(method="guarded"))
+    report = make.source("a", make.rows(60)).answer(target.brief(["a"]))
+    factor = np.ones(len(report.loss_mean))
+    factor[2] = 1e70
+    once = {name: factor * getattr(report, name) for name in ("loss_mean", "product_mean")}
+    once["co_moment"] = factor * report.co_moment
+    twice = ("loss_m2", "product_m2", "spread", "variance", "explained")
+    scaled = once | {name: factor**2 * getattr(report, name) for name in twice}
+    target.choose({"a": dataclasses.replace(report, **scaled)})
+    scaled["loss_m2"][0] *= 1e10
+    with pytest.raises(MessageError, match="an impossible loss_m2"):
+        target.choose({"a": dataclasses.replace(report, **scaled)})

@@ -69,7 +69,7 @@ def test_a_plan_cannot_be_changed(make):
             {"exchange": "rows", "ratio": {"alpha": None}},
             r"ratio\['alpha'\]. parameter must be a n",
         ),
-        ({"exchange": "rows", "ratio": {"bandwidths": 1.0}}, "must be a list of numbers"),
+        ({"exchange": "rows", "ratio": {"bandwidths": "1"}}, "must be a number or a list of"),
         ({"method": "guarded", "exchange": "rows"}, "guarded method must have exchange='embedd"),
         ({"method": "guarded", "scheme": "split"}, "guarded method must have .*scheme='cross-fit'"),
         ({"ratio": {"bandwith": 1.0}}, "Unknown option of the ratio .* Did you mean 'bandwidth'"),

@@ -15,10 +15,12 @@ Array: TypeAlias = NDArray[np.float64]
 LARGEST = 1e150
 
 
-def as_matrix(values: ArrayLike, name: str, n_columns: int | None = None) -> Array:
+def as_matrix(
+    values: ArrayLike, name: str, n_columns: int | None = None, largest: float = LARGEST
+) -> Array:
     """Return `values` as a finite float64 matrix (rows, columns), or raise a `DataError`.
 
-    So must be the cells' squares: they are at most 10¹⁵⁰ in size.
+    No cell may exceed `largest` in size, so that squares are finite too.
 
     >>> as_matrix([[1, 2], [3, 4]], "X").shape
     (2, 2)
@@ -45,11 +47,11 @@ def as_matrix(values: ArrayLike, name: str, n_columns: int | None = None) -> Arr
             "Check how it was selected."
         )
     _check_finite(matrix, name)
-    large = int(np.count_nonzero(np.abs(matrix) > LARGEST))
+    large = int(np.count_nonzero(np.abs(matrix) > largest))
     if large:
         verb = "is" if large == 1 else "are"
         raise DataError(
-            f"{name} must hold numbers of at most {LARGEST:.0e} in size, but {large} of its "
+            f"{name} must hold numbers of at most {largest:.0e} in size, but {large} of its "
             f"{matrix.size} cells {verb} larger. Check its units, and how missing cells are coded."
         )
     return matrix

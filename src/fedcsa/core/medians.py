@@ -6,8 +6,8 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 
-#: With fewer sources a median says little.
-MIN_SOURCES = 4
+#: With fewer sources a median says little; of one of them the model may fail to come.
+MIN_SOURCES, MIN_MODELS = 4, 3
 #: No source may hold half of the weight, or it would be the median.
 MAX_WEIGHT = 1.0 / 3.0
 

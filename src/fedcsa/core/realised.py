@@ -1,9 +1,10 @@
 """How sure the mean of some rows' losses is.
 
-Losses that are all equal have a sample variance of 0, and yet the next one may differ: two correct
-predictions do not prove that every prediction is correct. For a loss in [0, 1] the binomial
-distribution says how much is possible, because no loss with the same mean varies more than one that
-is 0 or 1. For any other loss nothing is known.
+Losses that are all equal, or nearly so, have hardly any sample variance, and yet the next one may
+differ: two correct predictions do not prove that every prediction is correct, and rows without the
+rare event do not prove that it never comes. For a loss in [0, 1] that much is bounded: an error
+rate is binomial, and its error is that of a sample with two losses of 0 and two of 1 more (Agresti
+and Coull 1998); so we take that of a Brier score. For any other loss nothing is known.
 """
 
 from __future__ import annotations
@@ -23,43 +24,30 @@ def standard_error(losses: Array, loss: str) -> float:
     Parameters
     ----------
     loss : str
-        Its name; ``""`` for one of the user's own. ``"zero-one"`` has the plus-four error
-        √(p̃(1 − p̃)/ñ) with p̃ = (Σ loss + 2)/ñ and ñ = n + 4 (Agresti and Coull 1998), which is
-        never 0; so has ``"brier"`` where all losses are equal. All others have the sample's own.
+        Its name; ``""`` for one of the user's own. ``"zero-one"`` and ``"brier"`` have the
+        plus-four error, which is never 0, all others the sample's own.
     """
-    n = len(losses)
-    if not _binomial(losses, loss):
-        return float(losses.std(ddof=1) / np.sqrt(n))
-    p = (_successes(losses) + 2.0) / (n + 4.0)
-    return float(np.sqrt(p * (1.0 - p) / (n + 4.0)))
+    if loss in BOUNDED:
+        return float(np.append(losses, (0.0, 0.0, 1.0, 1.0)).std() / np.sqrt(len(losses) + 4.0))
+    return float(losses.std(ddof=1) / np.sqrt(len(losses)))
 
 
 def mean_interval(losses: Array, loss: str, level: float) -> tuple[float, float] | None:
     """Interval of the mean of at least two losses; None if they are equal and may be any number.
 
-    It is Clopper and Pearson's where `standard_error` has the plus-four error, else Student's.
+    Clopper and Pearson's for an error rate, else Student's with the error above.
     """
     n, tail = len(losses), 0.5 - level / 2.0
-    if _binomial(losses, loss):
-        k = _successes(losses)
+    if loss == "zero-one":
+        k = float(losses.sum())
         lower = float(betaincinv(k, n - k + 1.0, tail)) if k > 0.0 else 0.0
         upper = float(betaincinv(k + 1.0, n - k, 1.0 - tail)) if k < n else 1.0
         return lower, upper
-    if _equal(losses):
+    # Not by the variance: rounding of the mean gives equal losses a tiny one.
+    if loss not in BOUNDED and losses.min() == losses.max():
         return None
     mean, slack = float(losses.mean()), standard_error(losses, loss)
     slack *= float(stdtrit(n - 1, 1.0 - tail))
+    if loss in BOUNDED:
+        return max(mean - slack, 0.0), min(mean + slack, 1.0)
     return mean - slack, mean + slack
-
-
-def _binomial(losses: Array, loss: str) -> bool:
-    return loss == "zero-one" or (loss in BOUNDED and _equal(losses))
-
-
-def _equal(losses: Array) -> bool:
-    # Not by the variance: rounding of the mean gives equal losses a tiny one.
-    return bool(losses.min() == losses.max())
-
-
-def _successes(losses: Array) -> float:
-    return min(float(losses.sum()), float(len(losses)))  # a Brier score may be rounded beyond 1

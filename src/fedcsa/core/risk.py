@@ -57,7 +57,7 @@ class RiskMoments:
     @classmethod
     def of(cls, ratios: Array, losses: Array) -> Self:
         """Moments of `ratios` (rows,) and `losses` (rows, candidates)."""
-        losses = as_matrix(losses, "losses")
+        losses = as_matrix(losses, "losses", largest=np.inf)
         ratios = as_vector(ratios, "ratios", n_rows=len(losses))
         if (ratios < 0.0).any():
             raise DataError("ratios must not be negative; clip the density ratio at zero.")

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array, as_vector
 from fedcsa.core.medians import limited, weighted_median
@@ -70,6 +71,7 @@ def estimate(
     fedle_weights: Sequence[float] | None = None,
     variances: Array | None = None,
     combine: str = "mean",
+    fitted: NDArray[np.bool_] | None = None,
 ) -> Estimate:
     """Estimate the target's risk under every candidate and choose one.
 
@@ -84,6 +86,9 @@ def estimate(
         Squared standard error of every source's term, for those of the estimate.
     combine : {"mean", "median"}
         Over sources.
+    fitted : array of shape (candidates, sources), optional
+        False where a source failed to fit a candidate, and so has no weight; at least one must
+        have fitted it.
     """
     if not sources:
         raise must("sources", "at least one source", 0)
@@ -107,7 +112,7 @@ def estimate(
         weights = np.tile(given / given.sum(), (n_candidates, 1))
     else:
         raise one_of("method", METHODS[1:], method, " here")
-    weights = _limited(weights, combine)
+    weights = _limited(weights, combine, fitted)
     risk = _combined(np.column_stack(values), weights, combine)
     errors = None if variances is None else _standard_errors(weights, variances, combine)
     return Estimate(method, risk, weights, int(risk.argmin()), errors)
@@ -120,6 +125,7 @@ def guarded_estimate(
     variances: Array | None = None,
     caution: float = CAUTION,
     combine: str = "mean",
+    fitted: NDArray[np.bool_] | None = None,
 ) -> Estimate:
     """Σ m_j f_j / Σ m with f_j the self-normalised risk: the same weights for every candidate.
 
@@ -139,13 +145,17 @@ def guarded_estimate(
         0 chooses by the risk alone.
     combine : {"mean", "median"}
         Over sources.
+    fitted : array of shape (candidates, sources), optional
+        False where a source failed to fit a candidate, and so has no weight; at least one must
+        have fitted it.
     """
     if worth.sum() <= 0.0:
         worth = np.array([terms.n_rows for terms in sources], dtype=np.float64)
-    share = limited(worth / worth.sum(), combine)
+    share = worth / worth.sum()
     values = np.column_stack([terms.self_normalised for terms in sources])
-    weights = np.tile(share, (len(values), 1))
-    risk = values @ share if combine == "mean" else _combined(values, weights, combine)
+    weights = _limited(np.tile(share, (len(values), 1)), combine, fitted)
+    plain = combine == "mean" and fitted is None
+    risk = values @ share if plain else _combined(values, weights, combine)
     errors = None if variances is None else _standard_errors(weights, variances, combine)
     handicap = np.zeros(len(risk))
     if powers is not None and errors is not None:
@@ -154,8 +164,15 @@ def guarded_estimate(
     return Estimate("guarded", risk, weights, chosen, errors)
 
 
-def _limited(weights: Array, combine: str) -> Array:
-    return np.array([limited(row, combine) for row in weights])
+def _limited(weights: Array, combine: str, fitted: NDArray[np.bool_] | None) -> Array:
+    """The weights of sources that fitted a candidate, none too large for a median."""
+    if fitted is None:
+        return np.array([limited(row, combine) for row in weights])
+    found = np.zeros_like(weights)
+    for index, (row, mine) in enumerate(zip(weights, fitted, strict=True)):
+        given = row[mine] if row[mine].any() else np.ones(int(mine.sum()))
+        found[index, mine] = limited(given / given.sum(), combine)
+    return found
 
 
 def _combined(values: Array, weights: Array, combine: str) -> Array:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.ensemble import SourceNumbers
 from fedcsa.core.guard import target_rows_worth
-from fedcsa.core.medians import MIN_SOURCES
 from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
 from fedcsa.core.weights import CAUTION, Estimate, estimate, guarded_estimate
 from fedcsa.errors import CandidatesError
@@ -23,45 +21,31 @@ from fedcsa.roles.plan import Plan, check_weights_of
 COMPARED = ("naive", "fediwe", "feddae")
 
 
-def electorate(
-    plan: Plan, reports: Mapping[str, RiskReport]
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Indices of the candidates to choose from, and the sources whose numbers choose.
+def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
+    """Indices of the candidates to choose from: those that no source failed to fit.
 
-    A candidate that some source failed to fit is dropped. Under a median one source must not
-    decide: a candidate goes if two failed, and a source that alone failed one has no say.
+    Under a median one source must not decide: a candidate goes if two failed, and a source that
+    failed one has no say about it.
     """
-    n, names = len(plan.candidates), tuple(sorted(reports))
-    failed = {name: {int(key) for key in reports[name].failed} for name in names}
-    if plan.combine == "median":
-        counts = Counter(index for indices in failed.values() for index in indices)
-        kept = tuple(index for index in range(n) if counts[index] < 2)
-        voters = tuple(name for name in names if failed[name].isdisjoint(kept))
-        if kept and len(voters) >= MIN_SOURCES - 1:
-            return kept, voters
-    dropped = set().union(*failed.values())
-    kept = tuple(index for index in range(n) if index not in dropped)
+    n, names = len(plan.candidates), sorted(reports)
+    counts = Counter(int(key) for name in names for key in reports[name].failed)
+    tolerated = 1 if plan.combine == "median" else 0
+    kept = tuple(index for index in range(n) if counts[index] <= tolerated)
     if not kept:
-        sources = ", ".join(repr(name) for name in names if failed[name])
+        sources = ", ".join(repr(name) for name in names if reports[name].failed)
         reasons = ", ".join(sorted({r for name in names for r in reports[name].failed.values()}))
         raise CandidatesError(
-            f"At least one candidate must be fitted at every source; all {len(dropped)} failed "
+            f"At least one candidate must be fitted at every source; all {n} failed "
             f"at {sources} ({reasons}). Check the candidates' names and values."
         )
-    return kept, names
+    return kept
 
 
 def estimates(
-    plan: Plan,
-    reports: Mapping[str, RiskReport],
-    kept: Sequence[int],
-    voters: Collection[str] | None = None,
+    plan: Plan, reports: Mapping[str, RiskReport], kept: Sequence[int]
 ) -> dict[str, Estimate]:
-    """Every method's estimate over the `kept` candidates, sources in alphabetical order.
-
-    Sources that are not among the `voters` have no weight.
-    """
-    names = sorted(reports if voters is None else voters)
+    """Every method's estimate over the `kept` candidates, sources in alphabetical order."""
+    names = sorted(reports)
     terms = [_terms(reports[name], kept) for name in names]
     methods = {*COMPARED, plan.method}
     given = _given(plan, names)
@@ -69,19 +53,18 @@ def estimates(
         methods.add("fedle")
     if all(len(reports[name].spread) for name in names):
         methods.add("guarded")
+    failed = np.array([[str(index) in reports[name].failed for name in names] for index in kept])
+    fitted = ~failed if failed.any() else None
     found = {}
     for method in sorted(methods):
         variances = np.column_stack([_variances(method, reports[name], kept) for name in names])
         how = plan.combine if method == plan.method else "mean"
         if method == "guarded":
-            value = worth({name: reports[name] for name in names})
-            powers = _powers(plan, kept)
-            one = guarded_estimate(terms, value, powers, variances, CAUTION, how)
+            found[method] = guarded_estimate(
+                terms, worth(reports), _powers(plan, kept), variances, CAUTION, how, fitted
+            )
         else:
-            one = estimate(method, terms, given, variances, how)
-        weights = np.zeros((len(kept), len(reports)))
-        weights[:, [sorted(reports).index(name) for name in names]] = one.weights
-        found[method] = replace(one, weights=weights)
+            found[method] = estimate(method, terms, given, variances, how, fitted)
     return found
 
 

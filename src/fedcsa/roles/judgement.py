@@ -27,6 +27,8 @@ DOMINANT = 0.9
 #: Bounds that no wider grid could pass.
 NATURAL_BOUNDS = {PENALTY: (0.0,), RATIO_POWER: (0.0, 1.0)}
 LONGEST_NAME = 60
+#: Products of numbers this small may have underflowed.
+TINY = 1e-150
 #: What to do about a source whose numbers cannot be.
 _ASK = "Ask the source which version of fedcsa it runs, or leave it out."
 
@@ -125,13 +127,13 @@ def _check_second_moments(report: RiskReport, *, bounded: bool) -> None:
             "loss_m2": n * _of_two_values(mean) if bounded else n * (n - 1.0) * mean**2,
             "product_m2": n * (n - 1.0) * product**2,
         }
-        if len(report.spread) and report.ratio_mean > 0.0:
+        if len(report.spread) and report.ratio_mean > 1e-100:  # below, products may underflow
             risk = product / report.ratio_mean
             # Σ w (L − f)² ≤ f · max L
             largest["spread"] = _of_two_values(risk) if bounded else n * mean * risk
     for what, most in largest.items():
-        rounding = 1e-12 * float(most.max())  # losses are sums over those of all candidates
-        if (getattr(report, what) > SLACK**2 * most + rounding + 1e-300).any():
+        rounding = 1e-12 * float(most[-1])  # of losses about as large as a constant prediction's
+        if (getattr(report, what) > SLACK**2 * most + rounding + TINY).any():
             raise MessageError(
                 f"The report of source {report.source!r} has an impossible {what}. {_ASK}"
             )

@@ -43,6 +43,7 @@ def _is_number_or_none(value: Any) -> bool:
 _NUMBER = ("a number", _is_number)
 _OPTIONAL = ("a number", _is_number_or_none)
 _NUMBERS = ("a list of numbers", _are_numbers)
+_ONE_OR_MORE = ("a number or a list of numbers", lambda v: _is_number(v) or _are_numbers(v))
 _TEXT = ("a text", _is_text)
 #: exchange -> option -> (what it must be, test)
 _RATIO_OPTIONS: Mapping[str, Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
@@ -53,8 +54,8 @@ _RATIO_OPTIONS: Mapping[str, Mapping[str, tuple[str, Callable[[Any], bool]]]] = 
         "regularizations": _NUMBERS,
     },
     "rows": {
-        "bandwidths": _NUMBERS,
-        "regularizations": _NUMBERS,
+        "bandwidths": _ONE_OR_MORE,
+        "regularizations": _ONE_OR_MORE,
         "n_centres": _NUMBER,
         "nonnegative": _TEXT,
         "alpha": _NUMBER,

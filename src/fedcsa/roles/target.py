@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from fedcsa.core.arrays import Array, as_matrix, read_only
 from fedcsa.core.embedding import RELEASE_SHARE, MeanEmbedding
 from fedcsa.core.ensemble import EnsembleRisk, ensemble_risk, model_weights
-from fedcsa.core.medians import MIN_SOURCES, limited
+from fedcsa.core.medians import MIN_MODELS, MIN_SOURCES, limited
 from fedcsa.core.weights import Estimate
 from fedcsa.errors import DataError, MessageError, NoSourcesError, must
 from fedcsa.findings import Finding
@@ -32,7 +32,7 @@ from fedcsa.roles.adaptation import Adaptation, unpack
 from fedcsa.roles.ending import Ending
 from fedcsa.roles.estimation import (
     constant_risks,
-    electorate,
+    eligible,
     estimates,
     prediction_variances,
     source_numbers,
@@ -83,6 +83,8 @@ class Target:
         self._findings: list[Finding] = []
         self._reports: dict[str, RiskReport] = {}
         self._kept: tuple[int, ...] = ()
+        #: The sources that are asked for a model.
+        self.asked: list[str] = []
         self._estimates: dict[str, Estimate] = {}
 
     @property
@@ -158,18 +160,23 @@ class Target:
                 f"At least one source must report; {len(reports)} were asked and all refused. "
                 "Their policies must allow the study: fedcsa check tells what they would refuse."
             )
-        self._kept, voters = electorate(self.plan, self._reports)
-        self._estimates = estimates(self.plan, self._reports, self._kept, voters)
+        self._limit(np.ones(len(self._reports)))  # too few for a median: before anyone sends more
+        self._kept = eligible(self.plan, self._reports)
+        self._estimates = estimates(self.plan, self._reports, self._kept)
         chosen = self._kept[self._estimates[self.plan.method].chosen]
         request = ModelRequest(self.plan.study, self._brief_digest, chosen)
-        self._request = self._gate.release(request, sorted(self._reports))
+        # Where it failed there is no model to ask for.
+        self.asked = [
+            n for n in sorted(self._reports) if str(chosen) not in self._reports[n].failed
+        ]
+        self._request = self._gate.release(request, self.asked)
         return self._request
 
     def conclude(self, models: Mapping[str, Message]) -> Adaptation:
         """Combine the sources' models into the target's own."""
         expected = digest(encode(self._request))
         sent: dict[str, ModelReport] = {}
-        for name in sorted(self._reports):
+        for name in self.asked:
             report = self._expect(name, models.get(name), ModelReport, expected)
             if isinstance(report, ModelReport):
                 if report.candidate != self._request.candidate:
@@ -228,7 +235,7 @@ class Target:
                     "The sources that sent a model have no weight at all; one must. "
                     "Look for a source whose rows resemble the target's."
                 )
-            return self._limit(given / given.sum()), None, None
+            return self._limit(given / given.sum(), MIN_MODELS), None, None
         reports = {name: self._reports[name] for name in names}
         rows = np.array([reports[name].n_rows for name in names], dtype=np.float64)
         value = worth(reports)
@@ -237,16 +244,16 @@ class Target:
         seen = (self._X - self._brief.mean) / self._brief.sd if plan.scale else self._X
         outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
         numbers = source_numbers(reports, self._request.candidate)
-        weights = self._limit(model_weights(value, outputs))
+        weights = self._limit(model_weights(value, outputs), MIN_MODELS)
 
         def risk_of(a: Array) -> EnsembleRisk:
             return ensemble_risk(numbers, a, outputs, plan.loss, plan.level, noise, plan.combine)
 
-        return weights, risk_of(weights), risk_of(self._limit(rows / rows.sum()))
+        return weights, risk_of(weights), risk_of(limited(rows / rows.sum(), plan.combine))
 
-    def _limit(self, weights: Array) -> Array:
-        if self.plan.combine == "median" and len(weights) < MIN_SOURCES:
-            raise must("combine", f"'mean' with fewer than {MIN_SOURCES} sources", "median")
+    def _limit(self, weights: Array, fewest: int = MIN_SOURCES) -> Array:
+        if self.plan.combine == "median" and len(weights) < fewest:
+            raise must("combine", f"'mean' with fewer than {fewest} sources", "median")
         return limited(weights, self.plan.combine)
 
     # The pieces -----------------------------------------------------------------------------

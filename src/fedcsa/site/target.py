@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.medians import MIN_SOURCES
 from fedcsa.errors import (
     BindingError,
     FedCSAError,
@@ -139,8 +140,7 @@ class TargetDesk:
             reports = {n: decode(self._journal.payload(names[n])) for n in names}
             request = self._role.choose(reports)
         self._reports, self._request = reports, request
-        reporting = [n for n in sorted(reports) if isinstance(reports[n], RiskReport)]
-        return self._post("model", request, reporting)
+        return self._post("model", request, self._role.asked)
 
     def conclude(self, replies: Mapping[str, Reply]) -> Conclusion:
         """Combine the models, keep the result here, and say how it ended."""
@@ -277,10 +277,11 @@ class TargetDesk:
         missing = [
             name
             for name, report in self._reports.items()
-            if isinstance(report, RiskReport) and name not in answers
+            if isinstance(report, RiskReport) and name not in answers and name in self._role.asked
         ]
-        if missing:
-            kept = {n: m for n, m in self._reports.items() if n not in missing}
+        kept = {n: m for n, m in self._reports.items() if n not in missing}
+        enough = sum(isinstance(m, RiskReport) for m in kept.values()) >= MIN_SOURCES
+        if missing and (enough or self._role.plan.combine == "mean"):
             role = self._new_role()
             role.brief(sorted(kept))
             if role.choose(kept).candidate == self._request.candidate:

@@ -41,7 +41,6 @@ def run(target: Target, transport: Transport) -> Adaptation:
     brief = target.brief(names)
     reports = transport.ask(brief, names, "risk")
     request = target.choose(reports)
-    reporting = [name for name in names if reports[name].name == "risk-report"]
-    models = transport.ask(request, reporting, "model")
+    models = transport.ask(request, target.asked, "model")
     adaptation = target.conclude(models)
     return replace(adaptation, ledgers={**adaptation.ledgers, **transport.ledgers()})
