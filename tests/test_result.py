@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -349,11 +350,11 @@ def edit(folder, change):
 
 #: What only tells a reader; it is computed again when a result is loaded.
 TOLD = {
-    "fedcsa", "study", "method", "candidate", "target_risk", "interval", "status", "estimates",
+    "fedcsa", "study", "method", "candidate", "target_risk", "interval", "status",
 }  # fmt: skip
 KEYS = [
     "source_weights", "risk", "by_rows", "constant_risks", "n_target_rows", "backtest", "findings",
-    "kept", "mean", "sd", "plan", "reports", "sites",
+    "kept", "mean", "sd", "plan", "reports", "sites", "estimates",
 ]  # fmt: skip
 
 
@@ -453,6 +454,11 @@ def test_a_strange_value_anywhere_is_damage_or_nothing_at_all(data, saved, folde
         (("backtest", "level"), "high"),
         (("backtest", "rows"), [{"source": "a"}]),
         (("sites",), ["a"] * 50),
+        (("estimates", "guarded"), {}),
+        (("estimates", "guarded", "risk"), [1.0]),
+        (("estimates", "guarded", "candidate"), {"penalty": 7.0}),
+        (("estimates", "guarded", "source_weights", "a"), -1.0),
+        (("estimates", "guarded", "standard_errors"), [math.nan]),
     ],
     ids=lambda value: repr(value)[:40],
 )
@@ -495,6 +501,56 @@ def test_an_error_about_a_damaged_result_shows_no_number_of_it(folder):
     with pytest.raises(DAMAGED, match="effective rows") as caught:
         load_result(folder)
     assert "424242" not in str(caught.value)
+
+
+def test_a_result_says_what_it_said_whatever_this_version_would_say(folder):
+    """Another version may have had another rule; the file, not the rule, is what was promised."""
+
+    def older(content):
+        for told in content["estimates"].values():
+            told["risk"] = [2.0 * risk for risk in told["risk"]]
+            weights = told["source_weights"]
+            told["source_weights"] = dict(zip(weights, (0.5, 0.25, 0.25), strict=True))
+        del content["estimates"]["feddae"]  # it need not have compared all
+
+    before = load_result(folder)
+    edit(folder, older)
+    after = load_result(folder)
+    assert set(after.estimates) == set(before.estimates) - {"feddae"}
+    for method, found in after.estimates.items():
+        np.testing.assert_array_equal(found.risk, 2.0 * before.estimates[method].risk)
+        assert found.source_weights.tolist() == [0.5, 0.25, 0.25]
+        assert found.chosen == before.estimates[method].chosen
+
+
+def test_models_of_another_candidate_than_the_chosen_are_damage(folder):
+    def other(content):
+        told = content["estimates"]["guarded"]
+        tried = content["plan"]["candidates"]
+        told["candidate"] = next(c for c in tried if c != told["candidate"])
+
+    edit(folder, other)
+    with pytest.raises(ResultError, match="not those of its candidate"):
+        load_result(folder)
+
+
+@pytest.mark.parametrize("method", ["guarded", "naive", "feddae"])
+def test_a_median_with_a_source_that_failed_is_the_same_in_every_part(method, tmp_path):
+    rng = np.random.default_rng(0)
+    sources = {}
+    for name, rows in (("a", 60), ("b", 200), ("c", 200), ("d", 200), ("e", 200)):
+        X = rng.normal(size=(rows, 2))
+        sources[name] = X, X.sum(axis=1) + rng.normal(size=rows)
+    model = KNeighborsRegressor(algorithm="brute")
+    tried = {"n_neighbors": [1, 60]}  # too many for the folds of a
+    estimator = FedCSA(model, tried, method=method, combine="median", random_state=0)
+    estimator.fit(sources, rng.normal(size=(60, 2)))
+    made = estimator.adaptation_
+    assert made.reports["a"].failed
+    loaded = load_result(save_result(made, tmp_path / "r"))
+    assert equal(loaded.estimates, made.estimates)
+    assert loaded.target_risk == made.target_risk
+    assert loaded.candidate == made.candidate
 
 
 def test_a_new_result_does_not_inherit_an_older_reconciliation(folder):

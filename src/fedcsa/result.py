@@ -13,20 +13,15 @@ A study that ended without a model leaves the same, with the reason in place of 
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from fedcsa.core.arrays import is_whole, read_only
-from fedcsa.core.ensemble import EnsembleRisk, Kind, Status
-from fedcsa.core.weights import Estimate
 from fedcsa.errors import (
     FedCSAError,
     MessageError,
@@ -38,15 +33,24 @@ from fedcsa.findings import Finding
 from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.fields import thaw
 from fedcsa.protocol.ledger import LedgerEntry
-from fedcsa.protocol.messages import ModelReport, RiskReport
+from fedcsa.protocol.messages import ModelReport
+from fedcsa.result_json import (
+    backtest_from_json,
+    backtest_to_json,
+    estimates_from_json,
+    estimates_to_json,
+    findings_to_json,
+    plan_from_json,
+    plan_to_json,
+    report_from_json,
+    report_to_json,
+    risk_from_json,
+    risk_to_json,
+)
 from fedcsa.roles.adaptation import Adaptation, unpack
-from fedcsa.roles.backtest import Backtest, BacktestRow
 from fedcsa.roles.ending import Ending
-from fedcsa.roles.estimation import estimates
-from fedcsa.roles.plan import Plan
 
 FORMAT = 1
-_WORDS = ("weights", "kind", "status")
 
 
 def save_result(
@@ -143,21 +147,10 @@ def summary(adaptation: Adaptation | Ending) -> dict[str, Any]:
         "target_risk": a.target_risk,
         "interval": list(a.interval) if a.interval else None,
         "source_weights": dict(a.source_weights),
-        "risk": _risk_to_json(a.risk),
-        "by_rows": _risk_to_json(a.by_rows),
+        "risk": risk_to_json(a.risk),
+        "by_rows": risk_to_json(a.by_rows),
         "constant_risks": dict(a.constant_risks),
-        "estimates": {
-            method: {
-                "candidate": thaw(a.plan.candidates[a.kept[found.chosen]]),
-                "target_risk": float(found.risk[found.chosen]),
-                "source_weights": dict(zip(a.sources, found.source_weights.tolist(), strict=True)),
-                "risk": found.risk.tolist(),
-                "standard_errors": (
-                    None if found.standard_errors is None else found.standard_errors.tolist()
-                ),
-            }
-            for method, found in a.estimates.items()
-        },
+        "estimates": estimates_to_json(a),
         "backtest": backtest_to_json(a.backtest),
         "kept": list(a.kept),
         "mean": a.mean.tolist(),
@@ -176,23 +169,9 @@ def _common(a: Adaptation | Ending) -> dict[str, Any]:
         "n_target_rows": a.n_target_rows,
         "findings": findings_to_json(a.findings),
         "plan": plan_to_json(a.plan),
-        "reports": {name: _report_to_json(report) for name, report in sorted(a.reports.items())},
+        "reports": {name: report_to_json(report) for name, report in sorted(a.reports.items())},
         "sites": sorted(a.ledgers),
     }
-
-
-def findings_to_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Findings as plain values, each with its sentence."""
-    return [
-        {
-            "code": finding.code,
-            "severity": finding.severity,
-            "source": finding.source,
-            "evidence": dict(finding.evidence),
-            "text": str(finding),
-        }
-        for finding in findings
-    ]
 
 
 def _require_part(folder: Path, part: str) -> None:
@@ -211,7 +190,7 @@ def _damaged(folder: Path, how: str) -> ResultError:
 
 
 def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) -> Adaptation:
-    plan = _plan_from_json(content["plan"])
+    plan = plan_from_json(content["plan"])
     reports = {name: report_from_json(item) for name, item in content["reports"].items()}
     kept = tuple(content["kept"])
     weights = {name: float(weight) for name, weight in content["source_weights"].items()}
@@ -238,13 +217,13 @@ def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) ->
         if not isinstance(message, ModelReport) or message.source != name:
             raise _damaged(folder, "models are mixed up")
         model_reports[name] = message
-    chosen = _estimates_from_json(folder, content, plan, reports, kept)
-    if any(kept[chosen[plan.method].chosen] != m.candidate for m in model_reports.values()):
+    found = estimates_from_json(content["estimates"], plan, reports, kept)
+    if any(kept[found[plan.method].chosen] != m.candidate for m in model_reports.values()):
         raise _damaged(folder, "its models are not those of its candidate")
     return Adaptation(
         plan=plan,
         kept=kept,
-        estimates=chosen,
+        estimates=found,
         reports=reports,
         model_reports=model_reports,
         models={name: unpack(model_reports[name], plan, trusted) for name in model_reports},
@@ -253,45 +232,14 @@ def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) ->
         sd=read_only(sd),
         n_target_rows=content["n_target_rows"],
         constant_risks={k: float(v) for k, v in content["constant_risks"].items()},
-        risk=_risk_from_json(content["risk"], len(weights)),
-        by_rows=_risk_from_json(content["by_rows"], len(weights)),
-        backtest=_backtest_from_json(content["backtest"]),
+        risk=risk_from_json(content["risk"], len(weights)),
+        by_rows=risk_from_json(content["by_rows"], len(weights)),
+        backtest=backtest_from_json(content["backtest"]),
         findings=tuple(
             Finding(item["code"], item["source"], item["evidence"]) for item in content["findings"]
         ),
         ledgers=_read_ledgers(folder, content),
     )
-
-
-def _estimates_from_json(
-    folder: Path,
-    content: Mapping[str, Any],
-    plan: Plan,
-    reports: Mapping[str, RiskReport],
-    kept: tuple[int, ...],
-) -> dict[str, Estimate]:
-    """What was estimated then, also where another version of the package would say otherwise."""
-    found = {}
-    for method, fresh in estimates(plan, reports, kept).items():
-        told = content["estimates"].get(method)
-        if told is None:
-            continue
-        errors = told["standard_errors"]
-        risk = np.array(told["risk"], dtype=np.float64)
-        candidates = [plan.candidates[index] for index in kept]
-        if risk.shape != (len(kept),) or told["candidate"] not in candidates:
-            raise _damaged(folder, "its estimates are not those of its candidates")
-        chosen = candidates.index(told["candidate"])
-        weights = fresh.weights.copy()
-        weights[chosen] = [told["source_weights"][name] for name in sorted(reports)]
-        found[method] = replace(
-            fresh,
-            risk=risk,
-            weights=weights,
-            chosen=chosen,
-            standard_errors=None if errors is None else np.array(errors, dtype=np.float64),
-        )
-    return found
 
 
 def _read_ledgers(folder: Path, content: dict[str, Any]) -> dict[str, tuple[LedgerEntry, ...]]:
@@ -342,82 +290,3 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _no_constant(_: str) -> Any:
     raise ValueError  # NaN and Infinity are not JSON
-
-
-def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """A plan as plain values."""
-    content = {item.name: thaw(getattr(plan, item.name)) for item in dataclasses.fields(plan)}
-    if plan.public_sd is not None:
-        content["public_sd"] = plan.public_sd.tolist()
-    return content
-
-
-def _plan_from_json(content: Mapping[str, Any]) -> Plan:
-    values = dict(content)
-    for name in ("features", "classes", "candidates", "folds"):
-        if isinstance(values[name], list):
-            values[name] = tuple(values[name])
-    if values["public_sd"] is not None:
-        values["public_sd"] = np.array(values["public_sd"], dtype=np.float64)
-    return Plan(**values)
-
-
-def _report_to_json(report: RiskReport) -> dict[str, Any]:
-    return {
-        item.name: value.tolist() if isinstance(value, np.ndarray) else thaw(value)
-        for item in dataclasses.fields(report)
-        for value in [getattr(report, item.name)]
-    }
-
-
-def report_from_json(content: Mapping[str, Any]) -> RiskReport:
-    """A report out of plain values; it checks itself."""
-    kinds = {item.name: item.metadata["kind"] for item in dataclasses.fields(RiskReport)}
-    values: dict[str, Any] = {
-        name: np.array(value, dtype=np.float64) if kinds[name] == "vector" else value
-        for name, value in content.items()
-    }
-    return RiskReport(**values)
-
-
-def _risk_to_json(risk: EnsembleRisk | None) -> dict[str, Any] | None:
-    if risk is None:
-        return None
-    return {**vars(risk), "weights": risk.weights.tolist()}
-
-
-def _risk_from_json(content: dict[str, Any] | None, n_models: int) -> EnsembleRisk | None:
-    if content is None:
-        return None
-    weights = np.array(content["weights"], dtype=np.float64)
-    risk = EnsembleRisk(**{**content, "weights": read_only(weights)})
-    numbers = [value for name, value in content.items() if name not in _WORDS and value is not None]
-    if weights.shape != (n_models,) or not all(math.isfinite(number) for number in numbers):
-        raise ValueError
-    if risk.status not in get_args(Status) or risk.kind not in get_args(Kind):
-        raise ValueError
-    return risk
-
-
-def backtest_to_json(backtest: Backtest | None) -> dict[str, Any] | None:
-    """A back-test as plain values."""
-    if backtest is None:
-        return None
-    return {
-        "level": backtest.level,
-        "verdict": backtest.verdict,
-        "sentence": backtest.sentence,
-        "coverage": backtest.coverage,
-        "calibration": backtest.calibration,
-        "regret": backtest.regret,
-        "findings": findings_to_json(backtest.findings),
-        "rows": [dataclasses.asdict(row) for row in backtest.rows],
-    }
-
-
-def _backtest_from_json(content: dict[str, Any] | None) -> Backtest | None:
-    if content is None:
-        return None
-    rows = tuple(BacktestRow(**row) for row in content["rows"])
-    found = Backtest(rows, float(content["level"]))
-    return found if found.verdict else None  # computed once, so that a strange value shows here

@@ -61,7 +61,8 @@ def backtest(
     fedcsa backtest study.toml --result result
     """
     from fedcsa.backtest import run_backtest
-    from fedcsa.result import backtest_to_json, load_result, plan_to_json, save_result
+    from fedcsa.result import load_result, save_result
+    from fedcsa.result_json import backtest_to_json, plan_to_json
     from fedcsa.study import Study
 
     loaded = Study.load(study)

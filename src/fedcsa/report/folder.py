@@ -10,7 +10,8 @@ from typing import Any
 
 from fedcsa.errors import FedCSAError, ResultError
 from fedcsa.protocol.ledger import LedgerEntry
-from fedcsa.result import FORMAT, findings_to_json, load_ledgers, read_json, report_from_json
+from fedcsa.result import FORMAT, load_ledgers, read_json
+from fedcsa.result_json import findings_to_json, report_from_json
 from fedcsa.roles.backtest import Backtest, BacktestRow
 
 RESULT, FEDERATION = "adaptation.json", "federation.json"
