@@ -34,8 +34,9 @@ class Reconciliation:
     realised : float
         Risk on the rows whose outcomes arrived.
     lower, upper : float or None
-        Its own interval: Clopper and Pearson's for the zero-one loss, and for equal Brier scores;
-        else Student's. None if all losses are equal, which says nothing of how they vary.
+        Its own interval: Clopper and Pearson's for the zero-one loss, Student's for others, with
+        an allowance for what was not seen if it is the Brier loss. None if all other losses are
+        equal, which says nothing of how they vary.
     promised : float
     promised_lower, promised_upper : float or None
     n_rows : int
