@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -160,8 +160,7 @@ class Adaptation:
         weights = self.source_weights
         if by_rows:
             names = sorted(self.models)
-            rows = np.array([self.reports[name].n_rows for name in names], dtype=np.float64)
-            shares = limited(rows / rows.sum(), self.plan.combine)
+            shares = weights_by_rows([self.reports[name] for name in names], self.plan.combine)
             weights = dict(zip(names, shares.tolist(), strict=True))
         return combine(self.models, weights, seen, self.plan.combine)
 
@@ -181,6 +180,12 @@ class Adaptation:
                 "Call predict instead."
             )
         return self.output(X, by_rows=by_rows)
+
+
+def weights_by_rows(reports: Sequence[RiskReport], how: str) -> Array:
+    """n_j / Σ n, none too large for a median."""
+    rows = np.array([report.n_rows for report in reports], dtype=np.float64)
+    return limited(rows / rows.sum(), how)
 
 
 def combine(

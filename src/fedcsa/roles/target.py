@@ -28,7 +28,7 @@ from fedcsa.protocol.messages import (
     RiskReport,
 )
 from fedcsa.protocol.policy import Policy
-from fedcsa.roles.adaptation import Adaptation, unpack
+from fedcsa.roles.adaptation import Adaptation, unpack, weights_by_rows
 from fedcsa.roles.ending import Ending
 from fedcsa.roles.estimation import (
     constant_risks,
@@ -237,10 +237,10 @@ class Target:
                 )
             return self._limit(given / given.sum(), MIN_MODELS), None, None
         reports = {name: self._reports[name] for name in names}
-        rows = np.array([reports[name].n_rows for name in names], dtype=np.float64)
+        by_rows = weights_by_rows([reports[name] for name in names], plan.combine)
         value = worth(reports)
         if value.sum() <= 0.0:
-            value = rows
+            value = by_rows
         seen = (self._X - self._brief.mean) / self._brief.sd if plan.scale else self._X
         outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
         numbers = source_numbers(reports, self._request.candidate)
@@ -249,7 +249,7 @@ class Target:
         def risk_of(a: Array) -> EnsembleRisk:
             return ensemble_risk(numbers, a, outputs, plan.loss, plan.level, noise, plan.combine)
 
-        return weights, risk_of(weights), risk_of(limited(rows / rows.sum(), plan.combine))
+        return weights, risk_of(weights), risk_of(by_rows)
 
     def _limit(self, weights: Array, fewest: int = MIN_SOURCES) -> Array:
         if self.plan.combine == "median" and len(weights) < fewest:
