@@ -236,9 +236,10 @@ def test_check_finds_nothing_in_a_good_study(finished, invoke):
 
 
 def test_check_computes_and_writes_nothing(finished, invoke, monkeypatch, tmp_path):
+    study = finished() / "study.toml"  # made before nobody can answer any more
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("fedcsa.roles.source.Source.answer", None)
-    assert invoke("check", finished() / "study.toml").exit_code == 0
+    assert invoke("check", study).exit_code == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -435,7 +436,7 @@ def test_a_backtest_that_passes_names_the_promise_that_was_broken(make_study, in
     assert [f.source for f in loaded.findings if f.code == "promise-broken"] == ["b"]
     html = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
     assert "Passed, but 1 of 6 promises was broken: b (realised " in html
-    assert "promise-broken at b: promised " in html
+    assert re.search(r'promise-broken</span></p>\s*<p class="place">b: promised ', html)
 
 
 def test_a_backtest_leaves_the_result_of_another_study_alone(study_folder, make_study, invoke):

@@ -101,20 +101,16 @@ def backtest(
 
 
 def _print(screen: Console, found: Backtest) -> None:
-    table = Table(title="Each source as the target", title_justify="left", title_style="bold")
-    for heading in (
-        "source",
-        "rows",
-        "promised",
-        "interval",
-        "realised",
-        "own model",
-        "",
-        "status",
-    ):
+    # Without lines between them all columns fit a narrow terminal.
+    table = Table(
+        title="Each source as the target", title_justify="left", title_style="bold", box=None
+    )
+    for heading in ("source", "rows", "promised", "interval", "realised", "own model"):
         table.add_column(
-            heading, justify="left" if heading in ("source", "", "status") else "right"
+            heading, justify="left" if heading == "source" else "right", no_wrap=heading != "source"
         )
+    table.add_column("")
+    table.add_column("status")
     for row in found.rows:
         kept = row.kept(found.level)
         mark = {True: ("kept", "green"), False: ("broken", "red"), None: ("not judged", "dim")}[

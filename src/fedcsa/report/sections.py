@@ -16,7 +16,6 @@ from fedcsa.report.charts import sources as sources_chart
 from fedcsa.report.folder import Folder
 from fedcsa.report.model import Section, Table
 from fedcsa.report.svg import inline
-from fedcsa.report.verdict import MOST_PLACES, place
 
 Content = Mapping[str, Any]
 _MEANING = {
@@ -247,10 +246,6 @@ def backtest(content: Content) -> Section:
     if judged:
         kept = f"{sum(judged)} of {words.counted(len(judged), 'promise')}"
         sentences.append(f"Kept, if the outcomes' own chance is allowed for: {kept}.")
-    broken = [f"{item['code']} at {place(item)}." for item in found["findings"]]
-    sentences += broken[:MOST_PLACES]
-    if len(broken) > MOST_PLACES:
-        sentences.append(f"{words.counted(len(broken) - MOST_PLACES, 'more promise')} broken.")
     for key, told in (
         ("coverage", "{} of the intervals hold the realised risk"),
         ("calibration", "promised over realised risk is {} on average"),
