@@ -1,0 +1,347 @@
+"""Table 1 of the target: all that it tells about its rows, rounded as in print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcsa.core.arrays import Array, as_matrix, as_vector, is_whole, read_only
+from fedcsa.core.table_problems import (
+    correlation_problems,
+    level_problems,
+    moment_problems,
+    value_problems,
+)
+from fedcsa.errors import DataError
+
+#: The sd of a fair coin: the largest that a column of zeros and ones can have. It is the unit of
+#: a share, so that a share of 0 or 1 is ordinary.
+INDICATOR_SD = 0.5
+#: A told sd is at least this share of the public one: a target of near-copies of one patient
+#: cannot point at that patient's row in a source.
+SD_FLOOR = 0.3
+#: Means are told to this part of an sd, shares to this part of all rows: two digits, as in print.
+STEP = 0.01
+#: A told sd has two digits.
+SD_DIGITS = 2
+#: Rows are counted in tens, so that one patient more is not seen.
+COUNT_STEP = 10
+#: Correlations are told up to this many columns: their number grows with the square.
+MAX_CORRELATED = 10
+#: … and only if every told number stands for this many rows.
+ROWS_PER_NUMBER = 10
+#: The unit of a number that does not vary at the target and has no public sd.
+CONSTANT_SD = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Table1:
+    r"""What the target tells: its Table 1, rounded.
+
+    With X the rows, s the told sds (units) and m the told means,
+
+    .. math:: z_k = (x_k - m_k) / s_k, \qquad R_{kl} = \tfrac1n \sum_i z_{ik} z_{il}.
+
+    Make one with `Table1.of` from rows, or with `Table1.typed` from a published table. The class
+    itself takes told numbers as they are and only checks that they do not contradict each other.
+
+    Attributes
+    ----------
+    n_rows : int
+        In tens, rounded down; fewer than ten are told as they are.
+    features : tuple of str
+        Names of the d columns: ``"age"``, ``"sex=M"``, …
+    flags : tuple of bool
+        Which columns hold zeros and ones: flags, levels, marks of missing cells.
+    mean : array of shape (d,)
+        Means of numbers to a hundredth of the told sd, shares of flags to a hundredth.
+    sd : array of shape (d,)
+        The units: of a number its sd to two digits, at least 0.3 of the public one; of a flag
+        the public unit.
+    correlations : array of shape (d, d), optional
+        Second moments R of z, to a hundredth. Told only if all columns are numbers, d ≤ 10 and
+        2d + d(d − 1)/2 ≤ n/10.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(63.0, 11.0, 200), rng.random(200) < 0.4])
+    >>> table = Table1.of(X, ["age", "sex=M"], [False, True])
+    >>> table.n_rows, table.mean.round(2).tolist(), table.sd.tolist()
+    (200, [63.14, 0.36], [11.0, 0.5])
+    >>> table.n_numbers
+    4
+    """
+
+    n_rows: int
+    features: tuple[str, ...]
+    flags: tuple[bool, ...]
+    mean: Array = field(repr=False)
+    sd: Array = field(repr=False)
+    correlations: Array | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(map(str, self.features)))
+        object.__setattr__(self, "flags", tuple(map(bool, self.flags)))
+        d = len(self.features)
+        if not d or len(set(self.features)) < d or len(self.flags) != d:
+            raise DataError(
+                f"A Table 1 must have one or more columns of distinct names, each a flag or not; "
+                f"it has {d} name(s), {len(set(self.features))} of them distinct, and "
+                f"{len(self.flags)} mark(s). Give every column once."
+            )
+        object.__setattr__(self, "n_rows", _count(self.n_rows))
+        for name in ("mean", "sd"):
+            object.__setattr__(self, name, _column_values(getattr(self, name), name, d))
+        problems = [*value_problems(self.features, self.flags, self.mean, self.sd)]
+        if self.correlations is not None:
+            R = as_matrix(self.correlations, "The correlations of a Table 1", n_columns=d)
+            object.__setattr__(self, "correlations", read_only(R.copy()))
+            if not tells_correlations(self.n_rows, self.flags):
+                problems.append(
+                    "Correlations must be left out of a Table 1 with flags, with more than "
+                    f"{MAX_CORRELATED} columns, or with fewer than {ROWS_PER_NUMBER} rows a told "
+                    "number; they are given. Leave them out."
+                )
+            problems += moment_problems(R)
+        if problems:
+            raise DataError("\n".join(problems))
+
+    @classmethod
+    def of(
+        cls,
+        X: ArrayLike,
+        features: Sequence[str],
+        flags: Sequence[bool],
+        public_sd: ArrayLike | None = None,
+    ) -> Self:
+        """Table 1 of rows.
+
+        A number that does not vary gets the floor of its public sd as its unit, and 1 if it has
+        none.
+
+        Parameters
+        ----------
+        X : array of shape (rows, d)
+            At least two rows.
+        features : sequence of d str
+        flags : sequence of d bool
+            Columns that hold only zeros and ones.
+        public_sd : array of shape (d,), optional
+            Agreed sds; NaN where there is none. A number without one has no floor, a flag
+            without one has the unit 0.5.
+
+        Raises
+        ------
+        DataError
+            If there are fewer than two rows, or a flag is neither 0 nor 1.
+        """
+        rows = as_matrix(X, "X_target", n_columns=len(tuple(features)))
+        n, d = rows.shape
+        if n < 2:
+            raise DataError(
+                "X_target must have at least 2 rows to say how it varies; it has 1. "
+                "Collect more rows."
+            )
+        is_flag, public = _flags(flags, d), _public(public_sd, d)
+        _require_zeros_and_ones(rows, features, is_flag)
+        # Not sd > 0 alone: the sd of a constant column is often a rounding error away from 0.
+        spread = rows.std(axis=0)
+        varies = (np.ptp(rows, axis=0) > 0.0) & (spread > 0.0)
+        spread = np.where(varies | np.isfinite(public), spread, CONSTANT_SD)
+        mean = rows.mean(axis=0)
+        m, s = _rounded(mean, spread, is_flag, public)
+        R = None
+        if tells_correlations(n, is_flag):
+            Z = (rows - m) / s
+            R = np.round(Z.T @ Z / n, 2)
+        return cls(_in_tens(n), tuple(features), tuple(is_flag), m, s, R)
+
+    @classmethod
+    def typed(
+        cls,
+        n_rows: int,
+        features: Sequence[str],
+        flags: Sequence[bool],
+        mean: ArrayLike,
+        sd: ArrayLike,
+        public_sd: ArrayLike | None = None,
+        correlations: ArrayLike | None = None,
+    ) -> Self:
+        """Table 1 from a published one; rounded and floored like one from rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            As published.
+        features : sequence of d str
+        flags : sequence of d bool
+        mean : array of shape (d,)
+            Means of numbers, shares (0 to 1, not percent) of flags.
+        sd : array of shape (d,)
+            Sds of numbers; of a flag any number, 0 for example.
+        public_sd : array of shape (d,), optional
+            As for `of`.
+        correlations : array of shape (d, d), optional
+            Of all columns, ones on the diagonal. They are left out where a target with these
+            columns and rows does not tell them.
+
+        Raises
+        ------
+        DataError
+            With one line for everything that contradicts itself.
+
+        Examples
+        --------
+        >>> table = Table1.typed(1234, ["age", "sex=M"], [False, True], [63.21, 0.428], [11.4, 0])
+        >>> table.n_rows, table.mean.round(4).tolist(), table.sd.tolist()
+        (1230, [63.25, 0.43], [11.0, 0.5])
+        """
+        d = len(tuple(features))
+        is_flag, public = _flags(flags, d), _public(public_sd, d)
+        means = _column_values(mean, "mean", d)
+        spread = np.where(is_flag, INDICATOR_SD, _column_values(sd, "sd", d))
+        problems = [*value_problems(features, is_flag, means, spread)]
+        problems += level_problems(features, is_flag, means)
+        r = None
+        if correlations is not None:
+            r = as_matrix(correlations, "The correlations of a Table 1", n_columns=d)
+            problems += correlation_problems(r)
+        if problems:
+            raise DataError("\n".join(problems))
+        m, s = _rounded(means, spread, is_flag, public)
+        if r is None or not tells_correlations(_count(n_rows), is_flag):
+            R = None
+        else:  # in the told units, around the told means, as `of` gives them
+            offset, scale = (means - m) / s, spread / s
+            R = np.round(r * np.outer(scale, scale) + np.outer(offset, offset), 2)
+        return cls(_in_tens(_count(n_rows)), tuple(features), tuple(is_flag), m, s, R)
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers about the target's rows it tells: n, means, sds, correlations."""
+        d = len(self.features)
+        pairs = 0 if self.correlations is None else d * (d - 1) // 2
+        return 1 + d + self.flags.count(False) + pairs
+
+    def check_levels(self) -> None:
+        """Raise a `DataError` if the shares of one column's levels sum to more than 1.
+
+        Columns are taken as levels of one column by their names: ``"sex=F"``, ``"sex=M"``.
+        """
+        problems = level_problems(self.features, self.flags, self.mean)
+        if problems:
+            raise DataError("\n".join(problems))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table1):
+            return NotImplemented
+        return all(  # None equals None, and no array
+            np.array_equal(
+                np.asarray(getattr(self, item.name)), np.asarray(getattr(other, item.name))
+            )
+            for item in fields(self)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def tells_correlations(n_rows: int, flags: Sequence[bool] | NDArray[np.bool_]) -> bool:
+    """Whether a target tells correlations: numbers only, few of them, and rows enough.
+
+    Parameters
+    ----------
+    n_rows : int
+    flags : sequence of bool
+        Which columns are flags.
+
+    Examples
+    --------
+    >>> tells_correlations(650, [False] * 10), tells_correlations(640, [False] * 10)
+    (True, False)
+    """
+    d = len(flags)
+    told = 2 * d + d * (d - 1) // 2
+    return not any(flags) and d <= MAX_CORRELATED and told <= n_rows / ROWS_PER_NUMBER
+
+
+def flags_of(matrices: Sequence[Array]) -> tuple[bool, ...]:
+    """Which columns are flags: those that hold only 0 and 1 in all of `matrices`.
+
+    Parameters
+    ----------
+    matrices : sequence of arrays of shape (rows, d)
+        One for every site, of the same columns.
+
+    Examples
+    --------
+    >>> flags_of([np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1.0, 0.5]])])
+    (True, False)
+    """
+    each = [((X == 0.0) | (X == 1.0)).all(axis=0) for X in matrices]
+    return tuple(bool(flag) for flag in np.logical_and.reduce(each))
+
+
+def _count(n_rows: Any) -> int:
+    if not is_whole(n_rows, 2):
+        raise DataError(
+            "The number of rows of a Table 1 must be a whole number of at least 2; it is not. "
+            "Collect more rows, or correct n."
+        )
+    return int(n_rows)
+
+
+def _in_tens(n_rows: int) -> int:
+    return n_rows // COUNT_STEP * COUNT_STEP if n_rows >= COUNT_STEP else n_rows
+
+
+def _rounded(
+    mean: Array, spread: Array, flags: NDArray[np.bool_], public: Array
+) -> tuple[Array, Array]:
+    """Means and units as they are told."""
+    raised = np.fmax(spread, SD_FLOOR * public)  # a public sd of NaN is no floor
+    s = np.array([float(f"{value:.{SD_DIGITS}g}") for value in raised])
+    s = np.where(flags, np.where(np.isfinite(public), public, INDICATOR_SD), s)
+    step = np.where(flags, STEP, STEP * s)  # a share tells its own spread
+    return np.round(mean / step) * step, s
+
+
+def _flags(flags: Sequence[bool], d: int) -> NDArray[np.bool_]:
+    marked = np.array([bool(flag) for flag in flags], dtype=np.bool_)
+    if len(marked) != d:
+        raise DataError(
+            f"The flags of a Table 1 must be {d}, one a column; they are {len(marked)}. "
+            "Say of every column whether it is a flag."
+        )
+    return marked
+
+
+def _public(public_sd: ArrayLike | None, d: int) -> Array:
+    if public_sd is None:
+        return np.full(d, np.nan)
+    public = np.asarray(public_sd, dtype=np.float64)
+    if public.shape != (d,) or np.isinf(public).any() or (public <= 0.0).any():
+        raise DataError(
+            f"The public sds must be {d} positive number(s), one a column, or NaN where none is "
+            "agreed; they are not. Correct them for all sites."
+        )
+    return public
+
+
+def _column_values(values: Any, name: str, d: int) -> Array:
+    vector = as_vector(values, f"The {name!r} of a Table 1", n_rows=d)
+    return read_only(vector.copy())
+
+
+def _require_zeros_and_ones(rows: Array, features: Sequence[str], flags: NDArray[np.bool_]) -> None:
+    wrong = flags & ~((rows == 0.0) | (rows == 1.0)).all(axis=0)
+    if wrong.any():
+        name = [*features][int(wrong.argmax())]
+        raise DataError(
+            f"Column {name!r} must hold only 0 and 1, because it is described as a flag; it holds "
+            "something else. Describe it as a number, or correct it."
+        )
