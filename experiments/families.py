@@ -1,4 +1,4 @@
-"""Simulated families of studies: sources with outcomes, a target without, and the truth.
+"""The catalogue of simulated families: sources with outcomes, a target without, and the truth.
 
 Every family says in its tag which promise may be asked of it:
 
@@ -12,171 +12,40 @@ violates      an assumption does not hold: p(y|x) differs by site, or the target
               populations each of which only one source knows
 ============  ==================================================================================
 
-The same seed always gives the same study, and no two families share a stream of random numbers.
+and in ``violates`` which assumption fails, in words. The harder half is in `families_hard`.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit
+from families_hard import HARD
+from worlds import (
+    KINDS,
+    RANDOM,
+    TAGS,
+    UNLIKE,
+    Array,
+    Drawn,
+    Family,
+    Sampler,
+    Site,
+    Truth,
+    World,
+    coins,
+    contaminated,
+    direction,
+    exponential,
+    linear,
+    mixed,
+    normal,
+    shifted,
+    student,
+    with_errors,
+)
 
-Array = NDArray[np.float64]
-Sampler = Callable[[np.random.Generator, int], Array]
-Truth = Callable[[Array], Array]
-Sampler1 = Callable[[np.random.Generator, int], Array]
-
-TAGS = ("friendly", "shift", "wrong-model", "far", "no-overlap", "violates")
-#: Slope of the log-odds, in standard deviations of the truth over the target's population.
-CLASS_SLOPE = 1.5
-
-
-@dataclass(frozen=True)
-class Site:
-    """How one site draws its rows; `effect` is added to the truth there and nowhere else."""
-
-    rows: int
-    sample: Sampler
-    effect: Truth | None = None
-
-
-@dataclass(frozen=True)
-class World:
-    """All sites of one study and the rule by which outcomes arise."""
-
-    sources: Sequence[Site]
-    target: Site
-    truth: Truth
-    noise: Truth | float = 1.0
-    errors: Sampler1 | None = None  # standardised errors; normal unless told
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """One study. `y_target` and the truth rows are for judging only."""
-
-    sources: dict[str, tuple[Array, Array]]
-    X_target: Array
-    y_target: Array = field(repr=False)
-    X_truth: Array = field(repr=False)
-    y_truth: Array = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Family:
-    """A recipe for studies of one kind."""
-
-    name: str
-    tag: str
-    build: Callable[[np.random.Generator], World] = field(repr=False)
-
-    def draw(self, seed: int, *, classes: bool = False, n_truth: int = 20_000) -> Drawn:
-        """One study; with `classes` the outcome is 0 or 1, with log-odds that follow the truth."""
-        streams = np.random.SeedSequence([seed, zlib.crc32(self.name.encode())]).spawn(4)
-        layout, at_sources, at_target, judged = map(np.random.default_rng, streams)
-        world = self.build(layout)
-        X_truth = world.target.sample(judged, n_truth)
-        centre, scale = _centre_and_scale(world, X_truth)
-
-        def outcomes(site: Site, X: Array, rng: np.random.Generator) -> Array:
-            mean = world.truth(X) + (site.effect(X) if site.effect else 0.0)
-            if classes:
-                odds = CLASS_SLOPE * (mean - centre) / scale
-                return (rng.random(len(X)) < expit(odds)).astype(np.float64)
-            sd = world.noise(X) if callable(world.noise) else world.noise
-            drawn = world.errors(rng, len(X)) if world.errors else rng.standard_normal(len(X))
-            return mean + sd * drawn
-
-        sources = {}
-        for index, site in enumerate(world.sources):
-            X = site.sample(at_sources, site.rows)
-            sources[f"s{index + 1:02d}"] = (X, outcomes(site, X, at_sources))
-        X_target = world.target.sample(at_target, world.target.rows)
-        y_target = outcomes(world.target, X_target, at_target)
-        return Drawn(sources, X_target, y_target, X_truth, outcomes(world.target, X_truth, judged))
-
-
-def _centre_and_scale(world: World, X_truth: Array) -> tuple[float, float]:
-    mean = world.truth(X_truth)
-    return float(mean.mean()), max(float(mean.std()), 1e-6)
-
-
-# Pieces -------------------------------------------------------------------------------------
-
-
-def normal(mean: float | Array, sd: float | Array, d: int, correlation: float = 0.0) -> Sampler:
-    """Normal features; neighbours are correlated as in an autoregression."""
-    lags = np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
-    root = np.linalg.cholesky(correlation**lags if correlation else np.eye(d))
-
-    def sample(rng: np.random.Generator, n: int) -> Array:
-        return mean + sd * (rng.standard_normal((n, d)) @ root.T)
-
-    return sample
-
-
-def mixed(first: Sampler, second: Sampler, share: float) -> Sampler:
-    """Rows of the first population with probability `share`, else of the second."""
-
-    def sample(rng: np.random.Generator, n: int) -> Array:
-        picked = rng.random(n) < share
-        return np.where(picked[:, None], first(rng, n), second(rng, n))
-
-    return sample
-
-
-def direction(rng: np.random.Generator, d: int) -> Array:
-    """A random unit vector."""
-    v = rng.standard_normal(d)
-    return v / np.linalg.norm(v)
-
-
-def linear(d: int, strong: int | None = None) -> Truth:
-    """Sum of the first `strong` features (all of them unless told), with variance one."""
-    strong = strong or d
-    return lambda X: X[:, :strong].sum(axis=1) / np.sqrt(strong)
-
-
-def _shifted(
-    rows: Sequence[int], n_target: int, d: int, shift: float, noise: Truth | float = 1.0
-) -> Callable[[np.random.Generator], World]:
-    """Normal sources whose means lie `shift` away from the target's, each in its own direction."""
-
-    def build(rng: np.random.Generator) -> World:
-        sources = [Site(n, normal(shift * direction(rng, d), 1.0, d)) for n in rows]
-        return World(sources, Site(n_target, normal(0.0, 1.0, d)), linear(d), noise)
-
-    return build
-
-
-def _with_errors(
-    build: Callable[[np.random.Generator], World], errors: Sampler1
-) -> Callable[[np.random.Generator], World]:
-    """The same study with errors of another shape, still of mean zero and variance one."""
-    return lambda rng: replace(build(rng), errors=errors)
-
-
-def student(rng: np.random.Generator, n: int) -> Array:
-    """Heavy tails: three degrees of freedom."""
-    return rng.standard_t(3.0, n) / np.sqrt(3.0)
-
-
-def exponential(rng: np.random.Generator, n: int) -> Array:
-    """Skewed, as waiting times and costs are."""
-    return rng.standard_exponential(n) - 1.0
-
-
-def contaminated(rng: np.random.Generator, n: int) -> Array:
-    """One row in thirty is six times as noisy: slips of the pen."""
-    size = np.where(rng.random(n) < 1 / 30, 6.0, 1.0)
-    return size * rng.standard_normal(n) / np.sqrt(29 / 30 + 36 / 30)
-
-
-# Families -----------------------------------------------------------------------------------
+__all__ = ["FAMILIES", "KINDS", "TAGS", "Drawn", "Family", "case1", "case2", "family"]
 
 
 def _correlated(rng: np.random.Generator) -> World:
@@ -185,19 +54,11 @@ def _correlated(rng: np.random.Generator) -> World:
     return World(sources, Site(100, normal(0.0, 1.0, 8, 0.7)), linear(8))
 
 
-def _binary(shares: Sequence[float], mean: float) -> Sampler:
-    def sample(rng: np.random.Generator, n: int) -> Array:
-        coins = rng.random((n, len(shares))) < np.asarray(shares)
-        return np.column_stack([rng.normal(mean, 1.0, (n, 3)), coins])
-
-    return sample
-
-
 def _binary_mixed(rng: np.random.Generator) -> World:
     sources = [
-        Site(n, _binary(rng.uniform(0.2, 0.6, 3), rng.normal(0.0, 0.2))) for n in (180, 140, 120)
+        Site(n, coins(rng.uniform(0.2, 0.6, 3), rng.normal(0.0, 0.2))) for n in (180, 140, 120)
     ]
-    return World(sources, Site(120, _binary((0.4, 0.3, 0.5), 0.0)), linear(6))
+    return World(sources, Site(120, coins((0.4, 0.3, 0.5), 0.0)), linear(6))
 
 
 def _sparse(rng: np.random.Generator) -> World:
@@ -307,7 +168,10 @@ def case2(c: float) -> Family:
         sources = [Site(50, normal(c, 1.0, 10)), Site(40, normal(c + 1.0, 1.0, 10))]
         return World(sources, Site(20, normal(0.0, 1.0, 10)), lambda X: X.mean(axis=1))
 
-    return Family(f"case2-c{c:g}", "no-overlap" if c >= 2.0 else "far", build)
+    away = c >= 2.0
+    return Family(
+        f"case2-c{c:g}", "no-overlap" if away else "far", build, "no overlap" if away else ""
+    )
 
 
 def _one_far(rng: np.random.Generator) -> World:
@@ -402,36 +266,46 @@ def _spread(X: Array) -> Array:
 _BENT_MIXTURE: Truth = lambda X: X.mean(axis=1) + 0.35 * (X**2).mean(axis=1)  # noqa: E731
 
 FAMILIES = (
-    Family("identical", "friendly", _shifted((150, 150, 150), 100, 5, 0.0)),
-    Family("small-shift", "friendly", _shifted((200, 150), 100, 5, 0.5)),
-    Family("one-source", "friendly", _shifted((300,), 100, 3, 0.4)),
-    Family("six-sources", "friendly", _shifted((120,) * 6, 150, 10, 0.6)),
-    Family("many-small", "friendly", _shifted((40,) * 12, 60, 4, 0.5)),
-    Family("unequal-rows", "friendly", _shifted((800, 200, 60, 30), 80, 5, 0.5)),
-    Family("one-feature", "friendly", _shifted((150, 100), 80, 1, 0.4)),
-    Family("low-noise", "friendly", _shifted((150, 150, 150), 100, 5, 0.5, 0.1)),
-    Family("high-noise", "friendly", _shifted((150, 150, 150), 100, 5, 0.5, 3.0)),
+    Family("identical", "friendly", shifted((150, 150, 150), 100, 5, 0.0)),
+    Family("small-shift", "friendly", shifted((200, 150), 100, 5, 0.5)),
+    Family("one-source", "friendly", shifted((300,), 100, 3, 0.4)),
+    Family("six-sources", "friendly", shifted((120,) * 6, 150, 10, 0.6)),
+    Family("many-small", "friendly", shifted((40,) * 12, 60, 4, 0.5)),
+    Family("unequal-rows", "friendly", shifted((800, 200, 60, 30), 80, 5, 0.5)),
+    Family("one-feature", "friendly", shifted((150, 100), 80, 1, 0.4)),
+    Family("low-noise", "friendly", shifted((150, 150, 150), 100, 5, 0.5, 0.1)),
+    Family("high-noise", "friendly", shifted((150, 150, 150), 100, 5, 0.5, 3.0)),
     Family("correlated", "friendly", _correlated),
     Family("binary-mixed", "friendly", _binary_mixed),
     Family("sparse-truth", "friendly", _sparse),
-    Family("mean-shift", "shift", _shifted((200, 150, 150), 100, 5, 1.3)),
-    Family("few-target-rows", "shift", _shifted((150, 150, 150), 25, 4, 0.8)),
-    Family("twenty-features", "shift", _shifted((250,) * 4, 150, 20, 1.2)),
+    Family("mean-shift", "shift", shifted((200, 150, 150), 100, 5, 1.3)),
+    Family("few-target-rows", "shift", shifted((150, 150, 150), 25, 4, 0.8)),
+    Family("twenty-features", "shift", shifted((250,) * 4, 150, 20, 1.2)),
     Family("scale-shift", "shift", _scale_shift),
     Family("narrow-target", "shift", _narrow),
     Family("wide-target", "shift", _wide),
-    Family("heteroscedastic", "shift", _shifted((150, 150, 150), 100, 3, 0.9, _spread)),
-    Family("heavy-tails", "shift", _heavy_tails),
+    Family("heteroscedastic", "shift", shifted((150, 150, 150), 100, 3, 0.9, _spread)),
+    Family("heavy-tails", "shift", _heavy_tails, "heavy tails"),
     Family("skewed", "shift", _skewed),
     Family("between", "shift", _between),
     Family("ring", "shift", _ring),
-    Family("small-sources", "shift", _shifted((45, 45, 45), 60, 5, 0.8)),
-    Family("steep-noise", "shift", _shifted((150, 150, 150), 100, 3, 0.9, _steep)),
-    Family("student-errors", "shift", _with_errors(_shifted((150,) * 3, 100, 4, 0.8), student)),
-    Family("skewed-errors", "shift", _with_errors(_shifted((150,) * 3, 100, 4, 0.8), exponential)),
-    Family("contaminated", "shift", _with_errors(_shifted((150,) * 3, 100, 4, 0.8), contaminated)),
+    Family("small-sources", "shift", shifted((45, 45, 45), 60, 5, 0.8)),
+    Family("steep-noise", "shift", shifted((150, 150, 150), 100, 3, 0.9, _steep)),
+    Family(
+        "student-errors",
+        "shift",
+        with_errors(shifted((150,) * 3, 100, 4, 0.8), student),
+        "heavy tails",
+    ),
+    Family("skewed-errors", "shift", with_errors(shifted((150,) * 3, 100, 4, 0.8), exponential)),
+    Family(
+        "contaminated",
+        "shift",
+        with_errors(shifted((150,) * 3, 100, 4, 0.8), contaminated),
+        "heavy tails",
+    ),
     Family("bent", "wrong-model", _bent),
-    Family("bent-student", "wrong-model", _with_errors(_bent_five, student)),
+    Family("bent-student", "wrong-model", with_errors(_bent_five, student), "heavy tails"),
     Family("counts", "wrong-model", _counts),
     Family("saturating", "wrong-model", _saturating),
     Family("quadratic-eight", "wrong-model", _quadratic(150, 8)),
@@ -449,12 +323,13 @@ FAMILIES = (
     case2(2.0),
     case2(3.0),
     case2(5.0),
-    Family("apart", "no-overlap", _apart),
-    Family("mixture-line", "violates", _mixture(linear(3), (-1.5, 1.5))),
-    Family("mixture-bent", "violates", _mixture(_BENT_MIXTURE, (-1.5, 0.0, 1.5))),
-    Family("site-levels", "violates", _site_levels),
-    Family("site-slopes", "violates", _site_slopes),
-    Family("one-odd-source", "violates", _one_odd),
+    Family("apart", "no-overlap", _apart, "no overlap"),
+    Family("mixture-line", "violates", _mixture(linear(3), (-1.5, 1.5)), "mixed target"),
+    Family("mixture-bent", "violates", _mixture(_BENT_MIXTURE, (-1.5, 0.0, 1.5)), "mixed target"),
+    Family("site-levels", "violates", _site_levels, "site effects", RANDOM),
+    Family("site-slopes", "violates", _site_slopes, "site effects", RANDOM),
+    Family("one-odd-source", "violates", _one_odd, "odd source", UNLIKE),
+    *HARD,
 )
 
 
