@@ -187,7 +187,7 @@ def best_single(
         return guarded
     share = adaptation.estimates["guarded"].source_weights
     best = adaptation.sources[int(np.argmax(share))]
-    alone = fedcsa.FedCSA(**guarded.get_params())
+    alone = fedcsa.FedCSA(**guarded.get_params(deep=False))
     return alone.fit({best: sources[best]}, X_target)
 
 

@@ -1,0 +1,288 @@
+"""Whether the promised interval holds: simulated families, half of which violate an assumption.
+
+Every family is drawn once a seed, for regression (ridge, squared loss) and, some of them, for
+classes (logistic regression, Brier loss). Of one default study: promise, interval, verdict, and the
+true risk of the mixture on fresh rows of the target's population. Where sites have random effects,
+that is the population of this very target.
+
+Seeds: 50 000 to 50 009 for development, 60 000 to 60 049 for the one confirmation. The paper's
+cases are run beside it for the weight of the far source and for refusals.
+
+Every run is one line of ``results/promise_<code>.jsonl``; runs that are there are not run again.
+With ``--pack`` all lines become the table ``promise_<code>.csv.gz``. ``--code old`` is the
+yardstick and needs the package as it was, see `promise_yardstick`.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import ROOT, options, risk, write_provenance
+from families import FAMILIES, Drawn, Family, case1, case2, family
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+
+import fedcsa
+
+#: Families drawn with classes too. Logistic regression costs ten times as much as ridge, hence a
+#: part: every kind of violation, every size, all families that exist for classes only.
+CLASSIFIED = (
+    "identical",
+    "many-small",
+    "unequal-rows",
+    "binary-mixed",
+    "mean-shift",
+    "scale-shift",
+    "bent-five",
+    "threshold",
+    "one-far-of-five",
+    "mixture-bent",
+    "one-odd-source",
+    "clear-5x300",
+    "clear-8x400-shift",
+    "clear-flags-6x300",
+    "no-signal-3x200",
+    "no-signal-6x300",
+    "forty-tiny",
+    "all-flags",
+    "levels-3x200",
+    "levels-12x100",
+    "slopes-8x200",
+    "label-shift-6x200",
+    "label-shift-4x300",
+    "drift-5x300",
+    "odd-target",
+    "hidden-flags",
+    "repeated-6x60x5",
+    *(item.name for item in FAMILIES if item.kinds == ("classes",)),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the study fixes."""
+
+    regression: tuple[str, ...] = tuple(f.name for f in FAMILIES if "regression" in f.kinds)
+    classes: tuple[str, ...] = CLASSIFIED
+    first_seed: int = 60_000
+    seeds: int = 50
+    n_truth: int = 20_000
+    inverse_penalties: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # C of the logistic regression
+    case1_rows: int = 20
+    case2_places: tuple[float, ...] = (2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0)
+
+
+FULL = Settings()
+QUICK = Settings(
+    regression=("identical", "levels-3x200", "case2-c3", "no-signal-3x200"),
+    classes=("rare-6x120",),
+    first_seed=0,
+    seeds=2,
+    n_truth=2_000,
+    inverse_penalties=(0.1, 1.0),
+    case1_rows=1,
+    case2_places=(3.0,),
+)
+DEVELOPMENT = 50_000
+PARTS = ("regression", "classes", "cases")
+Task = tuple[str, Family, int]
+Default = Callable[[Drawn, int, dict[str, Any]], tuple[dict[str, Any], Any]]
+
+# What a code base says ------------------------------------------------------------------------
+
+
+def new_default(drawn: Drawn, seed: int, learner: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Promise, verdict on three legs and weights of one study, and the fitted estimator.
+
+    Parameters
+    ----------
+    drawn : Drawn
+    seed : int
+    learner : dict
+        Model, candidates and loss; nothing for ridge with its default candidates.
+    """
+    fitted = fedcsa.FedCSA(random_state=seed, on_no_overlap="predict", **learner)
+    fitted.fit(drawn.sources, drawn.X_target)
+    lower, upper = fitted.interval_ or (None, None)
+    told = {
+        "verdict": fitted.verdict_,
+        "refused": fitted.interval_ is None,
+        "promised": fitted.target_risk_,
+        "lower": lower,
+        "upper": upper,
+        "level": fitted.level,
+        "between": fitted.between_sites_,
+        "candidate": json.dumps(fitted.candidate_),
+        "last_weight": fitted.source_weights_[max(drawn.sources)],
+    }
+    for name, leg in fitted.legs_.items():
+        told |= {f"{name}_passed": leg.passed, f"{name}_value": leg.value}
+    return told, fitted
+
+
+def adapters(code: str) -> tuple[Default, Any]:
+    """The default of a code base, and its rivals where it has them."""
+    if code == "new":
+        return new_default, None
+    from promise_yardstick import old_default, rivals
+
+    return old_default, rivals
+
+
+# One run --------------------------------------------------------------------------------------
+
+
+def learner(part: str, settings: Settings) -> dict[str, Any]:
+    """Keyword arguments that differ from those of a default study."""
+    if part != "classes":
+        return {}
+    return {
+        "model": LogisticRegression(max_iter=1_000),
+        "candidates": {"C": list(settings.inverse_penalties)},
+        "loss": "brier",
+    }
+
+
+def guess(fitted: Any, X: np.ndarray, part: str) -> np.ndarray:
+    """The number predicted, or the probability of an event."""
+    return fitted.predict_proba(X)[:, 1] if part == "classes" else fitted.predict(X)
+
+
+def run_one(task: Task, code: str, settings: Settings) -> dict[str, Any]:
+    """One default study beside the truth; a study that failed says with which error.
+
+    Parameters
+    ----------
+    task : (part, family, seed)
+    code : {"old", "new"}
+    settings : Settings
+    """
+    part, item, seed = task
+    default, rivals = adapters(code)
+    classes = part == "classes"
+    drawn = item.draw(seed, classes=classes, n_truth=settings.n_truth)
+    found: dict[str, Any] = {
+        "part": part,
+        "family": item.name,
+        "seed": seed,
+        "n_sources": len(drawn.sources),
+        "n_target": len(drawn.X_target),
+    }
+    pooled = np.concatenate([y for _, y in drawn.sources.values()])
+    found["constant"] = risk(np.full(len(drawn.y_truth), pooled.mean()), drawn.y_truth)
+    used = learner(part, settings)
+    start = time.perf_counter()
+    try:
+        told, fitted = default(drawn, seed, used)
+    except fedcsa.FedCSAError as error:
+        return {**found, "error": f"{type(error).__name__}: {error}"}
+    found |= told
+    found["seconds"] = time.perf_counter() - start
+    found["true"] = risk(guess(fitted, drawn.X_truth, part), drawn.y_truth)
+    if rivals and part != "cases":
+        try:
+            found |= rivals(drawn, seed, used, fitted)
+        except fedcsa.FedCSAError as error:
+            found["rivals_error"] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def tasks(settings: Settings, parts: Sequence[str], seeds: Sequence[int]) -> Iterator[Task]:
+    """All runs, seed by seed: whenever it stops, families have been run equally often."""
+    named = {"regression": settings.regression, "classes": settings.classes}
+    families = {part: [family(name) for name in names] for part, names in named.items()}
+    sizes = paper_sizes()[: settings.case1_rows]
+    families["cases"] = [case1(*size) for size in sizes] + list(map(case2, settings.case2_places))
+    for part in parts:
+        for seed in seeds:
+            for item in families[part]:
+                yield part, item, seed
+
+
+def paper_sizes() -> list[tuple[int, int, int]]:
+    """(n_target, n_1, n_2) of the paper's Table 1."""
+    text = Path(__file__).with_name("paper_values.toml").read_text(encoding="utf-8")
+    rows = tomllib.loads(text)["table1"]["rows"]
+    return [(row["n_target"], row["n_1"], row["n_2"]) for row in rows]
+
+
+# Lines and tables -----------------------------------------------------------------------------
+
+
+def key(line: dict[str, Any]) -> tuple[str, str, int]:
+    return line["part"], line["family"], int(line["seed"])
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The runs that are there."""
+    if not path.is_file():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write_packed(path: Path, lines: Sequence[dict[str, Any]]) -> None:
+    """One gzipped table, six significant digits; the same lines always give the same bytes."""
+    columns = list(dict.fromkeys(name for line in lines for name in line))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows({name: _text(value) for name, value in line.items()} for line in lines)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.getvalue().encode("utf-8"), mtime=0))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def read_packed(path: Path) -> list[dict[str, str]]:
+    """The lines of a packed table, as text."""
+    with gzip.open(path, "rt", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = options(
+        __doc__,
+        arguments,
+        code={"choices": ("old", "new"), "default": "new", "help": "which default"},
+        parts={"nargs": "+", "choices": PARTS, "default": list(PARTS), "help": "what to run"},
+        seeds={"type": int, "help": "how many of them"},
+        development={"action": "store_true", "help": "ten other seeds, to develop on"},
+        lines={"type": Path, "help": "file of one line a run"},
+        pack={"action": "store_true", "help": "run nothing; write the table"},
+    )
+    settings = QUICK if given.quick else FULL
+    phase = "-development" if given.development else ""
+    default = ROOT / "results" / f"promise_{given.code}{phase}.jsonl"
+    path = given.lines or (given.out / default.name if given.quick else default)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    first = DEVELOPMENT if given.development else settings.first_seed
+    count = given.seeds or (10 if given.development else settings.seeds)
+    wanted = tasks(settings, given.parts, range(first, first + count))
+    done = {key(line) for line in read_lines(path)}
+    with path.open("a", encoding="utf-8") as file, threadpool_limits(1):
+        for task in () if given.pack else wanted:
+            if (task[0], task[1].name, task[2]) not in done:
+                file.write(json.dumps(run_one(task, given.code, settings), default=float) + "\n")
+                file.flush()
+    if given.pack or given.quick:
+        lines = sorted(read_lines(path), key=key)
+        write_packed(given.out / f"promise_{given.code}{phase}.csv.gz", lines)
+        write_provenance(given.out, f"promise_{given.code}{phase}", settings, quick=given.quick)
+
+
+if __name__ == "__main__":
+    main()
