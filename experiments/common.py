@@ -135,10 +135,12 @@ def commit() -> dict[str, str]:
     return {"commit": head + mark} if head else {}
 
 
-def write_provenance(folder: Path, name: str, settings: Any, *, quick: bool) -> None:
-    """Beside the tables: what they were made with."""
+def write_provenance(
+    folder: Path, name: str, settings: Any, *, quick: bool, script: str | None = None
+) -> None:
+    """Beside the tables: what they were made with, by a script of that name unless told."""
     told = {
-        "script": f"experiments/{name}.py",
+        "script": f"experiments/{script or name}.py",
         **commit(),
         "mode": "quick" if quick else "full",
         "settings": asdict(settings),

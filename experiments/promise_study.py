@@ -15,22 +15,28 @@ yardstick and needs the package as it was, see `promise_yardstick`.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import json
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import ROOT, options, risk, write_provenance
-from families import FAMILIES, Drawn, Family, case1, case2, family
+from families import FAMILIES, Family, case1, case2, family
+from promise_code import (
+    CODES,
+    PACKAGE,
+    Lines,
+    Study,
+    default_of,
+    flags_of,
+    guess,
+    rivals_of,
+    write_packed,
+)
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
 
 import fedcsa
 
@@ -80,6 +86,7 @@ class Settings:
     inverse_penalties: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # C of the logistic regression
     case1_rows: int = 20
     case2_places: tuple[float, ...] = (2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0)
+    package: str = ""
 
 
 FULL = Settings()
@@ -96,48 +103,6 @@ QUICK = Settings(
 DEVELOPMENT = 50_000
 PARTS = ("regression", "classes", "cases")
 Task = tuple[str, Family, int]
-Default = Callable[[Drawn, int, dict[str, Any]], tuple[dict[str, Any], Any]]
-
-# What a code base says ------------------------------------------------------------------------
-
-
-def new_default(drawn: Drawn, seed: int, learner: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Promise, verdict on three legs and weights of one study, and the fitted estimator.
-
-    Parameters
-    ----------
-    drawn : Drawn
-    seed : int
-    learner : dict
-        Model, candidates and loss; nothing for ridge with its default candidates.
-    """
-    fitted = fedcsa.FedCSA(random_state=seed, on_no_overlap="predict", **learner)
-    fitted.fit(drawn.sources, drawn.X_target)
-    lower, upper = fitted.interval_ or (None, None)
-    told = {
-        "verdict": fitted.verdict_,
-        "refused": fitted.interval_ is None,
-        "promised": fitted.target_risk_,
-        "lower": lower,
-        "upper": upper,
-        "level": fitted.level,
-        "between": fitted.between_sites_,
-        "candidate": json.dumps(fitted.candidate_),
-        "last_weight": fitted.source_weights_[max(drawn.sources)],
-    }
-    for name, leg in fitted.legs_.items():
-        told |= {f"{name}_passed": leg.passed, f"{name}_value": leg.value}
-    return told, fitted
-
-
-def adapters(code: str) -> tuple[Default, Any]:
-    """The default of a code base, and its rivals where it has them."""
-    if code == "new":
-        return new_default, None
-    from promise_yardstick import old_default, rivals
-
-    return old_default, rivals
-
 
 # One run --------------------------------------------------------------------------------------
 
@@ -153,11 +118,6 @@ def learner(part: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-def guess(fitted: Any, X: np.ndarray, part: str) -> np.ndarray:
-    """The number predicted, or the probability of an event."""
-    return fitted.predict_proba(X)[:, 1] if part == "classes" else fitted.predict(X)
-
-
 def run_one(task: Task, code: str, settings: Settings) -> dict[str, Any]:
     """One default study beside the truth; a study that failed says with which error.
 
@@ -168,9 +128,7 @@ def run_one(task: Task, code: str, settings: Settings) -> dict[str, Any]:
     settings : Settings
     """
     part, item, seed = task
-    default, rivals = adapters(code)
-    classes = part == "classes"
-    drawn = item.draw(seed, classes=classes, n_truth=settings.n_truth)
+    drawn = item.draw(seed, classes=part == "classes", n_truth=settings.n_truth)
     found: dict[str, Any] = {
         "part": part,
         "family": item.name,
@@ -181,14 +139,17 @@ def run_one(task: Task, code: str, settings: Settings) -> dict[str, Any]:
     pooled = np.concatenate([y for _, y in drawn.sources.values()])
     found["constant"] = risk(np.full(len(drawn.y_truth), pooled.mean()), drawn.y_truth)
     used = learner(part, settings)
+    flags = flags_of([drawn.X_target, *(X for X, _ in drawn.sources.values())])
+    study = Study(drawn.sources, drawn.X_target, flags, groups=drawn.groups)
     start = time.perf_counter()
     try:
-        told, fitted = default(drawn, seed, used)
+        told, fitted = default_of(code)(study, seed, used)
     except fedcsa.FedCSAError as error:
         return {**found, "error": f"{type(error).__name__}: {error}"}
     found |= told
     found["seconds"] = time.perf_counter() - start
-    found["true"] = risk(guess(fitted, drawn.X_truth, part), drawn.y_truth)
+    found["true"] = risk(guess(fitted, drawn.X_truth), drawn.y_truth)
+    rivals = rivals_of(code)
     if rivals and part != "cases":
         try:
             found |= rivals(drawn, seed, used, fitted)
@@ -216,72 +177,33 @@ def paper_sizes() -> list[tuple[int, int, int]]:
     return [(row["n_target"], row["n_1"], row["n_2"]) for row in rows]
 
 
-# Lines and tables -----------------------------------------------------------------------------
-
-
-def key(line: dict[str, Any]) -> tuple[str, str, int]:
-    return line["part"], line["family"], int(line["seed"])
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The runs that are there."""
-    if not path.is_file():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def write_packed(path: Path, lines: Sequence[dict[str, Any]]) -> None:
-    """One gzipped table, six significant digits; the same lines always give the same bytes."""
-    columns = list(dict.fromkeys(name for line in lines for name in line))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n", restval="")
-    writer.writeheader()
-    writer.writerows({name: _text(value) for name, value in line.items()} for line in lines)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.getvalue().encode("utf-8"), mtime=0))
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def read_packed(path: Path) -> list[dict[str, str]]:
-    """The lines of a packed table, as text."""
-    with gzip.open(path, "rt", newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     given = options(
         __doc__,
         arguments,
-        code={"choices": ("old", "new"), "default": "new", "help": "which default"},
+        code={"choices": CODES, "default": "new", "help": "which default"},
         parts={"nargs": "+", "choices": PARTS, "default": list(PARTS), "help": "what to run"},
         seeds={"type": int, "help": "how many of them"},
         development={"action": "store_true", "help": "ten other seeds, to develop on"},
         lines={"type": Path, "help": "file of one line a run"},
         pack={"action": "store_true", "help": "run nothing; write the table"},
     )
-    settings = QUICK if given.quick else FULL
-    phase = "-development" if given.development else ""
-    default = ROOT / "results" / f"promise_{given.code}{phase}.jsonl"
-    path = given.lines or (given.out / default.name if given.quick else default)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    first = DEVELOPMENT if given.development else settings.first_seed
-    count = given.seeds or (10 if given.development else settings.seeds)
-    wanted = tasks(settings, given.parts, range(first, first + count))
-    done = {key(line) for line in read_lines(path)}
-    with path.open("a", encoding="utf-8") as file, threadpool_limits(1):
-        for task in () if given.pack else wanted:
-            if (task[0], task[1].name, task[2]) not in done:
-                file.write(json.dumps(run_one(task, given.code, settings), default=float) + "\n")
-                file.flush()
+    settings = replace(QUICK if given.quick else FULL, package=PACKAGE[given.code])
+    if given.development:
+        settings = replace(settings, first_seed=DEVELOPMENT, seeds=10)
+    name = f"promise_{given.code}" + ("_development" if given.development else "")
+    folder = given.out if given.quick else ROOT / "results"
+    lines = Lines(given.lines or folder / f"{name}.jsonl", ("part", "family", "seed"))
+    if not given.pack:
+        first = settings.first_seed
+        wanted = tasks(settings, given.parts, range(first, first + (given.seeds or settings.seeds)))
+        lines.run(
+            lambda task: run_one(task, given.code, settings),
+            (((part, item.name, seed), (part, item, seed)) for part, item, seed in wanted),
+        )
     if given.pack or given.quick:
-        lines = sorted(read_lines(path), key=key)
-        write_packed(given.out / f"promise_{given.code}{phase}.csv.gz", lines)
-        write_provenance(given.out, f"promise_{given.code}{phase}", settings, quick=given.quick)
+        write_packed(given.out / f"{name}.csv.gz", lines.read())
+        write_provenance(given.out, name, settings, quick=given.quick, script="promise_study")
 
 
 if __name__ == "__main__":

@@ -14,24 +14,27 @@ from typing import Any
 
 import numpy as np
 from common import Array, best_single, paper_methods, risk
+from promise_code import Study
 from worlds import Drawn
 
 import fedcsa
 
 
-def old_default(drawn: Drawn, seed: int, learner: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+def old_default(study: Study, seed: int, learner: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """Promise, verdict and weights of one study, and the fitted estimator.
 
     Parameters
     ----------
-    drawn : Drawn
-        The study; `groups` is not looked at.
+    study : Study
+        It knew of public scales, and of nothing else that describes a column.
     seed : int
     learner : dict
         Model, candidates and loss; nothing for ridge with its default candidates.
     """
-    fitted = fedcsa.FedCSA(random_state=seed, on_no_overlap="predict", **learner)
-    fitted.fit(drawn.sources, drawn.X_target)
+    fitted = fedcsa.FedCSA(
+        random_state=seed, on_no_overlap="predict", public_sd=study.public_sd, **learner
+    )
+    fitted.fit(study.sources, study.X_target)
     lower, upper = fitted.interval_ or (None, None)
     told = {
         "verdict": fitted.status_,
@@ -41,7 +44,7 @@ def old_default(drawn: Drawn, seed: int, learner: dict[str, Any]) -> tuple[dict[
         "upper": upper,
         "level": fitted.level,
         "candidate": json.dumps(fitted.candidate_),
-        "last_weight": fitted.source_weights_[max(drawn.sources)],
+        "last_weight": fitted.source_weights_[max(study.sources)],
     }
     return told, fitted
 
