@@ -144,7 +144,8 @@ def test_a_missing_number_becomes_zero_if_no_other_was_agreed():
 def test_a_column_without_any_value_is_missing_throughout():
     X, _ = encode([Feature("sbp", missing="indicator")], {"sbp": pa.nulls(2)})
     np.testing.assert_array_equal(X, [[0.0, 1.0], [0.0, 1.0]])
-    X, _ = encode([Feature("sex", "levels", ("F",), missing="indicator")], {"sex": pa.nulls(2)})
+    feature = Feature("sex", "levels", ("F", "M"), missing="indicator")
+    X, _ = encode([feature], {"sex": pa.nulls(2)})
     np.testing.assert_array_equal(X, [[0.0, 1.0], [0.0, 1.0]])
 
 
@@ -165,7 +166,7 @@ OTHER_TYPES = [
 
 
 @pytest.mark.parametrize(("cells", "words"), OTHER_TYPES)
-@pytest.mark.parametrize("feature", [Feature("x"), Feature("x", "levels", ("a",))])
+@pytest.mark.parametrize("feature", [Feature("x"), Feature("x", "levels", ("a", "b"))])
 def test_dates_and_other_types_are_named_by_kind(cells, words, feature):
     assert f"it holds {words}" in refusal([feature], {"x": cells})
 
@@ -173,11 +174,11 @@ def test_dates_and_other_types_are_named_by_kind(cells, words, feature):
 # Levels ---------------------------------------------------------------------------------------
 
 
-def test_levels_become_one_column_each_in_the_agreed_order():
+def test_all_levels_but_the_first_become_one_column_each_in_the_agreed_order():
     feature = Feature("sex", "levels", ("M", "F", "X"))
-    X, _ = encode([feature], {"sex": pa.array(["F", "M", "F"])})
-    assert feature.columns == ("sex=M", "sex=F", "sex=X")
-    np.testing.assert_array_equal(X, [[0, 1, 0], [1, 0, 0], [0, 1, 0]])
+    X, _ = encode([feature], {"sex": pa.array(["F", "M", "X"])})
+    assert feature.columns == ("sex=F", "sex=X")
+    np.testing.assert_array_equal(X, [[1, 0], [0, 0], [0, 1]])
 
 
 @pytest.mark.parametrize("levels", [("1", "2"), (1, 2)])
@@ -195,7 +196,7 @@ def test_levels_become_one_column_each_in_the_agreed_order():
 )
 def test_whole_numbers_are_levels_by_their_text(levels, cells):
     X, _ = encode([Feature("grade", "levels", levels)], {"grade": cells})
-    np.testing.assert_array_equal(X, [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(X, [[1], [0]])
 
 
 @pytest.mark.parametrize("levels", [("true", "false"), (True, False), ("True", "False")])
@@ -204,7 +205,7 @@ def test_whole_numbers_are_levels_by_their_text(levels, cells):
 )
 def test_true_and_false_are_levels_however_they_are_written(levels, cells):
     X, _ = encode([Feature("smoker", "levels", levels)], {"smoker": cells})
-    np.testing.assert_array_equal(X, [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(X, [[1], [0]])
 
 
 def test_case_matters_for_all_other_levels():
@@ -216,7 +217,7 @@ def test_case_matters_for_all_other_levels():
 def test_a_leading_zero_is_part_of_a_level():
     feature = Feature("ward", "levels", ("01", "1"))
     X, _ = encode([feature], {"ward": pa.array(["1", "01"])})
-    np.testing.assert_array_equal(X, [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(X, [[1], [0]])
     assert "2 of its 2 cells hold" in refusal(
         [Feature("ward", "levels", ("1", "2"))], {"ward": pa.array(["01", "1.50"])}
     )
@@ -245,27 +246,130 @@ def test_a_missing_level_is_an_error_unless_agreed_otherwise(levels, cells):
     feature = Feature("sex", "levels", levels, missing="indicator")
     X, _ = encode([feature], {"sex": cells})
     assert feature.columns[-1] == "sex=missing"
-    np.testing.assert_array_equal(X, [[0, 1, 0], [0, 0, 1]])
+    np.testing.assert_array_equal(X, [[1, 0], [0, 1]])
 
 
 @given(
-    levels=st.lists(st.text(max_size=4), min_size=1, max_size=5, unique=True),
+    levels=st.lists(st.text(max_size=4), min_size=2, max_size=5, unique=True),
     data=st.data(),
 )
-def test_one_hot_columns_say_exactly_which_level_a_cell_has(levels, data):
+def test_the_columns_say_exactly_which_level_a_cell_has(levels, data):
     feature = Feature("x", "levels", tuple(levels), missing="indicator")
     cells = data.draw(st.lists(st.sampled_from([*levels, None]), min_size=1, max_size=12))
     X, _ = encode([feature], {"x": pa.array(cells, pa.string())})
-    assert (X.sum(axis=1) == 1).all()
-    chosen = [[*levels, None][position] for position in X.argmax(axis=1)]
+    first = 1.0 - X.sum(axis=1)
+    assert set(first) <= {0.0, 1.0}
+    chosen = [[*levels, None][position] for position in np.column_stack([first, X]).argmax(axis=1)]
     assert chosen == cells
+
+
+# Flags ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array([1, 0], pa.int8()),
+        pa.array([1.0, 0.0]),
+        pa.array([True, False]),
+        pa.array(["1", " 0 "]),
+        pa.array(["1.0", "0.00"]),
+        pa.array(["TRUE", "false"]),
+        pa.array(["true", "0"]).dictionary_encode(),
+        pa.array([decimal.Decimal("1.0"), decimal.Decimal("0.0")]),
+    ],
+    ids=lambda cells: str(cells.type),
+)
+def test_a_flag_is_0_or_1_however_it_is_written(cells):
+    feature = Feature("smoker", "flag")
+    assert feature.columns == ("smoker",)
+    np.testing.assert_array_equal(encode([feature], {"smoker": cells})[0], [[1.0], [0.0]])
+
+
+@pytest.mark.parametrize(
+    ("cells", "count"),
+    [
+        (pa.array([0.0, 0.5, PLANTED]), 2),
+        (pa.array(["yes", "0", "1"]), 1),
+        (pa.array([2, 1, 0]), 1),
+    ],
+)
+def test_a_flag_that_is_neither_is_counted_and_not_shown(cells, count):
+    text = refusal([Feature("smoker", "flag")], {"smoker": cells})
+    assert f"must hold only 0 and 1, or true and false; {count} of its 3 cells hold" in text
+
+
+def test_a_missing_flag_is_an_error_unless_agreed_otherwise():
+    cells = pa.array([True, None])
+    assert "1 of its 2 cells is missing" in refusal([Feature("x", "flag")], {"x": cells})
+    X, _ = encode([Feature("x", "flag", missing="indicator")], {"x": cells})
+    np.testing.assert_array_equal(X, [[1, 0], [0, 1]])
+
+
+@pytest.mark.parametrize(("cells", "words"), OTHER_TYPES)
+@pytest.mark.parametrize("kind", ["flag", "group"])
+def test_a_flag_or_a_group_is_no_date(kind, cells, words):
+    coding = Coding((AGE, Feature("x", kind)))
+    table = pa.table({"age": pa.array([1.0]), "x": cells})
+    with pytest.raises(DataError, match=f"it holds {words}") as caught:
+        coding.encode(table, "it", with_outcome=False, with_group=True)
+    assert SECRET not in str(caught.value)
+
+
+# The group ------------------------------------------------------------------------------------
+
+
+def grouped(cells):
+    coding = Coding((Feature("patient", "group"), AGE))
+    table = pa.table({"patient": cells, "age": pa.array([50.0] * len(cells))})
+    return coding.encode(table, "source 'a'", with_outcome=False, with_group=True)[0]
+
+
+def test_the_group_is_the_last_column_and_only_where_it_is_asked_for():
+    X = grouped(pa.array(["p1", "p2", "p1"]))
+    assert X.shape == (3, 2)
+    assert X[:, 0].tolist() == [50.0] * 3
+    assert X[0, 1] == X[2, 1] != X[1, 1]
+    coding = Coding((Feature("patient", "group"), AGE))
+    without, _ = coding.encode(pa.table({"age": [50.0]}), "the target", with_outcome=False)
+    assert without.shape == (1, 1)
+
+
+def test_a_group_is_a_whole_number_that_a_float_holds_and_stays_the_same():
+    numbers = grouped(pa.array([f"p{i}" for i in range(1000)]))[:, 1]
+    assert len(set(numbers)) == 1000
+    assert (numbers == np.floor(numbers)).all()
+    assert numbers.min() >= 0
+    assert 2**51 < numbers.max() < 2**53
+    assert grouped(pa.array(["patient 17"]))[0, 1] == 585668691162823.0
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array([17, 4], pa.int64()),
+        pa.array([17.0, 4.0]),
+        pa.array([" 17", "4 "]),
+        pa.array(["17", "4"]).dictionary_encode(),
+        pa.array([decimal.Decimal("17.0"), decimal.Decimal("4.0")]),
+    ],
+    ids=lambda cells: str(cells.type),
+)
+def test_a_group_is_known_by_its_text(cells):
+    np.testing.assert_array_equal(grouped(cells), grouped(pa.array(["17", "4"])))
+
+
+@pytest.mark.parametrize("cells", [pa.array(["a", None]), pa.array([1.0, float("nan")])])
+def test_a_row_without_a_group_is_refused(cells):
+    with pytest.raises(DataError, match="Column 'patient' of source 'a' must be complete; 1 of"):
+        grouped(cells)
 
 
 def test_chunks_with_dictionaries_of_their_own_agree():
     chunks = [pa.array(["F", "M"]).dictionary_encode(), pa.array(["M", "F"]).dictionary_encode()]
     table = pa.table({"sex": pa.chunked_array(chunks)})
     X, _ = Coding((SEX,)).encode(table, "the target", with_outcome=False)
-    np.testing.assert_array_equal(X[:, 0], [1, 0, 0, 1])
+    np.testing.assert_array_equal(X[:, 0], [0, 1, 1, 0])
 
 
 # The outcome ----------------------------------------------------------------------------------
@@ -327,8 +431,8 @@ def test_a_coding_without_outcome_cannot_give_one():
 def test_features_come_in_the_agreed_order_and_further_columns_are_ignored():
     columns = {"note": pa.array([SECRET]), "sex": pa.array(["M"]), "age": pa.array([50])}
     X, _ = encode([AGE, SEX], columns)
-    np.testing.assert_array_equal(X, [[50, 0, 1]])
-    assert Coding((AGE, SEX)).columns == ("age", "sex=F", "sex=M")
+    np.testing.assert_array_equal(X, [[50, 1]])
+    assert Coding((AGE, SEX)).columns == ("age", "sex=M")
 
 
 def test_a_mapping_of_arrays_is_a_table():
@@ -374,9 +478,18 @@ def test_everything_that_is_wrong_is_said_at_once():
     ("options", "rule"),
     [
         ({"name": ""}, "'name' parameter must be a text that is not empty"),
-        ({"kind": "level"}, r"'kind' parameter must be one of \['number', 'levels'\]"),
-        ({"kind": "levels"}, "'levels' parameter must be one or more if the kind is 'levels'"),
-        ({"levels": ("a",)}, "'levels' parameter must be one or more if the kind is 'levels'"),
+        (
+            {"kind": "level"},
+            r"'kind' parameter must be one of \['number', 'flag', 'levels', 'group'\]",
+        ),
+        ({"kind": "levels"}, "'levels' parameter must be two or more if the kind is 'levels'"),
+        ({"levels": ("a",)}, "'levels' parameter must be two or more if the kind is 'levels'"),
+        ({"kind": "levels", "levels": ("a",)}, "'levels' parameter must be two or more"),
+        ({"kind": "flag", "levels": ("a", "b")}, "'levels' parameter must be two or more"),
+        ({"kind": "group", "levels": ("a", "b")}, "'levels' parameter must be two or more"),
+        ({"kind": "group", "missing": "indicator"}, "'kind' parameter must be all that is said"),
+        ({"kind": "group", "sd": 1.0}, "'kind' parameter must be all that is said of a group"),
+        ({"kind": "flag", "missing": "indicator", "fill": 0}, "'fill' parameter must be left out"),
         ({"kind": "levels", "levels": ("a", "a")}, "'levels' parameter must be distinct"),
         ({"kind": "levels", "levels": ("1", 1)}, "'levels' parameter must be distinct"),
         ({"kind": "levels", "levels": (1.5,)}, "'levels' parameter must be texts, whole numbers"),
@@ -384,7 +497,7 @@ def test_everything_that_is_wrong_is_said_at_once():
         ({"missing": "drop"}, r"'missing' parameter must be one of \['error', 'indicator'\]"),
         ({"fill": 1.0}, "'fill' parameter must be left out, except for a number with missing"),
         (
-            {"kind": "levels", "levels": ("a",), "missing": "indicator", "fill": 0.0},
+            {"kind": "levels", "levels": ("a", "b"), "missing": "indicator", "fill": 0.0},
             "'fill' parameter must be left out, except",
         ),
         ({"missing": "indicator", "fill": float("nan")}, "'fill' parameter must be a finite"),
@@ -431,8 +544,11 @@ def test_an_outcome_has_a_name():
     [
         ((AGE, AGE), None),
         ((AGE,), Outcome("age")),
-        ((Feature("a", "levels", ("b",)), Feature("a=b")), None),
-        ((Feature("a", "levels", ("missing",), missing="indicator"),), None),
+        ((Feature("a", "levels", ("b", "c")), Feature("a=c")), None),
+        ((Feature("a", "levels", ("b", "missing"), missing="indicator"),), None),
+        ((AGE, Feature("age", "group")), None),
+        ((AGE, Feature("y", "group")), Outcome("y")),
+        ((SEX, Feature("sex=M", "group")), None),
     ],
 )
 def test_one_name_stands_for_one_column(features, outcome):
@@ -440,18 +556,33 @@ def test_one_name_stands_for_one_column(features, outcome):
         Coding(features, outcome)
 
 
-def test_a_coding_needs_a_feature():
+@pytest.mark.parametrize("features", [(), (Feature("patient", "group"),)])
+def test_a_coding_needs_a_feature(features):
     with pytest.raises(ParameterError, match="at least one feature"):
-        Coding((), Outcome("y"))
+        Coding(features, Outcome("y"))
 
 
-def test_the_public_scale_is_known_if_every_feature_gives_it():
+def test_rows_belong_together_in_one_way_only():
+    with pytest.raises(ParameterError, match="at most one group"):
+        Coding((AGE, Feature("patient", "group"), Feature("ward", "group")))
+
+
+def test_every_column_has_its_public_scale_and_says_if_it_is_a_flag():
     sbp = Feature("sbp", missing="indicator", sd=20)
     sex = Feature("sex", "levels", ("F", "M"), sd=0.4)
-    coding = Coding((sbp, sex))
-    np.testing.assert_array_equal(coding.public_sd, [20, 0.5, 0.4, 0.4])
-    assert len(coding.public_sd) == len(coding.columns)
-    assert Coding((sbp, AGE)).public_sd is None
+    stage = Feature("stage", "levels", ("I", "II", "III"), missing="indicator")
+    coding = Coding((sbp, Feature("patient", "group"), sex, stage, Feature("smoker", "flag"), AGE))
+    assert coding.columns == (
+        "sbp", "sbp=missing", "sex=M", "stage=II", "stage=III", "stage=missing", "smoker", "age",
+    )  # fmt: skip
+    np.testing.assert_array_equal(
+        coding.public_sd, [20, 0.5, 0.4, 0.5, 0.5, 0.5, 0.5, float("nan")]
+    )
+    assert coding.flags == (False, True, True, True, True, True, True, False)
+    assert coding.group == "patient"
+    assert coding.matrix_columns == (*coding.columns, "patient")
+    assert Coding((AGE,)).group == ""
+    assert Coding((AGE,)).matrix_columns == ("age",)
 
 
 def test_without_pyarrow_the_extra_is_named(monkeypatch):

@@ -121,9 +121,13 @@ def test_a_query_gives_the_bits_of_the_file_at_every_pass(database, folder):
             assert y.tobytes() == y_file.tobytes()
 
 
-def test_all_rows_at_once_are_the_rows_of_all_batches(database):
-    X, y = CODING.encode(stream(database).read_table(), WHERE, with_outcome=True)
-    batches = list(stream(database))
+@pytest.mark.parametrize("group", [(), (Feature("id", "group"),)], ids=["", "grouped"])
+def test_all_rows_at_once_are_the_rows_of_all_batches(database, group):
+    coding = Coding((*group, *CODING.features), CODING.outcome)
+    table = stream(database, coding=coding).read_table()
+    X, y = coding.encode(table, WHERE, with_outcome=True, with_group=True)
+    assert X.shape[1] == len(CODING.columns) + len(group)
+    batches = list(stream(database, coding=coding))
     assert X.tobytes() == np.concatenate([part for part, _ in batches]).tobytes()
     assert y.tobytes() == np.concatenate([part for _, part in batches]).tobytes()
 
@@ -133,14 +137,14 @@ def test_the_types_of_a_database_are_read(folder):
     cells = in_order(columns())
     X = np.concatenate([part for part, _ in rows])
     np.testing.assert_array_equal(X[:, 0], np.array(cells["age"]) > 50)
-    np.testing.assert_array_equal(X[:, 1], np.array(cells["sex"]) == "F")
+    np.testing.assert_array_equal(X[:, 1], np.array(cells["sex"]) == "M")
     y = np.concatenate([part for _, part in rows])
     np.testing.assert_allclose(y, cells["y"], atol=1e-9)
 
 
 def test_a_query_may_choose_rename_and_compute(database):
     query = """
-        WITH old AS (SELECT id, y, sbp, 'F' AS sex, 2 * age AS age FROM stays WHERE age > 60)
+        WITH old AS (SELECT id, y, sbp, 'M' AS sex, 2 * age AS age FROM stays WHERE age > 60)
         SELECT age, sex, sbp, y AS y FROM old ORDER BY id -- ; DELETE
     """
     X = np.concatenate([part for part, _ in stream(database, query)])

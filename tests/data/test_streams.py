@@ -32,7 +32,8 @@ CODING = Coding(
     (
         Feature("age"),
         Feature("region", "levels", ("EU", "NA"), missing="indicator"),
-        Feature("flag"),
+        Feature("flag", "flag"),
+        Feature("patient", "group"),
         Feature("price"),
         Feature("sbp", missing="indicator", fill=140.5),
         Feature("ward", "levels", ("1", "2", "3")),
@@ -55,6 +56,7 @@ def random_table(n, seed=0):
             "short": rng.normal(size=n).astype(np.float32),
             "note": pa.array([f'{SECRET}, "{k}"\nnext' for k in range(n)]),
             "count": rng.integers(-(2**62), 2**62, n),
+            "patient": rng.integers(0, n // 3, n),
             "ward": pa.array(rng.integers(1, 4, n).astype(str)).dictionary_encode(),
             "sbp": pa.array(rng.normal(140, 20, n), mask=missing),
             "region": regions,
@@ -74,11 +76,11 @@ def finite(table):
 def whole(path, coding, missing_values=()):
     table = read_table(
         path,
-        columns=coding.needed(with_outcome=True),
+        columns=coding.needed(with_outcome=True, with_group=True),
         missing_values=missing_values,
         levels=coding.level_texts,
     )
-    return coding.encode(table, WHERE, with_outcome=True)
+    return coding.encode(table, WHERE, with_outcome=True, with_group=True)
 
 
 def stream(path, coding=AGE, **options):
@@ -127,7 +129,7 @@ def test_a_stream_gives_the_bits_of_the_whole_table_at_every_pass(tmp_path, kind
     path = tmp_path / f"t{kind}"
     write_any(path, table)
     rows = stream(path, CODING)
-    assert rows.columns == CODING.columns
+    assert rows.columns == CODING.matrix_columns
     for _ in range(2):
         assert_same_bits(rows, *whole(path, CODING))
 

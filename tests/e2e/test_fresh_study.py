@@ -83,7 +83,7 @@ def by_hand(columns):
     for age, sex, pressure in zip(columns["age"], columns["sex"], columns["pressure"], strict=True):
         gone = pressure == "?"
         value = 140.0 if gone else float(pressure)
-        rows.append([age, float(sex == "F"), float(sex == "M"), value, float(gone)])
+        rows.append([age, float(sex == "M"), value, float(gone)])
     return np.array(rows)
 
 
@@ -132,7 +132,7 @@ def test_a_fresh_study_goes_from_files_to_predictions(clinic):
     estimator = FedCSA(LogisticRegression(max_iter=1000), {"C": [0.1, 10.0]}, random_state=4)
     estimator.fit(sources, by_hand(new))
     stored = load_result(result)
-    assert stored.plan.features == ("age", "sex=F", "sex=M", "pressure", "pressure=missing")
+    assert stored.plan.features == ("age", "sex=M", "pressure", "pressure=missing")
     assert stored.target_risk == estimator.target_risk_
     assert dict(stored.source_weights) == estimator.source_weights_
     low, high = stored.interval

@@ -146,5 +146,5 @@ def source_of(
         made: Source = Source.streaming(name, rows, policy=policy, trusted_types=trusted)
         return made
     X, y = study.read_source(name)
-    columns = study.coding.columns
+    columns = study.coding.matrix_columns
     return Source(name, X, y, features=columns, policy=policy, trusted_types=trusted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -120,11 +121,126 @@ def level_codes(
         As for `numbers`.
     levels : sequence of str
     """
+    wanted = (
+        "texts, whole numbers or true and false, as its levels are",
+        f"only its {len(levels)} agreed level(s)",
+        "Check spelling, case and spaces, or agree on a further level.",
+    )
+    return _codes(column, _reader_of(levels), len(levels), wanted, what, problems, first_row)
+
+
+def flag_codes(
+    column: pa.ChunkedArray, what: str, problems: list[str], first_row: int | None = None
+) -> NDArray[np.intp]:
+    """The cells of `column` as 0 or 1, `MISSING` where one is missing.
+
+    Numbers and texts may be 0 and 1 or true and false, in any case.
+
+    Parameters
+    ----------
+    column, what, problems, first_row
+        As for `numbers`.
+    """
+    of_number, of_word = _reader_of(("0", "1")), _reader_of(("false", "true"))
+    words = "0 and 1, or true and false"
+    wanted = (words, f"only {words}", "Correct them, or describe it as a number or by its levels.")
+
+    def code_of(text: str, otherwise: int) -> int:
+        text = text.strip()
+        return of_number(text, of_word(text, otherwise))
+
+    return _codes(column, code_of, 2, wanted, what, problems, first_row)
+
+
+def group_numbers(
+    column: pa.ChunkedArray, what: str, problems: list[str], first_row: int | None = None
+) -> Array:
+    """The cells of `column` as whole numbers below 2**53, equal where their texts are.
+
+    A text stands for itself without blanks around it; 1 and 1.0 are the text ``"1"``. The number
+    is a hash, the same at every reading, and holds nothing that can be ordered or averaged.
+
+    Parameters
+    ----------
+    column, what, problems, first_row
+        As for `numbers`.
+    """
+    encoded = _dictionary(column, "texts or whole numbers", what, problems)
+    if encoded is None:
+        return np.zeros(len(column))
+    texts = [
+        "" if value != value else level_text(value) for value in encoded.dictionary.to_pylist()
+    ]
+    hashes = np.array([*(_hash53(text.strip()) if text else np.nan for text in texts), np.nan])
+    found = hashes[encoded.indices.fill_null(-1).to_numpy()]
+    missing = np.isnan(found)
+    if missing.any():
+        problems.append(
+            f"{what} must be complete; {of(int(missing.sum()), len(found), first_row)} missing. "
+            "Drop those rows, or give each of them a group of its own."
+        )
+    return np.where(missing, 0.0, found)
+
+
+def _hash53(text: str) -> float:
+    """A hash of as many bits as a float64 holds exactly: 10⁶ groups collide with 1 in 18,000.
+
+    >>> _hash53("patient 17")
+    585668691162823.0
+    """
+    digest = hashlib.blake2b(text.encode(), digest_size=7).digest()
+    return float(int.from_bytes(digest, "big") >> 3)
+
+
+def _codes(
+    column: pa.ChunkedArray,
+    code_of: Callable[[str, int], int],
+    count: int,
+    wanted: tuple[str, str, str],
+    what: str,
+    problems: list[str],
+    first_row: int | None,
+) -> NDArray[np.intp]:
+    """The cells of `column` by their texts, `MISSING` where one is missing.
+
+    Parameters
+    ----------
+    code_of : function
+        Of a text and of what to return for an unknown one.
+    count : int
+        Codes are below it.
+    wanted : three str
+        What the column's type must allow, what its cells must be, what to do.
+    column, what, problems, first_row
+        As for `numbers`.
+    """
+    encoded = _dictionary(column, wanted[0], what, problems)
+    if encoded is None:
+        return np.zeros(len(column), dtype=np.intp)
+    code_of_entry = [
+        MISSING if value != value else code_of(level_text(value), count)
+        for value in encoded.dictionary.to_pylist()
+    ]
+    # The entry appended last is the one that a null, at position -1, refers to.
+    codes = np.array([*code_of_entry, MISSING])[encoded.indices.fill_null(-1).to_numpy()]
+    n_strangers = int((codes == count).sum())
+    if n_strangers:
+        problems.append(
+            f"{what} must hold {wanted[1]}; "
+            f"{of(n_strangers, len(codes), first_row, hold=True)} something else. {wanted[2]}"
+        )
+    return np.where(codes == count, 0, codes)
+
+
+def _dictionary(
+    column: pa.ChunkedArray, wanted: str, what: str, problems: list[str]
+) -> pa.DictionaryArray | None:
+    """`column` as distinct cells and their positions, or None for dates and other types."""
     pa = arrow("Reading a table")
     column = plain_column(column)
-    rows, kind = len(column), column.type
+    kind = column.type
     if pa.types.is_null(kind):
-        return np.full(rows, MISSING)
+        return pa.array([None] * len(column), pa.string()).dictionary_encode()
     if pa.types.is_floating(kind):
         column = column.cast(pa.float64())
     elif not (
@@ -133,28 +249,9 @@ def level_codes(
         or pa.types.is_boolean(kind)
         or pa.types.is_decimal(kind)
     ):
-        problems.append(
-            f"{what} must hold texts, whole numbers or true and false, as its levels are; "
-            f"it holds {_kind_of(kind)}. {_RECODE}"
-        )
-        return np.zeros(rows, dtype=np.intp)
-    encoded = column.combine_chunks().dictionary_encode()
-    code_of = _reader_of(levels)
-    stranger = len(levels)
-    code_of_entry = [
-        MISSING if value != value else code_of(level_text(value), stranger)
-        for value in encoded.dictionary.to_pylist()
-    ]
-    # The entry appended last is the one that a null, at position -1, refers to.
-    codes = np.array([*code_of_entry, MISSING])[encoded.indices.fill_null(-1).to_numpy()]
-    n_strangers = int((codes == stranger).sum())
-    if n_strangers:
-        problems.append(
-            f"{what} must hold only its {len(levels)} agreed level(s); "
-            f"{of(n_strangers, rows, first_row, hold=True)} something else. "
-            "Check spelling, case and spaces, or agree on a further level."
-        )
-    return np.where(codes == stranger, 0, codes)
+        problems.append(f"{what} must hold {wanted}; it holds {_kind_of(kind)}. {_RECODE}")
+        return None
+    return column.combine_chunks().dictionary_encode()
 
 
 def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:

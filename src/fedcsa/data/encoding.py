@@ -12,7 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.data.cells import MISSING, arrow, level_codes, level_text, numbers, of
+from fedcsa.core.table import INDICATOR_SD
+from fedcsa.data.cells import (
+    MISSING,
+    arrow,
+    flag_codes,
+    group_numbers,
+    level_codes,
+    level_text,
+    numbers,
+    of,
+)
 from fedcsa.data.columns import require_columns, sentence_start
 from fedcsa.errors import DataError, must, one_of
 
@@ -20,38 +30,40 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Label = str | int | bool
-#: The sd of a fair coin: the largest that a column of zeros and ones can have.
-INDICATOR_SD = 0.5
+KINDS = ("number", "flag", "levels", "group")
 
 
 @dataclass(frozen=True)
 class Feature:
     """One column of the table and what becomes of it.
 
-    A number becomes the column ``name``. Levels become one column of zeros and ones per level,
-    ``name=level``, in the agreed order. With ``missing="indicator"`` there is one more,
-    ``name=missing``, which is 1 where the cell is missing.
+    A number or a flag becomes the column ``name``. Levels become one column of zeros and ones,
+    ``name=level``, for every level but the first, in the agreed order. With
+    ``missing="indicator"`` there is one more, ``name=missing``, which is 1 where the cell is
+    missing. A group is no feature: it says which rows belong together.
 
     Attributes
     ----------
     name : str
-    kind : {"number", "levels"}
+    kind : {"number", "flag", "levels", "group"}
+        A flag holds 0 and 1, or true and false.
     levels : tuple of str
-        Whole numbers, true and false stand for their text.
+        Two or more. Whole numbers, true and false stand for their text.
     missing : {"error", "indicator"}
     fill : float, optional
         The agreed number in place of a missing one; 0 unless told.
     sd : float, optional
-        An agreed, public scale, see `fedcsa.MeanEmbedding`.
+        An agreed, public scale, see `fedcsa.core.table.Table1`. Zeros and ones have the scale
+        0.5 unless told.
 
     Examples
     --------
-    >>> Feature("sex", "levels", ("F", "M")).columns
-    ('sex=F', 'sex=M')
+    >>> Feature("stage", "levels", ("I", "II", "III")).columns
+    ('stage=II', 'stage=III')
     """
 
     name: str
-    kind: Literal["number", "levels"] = "number"
+    kind: Literal["number", "flag", "levels", "group"] = "number"
     levels: tuple[str, ...] = ()
     missing: Literal["error", "indicator"] = "error"
     fill: float | None = None
@@ -60,14 +72,16 @@ class Feature:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise must("name", "a text that is not empty", self.name)
-        if self.kind not in ("number", "levels"):
-            raise one_of("kind", ("number", "levels"), self.kind)
-        if (self.kind == "levels") != bool(self.levels):
-            count = len(self.levels)
-            raise must("levels", "one or more if the kind is 'levels', and none otherwise", count)
+        if self.kind not in KINDS:
+            raise one_of("kind", KINDS, self.kind)
         object.__setattr__(self, "levels", _distinct(self.levels))
+        if len(self.levels) < 2 if self.kind == "levels" else self.levels:
+            count = len(self.levels)
+            raise must("levels", "two or more if the kind is 'levels', and none otherwise", count)
         if self.missing not in ("error", "indicator"):
             raise one_of("missing", ("error", "indicator"), self.missing)
+        if self.kind == "group" and (self.missing != "error" or self.sd is not None):
+            raise must("kind", "all that is said of a group", "'missing' or 'sd' beside it")
         if self.fill is not None:
             if self.kind != "number" or self.missing != "indicator":
                 raise must("fill", "left out, except for a number with missing='indicator'", "one")
@@ -78,21 +92,50 @@ class Feature:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that this feature becomes."""
-        own = tuple(f"{self.name}={level}" for level in self.levels) or (self.name,)
+        if self.kind == "group":
+            return ()
+        own = tuple(f"{self.name}={level}" for level in self.levels[1:]) or (self.name,)
         return (*own, f"{self.name}=missing") if self.missing == "indicator" else own
+
+    @property
+    def flags(self) -> tuple[bool, ...]:
+        """Which of `columns` hold zeros and ones."""
+        own = len(self.columns)
+        return (False, *[True] * (own - 1)) if self.kind == "number" else (True,) * own
+
+    @property
+    def public_sd(self) -> tuple[float, ...]:
+        """The agreed scale of each of `columns`; NaN for a number without one."""
+        coin = INDICATOR_SD
+        if self.kind == "number":
+            own = math.nan if self.sd is None else self.sd
+            return (own, *[coin] * (len(self.columns) - 1))
+        marks = 1 if self.missing == "indicator" else 0
+        return (self.sd or coin,) * (len(self.columns) - marks) + (coin,) * marks
 
     def encode(
         self, column: pa.ChunkedArray, what: str, problems: list[str], first_row: int | None = None
     ) -> Array:
-        """The columns that `column` becomes, shape (rows, columns)."""
+        """The columns that `column` becomes, shape (rows, columns); of a group one of hashes.
+
+        Parameters
+        ----------
+        column, what, problems, first_row
+            As for `fedcsa.data.cells.numbers`.
+        """
+        if self.kind == "group":
+            return group_numbers(column, what, problems, first_row)[:, None]
         if self.kind == "number":
             values = numbers(column, what, problems, first_row)
             missing = np.isnan(values)
             blocks = [np.where(missing, self.fill or 0.0, values)]
+        elif self.kind == "flag":
+            codes = flag_codes(column, what, problems, first_row)
+            missing, blocks = codes == MISSING, [codes == 1]
         else:
             codes = level_codes(column, self.levels, what, problems, first_row)
             missing = codes == MISSING
-            blocks = [codes == index for index in range(len(self.levels))]
+            blocks = [codes == index for index in range(1, len(self.levels))]
         if self.missing == "indicator":
             blocks.append(missing)
         elif missing.any():
@@ -160,8 +203,15 @@ class Coding:
     Attributes
     ----------
     features : tuple of Feature
-        In the agreed order.
+        In the agreed order; at most one of them a group.
     outcome : Outcome, optional
+
+    Examples
+    --------
+    >>> sex, patient = Feature("sex", "levels", ("F", "M")), Feature("patient", "group")
+    >>> coding = Coding((Feature("age", sd=10.0), sex, patient))
+    >>> coding.columns, coding.flags, coding.matrix_columns
+    (('age', 'sex=M'), (False, True), ('age', 'sex=M', 'patient'))
     """
 
     features: tuple[Feature, ...]
@@ -169,29 +219,43 @@ class Coding:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
-        if not self.features:
+        if not self.columns:
             raise must("features", "at least one feature", 0)
+        groups = [feature.name for feature in self.features if feature.kind == "group"]
+        if len(groups) > 1:
+            raise must("features", "described with at most one group", len(groups))
         # Columns of the table, and columns of the matrix: one name, one thing, in either.
-        for names in (self.needed(with_outcome=self.outcome is not None), self.columns):
+        with_outcome = self.outcome is not None
+        needed = self.needed(with_outcome=with_outcome, with_group=True)
+        for names in (needed, self.matrix_columns):
             doubled = [name for name, count in Counter(names).items() if count > 1]
             if doubled:
                 raise must("features", "columns and an outcome of distinct names", doubled[0])
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the matrix's columns."""
+        """Names of the features' columns in the matrix; the group is none of them."""
         return tuple(column for feature in self.features for column in feature.columns)
 
     @property
-    def public_sd(self) -> Array | None:
-        """The agreed scale of every column of the matrix, if every feature gives one."""
-        scales: list[float] = []
-        for feature in self.features:
-            if feature.sd is None:
-                return None
-            own = [feature.sd] * max(1, len(feature.levels))
-            scales += [*own, INDICATOR_SD] if feature.missing == "indicator" else own
-        return np.array(scales)
+    def group(self) -> str:
+        """The column that says which rows belong together, or an empty text."""
+        return next((f.name for f in self.features if f.kind == "group"), "")
+
+    @property
+    def matrix_columns(self) -> tuple[str, ...]:
+        """Names of all columns of the matrix with its group, which stands last."""
+        return (*self.columns, self.group) if self.group else self.columns
+
+    @property
+    def flags(self) -> tuple[bool, ...]:
+        """Which of `columns` hold zeros and ones."""
+        return tuple(flag for feature in self.features for flag in feature.flags)
+
+    @property
+    def public_sd(self) -> Array:
+        """The agreed scale of every one of `columns`; NaN for a number without one."""
+        return np.array([sd for feature in self.features for sd in feature.public_sd])
 
     @property
     def level_texts(self) -> dict[str, tuple[str, ...]]:
@@ -201,17 +265,34 @@ class Coding:
             texts[self.outcome.name] = tuple(level_text(level) for level in self.outcome.levels)
         return texts
 
-    def needed(self, *, with_outcome: bool) -> tuple[str, ...]:
-        """Names of the table's columns that are read."""
-        names = tuple(feature.name for feature in self.features)
+    def needed(self, *, with_outcome: bool, with_group: bool = False) -> tuple[str, ...]:
+        """Names of the table's columns that are read, the outcome last.
+
+        Parameters
+        ----------
+        with_outcome, with_group : bool
+            As for `encode`.
+        """
+        names = tuple(feature.name for feature in self.in_order(with_group=with_group))
         if not with_outcome:
             return names
         if self.outcome is None:
             raise must("with_outcome", "False for a coding without an outcome", True)
         return (*names, self.outcome.name)
 
+    def in_order(self, *, with_group: bool) -> tuple[Feature, ...]:
+        """The features in the order of the matrix, and the group behind them if asked for."""
+        features = tuple(f for f in self.features if f.kind != "group")
+        groups = tuple(f for f in self.features if f.kind == "group")
+        return features + groups if with_group else features
+
     def encode(
-        self, table: pa.Table | Mapping[str, Any], where: str, *, with_outcome: bool
+        self,
+        table: pa.Table | Mapping[str, Any],
+        where: str,
+        *,
+        with_outcome: bool,
+        with_group: bool = False,
     ) -> tuple[Array, NDArray[Any] | None]:
         """The matrix X and the outcomes y, or None without them.
 
@@ -223,6 +304,8 @@ class Coding:
             Whose table it is, for the sentences: ``"the target"``, ``"source 'a'"``.
         with_outcome : bool
             Without it, a column of outcomes is not looked at.
+        with_group : bool
+            With it, the group, if there is one, is the matrix's last column. A target needs none.
 
         Raises
         ------
@@ -230,7 +313,8 @@ class Coding:
             With one line for everything that is wrong.
         """
         table = _as_table(table, where)
-        require_columns(table.column_names, self.needed(with_outcome=with_outcome), where)
+        needed = self.needed(with_outcome=with_outcome, with_group=with_group)
+        require_columns(table.column_names, needed, where)
         if not table.num_rows:
             raise DataError(
                 f"{sentence_start(where)} must have rows; its table has none. "
@@ -241,7 +325,7 @@ class Coding:
             feature.encode(
                 table.column(feature.name), f"Column {feature.name!r} of {where}", problems
             )
-            for feature in self.features
+            for feature in self.in_order(with_group=with_group)
         ]
         y = None
         if with_outcome and self.outcome is not None:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedcsa.core.arrays import Array, as_matrix
+from fedcsa.data.columns import require_columns
+from fedcsa.data.encoding import Coding
 from fedcsa.errors import DataError
 
 
@@ -67,6 +69,68 @@ def as_named_matrix(
         column = as_matrix(np.asarray(X[originals[name]])[:, None], f"Column {name!r} of {where}")
         columns.append(column[:, 0])
     return np.column_stack(columns), wanted
+
+
+def as_described_matrix(
+    X: Any, where: str, coding: Coding, *, with_group: bool = False
+) -> tuple[Array, tuple[str, ...]]:
+    """The rows of an array or frame as their description encodes them, and the columns' names.
+
+    Parameters
+    ----------
+    X : array or frame of shape (rows, columns)
+        A frame's columns are found by name; further ones are ignored. An array has the described
+        columns in their order, the group among them or not.
+    where : str
+        What to call it in an error.
+    coding : Coding
+    with_group : bool
+        Whether the group, if one is described, becomes the last column. Without it, X need not
+        have it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fedcsa.data.describe import describe_columns
+    >>> coding = describe_columns({"sex": ["F", "M"], "age": "number"})
+    >>> frame = pd.DataFrame({"age": [50, 60], "sex": ["M", "F"]})
+    >>> as_described_matrix(frame, "X", coding)
+    (array([[ 1., 50.],
+           [ 0., 60.]]), ('sex=M', 'age'))
+    """
+    if column_names(X) is None:
+        table = _named_columns(X, where, coding, with_group)
+    else:
+        originals = {str(name): name for name in X.columns}
+        needed = coding.needed(with_outcome=False, with_group=with_group)
+        require_columns(tuple(originals), needed, where)
+        table = {name: _cells(X[originals[name]]) for name in needed}
+    matrix, _ = coding.encode(table, where, with_outcome=False, with_group=with_group)
+    return matrix, coding.matrix_columns if with_group else coding.columns
+
+
+def _named_columns(X: Any, where: str, coding: Coding, with_group: bool) -> dict[str, Any]:
+    """The columns of an array by name: all that are described, or all but the group."""
+    cells = np.asarray(X)
+    names = [feature.name for feature in coding.features]
+    if not with_group and cells.ndim == 2 and cells.shape[1] == len(names) - bool(coding.group):
+        names = [name for name in names if name != coding.group]
+    if cells.ndim != 2 or cells.shape[1] != len(names):
+        shape = "x".join(map(str, cells.shape))
+        raise DataError(
+            f"{where} must have the {len(names)} described columns in their order; "
+            f"its shape is {shape}. Use a frame to give columns by name."
+        )
+    return {name: _cells(cells[:, index]) for index, name in enumerate(names)}
+
+
+def _cells(column: Any) -> Any:
+    """A column as pyarrow takes it: Polars has its own way, and objects are seldom texts only."""
+    if hasattr(column, "to_arrow"):
+        return column.to_arrow()
+    if isinstance(column, np.ndarray) and column.dtype.kind == "O":
+        return column.tolist()
+    return column
 
 
 def _some(names: Sequence[str]) -> str:

@@ -56,11 +56,11 @@ class QueryStream:
         self._count = RowCount(f"What the query of {where} gives", contents=True)
 
     def __repr__(self) -> str:
-        return f"QueryStream({self._database!r}, {len(self.columns)} features)"
+        return f"QueryStream({self._database!r}, {len(self.columns)} columns)"
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the features, in the order of the matrix."""
+        """Names of the features in the order of the matrix, and of the group behind them."""
         return self._encoder.columns
 
     def __iter__(self) -> Iterator[Batch]:

@@ -29,9 +29,10 @@ Batch = tuple[Array, Array]
 class TableStream:
     """The rows of a table on disk, in batches: a `fedcsa.core.batches.Batches`.
 
-    They are, to the bit, the rows that `fedcsa.data.tables.read_table` and `Coding.encode` give,
-    save that classes are given by their positions in the agreed order. The memory taken does not
-    depend on the number of rows. The next batch is decoded in the background.
+    They are, to the bit, the rows that `fedcsa.data.tables.read_table` and `Coding.encode` give
+    with outcomes and group, save that classes are given by their positions in the agreed order.
+    The memory taken does not depend on the number of rows. The next batch is decoded in the
+    background.
 
     Parameters
     ----------
@@ -62,11 +63,11 @@ class TableStream:
         self._count = RowCount(f"The table {str(self.path)!r}")
 
     def __repr__(self) -> str:
-        return f"TableStream({str(self.path)!r}, {len(self.columns)} features)"
+        return f"TableStream({str(self.path)!r}, {len(self.columns)} columns)"
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the features, in the order of the matrix."""
+        """Names of the features in the order of the matrix, and of the group behind them."""
         return self._encoder.columns
 
     def __iter__(self) -> Iterator[Batch]:
@@ -107,8 +108,8 @@ class RowEncoder:
     """
 
     def __init__(self, coding: Coding, missing_values: Collection[str], where: str) -> None:
-        self.needed = coding.needed(with_outcome=True)
-        self.columns = coding.columns
+        self.needed = coding.needed(with_outcome=True, with_group=True)
+        self.columns = coding.matrix_columns
         self._coding = coding
         self._where = where
         self._levels = coding.level_texts
@@ -132,8 +133,8 @@ class RowEncoder:
         X = np.empty((table.num_rows, len(self.columns)))
         problems: list[str] = []
         start = 0
-        for feature in self._coding.features:
-            stop = start + len(feature.columns)
+        for feature in self._coding.in_order(with_group=True):
+            stop = start + max(1, len(feature.columns))  # a group has one of its own
             self._fill(X[:, start:stop], feature, table, first_row, problems)
             start = stop
         y = self._outcomes(table, first_row, problems)

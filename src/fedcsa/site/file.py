@@ -129,7 +129,7 @@ class SiteFile:
         return self._read(study, with_outcome=False)[0]
 
     def read_outcomes(self, study: Study) -> tuple[Array, NDArray[Any]]:
-        """Rows and outcomes."""
+        """Rows, with their group behind the features if the study has one, and outcomes."""
         X, y = self._read(study, with_outcome=True)
         return X, np.asarray(y)
 
@@ -137,7 +137,7 @@ class SiteFile:
         """Rows and outcomes in batches, read anew for every pass and never held."""
         path, spellings = self.folder / self.table, self._spellings(study)
         rows = TableStream(path, self._coding(study), missing_values=spellings, where=_WHERE)
-        return _Renamed(study.coding.columns, rows)
+        return _Renamed(study.coding.matrix_columns, rows)
 
     def has_outcomes(self, study: Study) -> bool:
         """Whether the table has the study's column of outcomes: a source's has, a target's not."""
@@ -155,18 +155,19 @@ class SiteFile:
         policy, trust = self.policy, self.trust
         if self.in_batches:
             return Source.streaming(name, self.stream(study), policy=policy, trusted_types=trust)
-        (X, y), columns = self.read_outcomes(study), study.coding.columns
+        (X, y), columns = self.read_outcomes(study), study.coding.matrix_columns
         return Source(name, X, y, features=columns, policy=policy, trusted_types=trust)
 
     def _read(self, study: Study, *, with_outcome: bool) -> tuple[Array, NDArray[Any] | None]:
         coding = self._coding(study)
+        with_group = with_outcome  # only a source must know which rows belong together
         table = read_table(
             self.folder / self.table,
-            columns=coding.needed(with_outcome=with_outcome),
+            columns=coding.needed(with_outcome=with_outcome, with_group=with_group),
             missing_values=self._spellings(study),
             levels=coding.level_texts,
         )
-        return coding.encode(table, _WHERE, with_outcome=with_outcome)
+        return coding.encode(table, _WHERE, with_outcome=with_outcome, with_group=with_group)
 
     def _coding(self, study: Study) -> Coding:
         """The study's coding, under this table's names of the columns."""

@@ -162,13 +162,13 @@ class Study:
         return self._read(self.target, "the target", with_outcome=False)[0]
 
     def read_source(self, name: str) -> tuple[Array, NDArray[Any]]:
-        """Rows and outcomes of the source `name`."""
+        """Rows and outcomes of the source `name`; the group, if any, is the rows' last column."""
         table, where = self._table_of(name), f"source {name!r}"
         if isinstance(table, str):
-            X, y = self._read(table, where, with_outcome=True)
+            X, y = self._read(table, where, with_outcome=True, with_group=True)
         else:
             answer = self._query(table, where).read_table()
-            X, y = self.coding.encode(answer, where, with_outcome=True)
+            X, y = self.coding.encode(answer, where, with_outcome=True, with_group=True)
         return X, np.asarray(y)
 
     def stream_source(self, name: str) -> Batches:
@@ -225,12 +225,13 @@ class Study:
             options["loss"] = _LOSS_OF_CLASSES
         if isinstance(options["folds"], list):
             options["folds"] = tuple(options["folds"])
+        public_sd = self.coding.public_sd
         return {
             **options,
             "study": self.name,
             "features": self.coding.columns,
             "classes": self.outcome.levels,
-            "public_sd": self.coding.public_sd,
+            "public_sd": None if np.isnan(public_sd).any() else public_sd,
         }
 
     def _table_of(self, name: str) -> SourceTable:
@@ -245,16 +246,16 @@ class Study:
         )
 
     def _read(
-        self, path: str | Path, where: str, *, with_outcome: bool
+        self, path: str | Path, where: str, *, with_outcome: bool, with_group: bool = False
     ) -> tuple[Array, NDArray[Any] | None]:
         coding = self.coding
         table = read_table(
             self.folder / path,
-            columns=coding.needed(with_outcome=with_outcome),
+            columns=coding.needed(with_outcome=with_outcome, with_group=with_group),
             missing_values=self.missing_values,
             levels=coding.level_texts,
         )
-        return coding.encode(table, where, with_outcome=with_outcome)
+        return coding.encode(table, where, with_outcome=with_outcome, with_group=with_group)
 
 
 # Looking ahead ------------------------------------------------------------------------------
