@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import is_whole
+from fedcsa.core.arrays import Array, is_whole
 from fedcsa.errors import DataError, must, one_of
 
 Rows: TypeAlias = NDArray[np.intp]
@@ -20,12 +20,51 @@ THIRDS = (1 / 3, 1 / 3, 1 / 3)
 
 
 @dataclass(frozen=True)
-class Rotation:
-    """One use of the rows: ratio from `density`, models from `train`, terms on `validation`."""
+class Turn:
+    """One use of the parts of a table: ratio from `density`, models from `train`, judged on `judge`.
 
-    density: Rows
-    train: Rows
-    validation: Rows
+    Attributes
+    ----------
+    density, train : tuple of int
+        Parts; `density` serves only a ratio that is fitted on rows of the target.
+    judge : int
+        The part that the models have not seen.
+    """
+
+    density: tuple[int, ...]
+    train: tuple[int, ...]
+    judge: int
+
+
+def turns(scheme: str, n_folds: int) -> list[Turn]:
+    """Who sees which part.
+
+    Parameters
+    ----------
+    scheme : {"cross-fit", "split", "rotate"}
+        ``"cross-fit"``: each of `n_folds` parts is judged by models of all the others.
+        ``"split"``, the paper's: one density, one train and one validation part. ``"rotate"``:
+        three equal parts pass through the three roles, so that every row is judged once.
+    n_folds : int
+        Parts of ``"cross-fit"``; the others have three.
+
+    Examples
+    --------
+    >>> turns("split", 3)
+    [Turn(density=(0,), train=(1,), judge=2)]
+    >>> [turn.judge for turn in turns("cross-fit", 5)]
+    [0, 1, 2, 3, 4]
+    """
+    if scheme == "cross-fit":
+        if not is_whole(n_folds, 2):
+            raise must("n_folds", "a whole number of at least 2", n_folds)
+        others = [tuple(k for k in range(n_folds) if k != fold) for fold in range(n_folds)]
+        return [Turn(rest, rest, fold) for fold, rest in enumerate(others)]
+    if scheme == "rotate":
+        return [Turn((k,), ((k + 1) % 3,), (k + 2) % 3) for k in range(3)]
+    if scheme != "split":
+        raise one_of("scheme", SCHEMES, scheme)
+    return [Turn((0,), (1,), 2)]
 
 
 def generator_for(seed: int, source_name: str, purpose: str) -> np.random.Generator:
@@ -62,6 +101,24 @@ def fold_labels(start: int, stop: int, n_folds: int, key: int) -> NDArray[np.int
     return labels[start - first * n_folds : stop - first * n_folds]
 
 
+def group_labels(groups: Array, n_folds: int, key: int) -> NDArray[np.int16]:
+    """Fold of every row by a keyed hash of its group, so that rows of one patient stay together.
+
+    Parameters
+    ----------
+    groups : array of shape (rows,)
+        Whole numbers that stand for patients.
+    n_folds, key : int
+
+    Examples
+    --------
+    >>> group_labels(np.array([7.0, 8.0, 7.0]), 5, key=1)
+    array([0, 3, 0], dtype=int16)
+    """
+    hashes = _mixed(_mixed(groups.astype(np.uint64)) ^ np.uint64(key))
+    return (hashes % np.uint64(n_folds)).astype(np.int16)
+
+
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The finaliser of splitmix64 (Steele, Lea and Flood 2014): every bit moves every other."""
     mixed = values + np.uint64(0x9E3779B97F4A7C15)
@@ -86,64 +143,44 @@ def check_shares(shares: Sequence[float]) -> tuple[float, float, float]:
     return values[0], values[1], values[2]
 
 
-def rotations(
-    n_rows: int,
-    scheme: str,
-    rng: np.random.Generator,
-    *,
-    shares: Sequence[float] = THIRDS,
-    n_folds: int = 5,
-) -> list[Rotation]:
-    """Who sees which rows.
+def dealt_labels(
+    n_rows: int, scheme: str, rng: np.random.Generator, shares: Sequence[float] = THIRDS
+) -> NDArray[np.int16]:
+    """Part of every row under ``"split"`` and ``"rotate"``, where rows are shuffled and cut.
 
     Parameters
     ----------
-    scheme : {"split", "rotate", "cross-fit"}
-        ``"split"``, the paper's: one density, one train and one validation fold of the given
-        `shares`. ``"rotate"``: three equal folds pass through the three roles, so that every row
-        is judged once. ``"cross-fit"``: `n_folds` folds dealt by `fold_labels`; each is judged by a
-        ratio and models fitted on all the others.
+    n_rows : int
+    scheme : {"split", "rotate"}
+    rng : Generator
+    shares : three floats
+        Of the density, train and validation parts, for ``"split"``.
 
     Examples
     --------
-    >>> [r] = rotations(7, "split", np.random.default_rng(0))
-    >>> len(r.density), len(r.train), len(r.validation)
-    (3, 2, 2)
-    >>> [len(r.train) for r in rotations(10, "cross-fit", np.random.default_rng(0))]
-    [8, 8, 8, 8, 8]
+    >>> np.bincount(dealt_labels(7, "split", np.random.default_rng(0)))
+    array([3, 2, 2])
     """
-    if scheme == "cross-fit":
-        if not is_whole(n_folds, 2):
-            raise must("n_folds", "a whole number of at least 2", n_folds)
-        _need(n_rows, n_folds)
-        labels = fold_labels(0, n_rows, n_folds, fold_key(rng))
-        others = [np.flatnonzero(labels != fold) for fold in range(n_folds)]
-        return [Rotation(o, o, np.flatnonzero(labels == k)) for k, o in enumerate(others)]
-    _need(n_rows, 3)
+    labels = np.empty(n_rows, dtype=np.int16)
+    if n_rows < 6:
+        raise DataError(
+            f"A source must have at least 6 rows, two for each of its 3 folds; it has {n_rows}. "
+            "Leave the source out."
+        )
     if scheme == "rotate":
-        a, b, c = split_evenly(n_rows, 3, rng)
-        return [Rotation(a, b, c), Rotation(b, c, a), Rotation(c, a, b)]
-    if scheme != "split":
-        raise one_of("scheme", SCHEMES, scheme)
-    shares = check_shares(shares)
-    sizes = _sizes(n_rows, shares)
-    if min(sizes) < 2:
-        raise DataError(
-            f"Every fold must have at least 2 rows; {n_rows} rows in shares "
-            f"{tuple(round(share, 3) for share in shares)} leave one with {min(sizes)}. "
-            "Use larger shares or leave the source out."
-        )
-    density, train, validation = np.split(rng.permutation(n_rows), np.cumsum(sizes)[:-1])
-    return [Rotation(density, train, validation)]
-
-
-def _need(n_rows: int, n_folds: int) -> None:
-    if n_rows < 2 * n_folds:
-        raise DataError(
-            f"A source must have at least {2 * n_folds} rows, two for each of its {n_folds} folds; "
-            f"it has {n_rows}. "
-            "Leave the source out or use fewer folds."
-        )
+        parts = split_evenly(n_rows, 3, rng)
+    else:
+        sizes = _sizes(n_rows, check_shares(shares))
+        if min(sizes) < 2:
+            raise DataError(
+                f"Every fold must have at least 2 rows; {n_rows} rows in shares "
+                f"{tuple(round(share, 3) for share in shares)} leave one with {min(sizes)}. "
+                "Use larger shares or leave the source out."
+            )
+        parts = np.split(rng.permutation(n_rows), np.cumsum(sizes)[:-1])
+    for label, rows in enumerate(parts):
+        labels[rows] = label
+    return labels
 
 
 def _sizes(n_rows: int, shares: Sequence[float]) -> list[int]:

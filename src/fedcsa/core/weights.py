@@ -7,7 +7,7 @@
 ``fedle``   Σ α_j f_CV,j                     α_j given, ≥ 0, summing to one
 ==========  ===============================  =========================================
 
-The guarded method has weights of its own, see `guarded_estimate`.
+The default, ``validated``, has weights of its own, see `validated_estimate`.
 
 n_j counts validation rows. The paper writes α_j = λ_j n_j; a source cannot compute λ_j, which
 sums over all sources, so it sends Div_j and the weights are made here.
@@ -32,7 +32,12 @@ from fedcsa.errors import must, one_of
 #: A candidate with training weights r^γ must be better by this times γ standard errors.
 CAUTION = 0.5
 
-METHODS = ("guarded", "naive", "fediwe", "feddae", "fedle")
+#: Training weights are chosen only if the sources are worth so many rows of the target.
+MIN_WORTH = 10.0
+#: Huber's constant, in medians: a model farther off than this loses weight.
+HUBER = 1.5
+
+METHODS = ("validated", "naive", "fediwe", "feddae", "fedle")
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Estimate:
     weights : array of shape (candidates, sources)
         α_j(θ); every row sums to one.
     chosen : int
-        Index of the candidate with the smallest risk, the first among equals; the guarded method
+        Index of the candidate with the smallest risk, the first among equals; the default
         adds a handicap for importance-weighted training.
     standard_errors : array of shape (candidates,) or None
         Of the risk, as if the weights were known; None where no variances were given.
@@ -118,50 +123,79 @@ def estimate(
     return Estimate(method, risk, weights, int(risk.argmin()), errors)
 
 
-def guarded_estimate(
-    sources: Sequence[RiskTerms],
+def validated_estimate(
+    risks: Array,
     worth: Array,
-    powers: Array | None = None,
-    variances: Array | None = None,
-    caution: float = CAUTION,
+    powers: Array,
+    variances: Array,
     combine: str = "mean",
     fitted: NDArray[np.bool_] | None = None,
 ) -> Estimate:
-    """Σ m_j f_j / Σ m with f_j the self-normalised risk: the same weights for every candidate.
+    """Σ μ_j f_j with μ = m/Σm: the same weights for every candidate.
 
-    The choice is that of the smallest risk + caution · γ · standard error. Few effective rows make
+    The choice is that of the smallest risk + ½·γ·standard error. Few effective rows make
     importance-weighted training look better than it is as easily as they make it look worse, and
-    where it is needed the gain is many standard errors.
+    where it is needed the gain is many standard errors. Under `MIN_WORTH` rows it is not chosen.
 
     Parameters
     ----------
+    risks : array of shape (candidates, sources)
+        f_j of every candidate.
     worth : array of shape (sources,)
-        m_j, see `fedcsa.core.guard.target_rows_worth`; if all are 0, rows count instead.
-    powers : array of shape (candidates,), optional
-        γ of every candidate; by default 0.
-    variances : array of shape (candidates, sources), optional
-        Squared standard error of every f_j, the allowance for imbalance included.
-    caution : float, default 0.5
-        0 chooses by the risk alone.
+        m_j, see `fedcsa.core.tilt.target_equivalent_rows`.
+    powers : array of shape (candidates,)
+        γ of every candidate.
+    variances : array of shape (candidates, sources)
+        v_j, squared standard errors of f_j.
     combine : {"mean", "median"}
         Over sources.
     fitted : array of shape (candidates, sources), optional
         False where a source failed to fit a candidate, and so has no weight; at least one must
         have fitted it.
     """
-    if worth.sum() <= 0.0:
-        worth = np.array([terms.n_rows for terms in sources], dtype=np.float64)
     share = worth / worth.sum()
-    values = np.column_stack([terms.self_normalised for terms in sources])
-    weights = _limited(np.tile(share, (len(values), 1)), combine, fitted)
-    plain = combine == "mean" and fitted is None
-    risk = values @ share if plain else _combined(values, weights, combine)
-    errors = None if variances is None else _standard_errors(weights, variances, combine)
-    handicap = np.zeros(len(risk))
-    if powers is not None and errors is not None:
-        handicap = caution * (powers - powers.min()) * errors
-    chosen = int((risk + handicap).argmin())
-    return Estimate("guarded", risk, weights, chosen, errors)
+    weights = _limited(np.tile(share, (len(risks), 1)), combine, fitted)
+    risk = _combined(risks, weights, combine)
+    errors = _standard_errors(weights, variances, combine)
+    score = risk + CAUTION * powers * errors
+    if worth.sum() < MIN_WORTH and (powers == 0.0).any():
+        score = np.where(powers > 0.0, np.inf, score)
+    return Estimate("validated", risk, weights, int(score.argmin()), errors)
+
+
+def model_weights(worth: Array, outputs: Array, iterations: int = 30) -> Array:
+    """Weights a_j of the models: their worth, less for one far from the others (three or more).
+
+    The distance is judged by the *unweighted* median of distances: with the weighted one, a
+    source with more than half of the worth took all.
+
+    Parameters
+    ----------
+    worth : array of shape (sources,)
+        m_j, not all zero.
+    outputs : array of shape (rows, sources) or (rows, sources, classes)
+        Predictions of every model on the target's rows.
+    iterations : int, default 30
+        Of the reweighting; it has converged long before.
+
+    Examples
+    --------
+    >>> outputs = np.array([[0.0, 0.1, -0.1, 5.0]] * 3)
+    >>> model_weights(np.ones(4), outputs).round(2)
+    array([0.31, 0.31, 0.31, 0.07])
+    """
+    a: Array = worth / worth.sum()
+    if len(worth) < 3:
+        return a
+    rounding = 1e-12 * max(float(np.abs(outputs).max()), 1e-288)  # models as near agree
+    for _ in range(iterations):
+        difference = outputs - np.einsum("nk...,k->n...", outputs, a)[:, None]
+        squares = difference**2 if difference.ndim == 2 else (difference**2).sum(axis=2)
+        distance = np.sqrt(squares.mean(axis=0))
+        allowed = max(HUBER * float(np.median(distance)), rounding)
+        b = worth * np.minimum(1.0, allowed / np.maximum(distance, rounding))
+        a = 0.5 * a + 0.5 * b / b.sum()
+    return a
 
 
 def _limited(weights: Array, combine: str, fitted: NDArray[np.bool_] | None) -> Array:
