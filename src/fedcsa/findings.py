@@ -21,16 +21,6 @@ ADVICE: Mapping[Advice, tuple[str, str]] = {
     "care": ("Use it with care", "!"),
     "no": ("Do not use it", "✕"),
 }
-#: status of a result -> (what to do with its model, why)
-VERDICTS: Mapping[str, tuple[Advice, str]] = {
-    "ok": ("use", "the weighted sources reach the target; none contradicts another"),
-    "weak overlap": ("care", "the weighted sources resemble the target only roughly"),
-    "sources disagree": ("care", "the sources' models contradict each other"),
-    "no overlap": ("no", "no source resembles the target"),
-    "back-test failed": ("no", "promises to other sites were broken"),
-    "not judged": ("care", "a method of the paper, without interval or verdict"),
-}
-
 #: code -> (severity, what it means, what to do)
 CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
     "no-overlap": (
@@ -38,20 +28,45 @@ CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
         "rows do not reach the target's population, not even weighted",
         "do not rely on them; look for a source whose patients resemble the target's",
     ),
-    "sources-disagree": (
+    "not-examined": (
         "warning",
-        "the sources' models contradict each other on the target's rows",
-        "p(y|x) may differ between sites; compare the readings of the risk, and run a back-test",
+        "the source could not examine the others' mixture",
+        "the promise rests on the others; the reason is named",
     ),
-    "weak-overlap": (
+    "nothing-examined": (
         "warning",
-        "the weighted sources resemble the target only roughly",
-        "the interval is not certified; look for a source closer to the target",
+        "there was one source only, so nobody examined its model",
+        "the promise rests on its own held-out rows; look for further sources",
     ),
-    "not-certified": (
+    "no-promise": (
+        "warning",
+        "nobody could examine the mixture, so there is no promise of its risk",
+        "the reasons are named at the sources; between sites only linear models are examined",
+    ),
+    "model-not-shown": (
         "note",
-        "there is no interval for this combination of loss and mixture",
-        "use the squared or Brier loss and combine='mean' if you need one",
+        "the site does not let other sources see its model, so the model has no weight",
+        "ask its data steward whether the others may examine it",
+    ),
+    "correlations-differ": (
+        "warning",
+        "features are correlated otherwise than at another source, which a Table 1 does not show",
+        "weights cannot repair that; see which of the two the target resembles",
+    ),
+    "narrow-table": (
+        "warning",
+        "the target's table is so narrow here that a few rows carry the weight",
+        "between sites it would be refused; agree on public sds",
+    ),
+    "heavy-row": (
+        "warning",
+        "a single row carries more than a fifth of the weight",
+        "between sites the report would be refused; expect a noisy contribution",
+    ),
+    "small-level": (
+        "warning",
+        "a flag or level is of fewer than five of the target's patients",
+        "between sites the table would be refused; merge levels",
     ),
     "backtest-failed": (
         "danger",
@@ -96,7 +111,7 @@ CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
     "imbalance": (
         "warning",
         "weighting does not bring the source's means onto the target's",
-        "look at the features named; a missing overlap there cannot be weighted away",
+        "the source does not reach the target; look at the features named",
     ),
     "dominant-source": (
         "note",
@@ -110,7 +125,7 @@ CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
     ),
     "candidate-failed": (
         "warning",
-        "a candidate could not be fitted, and was dropped everywhere",
+        "candidates could not be fitted, and were left out at this source",
         "check the candidate, or the size of the source",
     ),
     "fit-warning": (
@@ -123,17 +138,13 @@ CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
         "the site's policy refused to take part",
         "ask its data steward; the rule is named",
     ),
-    "release-budget": (
-        "warning",
-        "the target announces more numbers than a third of its own cells",
-        "with so few rows they could be reconstructed; gather more rows before sharing",
-    ),
 }
 
 #: What a source finds itself and may send: code -> names of its evidence.
 FROM_SOURCES: Mapping[str, tuple[str, ...]] = {
     "grid-edge": ("parameter", "value"),
     "fit-warning": ("warning", "count"),
+    "narrow-table": ("features",),
 }
 
 #: A source with less weight was left out in effect; among many, less than a tenth of its share.

@@ -28,7 +28,7 @@ from fedcsa.errors import MessageError
 from fedcsa.protocol.fields import Message, to_json
 from fedcsa.protocol.messages import MESSAGES
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 MAGIC = b"FCSA"
 #: A million target rows of 30 columns, in the exchange of rows, fit; a header never needs 4 MiB.
 MAX_BYTES = 256 << 20

@@ -2,13 +2,15 @@
 
 ::
 
-    target ──  Brief         ──►  source     who I am: averages of my rows, and the study
-    target ◄── RiskReport    ──   source     a few numbers per candidate
-    target ──  ModelRequest  ──►  source     the chosen candidate
-    target ◄── ModelReport   ──   source     one model
-    target ◄── Refusal       ──   source     instead of a report: the rule that forbids it
-    study  ◄── BacktestReport ─   source     three numbers, after it has played the target
-    lead   ◄── Conclusion    ──   target     how the study ended, and no model
+    target ──  Brief              ──►  source     the study, and the target's Table 1
+    target ◄── RiskReport         ──   source     overlap, and two numbers per candidate
+    target ──  ModelRequest       ──►  source     the chosen candidate
+    target ◄── ModelReport        ──   source     one model
+    target ──  Examination        ──►  source     the others' mixture
+    target ◄── ExaminationReport  ──   source     how it does on the source's weighted rows
+    target ◄── Refusal            ──   source     instead of a report: the rule that forbids it
+    study  ◄── BacktestReport     ──   source     three numbers, after it has played the target
+    lead   ◄── Conclusion         ──   target     how the study ended, and no model
 
 A message checks itself when it is made, on the sending and on the receiving side alike.
 """
@@ -24,6 +26,7 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.risk import RiskMoments
+from fedcsa.core.table import Table1
 from fedcsa.protocol.fields import Message, wire_field
 
 #: How messages call the target, whatever its site is called.
@@ -32,18 +35,23 @@ TARGET = "target"
 SLACK = 1.05
 #: Standardised differences beyond this are all equally hopeless; their squares must not overflow.
 FARTHEST = 1e6
+#: Numbers smaller than this may have underflowed.
+TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Brief(Message):
-    """What the target announces: the study's design, and averages of its rows.
+    """What the target announces: the study's design, and its Table 1.
 
-    With ``exchange="rows"``, the paper's own, `rows` holds the target's rows themselves.
+    With ``exchange="rows"``, the paper's own, `rows` holds the target's rows themselves. With
+    `moments`, sources send what the paper's methods need besides.
     """
 
     name: ClassVar[str] = "brief"
 
     features: Sequence[str] = wire_field("plain")
+    flags: Sequence[bool] = wire_field("plain")
+    group: str = wire_field("text")
     classes: Sequence[Any] = wire_field("plain")
     model: Mapping[str, Any] = wire_field("plain")
     candidates: Sequence[Mapping[str, Any]] = wire_field("plain")
@@ -53,52 +61,78 @@ class Brief(Message):
     shares: Array = wire_field("vector")
     refit: bool = wire_field("flag")
     scale: bool = wire_field("flag")
+    moments: bool = wire_field("flag")
     seed: int = wire_field("whole")
     exchange: str = wire_field("text")
     ratio: Mapping[str, Any] = wire_field("plain")
     n_rows: int = wire_field("whole")
     mean: Array = wire_field("vector")
     sd: Array = wire_field("vector")
-    basis: str = wire_field("text")
-    basis_seed: int = wire_field("whole")
-    bandwidth: float = wire_field("number")
-    trace: float = wire_field("number")
-    embedding: Array = wire_field("vector")
+    correlations: Array = wire_field("matrix")
     rows: Array = wire_field("matrix")
 
     def check(self) -> None:
         """Check that the parts fit together."""
-        for name in ("features", "classes", "candidates"):
+        for name in ("features", "flags", "classes", "candidates"):
             self.must(isinstance(getattr(self, name), tuple), f"{name} as a list")
         self.must(all(isinstance(name, str) for name in self.features), "features that are texts")
         d = len(self.features)
         self.must(d >= 1 and len(set(self.features)) == d, "distinct features, at least one")
+        self.must(self.group not in self.features, "a group that is not a feature")
+        told = len(self.flags) == d and all(isinstance(flag, bool) for flag in self.flags)
+        self.must(told, "a flag, true or false, per feature")
         self.must(len(set(map(repr, self.classes))) == len(self.classes), "distinct classes")
         self.must(isinstance(self.model, Mapping), "a model description")
         self.must(isinstance(self.ratio, Mapping), "options of the ratio by name")
         self.must(len(self.candidates) >= 1, "at least one candidate")
         self.must(all(isinstance(c, Mapping) for c in self.candidates), "candidates by name")
-        self.must(self.exchange in ("embedding", "rows"), "exchange 'embedding' or 'rows'")
+        self.must(self.exchange in ("table", "rows"), "exchange 'table' or 'rows'")
         self.must(self.n_rows >= 2, "at least 2 target rows")
         self.must(len(self.mean) == d == len(self.sd), "one mean and one sd per feature")
         self.must((self.sd > 0.0).all(), "positive standard deviations")
         self.must(len(self.shares) == 3, "three fold shares")
-        if self.exchange == "rows":
-            self.must(self.rows.shape == (self.n_rows, d), "as many rows as it declares")
-            self.must(len(self.embedding) == 0, "either rows or an embedding")
-        else:
-            self.must(self.rows.shape == (0, d), "either rows or an embedding")
-            self.must(self.basis in ("bumps", "fourier"), "basis 'bumps' or 'fourier'")
-            self.must(len(self.embedding) >= 2, "an embedding of at least 2 numbers")
-            self.must(self.bandwidth > 0.0 and self.trace >= 0.0, "a positive bandwidth")
+        by_rows = self.exchange == "rows"
+        size = self.n_rows if by_rows else 0
+        self.must(self.rows.shape == (size, d), "rows if and only if they are exchanged")
+        squares = ((0, 0),) if by_rows else ((0, 0), (d, d))
+        self.must(self.correlations.shape in squares, "correlations of its features, or none")
+        if not by_rows:
+            self.table  # noqa: B018 - it checks itself
+
+    @property
+    def table(self) -> Table1:
+        """The target's Table 1; what contradicts itself is a `DataError`."""
+        told = self.correlations if len(self.correlations) else None
+        return Table1(
+            self.n_rows, tuple(self.features), tuple(self.flags), self.mean, self.sd, told
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RiskReport(Message):
-    """A source's answer to the brief: moments per candidate and overlap numbers.
+    """A source's answer to the brief: overlap, and two numbers per candidate.
 
-    Arrays over candidates have one more entry, the last, for a constant prediction. `spread`,
-    `variance` and `explained` are empty unless the folds are cross-fitted.
+    Attributes
+    ----------
+    n_rows, n_judged : int
+        Rows of the source, and those on which models were judged.
+    n_folds : int
+        As asked, or fewer where outcomes are rare; 0 if no model could be judged.
+    effective_rows, largest_share : float
+        1/Σw² and max w of the weights w, which sum to one.
+    difference_before, difference_after : array of shape (features,)
+        Mean of z, plain and weighted: the difference from the target in its own units.
+    outcome_mean : array
+        Σ w y, or the weighted share of every class.
+    correlations : array
+        Weighted correlations of every pair of features, where the target does not tell its own.
+    risk, variance : array of shape (candidates,)
+        f = Σ w L on rows that the model has not seen, and its sampling variance.
+    ratio_mean, ratio_m2, loss_mean, … : float, array of shape (candidates,)
+        Moments for the paper's methods; empty unless the brief asks for them.
+    failed : mapping
+        Candidates that could not be fitted here, with the name of the reason.
+    findings : list
     """
 
     name: ClassVar[str] = "risk-report"
@@ -106,7 +140,16 @@ class RiskReport(Message):
     source: str = wire_field("text")
     in_reply_to: str = wire_field("text")
     n_rows: int = wire_field("whole")
-    n_validation: int = wire_field("whole")
+    n_judged: int = wire_field("whole")
+    n_folds: int = wire_field("whole")
+    effective_rows: float = wire_field("number")
+    largest_share: float = wire_field("number")
+    difference_before: Array = wire_field("vector")
+    difference_after: Array = wire_field("vector")
+    outcome_mean: Array = wire_field("vector")
+    correlations: Array = wire_field("vector")
+    risk: Array = wire_field("vector")
+    variance: Array = wire_field("vector")
     ratio_mean: float = wire_field("number")
     ratio_m2: float = wire_field("number")
     loss_mean: Array = wire_field("vector")
@@ -114,33 +157,40 @@ class RiskReport(Message):
     product_mean: Array = wire_field("vector")
     product_m2: Array = wire_field("vector")
     co_moment: Array = wire_field("vector")
-    spread: Array = wire_field("vector")
-    variance: Array = wire_field("vector")
-    explained: Array = wire_field("vector")
-    kernel_imbalance: float = wire_field("number")
-    effective_rows: float = wire_field("number")
-    largest_share: float = wire_field("number")
-    target_mean_ratio: float = wire_field("number")
-    difference_before: Array = wire_field("vector")
-    difference_after: Array = wire_field("vector")
     failed: Mapping[str, str] = wire_field("plain")
     findings: Sequence[Mapping[str, Any]] = wire_field("plain")
 
     def check(self) -> None:
         """Check that the numbers do not contradict each other."""
-        count = len(self.loss_mean)
-        self.must(count >= 2, "at least one candidate, and the constant prediction")
-        for array in (self.loss_m2, self.product_mean, self.product_m2, self.co_moment):
-            self.must(len(array) == count, "the same number of candidates throughout")
-        for array in (self.spread, self.variance, self.explained):
-            self.must(len(array) in (0, count), "the same number of candidates throughout")
+        count = len(self.risk)
+        self.must(count >= 1, "at least one candidate")
+        self.must(len(self.variance) == count, "the same number of candidates throughout")
+        told = [getattr(self, name) for name in _MOMENTS]
+        self.must(len({len(array) for array in told}) == 1, "all moments or none")
+        self.must(len(told[0]) in (0, count), "the same number of candidates throughout")
         features = len(self.difference_before)
         self.must(len(self.difference_after) == features >= 1, "the same features throughout")
-        self.must(1 <= self.n_validation <= self.n_rows, "1 ≤ n_validation ≤ n_rows")
+        pairs = features * (features - 1) // 2
+        self.must(len(self.correlations) in (0, pairs), "a correlation for every pair, or none")
+        self.must((np.abs(self.correlations) <= SLACK).all(), "correlations between -1 and 1")
+        self.must(len(self.outcome_mean) >= 1, "a mean outcome")
+        self.must(1 <= self.n_judged <= self.n_rows, "1 ≤ n_judged ≤ n_rows")
+        self._check_failures(count)
+        self._check_weights()
+        for array in (self.variance, self.loss_m2, self.product_m2):
+            self.must((array >= 0.0).all(), "second moments that are not negative")
+        bound = SLACK * np.sqrt(self.product_m2) * np.sqrt(self.ratio_m2)
+        self.must(
+            (np.abs(self.co_moment) <= bound + TINY).all(), "moments that obey Cauchy–Schwarz"
+        )
+
+    def _check_failures(self, count: int) -> None:
         self.must(isinstance(self.failed, Mapping), "failures by candidate")
         for key, reason in self.failed.items():
-            known = key.isdecimal() and len(key) < 12 and int(key) < count - 1
+            known = key.isdecimal() and len(key) < 12 and int(key) < count
             self.must(known and isinstance(reason, str), "failures of known candidates")
+        none = len(self.failed) == count
+        self.must((self.n_folds == 0) <= none, "folds, unless every candidate failed")
         self.must(isinstance(self.findings, tuple), "findings as a list")
         for item in self.findings:
             plain = isinstance(item, Mapping) and set(item) == {"code", "evidence"}
@@ -150,46 +200,20 @@ class RiskReport(Message):
             self.must(plain, "findings as code and evidence")
             told = all(isinstance(value, float | str) for value in item["evidence"].values())
             self.must(told, "numbers and names as evidence")
-        self._check_ratio()
-        self._check_terms()
 
-    def _check_ratio(self) -> None:
-        """What the ratio's numbers must satisfy, whatever the data are."""
-        n, rows, share = self.n_validation, self.effective_rows, self.largest_share
-        for number in (self.ratio_mean, self.ratio_m2, rows, share, self.kernel_imbalance):
-            self.must(number >= 0.0, "ratio moments, shares and imbalance that are not negative")
-        self.must(rows <= SLACK * n, "effective rows ≤ n_validation")
-        self.must(
-            (rows == 0.0) == (self.ratio_mean == 0.0) == (share == 0.0), "all or no zero ratios"
-        )
+    def _check_weights(self) -> None:
+        """What weights must satisfy, whatever the data are."""
+        rows, share = self.effective_rows, self.largest_share
+        for number in (self.ratio_mean, self.ratio_m2, rows, share):
+            self.must(number >= 0.0, "ratio moments, rows and shares that are not negative")
+        self.must(rows <= SLACK * self.n_judged, "effective rows ≤ n_judged")
+        self.must((rows == 0.0) == (share == 0.0), "all or no zero weights")
         if rows > 0.0:
             # Σw² ≤ max w ≤ √Σw², with Σw² = 1/ESS
             self.must(SLACK * share * rows >= 1.0, "a largest share of at least 1 / effective rows")
             self.must(
                 share**2 * rows <= SLACK**2, "a largest share of at most 1 / √(effective rows)"
             )
-        if self.ratio_mean > 1e-100:  # below, second moments may underflow
-            expected = n / (1.0 + self.ratio_m2 / self.ratio_mean / self.ratio_mean / n)
-            close = expected / SLACK <= rows <= SLACK * expected
-            self.must(close, "effective rows that follow from the ratio's moments")
-
-    def _check_terms(self) -> None:
-        """What the moments of every candidate must satisfy, whatever the data are."""
-        tiny = 1e-300
-        for array in (self.loss_m2, self.product_m2, self.spread, self.variance, self.explained):
-            self.must((array >= 0.0).all(), "second moments that are not negative")
-        bound = SLACK * np.sqrt(self.product_m2) * np.sqrt(self.ratio_m2)
-        self.must(
-            (np.abs(self.co_moment) <= bound + tiny).all(), "moments that obey Cauchy–Schwarz"
-        )
-        if len(self.spread):
-            self.must((self.explained <= SLACK * self.spread + tiny).all(), "explained ≤ spread")
-            rows = max(self.effective_rows, 1.0)
-            inflation = rows / max(rows - 1.0, 0.5)
-            smallest = self.spread / rows / SLACK
-            largest = SLACK * max(self.largest_share, 1.0 / rows) * inflation * self.spread
-            within = (smallest <= self.variance + tiny) & (self.variance <= largest + tiny)
-            self.must(within.all() or self.effective_rows == 0.0, "variances that fit the spread")
 
     @property
     def imbalance(self) -> float:
@@ -198,11 +222,15 @@ class RiskReport(Message):
 
     @property
     def moments(self) -> RiskMoments:
-        """The moments as the arithmetic takes them."""
+        """The moments as the arithmetic takes them; only where the brief asked for them."""
         return RiskMoments(
-            self.n_validation, self.ratio_mean, self.ratio_m2, self.loss_mean, self.loss_m2,
+            self.n_judged, self.ratio_mean, self.ratio_m2, self.loss_mean, self.loss_m2,
             self.product_mean, self.product_m2, self.co_moment,
         )  # fmt: skip
+
+
+#: Fields of a report that leave only if a study compares the paper's methods.
+_MOMENTS = ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,8 +250,7 @@ class ModelRequest(Message):
 class ModelReport(Message):
     """One fitted model: arrays if it is linear, else a packed file that executes nothing.
 
-    `prediction_variance` is the sampling variance of its predictions, averaged over the source's
-    weighted rows; 0 unless the folds are cross-fitted and the loss is squared or Brier.
+    `show` says whether the other sources may see it, to examine it.
     """
 
     name: ClassVar[str] = "model-report"
@@ -232,7 +259,7 @@ class ModelReport(Message):
     in_reply_to: str = wire_field("text")
     candidate: int = wire_field("whole")
     n_rows: int = wire_field("whole")
-    prediction_variance: float = wire_field("number")
+    show: bool = wire_field("flag")
     format: str = wire_field("text")
     link: str = wire_field("text")
     intercept: float = wire_field("number")
@@ -246,7 +273,115 @@ class ModelReport(Message):
         self.must((len(self.coefficients) > 0) == linear, "coefficients if and only if linear")
         self.must((len(self.packed) > 0) != linear, "a packed model if and only if not linear")
         self.must(self.link in ("identity", "logistic"), "link 'identity' or 'logistic'")
-        self.must(self.prediction_variance >= 0.0, "a prediction variance that is not negative")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Examination(Message):
+    """The others' mixture, for one source to examine on its own weighted rows.
+
+    Attributes
+    ----------
+    brief : str
+        Digest of the brief whose weights are meant.
+    candidate : int
+        The chosen one.
+    combine : str
+        ``"mean"`` or ``"median"`` of the members' predictions.
+    own_weight : float
+        0, or the weight of the source's own model, for which its held-out predictions stand in:
+        where most of the mixture is its own.
+    weights, intercepts : array of shape (members,)
+        With `own_weight` the weights sum to one. A mean of linear members is sent as one.
+    coefficients : array of shape (members, features)
+        Empty if the members are packed.
+    format, link : str
+        As in a `ModelReport`, the same for all members.
+    sizes : array of shape (members,)
+        Bytes of every packed member.
+    packed : bytes
+        The packed members, one after the other.
+    constant : array
+        The others' mean outcome, or their share of every class: what the mixture must beat.
+    """
+
+    name: ClassVar[str] = "examination"
+
+    brief: str = wire_field("text")
+    candidate: int = wire_field("whole")
+    combine: str = wire_field("text")
+    own_weight: float = wire_field("number")
+    weights: Array = wire_field("vector")
+    format: str = wire_field("text")
+    link: str = wire_field("text")
+    intercepts: Array = wire_field("vector")
+    coefficients: Array = wire_field("matrix")
+    sizes: Array = wire_field("vector")
+    packed: NDArray[np.uint8] = wire_field("blob")
+    constant: Array = wire_field("vector")
+
+    def check(self) -> None:
+        """Check that the members are whole and the weights sum to one."""
+        n, linear = len(self.weights), self.format == "linear"
+        self.must(linear or self.format == "skops", "format 'linear' or 'skops'")
+        self.must(self.link in ("identity", "logistic"), "link 'identity' or 'logistic'")
+        self.must(self.combine in ("mean", "median"), "combine 'mean' or 'median'")
+        self.must(0.0 <= self.own_weight <= 1.0, "an own weight between 0 and 1")
+        self.must((self.weights >= 0.0).all(), "weights that are not negative")
+        total = float(self.weights.sum()) + self.own_weight
+        self.must(abs(total - 1.0) < 1e-6, "weights that sum to one")
+        self.must(len(self.intercepts) == (n if linear else 0), "an intercept a linear member")
+        self.must(len(self.coefficients) == (n if linear else 0), "coefficients a linear member")
+        self.must(len(self.sizes) == (0 if linear else n), "a size a packed member")
+        whole = (self.sizes >= 1.0).all() and (self.sizes == np.floor(self.sizes)).all()
+        self.must(whole and self.sizes.sum() == len(self.packed), "packed members of those sizes")
+        self.must(len(self.constant) >= 1, "a constant to compare with")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExaminationReport(Message):
+    """How a mixture does on a source's weighted rows, with sampling variances.
+
+    Attributes
+    ----------
+    reason : str
+        ``""``, or why nothing could be estimated: then all numbers are 0.
+    risk, risk_variance : float
+        f = Σ w L, and the variance of log f.
+    explained : float
+        The part of the loss's variance that the table's functions of x explain, over f².
+    constant_risk, ratio_variance : float
+        Risk of the constant prediction, and the variance of log(f / constant's).
+    level, level_variance : array
+        How far outcomes lie above predictions: the mean residual in residual sds; for classes the
+        log-odds of the observed share less those of the expected one, for every class but the
+        first, or for all of three and more.
+    """
+
+    name: ClassVar[str] = "examination-report"
+
+    source: str = wire_field("text")
+    in_reply_to: str = wire_field("text")
+    reason: str = wire_field("text")
+    risk: float = wire_field("number")
+    risk_variance: float = wire_field("number")
+    explained: float = wire_field("number")
+    constant_risk: float = wire_field("number")
+    ratio_variance: float = wire_field("number")
+    level: Array = wire_field("vector")
+    level_variance: Array = wire_field("vector")
+
+    def check(self) -> None:
+        """Check that there is a reason or an estimate."""
+        for name in ("risk_variance", "explained", "ratio_variance"):
+            self.must(getattr(self, name) >= 0.0, f"a {name} that is not negative")
+        self.must((self.level_variance >= 0.0).all(), "variances that are not negative")
+        self.must(len(self.level) == len(self.level_variance), "a variance for every level")
+        self.must(self.reason in REASONS, "a known reason")
+        self.must((len(self.level) == 0) == bool(self.reason), "a reason or an estimate")
+
+
+#: Why a source could not examine a mixture.
+REASONS = ("", "outcomes_alike", "no_loss", "loss_not_positive")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -301,6 +436,7 @@ class Conclusion(Message):
 MESSAGES: Mapping[str, type[Message]] = {
     cls.name: cls
     for cls in (
-        Brief, RiskReport, ModelRequest, ModelReport, Refusal, BacktestReport, Conclusion,
+        Brief, RiskReport, ModelRequest, ModelReport, Examination, ExaminationReport, Refusal,
+        BacktestReport, Conclusion,
     )
 }  # fmt: skip

@@ -14,10 +14,16 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.embedding import RELEASE_SHARE
 from fedcsa.errors import PolicyError, must
 from fedcsa.protocol.fields import Message
-from fedcsa.protocol.messages import BacktestReport, Brief, ModelReport, RiskReport
+from fedcsa.protocol.messages import (
+    BacktestReport,
+    Brief,
+    Examination,
+    ExaminationReport,
+    ModelReport,
+    RiskReport,
+)
 
 #: Parts of scikit-learn whose fitted models store training rows, or values of single cells.
 ROW_KEEPERS = (
@@ -37,19 +43,40 @@ ROW_KEEPERS = (
 )
 #: message -> the rules that bear on it.
 _BEARING = {
-    "brief": ("exchanges", "features", "max_release_share"),
+    "brief": ("exchanges", "features", "min_level_rows"),
     "risk-report": (
         "exchanges", "features", "models", "row_keeping_models", "min_target_rows",
-        "min_fold_rows", "max_parameters_per_row", "min_bandwidth", "min_regularization",
-        "min_penalty", "min_effective_rows", "count_band", "significant_digits",
+        "min_fold_rows", "max_parameters_per_row", "min_sd_share", "min_penalty",
+        "min_effective_rows", "max_row_share", "count_band", "significant_digits",
     ),
     "model-report": (
-        "models", "row_keeping_models", "max_parameters_per_row", "min_penalty", "count_band",
-        "significant_digits",
+        "models", "row_keeping_models", "max_parameters_per_row", "min_penalty", "send_model",
+        "show_model", "count_band", "significant_digits",
     ),
+    "examination": ("packed_models",),
+    "examination-report": ("packed_models", "significant_digits"),
     "backtest-report": ("significant_digits",),
 }  # fmt: skip
 AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What a policy looks at before it lets a study in.
+
+    Attributes
+    ----------
+    fold_rows : int
+        Rows in the smallest of the source's folds.
+    train_rows : int
+        Rows that its model is fitted on.
+    sd : array of shape (features,)
+        The source's own standard deviations.
+    """
+
+    fold_rows: int
+    train_rows: int
+    sd: Array
 
 
 @dataclass(frozen=True)
@@ -72,17 +99,23 @@ class Policy:
         Rows in the smallest of a source's folds.
     max_parameters_per_row : float
         Coefficients per training row; above it, rows leak through the model.
-    min_bandwidth : float
-        Floor of the kernel's width, in √(features) of the *source's* own standard deviations:
-        a narrower kernel picks out single rows.
-    max_release_share : float or None
-        Numbers that a target may announce per cell of its table.
-    min_regularization : float
-        Floor of λ: a weaker one lets a forged brief pick out single rows.
+    min_sd_share : float
+        Smallest sd of a number in the target's table, in the *source's* own: a narrower table
+        picks out single rows.
+    min_level_rows : int
+        Of a target: a flag or level that fewer of its patients have, but some, is not told.
     min_penalty : float
         Floor of the model's ``penalty``, beside the mean loss; a candidate that names none has 0.
     min_effective_rows : float
         A report in which fewer rows carry the weight does not leave: it would be about them.
+    max_row_share : float
+        Nor one in which a single row carries more of the weight.
+    send_model : bool
+        Off, the site examines models and sends none.
+    show_model : bool
+        Off, its model is not shown to other sources; it then has no weight in the mixture.
+    packed_models : bool
+        Whether models that are not linear are sent to other sources, and opened if they come.
     count_band : int
         A source takes part with a multiple of so many rows, and leaves out the last few of its
         table: no number tells how many there are exactly.
@@ -92,24 +125,27 @@ class Policy:
         Features a study may use, None for any.
     """
 
-    exchanges: tuple[str, ...] = ("embedding",)
+    exchanges: tuple[str, ...] = ("table",)
     models: tuple[str, ...] | None = None
     row_keeping_models: bool = False
     min_target_rows: int = 20
     min_fold_rows: int = 30
     max_parameters_per_row: float = 0.33
-    min_bandwidth: float = 0.14
-    max_release_share: float | None = RELEASE_SHARE
-    min_regularization: float = 1e-4
+    min_sd_share: float = 0.3  # with the table's own floor, a patient cannot be pointed at
+    min_level_rows: int = 5  # as statistical offices ask for
     min_penalty: float = 0.0
-    min_effective_rows: float = 5.0
+    min_effective_rows: float = 10.0  # fewer do not reach a target anyway
+    max_row_share: float = 0.2  # no patient is a fifth of a report
+    send_model: bool = True
+    show_model: bool = True
+    packed_models: bool = False
     count_band: int = 10
     significant_digits: int | None = 4
     features: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not set(self.exchanges) <= {"embedding", "rows"}:
-            raise must("exchanges", "made of 'embedding' and 'rows'", list(self.exchanges))
+        if not set(self.exchanges) <= {"table", "rows"}:
+            raise must("exchanges", "made of 'table' and 'rows'", list(self.exchanges))
         if not 1 <= self.count_band <= 1000:
             raise must("count_band", "between 1 and 1000", self.count_band)
         if self.significant_digits is not None and not 3 <= self.significant_digits <= 17:
@@ -119,37 +155,28 @@ class Policy:
     def open(cls) -> Self:
         """No rule at all: for simulations, where all sites are in one pair of hands."""
         return cls(
-            exchanges=("embedding", "rows"),
+            exchanges=("table", "rows"),
             row_keeping_models=True,
             min_target_rows=2,
             min_fold_rows=1,
             max_parameters_per_row=float("inf"),
-            min_bandwidth=0.0,
-            max_release_share=None,
-            min_regularization=0.0,
+            min_sd_share=0.0,
+            min_level_rows=0,
             min_effective_rows=0.0,
+            max_row_share=1.0,
+            packed_models=True,
             count_band=1,
             significant_digits=None,
         )
 
-    def admit(self, brief: Brief, fold_rows: Sequence[int], train_rows: int, sd: Array) -> None:
-        """Raise a `PolicyError` unless a source may answer `brief`; see `refusals`."""
-        for refusal in self.refusals(brief, fold_rows, train_rows, sd):
-            raise refusal
-
-    def refusals(
-        self, brief: Brief, fold_rows: Sequence[int], train_rows: int, sd: Array
-    ) -> Iterator[PolicyError]:
+    def refusals(self, brief: Brief, asked: Admission) -> Iterator[PolicyError]:
         """Every rule under which a source must not answer `brief`.
 
         Parameters
         ----------
-        fold_rows : sequence of int
-            Sizes of the source's folds.
-        train_rows : int
-            Rows that its models are fitted on.
-        sd : array of shape (features,)
-            The source's own standard deviations.
+        brief : Brief
+        asked : Admission
+            The source's own numbers.
         """
         yield from self._design_refusals(brief)
         yield from self._model_refusals([*model_names(brief.model), *model_names(brief.candidates)])
@@ -157,25 +184,18 @@ class Policy:
             yield _refusal(
                 "min_target_rows", f"the target must have {self.min_target_rows} rows or more"
             )
-        if min(fold_rows) < self.min_fold_rows:
+        if asked.fold_rows < self.min_fold_rows:
             yield _refusal(
                 "min_fold_rows", f"every fold here must have {self.min_fold_rows} rows or more"
             )
-        if len(brief.features) + 1 > self.max_parameters_per_row * train_rows:
+        if len(brief.features) + 1 > self.max_parameters_per_row * asked.train_rows:
             yield _refusal(
                 "max_parameters_per_row", "the model has too many parameters for the rows here"
             )
-        asked = brief.ratio.get("regularizations") or [np.inf]
-        if 0.0 < min(asked) < self.min_regularization:
-            yield _refusal("min_regularization", "the target asks for too sharp a ratio")
-        if self.min_penalty > 0.0 and _weakest(brief, train_rows) < self.min_penalty:
+        if self.min_penalty > 0.0 and _weakest(brief, asked.train_rows) < self.min_penalty:
             yield _refusal("min_penalty", "every candidate must have a larger penalty")
-        if self.min_bandwidth > 0.0:
-            width = _narrowest(brief) * brief.sd / np.sqrt(len(brief.features))
-            if (width < self.min_bandwidth * sd).any():
-                yield _refusal(
-                    "min_bandwidth", "the target's kernel is too narrow for the rows here"
-                )
+        if narrow_features(brief, asked.sd, self.min_sd_share):
+            yield _refusal("min_sd_share", "the target's table is too narrow for the rows here")
 
     def _design_refusals(self, brief: Brief) -> Iterator[PolicyError]:
         if brief.exchange not in self.exchanges:
@@ -195,29 +215,34 @@ class Policy:
                 if name.startswith(ROW_KEEPERS):
                     yield _refusal("row_keeping_models", f"{name[:100]!r} would carry rows away")
 
-    def announce(self, brief: Brief, released: int) -> None:
-        """Raise a `PolicyError` unless a target may announce `released` numbers about its rows."""
-        for refusal in self.announcement_refusals(brief, released):
-            raise refusal
+    def announcement_refusals(self, brief: Brief, fewest: int) -> Iterator[PolicyError]:
+        """Every rule under which a target must not announce `brief`.
 
-    def announcement_refusals(self, brief: Brief, released: int) -> Iterator[PolicyError]:
-        """Every rule under which a target must not announce `brief`."""
+        Parameters
+        ----------
+        brief : Brief
+        fewest : int
+            How many of its patients have the rarest flag or level, of those that some have.
+        """
         yield from self._design_refusals(brief)
-        cells = brief.n_rows * len(brief.features)
-        share = np.inf if self.max_release_share is None else self.max_release_share
-        if brief.exchange == "embedding" and released > share * cells:
+        if brief.exchange == "table" and fewest < self.min_level_rows:
             yield _refusal(
-                "max_release_share",
-                f"{released} numbers would be announced about {cells} cells; "
-                "with so few rows they could be reconstructed",
+                "min_level_rows",
+                f"a flag or level must be of {self.min_level_rows} patients or more, or of none",
             )
 
     def release(self, message: AnyMessage) -> AnyMessage:
         """The message as it may leave, a report's numbers rounded; or a `PolicyError`."""
-        if isinstance(message, RiskReport) and message.effective_rows < self.min_effective_rows:
-            raise _refusal("min_effective_rows", "too few rows here resemble the target")
+        if isinstance(message, RiskReport):
+            if message.effective_rows < self.min_effective_rows:
+                raise _refusal("min_effective_rows", "too few rows here resemble the target")
+            if message.largest_share > self.max_row_share:
+                raise _refusal("max_row_share", "a single row here would carry too much weight")
+        if isinstance(message, Examination) and message.format == "skops":
+            if not self.packed_models:
+                raise _refusal("packed_models", "only linear models are shown to other sources")
         if self.significant_digits is None or not isinstance(
-            message, RiskReport | ModelReport | BacktestReport
+            message, RiskReport | ModelReport | ExaminationReport | BacktestReport
         ):
             return message
         rounded: dict[str, Any] = {}
@@ -247,15 +272,21 @@ def _refusal(rule: str, why: str) -> PolicyError:
     return PolicyError(rule, f"This site's policy refuses ({rule}): {why}.")
 
 
-def _narrowest(brief: Brief) -> float:
-    """The narrowest kernel that a brief asks for, in target standard deviations."""
-    if brief.exchange == "embedding":
-        return brief.bandwidth
-    asked = brief.ratio.get("bandwidths")
-    if not asked:
-        return float("inf")  # chosen by the source, from its own distances
-    in_sds = 1.0 if brief.scale else 1.0 / float(brief.sd.max())
-    return float(min(asked)) * in_sds
+def narrow_features(brief: Brief, sd: Array, share: float) -> int:
+    """How many numbers of the target's table vary too little beside the source's own.
+
+    Parameters
+    ----------
+    brief : Brief
+    sd : array of shape (features,)
+        The source's own standard deviations.
+    share : float
+        A told sd below this share of them is narrow.
+    """
+    if brief.exchange != "table":
+        return 0
+    numbers = ~np.array(brief.flags, dtype=bool)
+    return int((numbers & (brief.sd < share * sd)).sum())
 
 
 def _weakest(brief: Brief, train_rows: int) -> float:
