@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedcsa.core.density_ratio import ULSIF
-    from fedcsa.core.embedding import EmbeddingRatio, MeanEmbedding
-    from fedcsa.core.ensemble import EnsembleRisk
-    from fedcsa.core.overlap import Overlap, overlap
     from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
+    from fedcsa.core.table import Table1
     from fedcsa.core.weights import Estimate, estimate
     from fedcsa.errors import (
         BindingError,
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
     from fedcsa.roles.adaptation import Adaptation
     from fedcsa.roles.backtest import Backtest, BacktestRow
     from fedcsa.roles.plan import Plan
+    from fedcsa.roles.promise import Leg, Promise, Verdict
     from fedcsa.roles.source import Source
     from fedcsa.roles.target import Target
     from fedcsa.study import Study
@@ -60,25 +59,23 @@ _HOMES = {
     "BindingError": "errors",
     "CandidatesError": "errors",
     "DataError": "errors",
-    "EmbeddingRatio": "core.embedding",
-    "EnsembleRisk": "core.ensemble",
     "Estimate": "core.weights",
     "FedCSA": "estimator",
     "FedCSAError": "errors",
     "Finding": "findings",
     "InProcessTransport": "transport.inprocess",
     "LedgerError": "errors",
-    "MeanEmbedding": "core.embedding",
+    "Leg": "roles.promise",
     "MessageError": "errors",
     "MissingExtraError": "errors",
     "ModelError": "errors",
     "NoOverlapError": "errors",
     "NoSourcesError": "errors",
-    "Overlap": "core.overlap",
     "ParameterError": "errors",
     "Plan": "roles.plan",
     "Policy": "protocol.policy",
     "PolicyError": "errors",
+    "Promise": "roles.promise",
     "ProtocolError": "errors",
     "Reconciliation": "reconcile",
     "ResultError": "errors",
@@ -88,12 +85,13 @@ _HOMES = {
     "Study": "study",
     "StudyError": "errors",
     "TableError": "errors",
+    "Table1": "core.table",
     "Target": "roles.target",
     "ULSIF": "core.density_ratio",
     "UntrustedError": "errors",
+    "Verdict": "roles.promise",
     "estimate": "core.weights",
     "load_result": "result",
-    "overlap": "core.overlap",
     "plot_backtest": "report.plots",
     "plot_balance": "report.plots",
     "plot_risk": "report.plots",
@@ -111,25 +109,23 @@ __all__ = [
     "BindingError",
     "CandidatesError",
     "DataError",
-    "EmbeddingRatio",
-    "EnsembleRisk",
     "Estimate",
     "FedCSA",
     "FedCSAError",
     "Finding",
     "InProcessTransport",
     "LedgerError",
-    "MeanEmbedding",
+    "Leg",
     "MessageError",
     "MissingExtraError",
     "ModelError",
     "NoOverlapError",
     "NoSourcesError",
-    "Overlap",
     "ParameterError",
     "Plan",
     "Policy",
     "PolicyError",
+    "Promise",
     "ProtocolError",
     "Reconciliation",
     "ResultError",
@@ -138,13 +134,14 @@ __all__ = [
     "Source",
     "Study",
     "StudyError",
+    "Table1",
     "TableError",
     "Target",
     "UntrustedError",
+    "Verdict",
     "__version__",
     "estimate",
     "load_result",
-    "overlap",
     "plot_backtest",
     "plot_balance",
     "plot_risk",

@@ -6,22 +6,25 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fedcsa.backtest import run_backtest
-from fedcsa.core.arrays import Array, as_vector
+from fedcsa.core.arrays import Array
 from fedcsa.core.folds import check_shares
-from fedcsa.data.frames import as_named_matrix
-from fedcsa.errors import DataError, known_parameters, must
+from fedcsa.core.table import Table1, flags_of
+from fedcsa.data.describe import describe_columns
+from fedcsa.data.encoding import Coding
+from fedcsa.data.frames import as_described_matrix, as_named_matrix
+from fedcsa.errors import CandidatesError, DataError, known_parameters, must
 from fedcsa.models.description import describe
 from fedcsa.models.registry import (
     check_names,
+    default_candidates,
     expand_candidates,
     model_description,
-    with_ratio_powers,
 )
 from fedcsa.protocol.policy import Policy
 from fedcsa.reconcile import Reconciliation, reconcile
@@ -46,9 +49,10 @@ def _has_probabilities(estimator: FedCSA) -> bool:
 class FedCSA(BaseEstimator):  # type: ignore[misc]
     """Federated covariate shift adaptation, all sites in this process.
 
-    Every source estimates how the target's population differs from its own, fits a model for
-    every candidate and reports a few numbers; the target estimates its own risk from these,
-    chooses a candidate, and predicts with the weighted models of the sources.
+    The target tells its Table 1. Every source weights its rows to that table, fits a model for
+    every candidate and reports a few numbers; the target chooses a candidate and mixes the
+    sources' models; every source examines the others' mixture on its own weighted rows. From
+    these examinations follow the promise, with a prediction interval, and the verdict.
 
     Parameters
     ----------
@@ -59,17 +63,24 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         Hyperparameters to choose from. Numbers stand for ridge's ``penalty`` or the
         ``ratio_power`` of weighted least squares; a mapping stands for all combinations. Any
         model that takes sample weights also understands ``ratio_power``: training weights r^γ.
-        By default a grid on [0, 1], and the estimator as it is for scikit-learn.
+        A list is taken as it is. By default 0 and twelve penalties from 0.001 to 1 for ridge, and
+        the estimator as it is for scikit-learn, each with γ = 0, ½ and 1.
     loss : str or function, default "squared"
         ``"squared"``, ``"absolute"``; for classifiers ``"log"``, ``"brier"``, ``"zero-one"``
         (and ``"squared"`` is then read as ``"brier"``); or a function of (prediction, y) that
         returns one number a row.
-    method : {"guarded", "feddae", "fediwe", "naive", "fedle"}, default "guarded"
-        How the sources' numbers become one risk. The others are the paper's, verbatim; the
-        guarded one adds an interval and a verdict, and also tries training weights r^γ with
-        γ = 0, ½, 1 unless the candidates name ``ratio_power`` themselves.
-    exchange : {"embedding", "rows"}, default "embedding"
-        What the target announces: averages, or, as in the paper, its rows.
+    method : {"validated", "feddae", "fediwe", "naive", "fedle"}, default "validated"
+        How the sources' numbers become one answer. The default lets every source examine the
+        others' models, promises a risk with a prediction interval and gives a verdict. The others
+        are the paper's.
+    compare : sequence of str, optional
+        Methods of the paper to estimate beside the default, from the same messages.
+    exchange : {"table", "rows"}, default "table"
+        What the target announces: its Table 1, or, as in the paper, its rows.
+    columns : mapping of str to str or mapping, optional
+        What every column is: ``"number"``, ``"flag"``, ``"group"`` (rows of one patient), or a
+        mapping with ``kind``, ``sd`` (an agreed, public one) and ``levels``. Without it all
+        columns are numbers, but for those that hold only zeros and ones at every site.
     folds : int or three shares, optional
         Number of folds for cross-fitting (by default 5); or, for the paper's methods, the shares
         of the density, train and validation folds (by default 3: equal).
@@ -88,11 +99,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         Of the interval.
     scale : bool, default True
         Let models see features in units of the target's means and standard deviations.
-    ratio : mapping, optional
-        Options of the density ratio: ``basis``, ``n_features``, ``bandwidth``,
-        ``regularizations`` for the embedding; those of `ULSIF` for rows.
-    public_sd : array of shape (features,), optional
-        Agreed scale of every feature; keeps a narrow target from picking out single rows.
+    ratio : mapping or object, optional
+        With ``exchange="rows"``: options of `ULSIF`, or any object with ``fit(X_source,
+        X_target)`` and ``predict(X)``.
     policy : Policy, optional
         Rules of every site. By default none, since one process sees everything anyway.
     trusted_types : collection of str, optional
@@ -103,11 +112,17 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     candidate_ : mapping
         The chosen candidate.
     target_risk_ : float
-        Estimated risk at the target.
+        Risk at the target, as promised.
     interval_ : (float, float) or None
-        Of the risk, at the level asked for.
-    status_ : str
-        The verdict: ``"ok"``, ``"weak overlap"``, ``"sources disagree"``, ``"no overlap"``.
+        Prediction interval of the risk for a new site, at the level asked for.
+    between_sites_ : float or None
+        Standard deviation of the log risk between sites.
+    verdict_ : str
+        ``"use it"``, ``"use it with care"`` or ``"do not use it"``.
+    legs_ : mapping of str to Leg
+        What the verdict stands on: ``reach``, ``agreement`` and ``skill``, each with its number.
+    examinations_ : mapping of str to ExaminationReport
+        What every source found of the others' mixture.
     source_weights_ : mapping of str to float
     findings_ : tuple of Finding
     adaptation_ : Adaptation
@@ -138,11 +153,13 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         model: Any = "ridge",
         candidates: Any = None,
         loss: str | Callable[[Array, Array], Array] = "squared",
-        method: str = "guarded",
-        exchange: str = "embedding",
+        method: str = "validated",
+        exchange: str = "table",
         folds: int | Sequence[float] | None = None,
         random_state: Any = None,
         *,
+        columns: Mapping[str, Any] | None = None,
+        compare: Sequence[str] = (),
         fedle_weights: Mapping[str, float] | None = None,
         scheme: str | None = None,
         refit: bool | None = None,
@@ -150,8 +167,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         on_no_overlap: str = "refuse",
         level: float = 0.95,
         scale: bool = True,
-        ratio: Mapping[str, Any] | None = None,
-        public_sd: ArrayLike | None = None,
+        ratio: Any = None,
         policy: Policy | None = None,
         trusted_types: Collection[str] = (),
     ) -> None:
@@ -162,6 +178,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self.exchange = exchange
         self.folds = folds
         self.random_state = random_state
+        self.columns = columns
+        self.compare = compare
         self.fedle_weights = fedle_weights
         self.scheme = scheme
         self.refit = refit
@@ -170,7 +188,6 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self.level = level
         self.scale = scale
         self.ratio = ratio
-        self.public_sd = public_sd
         self.policy = policy
         self.trusted_types = trusted_types
 
@@ -181,18 +198,27 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         ----------
         sources : mapping of str to (X, y), or sequence of (X, y)
             Arrays, pandas or Polars frames; without names they are called source-1, source-2, …
-        X_target : array or frame of shape (rows, features)
-            The target's rows. It has no outcomes.
+        X_target : array or frame of shape (rows, features), or Table1
+            The target's rows, or its Table 1 alone. It has no outcomes.
         progress : function, optional
             Called with the phase, the source and "started" or "done".
         """
-        X, features = as_named_matrix(X_target, "The target", None)
-        data, plan, common = self._prepare(sources, features)
-        roles = [Source(name, *pair, features=features, **common) for name, pair in data.items()]
-        target = Target(X, plan, policy=common["policy"], trusted_types=common["trusted_types"])
-        self._keep(run(target, InProcessTransport(roles, progress)))
-        self.feature_names_in_ = np.asarray(features, dtype=object)
-        self.n_features_in_ = len(features)
+        told = X_target if isinstance(X_target, Table1) else None
+        X, features = None, () if told is None else told.features
+        if told is None:
+            X, features = self._encoded(X_target, "The target", None)
+        data, plan, common = self._prepare(sources, features, X, told)
+        names = (*plan.features, *([plan.group] if plan.group else []))
+        roles = [Source(name, *pair, features=names, **common) for name, pair in data.items()]
+        target = Target(
+            X if told is None else told,
+            plan,
+            policy=common["policy"],
+            trusted_types=common["trusted_types"],
+        )
+        self._keep(_run(target, roles, progress))
+        self.feature_names_in_ = np.asarray(self._inputs(features), dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
         self.__dict__.pop("classes_", None)  # of an earlier fit
         if plan.classes:
             self.classes_ = np.asarray(plan.classes)
@@ -201,15 +227,15 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     def backtest(self, sources: Any, *, progress: Progress | None = None) -> Backtest:
         """Let every source play the target for the others, and see which promises hold.
 
-        On a fitted estimator, a back-test that fails lowers the verdict ``status_``.
+        On a fitted estimator, a back-test that fails lowers the verdict ``verdict_``.
 
         Parameters
         ----------
         sources : as for `fit`
         """
-        pairs = _named_pairs(sources)
-        features = as_named_matrix(pairs[0][1], f"Source {pairs[0][0]!r}", None)[1]
-        if hasattr(self, "feature_names_in_"):
+        name, X, _ = _named_pairs(sources)[0]
+        features = self._encoded(X, f"Source {name!r}", None)[1]
+        if self.columns is None and hasattr(self, "feature_names_in_"):
             features = tuple(self.feature_names_in_.tolist())
         data, plan, common = self._prepare(sources, features)
         found = run_backtest(data, plan, progress=progress, **common)
@@ -218,7 +244,13 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return found
 
     def reconcile(self, X: Any, y: Any) -> Reconciliation:
-        """Compare the promised risk with outcomes that have arrived since."""
+        """Compare the promised risk with outcomes that have arrived since.
+
+        Parameters
+        ----------
+        X : array or frame of shape (rows, features)
+        y : array of shape (rows,)
+        """
         rows = self._rows(X)
         return reconcile(self.adaptation_, rows, y, self.loss if callable(self.loss) else None)
 
@@ -227,30 +259,69 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self.candidate_ = dict(adaptation.candidate)
         self.target_risk_ = adaptation.target_risk
         self.interval_ = adaptation.interval
-        self.status_ = adaptation.status
+        self.between_sites_ = (
+            None if adaptation.promise is None else adaptation.promise.between_sites
+        )
+        self.verdict_ = adaptation.verdict.words
+        self.legs_ = {leg.name: leg for leg in adaptation.verdict.legs}
+        self.examinations_ = dict(adaptation.examinations)
         self.source_weights_ = dict(adaptation.source_weights)
         self.findings_ = adaptation.findings
 
     def _prepare(
-        self, sources: Any, features: tuple[str, ...]
+        self,
+        sources: Any,
+        features: tuple[str, ...],
+        X_target: Array | None = None,
+        told: Table1 | None = None,
     ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any]]:
         """Checked data by name, the plan, and what every site is given besides."""
         _check_sites(self.policy, self.trusted_types)
         data = {
-            name: (as_named_matrix(Xs, f"Source {name!r}", features)[0], y)
-            for name, Xs, y in _named_pairs(sources)
+            name: (self._encoded(X, f"Source {name!r}", features, with_group=True)[0], y)
+            for name, X, y in _named_pairs(sources)
         }
-        plan = self._plan(features, _classes(data) if _classifies(self.model) else ())
+        coding = self._coding
+        described: dict[str, Any] = {}
+        if coding is not None:
+            described = {
+                "flags": coding.flags, "public_sd": coding.public_sd, "group": coding.group
+            }  # fmt: skip
+        elif self.exchange == "table":
+            seen = [X for X, _ in data.values()] + ([] if X_target is None else [X_target])
+            described = {"flags": flags_of(seen) if told is None else told.flags}
+        plan = self._plan(features, _classes(data) if _classifies(self.model) else (), described)
         check_weights_of(plan.fedle_weights, data)
         losses = {plan.loss: self.loss} if callable(self.loss) else {}
         check_loss(plan.loss, len(plan.classes), losses)
         common = {
             "policy": self.policy or Policy.open(),
             "losses": losses,
+            "ratio": None if isinstance(self.ratio, Mapping) else self.ratio,
+            "tell_errors": True,  # one person holds all the data
             # Every model is made in this very process, so scikit-learn's own types are safe.
             "trusted_types": (*self.trusted_types, "sklearn.*"),
         }
         return data, plan, common
+
+    @property
+    def _coding(self) -> Coding | None:
+        return None if self.columns is None else describe_columns(self.columns)
+
+    def _encoded(
+        self, X: Any, where: str, features: Sequence[str] | None, *, with_group: bool = False
+    ) -> tuple[Array, tuple[str, ...]]:
+        """Rows as numbers, and the names of the features."""
+        coding = self._coding
+        if coding is None:
+            return as_named_matrix(X, where, features)
+        matrix, _ = as_described_matrix(X, where, coding, with_group=with_group)
+        return matrix, coding.columns
+
+    def _inputs(self, features: Sequence[str]) -> list[str]:
+        """Names of the columns that rows are given with."""
+        coding = self._coding
+        return list(features) if coding is None else list(coding.needed(with_outcome=False))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict numbers, or the most probable class, with the weighted model."""
@@ -276,23 +347,25 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self, "adaptation_")
-        return as_named_matrix(X, "X", self.feature_names_in_.tolist())[0]
+        return self._encoded(X, "X", self.feature_names_in_.tolist())[0]
 
-    def _plan(self, features: tuple[str, ...], classes: tuple[Any, ...]) -> Plan:
+    def _plan(
+        self, features: tuple[str, ...], classes: tuple[Any, ...], described: Mapping[str, Any]
+    ) -> Plan:
         model = model_description(self.model)
-        candidates = expand_candidates(model["name"], self.candidates)
+        if self.candidates is None:
+            candidates = default_candidates(model, self.method, self.trusted_types)
+        else:
+            candidates = expand_candidates(model["name"], self.candidates)
         if hasattr(self.model, "get_params"):
             check_names(self.model, candidates)
         loss = f"own:{getattr(self.loss, '__name__', 'loss')}" if callable(self.loss) else self.loss
         if classes and loss == "squared":
             loss = "brier"
-        public_sd = None
-        if self.public_sd is not None:
-            public_sd = as_vector(self.public_sd, "public_sd", n_rows=len(features))
         return Plan(
             features=features,
             model=model,
-            candidates=with_ratio_powers(model, candidates, self.method, self.trusted_types),
+            candidates=candidates,
             classes=classes,
             loss=loss,
             method=self.method,
@@ -307,13 +380,28 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             scale=self.scale,
             ratio=_ratio(self.ratio),
             seed=_seed(self.random_state),
-            public_sd=public_sd,
+            compare=tuple(self.compare),
+            **described,
         )
 
 
+def _run(target: Target, sources: Sequence[Source], progress: Progress | None) -> Adaptation:
+    """Run the study; what a user's own model says when it fails everywhere is shown."""
+    try:
+        return run(target, InProcessTransport(sources, progress))
+    except CandidatesError as error:
+        texts = {text for source in sources for text in source.failures.values()}
+        if not texts:
+            raise
+        raise CandidatesError(f"{error}\nThe model says: {'; '.join(sorted(texts)[:3])}") from None
+
+
 def _ratio(options: Any) -> dict[str, Any]:
-    if not isinstance(options, Mapping | None):
-        raise must("ratio", "a mapping of options to values", type(options).__name__)
+    if options is not None and not isinstance(options, Mapping):
+        if not (hasattr(options, "fit") and hasattr(options, "predict")):
+            rule = "a mapping of options to values, or an object with fit and predict"
+            raise must("ratio", rule, type(options).__name__)
+        return {}
     listed = {k: list(v) if isinstance(v, tuple) else v for k, v in (options or {}).items()}
     return {key: describe(value) for key, value in listed.items()}
 

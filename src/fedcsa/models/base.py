@@ -27,6 +27,8 @@ class Path:
     models : tuple of FittedModel or None
     failures : mapping of int to str
         Index of a candidate -> the name of the exception's class, never its text.
+    texts : mapping of int to str
+        The same with the exception's text, for a process in which nothing is secret.
     warned : mapping of str to int
         Name of a warning's class -> how often the model library gave it.
     """
@@ -34,6 +36,7 @@ class Path:
     models: tuple[FittedModel | None, ...]
     failures: Mapping[int, str] = field(default_factory=dict)
     warned: Mapping[str, int] = field(default_factory=dict)
+    texts: Mapping[int, str] = field(default_factory=dict, repr=False)
 
 
 class Model(Protocol):

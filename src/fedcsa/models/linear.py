@@ -61,10 +61,21 @@ class LinearRegression:
             if weights is not None and not weights.any():
                 failures.update(dict.fromkeys(members, "ZeroWeights"))
                 continue
-            penalties = np.array([float(candidates[i].get(PENALTY, 0.0)) for i in members])
-            if self.penalty_scale == "sklearn":
-                penalties = penalties / (len(y) if weights is None else weights.sum())
+            total = float(len(y) if weights is None else weights.sum())
+            penalties = self.penalties([candidates[i] for i in members], total)
             B, intercepts = ridge_path(X, y, penalties, weights, intercept=self.intercept)
             for column, index in enumerate(members):
                 models[index] = LinearModel(B[:, column].copy(), float(intercepts[column]))
         return Path(tuple(models), failures)
+
+    def penalties(self, candidates: Sequence[Candidate], total: float) -> Array:
+        """θ of every candidate beside the mean squared error.
+
+        Parameters
+        ----------
+        candidates : sequence of Candidate
+        total : float
+            Sum of the training weights.
+        """
+        given = np.array([float(candidate.get(PENALTY, 0.0)) for candidate in candidates])
+        return given / total if self.penalty_scale == "sklearn" else given

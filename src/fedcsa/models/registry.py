@@ -15,9 +15,13 @@ from fedcsa.models.description import build, describe, refuse_files
 from fedcsa.models.linear import PENALTY, LinearRegression
 
 RIDGE, WEIGHTED = "ridge", "weighted-least-squares"
-#: The parameter that a bare number in `candidates` means, and the paper's Θ = [0, 1] on a grid.
+#: The parameter that a bare number in `candidates` means.
 _MAIN = {RIDGE: PENALTY, WEIGHTED: RATIO_POWER}
-_DEFAULT = {RIDGE: np.linspace(0.0, 1.0, 101), WEIGHTED: np.linspace(0.0, 1.0, 21)}
+#: Penalties on the scale of a mean loss in target units: none, and twelve that shrink a slope by a
+#: thousandth to a half. γ on the paper's Θ = [0, 1].
+_DEFAULT = {RIDGE: np.r_[0.0, np.geomspace(1e-3, 1.0, 12)], WEIGHTED: np.linspace(0.0, 1.0, 21)}
+#: Training weights r^γ that the default method tries: none, half, full.
+POWERS = (0.0, 0.5, 1.0)
 _OPTIONS = ("name", "penalty_scale", "intercept")
 
 
@@ -155,25 +159,34 @@ def check_names(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None
         raise ParameterError("\n".join(unknown("candidate parameter", n, known) for n in strange))
 
 
-def with_ratio_powers(
-    description: Mapping[str, Any],
-    candidates: Sequence[Candidate],
-    method: str,
-    trusted: Collection[str] = (),
+def default_candidates(
+    description: Mapping[str, Any], method: str, trusted: Collection[str] = ()
 ) -> tuple[Candidate, ...]:
-    """Under the guarded method, every candidate also with training weights r^½ and r.
+    """The model's own grid; under the default method also with training weights r^½ and r.
 
-    Unless the candidates name ``ratio_power`` themselves, or the model takes no sample weights.
+    Training weights are left out for a model that takes no sample weights.
 
-    >>> with_ratio_powers({"name": "ridge"}, [{"penalty": 0.1}], "guarded")[1]
-    {'penalty': 0.1, 'ratio_power': 0.5}
+    Parameters
+    ----------
+    description : mapping
+        As `model_description` gives it.
+    method : str
+        Of the study.
+    trusted : collection of str
+        Classes outside scikit-learn that the model may use.
+
+    Examples
+    --------
+    >>> len(default_candidates({"name": "ridge"}, "validated"))
+    39
+    >>> default_candidates({"name": "ridge"}, "naive")[0]
+    {'penalty': 0.0}
     """
+    candidates = expand_candidates(str(description.get("name")), None)
     named = any(RATIO_POWER in candidate for candidate in candidates)
-    if method != "guarded" or named or not _takes_weights(description, trusted):
+    if method != "validated" or named or not _takes_weights(description, trusted):
         return tuple(candidates)
-    return tuple(
-        {**candidate, RATIO_POWER: power} for power in (0.0, 0.5, 1.0) for candidate in candidates
-    )
+    return tuple({**candidate, RATIO_POWER: power} for power in POWERS for candidate in candidates)
 
 
 def _takes_weights(description: Mapping[str, Any], trusted: Collection[str]) -> bool:

@@ -66,6 +66,7 @@ class SklearnModel:
         """Fit all candidates; one that raises is a failure, not an error."""
         models: list[FittedModel | None] = []
         failures: dict[int, str] = {}
+        texts: dict[int, str] = {}
         warned: Counter[str] = Counter()
         seed = int(rng.integers(2**31 - 1))  # the same for all candidates: a fair comparison
         for index, candidate in enumerate(candidates):
@@ -76,8 +77,9 @@ class SklearnModel:
                 except Exception as error:
                     models.append(None)
                     failures[index] = type(error).__name__
+                    texts[index] = f"{type(error).__name__}: {error}"
             warned.update(item.category.__name__ for item in caught)
-        return Path(tuple(models), failures, dict(warned))
+        return Path(tuple(models), failures, dict(warned), texts)
 
     def _fit_one(
         self, X: Array, y: Array, ratios: Array, candidate: Candidate, seed: int

@@ -1,26 +1,32 @@
-"""The target's answer: a model, its risk, the weight of every source, and the dangers."""
+"""The target's answer: a model, the promise of its risk, the weight of every source, dangers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix
-from fedcsa.core.ensemble import EnsembleRisk
-from fedcsa.core.medians import limited, median_mixture
+from fedcsa.core.medians import median_mixture
+from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
 from fedcsa.errors import MessageError, ModelError
 from fedcsa.findings import Finding
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.protocol.ledger import LedgerEntry
-from fedcsa.protocol.messages import ModelReport, RiskReport
+from fedcsa.protocol.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.roles.backtest import Backtest
+from fedcsa.roles.estimation import reaches
 from fedcsa.roles.face import result_html
 from fedcsa.roles.plan import Plan
+from fedcsa.roles.promise import Promise, Verdict, legs_of, verdict_of
+
+#: Σaι beyond this: on average the weighted means lie a whole sd off, and there is no answer.
+MAX_MEAN_IMBALANCE = 1.0
 
 
 @dataclass(frozen=True)
@@ -31,31 +37,31 @@ class Adaptation:
     ----------
     plan : Plan
         The study's design.
+    table : Table1
+        What the target told; exact and without correlations if it told its rows.
     candidate : mapping
         The chosen one.
     target_risk : float
-        Estimated risk at the target: of the mixture under the guarded method, else the paper's.
+        Risk at the target: the promise's, else the estimate of the study's method.
+    promise : Promise or None
+        What a new site may expect; None for the paper's methods, or if nobody could examine.
+    verdict : Verdict
+        What to do with the model, on three legs.
     source_weights : mapping of str to float
         Weight of every source's model, by name; sums to one.
     sources : tuple of str
         In alphabetical order, which is the order of every array over sources.
     kept : tuple of int
-        Indices into ``plan.candidates`` of those that could be fitted everywhere: the order of
-        every array over candidates.
+        Indices into ``plan.candidates`` of those that were chosen from: the order of every array
+        over candidates.
     estimates : mapping of str to Estimate
-        Every method's estimate from the same messages, for comparison.
+        The method's own, and those of the paper's that the study compares.
     reports : mapping of str to RiskReport
     model_reports : mapping of str to ModelReport
     models : mapping of str to FittedModel
         What the reports hold, ready to predict.
-    mean, sd : array of shape (features,)
-        The target's, by which features are scaled if ``plan.scale``.
-    constant_risks : mapping of str to float
-        Risk of a constant prediction at the target, by every method.
-    risk : EnsembleRisk or None
-        Risk of the mixture with interval and verdict; None for the paper's methods.
-    by_rows : EnsembleRisk or None
-        The same for models weighted by their numbers of rows alone.
+    examinations : mapping of str to ExaminationReport
+        What the sources found of the others' mixture.
     backtest : Backtest or None
         What happened when the sources played the target, if that was tried.
     findings : tuple of Finding
@@ -64,21 +70,23 @@ class Adaptation:
     """
 
     plan: Plan
+    table: Table1 = field(repr=False)
     kept: tuple[int, ...]
     estimates: Mapping[str, Estimate] = field(repr=False)
     reports: Mapping[str, RiskReport] = field(repr=False)
     model_reports: Mapping[str, ModelReport] = field(repr=False)
     models: Mapping[str, FittedModel] = field(repr=False)
     source_weights: Mapping[str, float]
-    mean: Array = field(repr=False)
-    sd: Array = field(repr=False)
-    n_target_rows: int
-    constant_risks: Mapping[str, float] = field(repr=False)
-    risk: EnsembleRisk | None = None
-    by_rows: EnsembleRisk | None = field(default=None, repr=False)
+    examinations: Mapping[str, ExaminationReport] = field(default_factory=dict, repr=False)
+    promise: Promise | None = None
     backtest: Backtest | None = field(default=None, repr=False)
     findings: tuple[Finding, ...] = ()
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_target_rows(self) -> int:
+        """n_T, as it was told."""
+        return self.table.n_rows
 
     @property
     def estimate(self) -> Estimate:
@@ -92,37 +100,45 @@ class Adaptation:
 
     @property
     def target_risk(self) -> float:
-        """Estimated risk at the target."""
-        if self.risk is not None:
-            return self.risk.risk
+        """Risk at the target."""
+        if self.promise is not None:
+            return self.promise.risk
         return float(self.estimate.risk[self.estimate.chosen])
 
     @property
-    def naive_risk(self) -> float:
-        """What the naive method would have promised, with the candidate that it would choose."""
-        naive = self.estimates["naive"]
-        return float(naive.risk[naive.chosen])
+    def interval(self) -> tuple[float, float] | None:
+        """The prediction interval for a new site, where there is a promise."""
+        return None if self.promise is None else (self.promise.lower, self.promise.upper)
 
     @property
-    def interval(self) -> tuple[float, float] | None:
-        """The interval of the target's risk, where there is one."""
-        if self.risk is None or self.risk.lower is None or self.risk.upper is None:
-            return None
-        return self.risk.lower, self.risk.upper
+    def reaching(self) -> tuple[str, ...]:
+        """The sources whose weighted rows stand for the target's population."""
+        return tuple(name for name in self.sources if reaches(self.reports[name]))
+
+    @property
+    def refused(self) -> bool:
+        """Whether there is no answer: no source comes near the target."""
+        if self.plan.method != "validated":
+            return False
+        mean = sum(a * self.reports[name].imbalance for name, a in self.source_weights.items())
+        return not self.reaching or mean > MAX_MEAN_IMBALANCE
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What to do with the model, and why."""
+        if self.plan.method != "validated":
+            return Verdict("care", "a method of the paper, without a promise")
+        if self.refused:
+            return Verdict("no", "no source resembles the target")
+        legs = legs_of(self.promise, len(self.reaching), self.n_target_rows)
+        if self.backtest is not None and self.backtest.verdict == "failed":
+            return Verdict("no", f"the back-test failed: {self.backtest.reason}", legs)
+        return verdict_of(legs, self.promise)
 
     @property
     def status(self) -> str:
-        """The verdict on the study.
-
-        ``"ok"``, ``"weak overlap"``, ``"sources disagree"``, ``"no overlap"``;
-        ``"back-test failed"`` if one was run and failed; ``"not judged"`` for paper methods.
-        """
-        if self.risk is None:
-            return "not judged"
-        failed = self.backtest is not None and self.backtest.verdict == "failed"
-        return (
-            "back-test failed" if failed and self.risk.status != "no overlap" else self.risk.status
-        )
+        """The verdict in words: ``"use it"``, ``"use it with care"`` or ``"do not use it"``."""
+        return self.verdict.words
 
     def with_backtest(self, backtest: Backtest) -> Adaptation:
         """The same answer with every broken promise; a back-test that failed lowers its verdict."""
@@ -146,57 +162,49 @@ class Adaptation:
     def _repr_html_(self) -> str:
         return result_html(self)
 
-    def output(self, X: ArrayLike, *, by_rows: bool = False) -> Array:
-        """The combined prediction: numbers (rows,), or probabilities (rows, classes).
-
-        Parameters
-        ----------
-        by_rows : bool, default False
-            Weight the models by their sources' numbers of rows instead: the other reading when
-            sources disagree.
-        """
+    def output(self, X: ArrayLike) -> Array:
+        """The combined prediction: numbers (rows,), or probabilities (rows, classes)."""
         rows = as_matrix(X, "X", n_columns=len(self.plan.features))
-        seen = (rows - self.mean) / self.sd if self.plan.scale else rows
-        weights = self.source_weights
-        if by_rows:
-            names = sorted(self.models)
-            shares = weights_by_rows([self.reports[name] for name in names], self.plan.combine)
-            weights = dict(zip(names, shares.tolist(), strict=True))
-        return combine(self.models, weights, seen, self.plan.combine)
+        seen = (rows - self.table.mean) / self.table.sd if self.plan.scale else rows
+        return combine(self.models, self.source_weights, seen, self.plan.combine)
 
-    def predict(self, X: ArrayLike, *, by_rows: bool = False) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Numbers, or the most probable class of every row."""
-        output = self.output(X, by_rows=by_rows)
+        output = self.output(X)
         if not self.plan.classes:
             return output
         labels: NDArray[Any] = np.asarray(self.plan.classes)[output.argmax(axis=1)]
         return labels
 
-    def predict_proba(self, X: ArrayLike, *, by_rows: bool = False) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Array:
         """Probability of every class, in the order of ``plan.classes``."""
         if not self.plan.classes:
             raise ModelError(
                 "Only a classifier has probabilities; this study predicts numbers. "
                 "Call predict instead."
             )
-        return self.output(X, by_rows=by_rows)
-
-
-def weights_by_rows(reports: Sequence[RiskReport], how: str) -> Array:
-    """n_j / Σ n, none too large for a median."""
-    rows = np.array([report.n_rows for report in reports], dtype=np.float64)
-    return limited(rows / rows.sum(), how)
+        return self.output(X)
 
 
 def combine(
     models: Mapping[str, FittedModel], weights: Mapping[str, float], seen: Array, how: str
 ) -> Array:
-    """Σ a_j h_j(x), or the weighted median of the predictions, rescaled for probabilities."""
+    """Σ a_j h_j(x), or the weighted median of the predictions, rescaled for probabilities.
+
+    Parameters
+    ----------
+    models : mapping of str to FittedModel
+    weights : mapping of str to float
+        By name; a model without weight is not asked.
+    seen : array of shape (rows, features)
+        As the models see them.
+    how : {"mean", "median"}
+    """
     if not models:
         raise ModelError(
             "No source sent a model, so there is nothing to predict with. The findings say why."
         )
-    names = sorted(models)
+    names = [name for name in sorted(models) if weights.get(name, 0.0) > 0.0]
     if how == "median":
         outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
         return median_mixture(outputs, np.array([weights[name] for name in names]))
@@ -207,7 +215,15 @@ def combine(
 
 
 def unpack(report: ModelReport, plan: Plan, trusted: Collection[str] = ()) -> FittedModel:
-    """The fitted model in a source's report, if it fits the study and its types are trusted."""
+    """The fitted model in a source's report, if it fits the study and its types are trusted.
+
+    Parameters
+    ----------
+    report : ModelReport
+    plan : Plan
+    trusted : collection of str
+        Types outside scikit-learn that a packed model may hold.
+    """
     n_classes = len(plan.classes)
     if report.format == "skops":
         packed = EstimatorModel.unpack(report.packed, n_classes, trusted)

@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 from scipy.special import bdtrc, ndtri
 
-from fedcsa.core.ensemble import SMALLEST
 from fedcsa.findings import Finding, number
 
 #: The chance of so many broken promises, if every promise held at its level, below which the
@@ -27,6 +26,8 @@ _MEANING: Mapping[Verdict, str] = {
     "failed": "promises were broken too often: p(y|x) is probably not shared",
     "untested": "too few sources could play the target to tell",
 }
+#: A promised risk below this is none.
+SMALLEST = 1e-300
 #: Broken promises named in the sentence; the findings name all.
 MOST_NAMED = 3
 

@@ -2,137 +2,119 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.ensemble import SourceNumbers
-from fedcsa.core.guard import target_rows_worth
+from fedcsa.core.medians import MIN_MODELS
 from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
-from fedcsa.core.weights import CAUTION, Estimate, estimate, guarded_estimate
+from fedcsa.core.tilt import target_equivalent_rows
+from fedcsa.core.weights import Estimate, estimate, validated_estimate
 from fedcsa.errors import CandidatesError
 from fedcsa.models.base import RATIO_POWER
-from fedcsa.protocol.messages import ModelReport, RiskReport
+from fedcsa.protocol.messages import RiskReport
 from fedcsa.roles.plan import Plan, check_weights_of
 
-#: Estimated in every study from the same messages, whatever its own method.
-COMPARED = ("naive", "fediwe", "feddae")
+#: A source reaches the target if so many effective rows are left …
+MIN_EFFECTIVE_ROWS = 10.0
+#: … and the weighted means are off by no more: a quarter of an sd throughout.
+MAX_IMBALANCE = 0.06
 
 
-def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
-    """Indices of the candidates to choose from: those that no source failed to fit.
-
-    Under a median one source must not decide: a candidate goes if two failed, and a source that
-    failed one has no say about it.
-    """
-    n, names = len(plan.candidates), sorted(reports)
-    counts = Counter(int(key) for name in names for key in reports[name].failed)
-    tolerated = 1 if plan.combine == "median" else 0
-    kept = tuple(index for index in range(n) if counts[index] <= tolerated)
-    if not kept:
-        sources = ", ".join(repr(name) for name in names if reports[name].failed)
-        reasons = ", ".join(sorted({r for name in names for r in reports[name].failed.values()}))
-        raise CandidatesError(
-            f"At least one candidate must be fitted at every source; all {n} failed "
-            f"at {sources} ({reasons}). Check the candidates' names and values."
-        )
-    return kept
-
-
-def estimates(
-    plan: Plan, reports: Mapping[str, RiskReport], kept: Sequence[int]
-) -> dict[str, Estimate]:
-    """Every method's estimate over the `kept` candidates, sources in alphabetical order."""
-    names = sorted(reports)
-    terms = [_terms(reports[name], kept) for name in names]
-    methods = {*COMPARED, plan.method}
-    given = _given(plan, names)
-    if sum(given) > 0.0:  # what is only compared must not stop a study of which some refused
-        methods.add("fedle")
-    if all(len(reports[name].spread) for name in names):
-        methods.add("guarded")
-    failed = np.array([[str(index) in reports[name].failed for name in names] for index in kept])
-    fitted = ~failed if failed.any() else None
-    found = {}
-    for method in sorted(methods):
-        variances = np.column_stack([_variances(method, reports[name], kept) for name in names])
-        how = plan.combine if method == plan.method else "mean"
-        if method == "guarded":
-            found[method] = guarded_estimate(
-                terms, worth(reports), _powers(plan, kept), variances, CAUTION, how, fitted
-            )
-        else:
-            found[method] = estimate(method, terms, given, variances, how, fitted)
-    return found
-
-
-def constant_risks(plan: Plan, reports: Mapping[str, RiskReport]) -> dict[str, float]:
-    """The target's risk under a constant prediction, by every method."""
-    found = estimates(plan, reports, [len(plan.candidates)])
-    return {method: float(item.risk[0]) for method, item in found.items()}
+def reaches(report: RiskReport) -> bool:
+    """Whether a source's weighted rows stand for the target's population."""
+    return report.effective_rows >= MIN_EFFECTIVE_ROWS and report.imbalance <= MAX_IMBALANCE
 
 
 def worth(reports: Mapping[str, RiskReport]) -> Array:
     """m_j of every source: how many rows of the target its weighted rows are worth."""
     ordered = [reports[name] for name in sorted(reports)]
-    return target_rows_worth(
+    return target_equivalent_rows(
         np.array([report.effective_rows for report in ordered]),
-        np.array([report.kernel_imbalance for report in ordered]),
         np.array([report.imbalance for report in ordered]),
     )
 
 
-def source_numbers(reports: Mapping[str, RiskReport], candidate: int) -> SourceNumbers:
-    """What the sources say of one candidate, as the ensemble's risk needs it."""
+def fitted_by(plan: Plan, reports: Mapping[str, RiskReport]) -> NDArray[np.bool_]:
+    """Which source fitted which candidate, shape (candidates, sources)."""
     ordered = [reports[name] for name in sorted(reports)]
-
-    def column(pick: Callable[[RiskReport], float]) -> Array:
-        return np.array([pick(report) for report in ordered], dtype=np.float64)
-
-    terms = [_terms(report, [candidate]) for report in ordered]
-    return SourceNumbers(
-        effective_rows=column(lambda r: r.effective_rows),
-        kernel=column(lambda r: r.kernel_imbalance),
-        imbalance=column(lambda r: r.imbalance),
-        risk=np.array([float(term.self_normalised[0]) for term in terms]),
-        variance=column(lambda r: r.variance[candidate]),
-        spread=column(lambda r: float(_spread(r)[candidate])),
-        explained=column(lambda r: r.explained[candidate]),
+    return np.array(
+        [[str(k) not in report.failed for report in ordered] for k in range(len(plan.candidates))]
     )
 
 
-def prediction_variances(reports: Mapping[str, ModelReport]) -> Array:
-    """s² of every source's model, sources in alphabetical order."""
-    return np.array([reports[name].prediction_variance for name in sorted(reports)])
+def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
+    """Indices of the candidates to choose from.
+
+    A candidate that failed at one source is left out there. It stays in the choice if the
+    sources that fitted it are worth at least half of those that fitted the most common one; under
+    a median, if enough sources fitted it.
+
+    Parameters
+    ----------
+    plan : Plan
+    reports : mapping of str to RiskReport
+    """
+    fitted = fitted_by(plan, reports)
+    value = worth(reports) if plan.method == "validated" else np.ones(len(reports))
+    weight = fitted @ value
+    enough = fitted.sum(axis=1) >= (MIN_MODELS if plan.combine == "median" else 1)
+    kept = np.flatnonzero(enough & (weight > 0.0) & (weight >= 0.5 * weight.max(initial=0.0)))
+    if not len(kept):
+        names = [name for name in sorted(reports) if reports[name].failed]
+        reasons = sorted({r for name in names for r in reports[name].failed.values()})
+        raise CandidatesError(
+            f"At least one candidate must be fitted; all {len(plan.candidates)} failed at "
+            f"{', '.join(map(repr, names))} ({', '.join(reasons)}). "
+            "Check the candidates' names and values."
+        )
+    return tuple(int(index) for index in kept)
 
 
-def _spread(report: RiskReport) -> Array:
-    """V of every candidate, the smaller of the plain and the weighted variance of the loss."""
-    return np.minimum(report.loss_m2 / report.n_validation, report.spread)
+def estimates(
+    plan: Plan, reports: Mapping[str, RiskReport], kept: Sequence[int]
+) -> dict[str, Estimate]:
+    """Every method's estimate over the `kept` candidates, sources in alphabetical order.
+
+    Parameters
+    ----------
+    plan : Plan
+    reports : mapping of str to RiskReport
+    kept : sequence of int
+        Indices of candidates.
+    """
+    names, columns = sorted(reports), list(kept)
+    fitted = fitted_by(plan, reports)[columns]
+    who = None if fitted.all() else fitted
+    found = {}
+    if plan.method == "validated":
+        risks = np.column_stack([reports[name].risk[columns] for name in names])
+        variances = np.column_stack([reports[name].variance[columns] for name in names])
+        powers = np.array([float(plan.candidates[k].get(RATIO_POWER, 0.0)) for k in kept])
+        found["validated"] = validated_estimate(
+            risks, worth(reports), powers, variances, plan.combine, who
+        )
+    terms = [_terms(reports[name], kept) for name in names] if plan.compared else []
+    for method in plan.compared:
+        given = _given(plan, names) if method == "fedle" else None
+        if given is not None and not sum(given) and method != plan.method:
+            continue  # what is only compared must not stop a study of which some refused
+        errors = np.column_stack([_variances(method, reports[name], kept) for name in names])
+        how = plan.combine if method == plan.method else "mean"
+        found[method] = estimate(method, terms, given, errors, how, who)
+    return found
 
 
 def _variances(method: str, report: RiskReport, kept: Sequence[int]) -> Array:
-    """Squared standard error of a source's term for every candidate.
-
-    For the guarded method v + V δ²; for the paper's, whose terms are means, variance over rows.
-    """
-    n, columns = report.n_validation, list(kept)
-    if method == "guarded":
-        errors: Array = report.variance + _spread(report) * report.kernel_imbalance
-        return errors[columns]
+    """Squared standard error of a source's term for every candidate: variance over rows."""
+    n, columns = report.n_judged, list(kept)
     if method == "naive":
         return report.loss_m2[columns] / n**2
     if method == "fediwe":
         return report.product_m2[columns] / n**2
     return _terms(report, kept).divergence / n
-
-
-def _powers(plan: Plan, kept: Sequence[int]) -> Array:
-    """γ of every candidate; that of the constant prediction, which comes last, is 0."""
-    given = [float(candidate.get(RATIO_POWER, 0.0)) for candidate in plan.candidates]
-    return np.array([*given, 0.0])[list(kept)]
 
 
 def _terms(report: RiskReport, kept: Sequence[int]) -> RiskTerms:
@@ -152,9 +134,7 @@ def _terms(report: RiskReport, kept: Sequence[int]) -> RiskTerms:
 
 
 def _given(plan: Plan, names: list[str]) -> list[float]:
-    """FedLE's weights of the sources that reported; none if the study has none."""
-    weights = plan.fedle_weights
-    if weights is None:
-        return []
-    check_weights_of(weights, names)
+    """FedLE's weights of the sources that reported."""
+    weights = plan.fedle_weights or {}
+    check_weights_of(plan.fedle_weights, names)
     return [float(weights[name]) for name in names]

@@ -17,7 +17,7 @@ from fedcsa.errors import DataError, ParameterError, must, one_of, unknown
 from fedcsa.models.base import Model
 from fedcsa.models.registry import build_candidates, build_model
 
-EXCHANGES = ("embedding", "rows")
+EXCHANGES = ("table", "rows")
 COMBINATIONS = ("mean", "median")
 #: Losses that a study may name beside the built-in ones, given to every source beforehand.
 LossFunctions = Mapping[str, Callable[[Array, Array], Array]]
@@ -42,17 +42,11 @@ def _is_number_or_none(value: Any) -> bool:
 
 _NUMBER = ("a number", _is_number)
 _OPTIONAL = ("a number", _is_number_or_none)
-_NUMBERS = ("a list of numbers", _are_numbers)
 _ONE_OR_MORE = ("a number or a list of numbers", lambda v: _is_number(v) or _are_numbers(v))
 _TEXT = ("a text", _is_text)
 #: exchange -> option -> (what it must be, test)
 _RATIO_OPTIONS: Mapping[str, Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
-    "embedding": {
-        "basis": _TEXT,
-        "n_features": _OPTIONAL,
-        "bandwidth": _OPTIONAL,
-        "regularizations": _NUMBERS,
-    },
+    "table": {},
     "rows": {
         "bandwidths": _ONE_OR_MORE,
         "regularizations": _ONE_OR_MORE,
@@ -80,13 +74,16 @@ class Plan:
         Labels of a classifier's outcome in the agreed order; empty for a number.
     loss : str
         A known loss, or the name of a function that every source has been given.
-    method : {"guarded", "naive", "fediwe", "feddae", "fedle"}
+    method : {"validated", "naive", "fediwe", "feddae", "fedle"}
+    compare : tuple of str
+        Methods of the paper to estimate from the same messages, for comparison.
     fedle_weights : mapping of str to float, optional
         Weight of every source, by name, for ``"fedle"``; beside another method it is compared.
-    exchange : {"embedding", "rows"}
+    exchange : {"table", "rows"}
+        What the target announces: its Table 1, or, as in the paper, its rows.
     scheme : {"cross-fit", "split", "rotate"}, optional
-        Who sees which rows, see `fedcsa.core.folds.rotations`. By default ``"cross-fit"`` for the
-        guarded method and the paper's ``"split"`` for the others.
+        Who sees which rows, see `fedcsa.core.folds.turns`. By default ``"cross-fit"`` with
+        a table and the paper's ``"split"`` with rows.
     folds : int or three shares, optional
         Number of folds of ``"cross-fit"`` (default 5), or shares of the density, train and
         validation folds of ``"split"`` (default 3: equal).
@@ -102,8 +99,12 @@ class Plan:
     level : float
         Of the interval.
     seed : int
+    flags : tuple of bool
+        Which features are zeros and ones; by default none.
+    group : str
+        The column that says which rows are of one patient; ``""`` if there is none.
     public_sd : array of shape (features,), optional
-        Agreed scale of every feature, see `fedcsa.MeanEmbedding`.
+        Agreed sd of every feature, NaN where there is none, see `fedcsa.Table1`.
     """
 
     features: tuple[str, ...]
@@ -112,9 +113,10 @@ class Plan:
     study: str = "study"
     classes: tuple[Any, ...] = ()
     loss: str = "squared"
-    method: str = "guarded"
+    method: str = "validated"
+    compare: tuple[str, ...] = ()
     fedle_weights: Mapping[str, float] | None = None
-    exchange: str = "embedding"
+    exchange: str = "table"
     scheme: str | None = None
     folds: int | tuple[float, float, float] | None = None
     refit: bool | None = None
@@ -124,6 +126,8 @@ class Plan:
     on_no_overlap: str = "refuse"
     level: float = 0.95
     seed: int = 0
+    flags: tuple[bool, ...] = ()
+    group: str = ""
     public_sd: Array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -142,18 +146,40 @@ class Plan:
         if not 0.0 < self.level < 1.0:
             raise must("level", "between 0 and 1", self.level)
         self._settle_folds()
-        if self.method == "guarded" and (self.scheme, self.exchange) != ("cross-fit", "embedding"):
+        if self.method == "validated" and (self.scheme, self.exchange) != ("cross-fit", "table"):
             raise ParameterError(
-                "The guarded method must have exchange='embedding' and scheme='cross-fit'; for "
+                "The default method must have exchange='table' and scheme='cross-fit'; for "
                 "another, name a method of the paper: 'naive', 'fediwe', 'feddae' or 'fedle'."
             )
+        object.__setattr__(self, "flags", self.flags or (False,) * len(self.features))
+        if len(self.flags) != len(self.features):
+            raise must("flags", "one true or false per feature", len(self.flags))
+        if self.group in self.features:
+            raise must("group", "a column that is not a feature", self.group)
+        self._settle_compare()
         _check_ratio(self.ratio, self.exchange)
         if not 0 <= self.seed < 2**63:
             raise must("seed", "a whole number from 0 up", self.seed)
 
+    def _settle_compare(self) -> None:
+        if isinstance(self.compare, str) or not isinstance(self.compare, Sequence):
+            raise must("compare", "a list of methods of the paper", type(self.compare).__name__)
+        for method in self.compare:
+            _one_of("compare", method, METHODS[1:])
+        if "fedle" in self.compare and self.fedle_weights is None:
+            raise must("fedle_weights", "given if 'fedle' is compared", None)
+        object.__setattr__(self, "compare", tuple(self.compare))
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """Methods of the paper that are estimated, the study's own among them."""
+        own = () if self.method == "validated" else (self.method,)
+        given = ("fedle",) if self.fedle_weights is not None else ()
+        return tuple(dict.fromkeys((*own, *self.compare, *given)))
+
     def _settle_folds(self) -> None:
         """Fill in what was left open, so that a plan says everything."""
-        scheme = self.scheme or ("cross-fit" if self.method == "guarded" else "split")
+        scheme = self.scheme or ("cross-fit" if self.exchange == "table" else "split")
         _one_of("scheme", scheme, SCHEMES)
         folds = self.folds
         whole = isinstance(folds, int) and not isinstance(folds, bool)

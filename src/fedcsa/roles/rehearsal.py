@@ -111,6 +111,4 @@ def backtest_row(adaptation: Adaptation, report: BacktestReport) -> BacktestRow:
         realised=report.realised,
         standard_error=report.standard_error,
         reference=report.reference,
-        if_shared=None if adaptation.risk is None else adaptation.risk.if_shared,
-        naive=adaptation.naive_risk,
     )

@@ -1,17 +1,16 @@
-"""A source's rows, held in memory or read batch by batch, and what is computed on them."""
+"""A source's rows, held in memory or read batch by batch, as a study sees them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fedcsa.core.arrays import Array, as_matrix, as_vector, read_only
+from fedcsa.core.arrays import Array, as_matrix, as_vector
 from fedcsa.core.batches import (
     BandedBatches,
     Batches,
@@ -21,229 +20,167 @@ from fedcsa.core.batches import (
     in_bands,
     summarise,
 )
-from fedcsa.core.folds import Rotation
-from fedcsa.core.losses import Loss
-from fedcsa.core.parallel import one_blas_thread
 from fedcsa.errors import DataError
-from fedcsa.models.base import Candidate, Model
-from fedcsa.models.fitted import FittedModel
 from fedcsa.protocol.fields import thaw
 from fedcsa.protocol.messages import Brief
-from fedcsa.roles.local import (
-    LocalRatio,
-    LocalRows,
-    Measurement,
-    fit_chosen,
-    local_ratio,
-    local_rotations,
-    measure,
-)
-from fedcsa.roles.noise import asks_for_noise, prediction_variance
 from fedcsa.roles.plan import encode_classes
-from fedcsa.roles.swept import (
-    SWEEP_ROWS,
-    Swept,
-    can_sweep,
-    refit_chosen,
-    sweep,
-    swept_variance,
-)
-
-#: Fewer rows than this are not worth a second BLAS thread.
-THREADS_ROWS = 20_000
 
 
 @dataclass(frozen=True)
-class Admission:
-    """What a site's policy looks at before it lets a study in."""
-
-    fold_rows: Sequence[int]
-    train_rows: int
-    sd: Array
-
-
-@dataclass(frozen=True)
-class LocalFit:
-    """The model that is sent, and what is said of it.
+class Batch:
+    """Some rows of a source as a study sees them.
 
     Attributes
     ----------
-    model : FittedModel or None
-        None if it could not be fitted.
-    n_rows : int
-        On how many rows.
-    prediction_variance : float
-        How much its predictions owe to chance; 0 where nobody asks.
+    start : int
+        Position of the first row in the table.
+    z : array of shape (rows, features)
+        In the target's units.
+    seen : array of shape (rows, features)
+        As the models see them.
+    y : array of shape (rows,)
+        Numbers, or codes of classes.
+    groups : array of shape (rows,) or None
+        Whole numbers that stand for patients with several rows.
     """
 
-    model: FittedModel | None
+    start: int
+    z: Array
+    seen: Array
+    y: Array
+    groups: Array | None
+
+    @property
+    def stop(self) -> int:
+        """Position after the last row."""
+        return self.start + len(self.y)
+
+
+@dataclass(frozen=True)
+class StudyRows:
+    """All rows of a source as a study sees them; every pass over them starts anew.
+
+    Attributes
+    ----------
+    source : str
+        Its name, from which its random numbers follow.
+    rows : Batches
+    columns : sequence of int
+        The study's features among the columns of `rows`.
+    group : int or None
+        The column that says which rows are of one patient.
+    mean, sd : array of shape (features,)
+        The target's.
+    scale : bool
+        Whether models see features in the target's units.
+    n_rows : int
+    """
+
+    source: str
+    rows: Batches = field(repr=False)
+    columns: Sequence[int] = field(repr=False)
+    group: int | None = field(repr=False)
+    mean: Array = field(repr=False)
+    sd: Array = field(repr=False)
+    scale: bool
     n_rows: int
-    prediction_variance: float
-
-
-class SiteRows(Protocol):
-    """What a source can do with its rows."""
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the features."""
-        ...
+    def held(self) -> bool:
+        """Whether the rows are in memory."""
+        return isinstance(self.rows, HeldBatches)
 
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
-        ...
+    def __iter__(self) -> Iterator[Batch]:
+        """Start a pass."""
+        start = 0
+        in_place = list(self.columns) == list(range(len(self.columns)))
+        picked = slice(0, len(self.columns)) if in_place else list(self.columns)
+        for X, y in self.rows:
+            raw = X[:, picked]
+            z = (raw - self.mean) / self.sd
+            groups = None if self.group is None else X[:, self.group]
+            # Laid out alike, rows give the same bits wherever they come from.
+            yield Batch(start, z, z if self.scale else np.ascontiguousarray(raw), y, groups)
+            start += len(y)
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the rows and outcomes."""
-        ...
-
-    def admission(self, brief: Brief) -> Admission:
-        """Sizes of folds and spread of columns, before anything is computed."""
-        ...
-
-    def measure(
-        self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
-    ) -> Measurement:
-        """Phase 1: everything that a risk report says."""
-        ...
-
-    def fit(self, brief: Brief, model: Model, candidate: Candidate, loss: Loss) -> LocalFit:
-        """Phase 2: the model that is sent."""
-        ...
+    def whole(self) -> Batch:
+        """All rows at once: for models that need them in memory."""
+        parts = list(self)
+        if len(parts) == 1:
+            return parts[0]
+        z = np.concatenate([part.z for part in parts])
+        seen = z if self.scale else np.concatenate([part.seen for part in parts])
+        y = np.concatenate([part.y for part in parts])
+        told = [part.groups for part in parts if part.groups is not None]
+        return Batch(0, z, seen, y, np.concatenate(told) if told else None)
 
 
-class RowsInMemory:
-    """Rows as arrays, in a multiple of `band`."""
+class SiteRows:
+    """The rows of one source.
 
-    def __init__(
-        self,
-        source: str,
-        X: ArrayLike,
-        y: ArrayLike,
-        features: Sequence[str] | None,
-        band: int = 1,
-    ) -> None:
+    Parameters
+    ----------
+    source : str
+    rows : Batches
+        With classes in memory, `y` may be given as labels; batches hold codes of classes.
+    y : array, optional
+        Outcomes of rows in memory, as they came.
+    """
+
+    def __init__(self, source: str, rows: Batches, y: NDArray[Any] | None = None) -> None:
         self._source = source
-        self._X = read_only(as_matrix(X, f"X of source {source!r}"))
-        self._y = np.asarray(y)
-        n, d = self._X.shape
-        if self._y.shape[:1] != (n,):
+        self._rows = rows
+        self._y = y
+
+    @classmethod
+    def in_memory(
+        cls, source: str, X: ArrayLike, y: ArrayLike, names: Sequence[str] | None, band: int
+    ) -> SiteRows:
+        """Rows as arrays, in a multiple of `band`.
+
+        Parameters
+        ----------
+        source : str
+        X : array of shape (rows, columns)
+        y : array of shape (rows,)
+        names : sequence of str, optional
+            Of the columns; by default x0, x1, …
+        band : int
+            The last few rows beyond a multiple of it are left out.
+        """
+        matrix, outcome = as_matrix(X, f"X of source {source!r}"), np.asarray(y)
+        n, d = matrix.shape
+        if outcome.shape[:1] != (n,):
             raise DataError(
                 f"The outcome of source {source!r} must have {n} rows like its features; "
-                f"it has {self._y.shape[0] if self._y.ndim else 0}."
+                f"it has {outcome.shape[0] if outcome.ndim else 0}."
             )
-        kept = in_bands(n, band)
-        self._X, self._y = self._X[:kept], self._y[:kept]
-        self.columns = tuple(features or (f"x{i}" for i in range(d)))
-        if len(set(self.columns)) != d or len(self.columns) != d:
+        columns = tuple(names or (f"x{i}" for i in range(d)))
+        if len(set(columns)) != d or len(columns) != d:
             raise DataError(
                 f"Source {source!r} must have one distinct name for each of its "
-                f"{d} columns; it has {len(self.columns)} names."
+                f"{d} columns; it has {len(columns)} names."
             )
-        self._done: tuple[Brief, LocalRatio | Swept] | None = None
+        kept = in_bands(n, band)
+        return cls(source, HeldBatches(columns, matrix[:kept], np.zeros(kept)), outcome[:kept])
+
+    @classmethod
+    def in_batches(cls, source: str, rows: Batches, band: int) -> SiteRows:
+        """Rows that are read anew for every pass and never held, in a multiple of `band`."""
+        return cls(source, rows if band == 1 else BandedBatches(rows, band))
 
     def __repr__(self) -> str:
-        return f"{self.n_rows} rows"
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
-        return len(self._X)
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the rows and outcomes."""
-        y = self._y.astype(str) if self._y.dtype == object else self._y
-        return HashedBatches(HeldBatches(self.columns, self._X, y)).see_all()
-
-    def admission(self, brief: Brief) -> Admission:
-        """Sizes of folds and spread of columns, before anything is computed."""
-        plan = _named(self._source, brief, self.n_rows)
-        folds = [len(part) for r in plan for part in (r.density, r.train, r.validation)]
-        train_rows = self.n_rows if brief.refit else len(plan[0].train)
-        if self.n_rows < SWEEP_ROWS:
-            return Admission(folds, train_rows, self._features(brief).std(axis=0))
-        sd = summarise(HeldBatches(self.columns, self._X, np.zeros(self.n_rows))).sd
-        return Admission(folds, train_rows, sd[_order(self.columns, brief)])
-
-    def measure(
-        self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
-    ) -> Measurement:
-        """Phase 1: everything that a risk report says."""
-        found, work = self._compute(brief, model, candidates, loss)
-        self._done = brief, work
-        return found
-
-    def fit(self, brief: Brief, model: Model, candidate: Candidate, loss: Loss) -> LocalFit:
-        """Phase 2: the model that is sent."""
-        if self._done is not None and self._done[0] == brief:
-            work = self._done[1]
-        else:
-            _, work = self._compute(brief, model, [candidate], loss)
-        if isinstance(work, Swept):
-            return _swept_fit(brief, work, candidate)
-        rows = self._rows(brief)
-        fitted, n_rows = fit_chosen(brief, rows, work, model, candidate)
-        if fitted is None:
-            return LocalFit(None, n_rows, 0.0)
-        variance = prediction_variance(brief, rows, work, model, candidate)
-        return LocalFit(fitted, n_rows, variance)
-
-    def _compute(
-        self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
-    ) -> tuple[Measurement, LocalRatio | Swept]:
-        if self.n_rows >= SWEEP_ROWS and can_sweep(model, brief, loss):
-            held = HeldBatches(self.columns, self._X, self._outcome(brief))
-            return sweep(brief, self._source, held, model, candidates, loss)
-        rows = self._rows(brief)
-        # Small matrices take longer on two threads than on one, and far longer on a busy machine.
-        with one_blas_thread() if self.n_rows < THREADS_ROWS else nullcontext():
-            ratio = local_ratio(brief, rows)
-            found = measure(brief, rows, ratio, model, candidates, loss)
-        return found, replace(ratio, psi=None, cross_fit=None)  # the largest arrays go
-
-    def _features(self, brief: Brief) -> Array:
-        """The rows with the brief's columns in the brief's order."""
-        order = _order(self.columns, brief)
-        if order == list(range(self._X.shape[1])):
-            return self._X
-        return np.ascontiguousarray(self._X[:, order])  # laid out alike, it gives the same bits
-
-    def _outcome(self, brief: Brief) -> Array:
-        where = f"The outcome of source {self._source!r}"
-        if brief.classes:
-            outcome = encode_classes(self._y, thaw(brief.classes), where)
-        else:
-            outcome = as_vector(self._y, where, n_rows=self.n_rows)
-        if (outcome == outcome[0]).all():
-            raise _same(where, self.n_rows)
-        return outcome
-
-    def _rows(self, brief: Brief) -> LocalRows:
-        X = self._features(brief)
-        outcome = self._outcome(brief)
-        standardised = (X - brief.mean) / brief.sd
-        seen = standardised if brief.scale else X
-        return LocalRows(self._source, X, seen, standardised, outcome)
-
-
-class RowsInBatches:
-    """Rows that are read anew for every pass and never held, in a multiple of `band`."""
-
-    def __init__(self, source: str, rows: Batches, band: int = 1) -> None:
-        self._source = source
-        self._rows = rows if band == 1 else BandedBatches(rows, band)
-        self._done: tuple[Brief, Swept] | None = None
-
-    def __repr__(self) -> str:
-        return "rows in batches"
+        return "rows in batches" if self._y is None else f"{self.n_rows} rows"
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the features."""
+        """Names of the columns."""
         return self._rows.columns
+
+    @property
+    def held(self) -> bool:
+        """Whether the rows are in memory."""
+        return self._y is not None
 
     @cached_property
     def _looked(self) -> tuple[RowsSummary, str]:
@@ -251,83 +188,48 @@ class RowsInBatches:
         found = summarise(seen)
         if not found.n_rows:
             raise DataError(f"Source {self._source!r} must have rows; its table has none.")
-        return found, seen.sha256.hexdigest()
+        digest = seen.sha256
+        if self._y is not None:
+            y = self._y.astype(str) if self._y.dtype == object else self._y
+            digest.update(np.ascontiguousarray(y).tobytes())
+        return found, digest.hexdigest()
 
     @property
-    def _summary(self) -> RowsSummary:
-        return self._looked[0]
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self._looked[0].n_rows if self._y is None else len(self._y)
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the rows and outcomes."""
         return self._looked[1]
 
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
-        return self._summary.n_rows
+    def sd(self, features: Sequence[str]) -> Array:
+        """The source's own standard deviations of `features`."""
+        order = [self.columns.index(name) for name in features]
+        own: Array = self._looked[0].sd[order]
+        return own
 
-    def admission(self, brief: Brief) -> Admission:
-        """Sizes of folds and spread of columns, before anything is computed."""
-        n = self.n_rows
-        _named(self._source, brief, min(n, 10 * brief.n_folds))  # are they enough?
-        smallest = n // brief.n_folds
-        sd = self._summary.sd[_order(self.columns, brief)]
-        return Admission([smallest, n - smallest], n, sd)
-
-    def measure(
-        self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
-    ) -> Measurement:
-        """Phase 1: everything that a risk report says."""
-        found, swept = self._compute(brief, model, candidates, loss)
-        self._done = brief, swept
-        return found
-
-    def fit(self, brief: Brief, model: Model, candidate: Candidate, loss: Loss) -> LocalFit:
-        """Phase 2: the model that is sent."""
-        if self._done is not None and self._done[0] == brief:
-            swept = self._done[1]
-        else:
-            _, swept = self._compute(brief, model, [candidate], loss)
-        return _swept_fit(brief, swept, candidate)
-
-    def _compute(
-        self, brief: Brief, model: Model, candidates: Sequence[Candidate], loss: Loss
-    ) -> tuple[Measurement, Swept]:
-        if not can_sweep(model, brief, loss):
-            raise self._too_large(brief, len(candidates))
-        if not self._summary.outcome_varies:
-            raise _same(f"The outcome of source {self._source!r}", self.n_rows)
-        return sweep(brief, self._source, self._rows, model, candidates, loss)
-
-    def _too_large(self, brief: Brief, n_candidates: int) -> DataError:
-        columns = 4 * len(brief.features) + len(brief.embedding) + 3 * (n_candidates + 1)
-        gib = 8.0 * self.n_rows * columns / 2**30
-        return DataError(
-            f"Source {self._source!r} is read in batches, which allows ridge and least squares "
-            "with the squared or absolute loss, cross-fitting and the embedding; this study needs "
-            f"its {self.n_rows} rows in memory, about {gib:.1f} GiB. Read them whole, or choose a "
-            "linear model."
+    def of(self, brief: Brief) -> StudyRows:
+        """The rows as `brief` wants to see them."""
+        needed = [*brief.features, *([brief.group] if brief.group else [])]
+        missing = [name for name in needed if name not in self.columns]
+        if missing:
+            raise DataError(
+                f"Source {self._source!r} must have the study's {len(needed)} columns; "
+                f"missing: {', '.join(map(repr, missing[:5]))}."
+            )
+        rows = self._rows
+        if self._y is not None:
+            rows = HeldBatches(self.columns, rows.X, self._outcome(brief, self._y))  # type: ignore[attr-defined]
+        columns = [self.columns.index(name) for name in brief.features]
+        group = self.columns.index(brief.group) if brief.group else None
+        return StudyRows(
+            self._source, rows, columns, group, brief.mean, brief.sd, brief.scale, self.n_rows
         )
 
-
-def _swept_fit(brief: Brief, swept: Swept, candidate: Candidate) -> LocalFit:
-    variance = swept_variance(swept, candidate) if asks_for_noise(brief) else 0.0
-    return LocalFit(refit_chosen(swept, candidate), swept.n_rows, variance)
-
-
-def _order(columns: tuple[str, ...], brief: Brief) -> list[int]:
-    """Where the brief's features are among `columns`."""
-    return [columns.index(name) for name in brief.features]
-
-
-def _named(source: str, brief: Brief, n_rows: int) -> list[Rotation]:
-    """The folds, naming the source if its rows do not suffice."""
-    try:
-        return local_rotations(brief, source, n_rows)
-    except DataError as error:
-        raise DataError(f"Source {source!r}: {error}") from None
-
-
-def _same(where: str, n_rows: int) -> DataError:
-    return DataError(f"{where} must vary; it is the same in all {n_rows} rows.")
+    def _outcome(self, brief: Brief, y: NDArray[Any]) -> Array:
+        where = f"The outcome of source {self._source!r}"
+        if brief.classes:
+            return encode_classes(y, thaw(brief.classes), where)
+        return as_vector(y, where, n_rows=len(y))

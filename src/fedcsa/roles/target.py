@@ -1,4 +1,4 @@
-"""The site without outcomes: it announces, chooses, and combines."""
+"""The site without outcomes: it announces, chooses, mixes, and lets the others examine."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, read_only
-from fedcsa.core.embedding import RELEASE_SHARE, MeanEmbedding
-from fedcsa.core.ensemble import EnsembleRisk, ensemble_risk, model_weights
 from fedcsa.core.medians import MIN_MODELS, MIN_SOURCES, limited
-from fedcsa.core.weights import Estimate
-from fedcsa.errors import DataError, MessageError, NoSourcesError, must
+from fedcsa.core.table import Table1
+from fedcsa.core.weights import Estimate, model_weights
+from fedcsa.errors import DataError, MessageError, NoSourcesError, PolicyError, must
 from fedcsa.findings import Finding
-from fedcsa.models.fitted import FittedModel
+from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.protocol.codec import digest, encode
 from fedcsa.protocol.fields import Message
 from fedcsa.protocol.ledger import Clock, Gate, Ledger, utc_now
 from fedcsa.protocol.messages import (
     TARGET,
     Brief,
+    Examination,
+    ExaminationReport,
     ModelReport,
     ModelRequest,
     Refusal,
     RiskReport,
 )
 from fedcsa.protocol.policy import Policy
-from fedcsa.roles.adaptation import Adaptation, unpack, weights_by_rows
+from fedcsa.roles.acceptance import accept_examination, accept_model, accept_report
+from fedcsa.roles.adaptation import Adaptation, unpack
 from fedcsa.roles.ending import Ending
-from fedcsa.roles.estimation import (
-    constant_risks,
-    eligible,
-    estimates,
-    prediction_variances,
-    source_numbers,
-    worth,
-)
-from fedcsa.roles.judgement import check_model, check_report, judge, refuse_without_overlap
+from fedcsa.roles.estimation import eligible, estimates, reaches, worth
+from fedcsa.roles.judgement import judge, refuse_without_overlap
 from fedcsa.roles.plan import Plan, instantiate
+from fedcsa.roles.promise import promise_of
+
+#: A model with more weight is examined together with the others': without it, little is left.
+MOSTLY_OWN = 0.5
+#: Fewer patients with a flag or a level are named.
+SMALL_LEVEL = 5
 
 
 class Target:
@@ -47,8 +48,8 @@ class Target:
 
     Parameters
     ----------
-    X : array of shape (rows, features)
-        Columns in the order of ``plan.features``.
+    X : array of shape (rows, features), or Table1
+        Its rows, columns in the order of ``plan.features``; or only their Table 1.
     plan : Plan
     policy : Policy, optional
         The site's own rules; by default the strict ones.
@@ -60,64 +61,66 @@ class Target:
 
     def __init__(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Table1,
         plan: Plan,
         *,
         policy: Policy | None = None,
         trusted_types: Collection[str] = (),
         clock: Clock = utc_now,
     ) -> None:
-        self._X = read_only(as_matrix(X, "X of the target", n_columns=len(plan.features)))
-        if (self._X[:1] == self._X).all():
-            raise DataError(
-                "The target must have at least 2 rows that differ, to say how it varies; it has 1. "
-                "Collect more rows."
-            )
-        # Fails here, before anything is announced, if the model cannot be built.
-        instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
         self.plan = plan
         self._trusted = tuple(trusted_types)
         self._policy = policy or Policy()
+        self._X: Array | None = None
+        if isinstance(X, Table1):
+            self.table = _fitting(X, plan)
+        else:
+            rows: Array = read_only(as_matrix(X, "X of the target", n_columns=len(plan.features)))
+            if (rows[:1] == rows).all():
+                raise DataError(
+                    "The target must have at least 2 rows that differ, to say how it varies; it "
+                    "has 1. Collect more rows."
+                )
+            self._X = rows
+            self.table = Table1.of(rows, plan.features, plan.flags, plan.public_sd)
+            if plan.exchange == "rows":
+                self.table = _exact(rows, plan)
+        # Fails here, before anything is announced, if the model cannot be built.
+        instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
         self.ledger = Ledger(TARGET, clock)
         self._gate = Gate(self._policy, self.ledger)
         self._findings: list[Finding] = []
         self._reports: dict[str, RiskReport] = {}
+        self._sent: dict[str, ModelReport] = {}
+        self._models: dict[str, FittedModel] = {}
+        self._weights: dict[str, float] = {}
         self._kept: tuple[int, ...] = ()
         #: The sources that are asked for a model.
         self.asked: list[str] = []
         self._estimates: dict[str, Estimate] = {}
+        self._examinations: dict[str, Examination] = {}
 
     @property
     def n_rows(self) -> int:
-        """n_T."""
-        return len(self._X)
+        """n_T, as it is told."""
+        return self.table.n_rows
 
     def __repr__(self) -> str:
-        return f"Target({len(self._X)} rows, {self._X.shape[1]} features)"
+        return f"Target({self.n_rows} rows, {len(self.plan.features)} features)"
+
+    # What it announces --------------------------------------------------------------------
 
     def brief(self, recipients: Collection[str]) -> Brief:
         """What this site announces to every source."""
         if recipients:  # too few for a median: say so before anyone has computed anything
             self._limit(np.ones(len(recipients)))
-        plan, rows = self.plan, self._X
+        plan, table, none = self.plan, self.table, np.empty((0, 0))
         by_rows = plan.exchange == "rows"
-        embedding = MeanEmbedding.of(
-            rows,
-            kind=plan.ratio.get("basis", "bumps"),
-            seed=plan.seed,
-            n_features=plan.ratio.get("n_features"),
-            bandwidth=plan.ratio.get("bandwidth"),
-            public_sd=plan.public_sd,
-        )
-        basis = embedding.basis
-        source_options = {
-            key: value
-            for key, value in plan.ratio.items()
-            if key not in ("basis", "n_features", "bandwidth")
-        }
         brief = Brief(
             study=plan.study,
             features=list(plan.features),
+            flags=list(plan.flags),
+            group=plan.group,
             classes=list(plan.classes),
             model=plan.model,
             candidates=list(plan.candidates),
@@ -127,33 +130,41 @@ class Target:
             shares=np.array(plan.shares),
             refit=bool(plan.refit),
             scale=plan.scale,
+            moments=bool(plan.compared),
             seed=plan.seed,
             exchange=plan.exchange,
-            ratio=source_options,
-            n_rows=len(rows),
-            mean=basis.mean,
-            sd=basis.sd,
-            basis="" if by_rows else basis.kind,
-            basis_seed=0 if by_rows else basis.seed,
-            bandwidth=0.0 if by_rows else basis.bandwidth,
-            trace=0.0 if by_rows else embedding.trace,
-            embedding=np.empty(0) if by_rows else embedding.mean_features,
-            rows=rows if by_rows else np.empty((0, rows.shape[1])),
+            ratio=dict(plan.ratio),
+            n_rows=table.n_rows,
+            mean=table.mean,
+            sd=table.sd,
+            correlations=none if table.correlations is None else table.correlations,
+            rows=self._X if by_rows and self._X is not None else np.empty((0, len(table.mean))),
         )
-        self._policy.announce(brief, embedding.n_released)
-        if not by_rows and embedding.release_share > RELEASE_SHARE:
-            evidence = {"numbers": float(embedding.n_released), "cells": float(rows.size)}
-            self._findings.append(Finding("release-budget", evidence=evidence))
+        fewest = self._fewest()
+        for refusal in self._policy.announcement_refusals(brief, fewest):
+            raise refusal
+        if not by_rows and fewest < SMALL_LEVEL:
+            self._findings.append(Finding("small-level", evidence={"patients": float(fewest)}))
         self._brief = self._gate.release(brief, recipients)
         self._brief_digest = digest(encode(self._brief))
         return self._brief
+
+    def _fewest(self) -> int:
+        """How many patients have, or lack, the rarest flag or level that some have."""
+        if self._X is None or not any(self.plan.flags):
+            return self.n_rows
+        counts = self._X[:, np.array(self.plan.flags)].sum(axis=0)
+        rare = np.minimum(counts, len(self._X) - counts)
+        return int(rare[rare > 0].min(initial=len(self._X)))
+
+    # What it chooses ------------------------------------------------------------------------
 
     def choose(self, reports: Mapping[str, Message]) -> ModelRequest:
         """Estimate the risk of every candidate and ask for the best one's models."""
         for name in sorted(reports):
             report = self._expect(name, reports[name], RiskReport, self._brief_digest)
             if isinstance(report, RiskReport):
-                check_report(report, self._brief)
+                accept_report(report, self._brief)
                 self._reports[name] = report
         if not self._reports:
             raise NoSourcesError(
@@ -172,91 +183,173 @@ class Target:
         self._request = self._gate.release(request, self.asked)
         return self._request
 
-    def conclude(self, models: Mapping[str, Message]) -> Adaptation:
-        """Combine the sources' models into the target's own."""
+    # What it mixes --------------------------------------------------------------------------
+
+    def mix(self, models: Mapping[str, Message]) -> dict[str, Examination]:
+        """Weigh the models; what every source that reported is asked to examine."""
         expected = digest(encode(self._request))
-        sent: dict[str, ModelReport] = {}
         for name in self.asked:
             report = self._expect(name, models.get(name), ModelReport, expected)
             if isinstance(report, ModelReport):
-                if report.candidate != self._request.candidate:
-                    raise MessageError(f"Source {name!r} must send the candidate asked for.")
-                check_model(report, self._brief, self._reports[name])
-                sent[name] = report
-        if not sent:
+                accept_model(report, self._brief, self._reports[name], self._request.candidate)
+                self._sent[name] = report
+        if not self._sent:
             raise NoSourcesError(
                 "At least one source must send its model; all refused. Ask their stewards why."
             )
-        fitted = {name: unpack(sent[name], self.plan, self._trusted) for name in sent}
-        weights, risk, by_rows = self._weigh(fitted, prediction_variances(sent))
+        self._models = {
+            name: unpack(self._sent[name], self.plan, self._trusted) for name in self._sent
+        }
+        weights = self._weigh()
+        self._weights = dict(zip(sorted(self._models), weights.tolist(), strict=True))
+        if self.plan.method != "validated":
+            return {}
+        asked = {}
+        for name in sorted(self._reports):
+            examination = self._examination_for(name)
+            try:
+                asked[name] = self._gate.release(examination, [name])
+            except PolicyError as error:
+                self._findings.append(Finding("not-examined", name, {"reason": error.rule}))
+        self._examinations = asked
+        return asked
+
+    def _weigh(self) -> Array:
+        """Weights of the models in alphabetical order."""
+        plan, names = self.plan, sorted(self._models)
+        if plan.method != "validated":
+            position = {name: index for index, name in enumerate(sorted(self._reports))}
+            given = self._estimates[plan.method].source_weights[[position[n] for n in names]]
+            if given.sum() <= 0.0:
+                raise NoSourcesError(
+                    "Every source that sent a model has weight zero, so the models cannot be "
+                    "combined. Look for a source whose rows resemble the target's."
+                )
+            return self._limit(given / given.sum(), MIN_MODELS)
+        shown = [name for name in names if self._sent[name].show]
+        if not shown:
+            raise NoSourcesError(
+                "At least one model must be shown to the other sources, so that they can examine "
+                "it; no site allows that. Ask their stewards."
+            )
+        value = worth({name: self._reports[name] for name in shown})
+        a = value / value.sum()
+        if self._X is not None:
+            seen = (self._X - self.table.mean) / self.table.sd if plan.scale else self._X
+            outputs = np.stack([self._models[name].predict(seen) for name in shown], axis=1)
+            a = model_weights(value, outputs)
+        given = dict(zip(shown, self._limit(a, MIN_MODELS).tolist(), strict=True))
+        return np.array([given.get(name, 0.0) for name in names])
+
+    def _examination_for(self, name: str) -> Examination:
+        """The mixture without the model of `name`, or the whole of it where most is its own."""
+        others = {n: a for n, a in self._weights.items() if n != name and a > 0.0}
+        rest = sum(others.values())
+        own = self._weights.get(name, 0.0)
+        shares = {n: a / rest for n, a in others.items()} if rest > 0.0 else {name: 1.0}
+        constant = sum(a * self._reports[n].outcome_mean for n, a in shares.items())
+        own = own if own > MOSTLY_OWN else 0.0
+        weights = others if own else shares
+        members = [self._sent[n] for n in weights]
+        a = np.array(list(weights.values()))
+        if not own:
+            a = a / a.sum()
+        linear = [m for n in weights if isinstance(m := self._models[n], LinearModel)]
+        packed = len(linear) < len(members)
+        form, link = ("skops", "identity") if packed else ("linear", _link(linear))
+        d = len(self.plan.features)
+        coefficients = np.array([m.coefficients for m in linear]).reshape(len(linear), d)
+        intercepts = np.array([m.intercept for m in linear])
+        if not packed and self.plan.combine == "mean" and link == "identity" and len(a):
+            # A mean of lines is a line: one vector says all.
+            share = a / a.sum()
+            coefficients, intercepts = share @ coefficients, np.array([share @ intercepts])
+            coefficients, a = coefficients[None], np.array([a.sum()])
+        blobs = [np.asarray(self._models[n].pack()) for n in weights] if packed else []  # type: ignore[union-attr]
+        return Examination(
+            study=self.plan.study,
+            brief=self._brief_digest,
+            candidate=self._request.candidate,
+            combine=self.plan.combine,
+            own_weight=own,
+            weights=a,
+            format=form,
+            link=link,
+            intercepts=np.empty(0) if packed else intercepts,
+            coefficients=np.empty((0, d)) if packed else coefficients,
+            sizes=np.array([float(len(blob)) for blob in blobs]),
+            packed=np.concatenate(blobs) if blobs else np.empty(0, np.uint8),
+            constant=np.atleast_1d(constant),
+        )
+
+    # What it concludes ----------------------------------------------------------------------
+
+    def conclude(self, found: Mapping[str, Message]) -> Adaptation:
+        """The promise and the verdict, from what the sources found of the others' mixture."""
+        examined: dict[str, ExaminationReport] = {}
+        for name, asked in self._examinations.items():
+            if found.get(name) is None:  # it died or was late: the others' word stands
+                self._findings.append(Finding("not-examined", name, {"reason": "missing"}))
+                continue
+            report = self._expect(name, found[name], ExaminationReport, digest(encode(asked)))
+            if isinstance(report, ExaminationReport):
+                accept_examination(report, self._brief)
+                examined[name] = report
+        plan = self.plan
+        promise = promise_of(
+            {name: item for name, item in examined.items() if reaches(self._reports[name])},
+            self._weights,
+            n_target_rows=self.n_rows,
+            loss=plan.loss,
+            n_classes=len(plan.classes),
+            level=plan.level,
+        )
         adaptation = Adaptation(
-            plan=self.plan,
+            plan=plan,
+            table=self.table,
             kept=self._kept,
             estimates=self._estimates,
             reports=dict(self._reports),
-            model_reports=sent,
-            models=fitted,
-            source_weights=dict(zip(sorted(fitted), weights.tolist(), strict=True)),
-            mean=self._brief.mean,
-            sd=self._brief.sd,
-            n_target_rows=len(self._X),
-            constant_risks=constant_risks(self.plan, self._reports),
-            risk=risk,
-            by_rows=by_rows,
+            model_reports=dict(self._sent),
+            models=dict(self._models),
+            source_weights=dict(self._weights),
+            examinations=examined,
+            promise=promise,
             ledgers={TARGET: tuple(self.ledger.entries)},
         )
+        if adaptation.refused:  # a number would be believed
+            adaptation = replace(adaptation, promise=None)
         judged = replace(adaptation, findings=(*self._findings, *judge(adaptation)))
         self._findings = list(judged.findings)
         refuse_without_overlap(judged)
         return judged
 
     def ending(self, rule: str, text: str) -> Ending:
-        """What this site knows of a study that ended without a model, and why."""
+        """What this site knows of a study that ended without a model.
+
+        Parameters
+        ----------
+        rule : str
+            The word for why it ended.
+        text : str
+            The same as a sentence.
+        """
         return Ending(
             plan=self.plan,
             rule=rule,
             text=text,
-            n_target_rows=len(self._X),
+            n_target_rows=self.n_rows,
             reports=dict(self._reports),
             findings=tuple(self._findings),
             ledgers={TARGET: tuple(self.ledger.entries)},
         )
 
-    def _weigh(
-        self, models: Mapping[str, FittedModel], noise: Array | None
-    ) -> tuple[Array, EnsembleRisk | None, EnsembleRisk | None]:
-        """Weights of the models in alphabetical order; under the guarded method, their risk."""
-        plan, names = self.plan, sorted(models)
-        if plan.method != "guarded":
-            position = {name: index for index, name in enumerate(sorted(self._reports))}
-            given = self._estimates[plan.method].source_weights[[position[n] for n in names]]
-            if given.sum() <= 0.0:
-                raise NoSourcesError(
-                    "The sources that sent a model have no weight at all; one must. "
-                    "Look for a source whose rows resemble the target's."
-                )
-            return self._limit(given / given.sum(), MIN_MODELS), None, None
-        reports = {name: self._reports[name] for name in names}
-        by_rows = weights_by_rows([reports[name] for name in names], plan.combine)
-        value = worth(reports)
-        if value.sum() <= 0.0:
-            value = by_rows
-        seen = (self._X - self._brief.mean) / self._brief.sd if plan.scale else self._X
-        outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
-        numbers = source_numbers(reports, self._request.candidate)
-        weights = self._limit(model_weights(value, outputs), MIN_MODELS)
-
-        def risk_of(a: Array) -> EnsembleRisk:
-            return ensemble_risk(numbers, a, outputs, plan.loss, plan.level, noise, plan.combine)
-
-        return weights, risk_of(weights), risk_of(by_rows)
+    # The pieces -----------------------------------------------------------------------------
 
     def _limit(self, weights: Array, fewest: int = MIN_SOURCES) -> Array:
         if self.plan.combine == "median" and len(weights) < fewest:
             raise must("combine", f"'mean' with fewer than {fewest} sources", "median")
         return limited(weights, self.plan.combine)
-
-    # The pieces -----------------------------------------------------------------------------
 
     def _expect(
         self, name: str, message: Message | None, kind: type[Message], in_reply_to: str
@@ -264,12 +357,15 @@ class Target:
         if isinstance(message, Refusal):
             self._check_reply(name, message.source, message.in_reply_to, in_reply_to)
             evidence = {"rule": message.rule[:60]}
-            self._findings.append(Finding("source-refused", name, evidence))
+            code = "not-examined" if kind is ExaminationReport else "source-refused"
+            if code == "not-examined":
+                evidence = {"reason": message.rule[:60]}
+            self._findings.append(Finding(code, name, evidence))
             return message
         if not isinstance(message, kind):
             got = "nothing" if message is None else f"a {message.name}"
             raise MessageError(f"Source {name!r} must answer with a {kind.name}; {got} came.")
-        assert isinstance(message, RiskReport | ModelReport)  # noqa: S101 - for the type checker
+        assert isinstance(message, RiskReport | ModelReport | ExaminationReport)  # noqa: S101
         self._check_reply(name, message.source, message.in_reply_to, in_reply_to)
         return message
 
@@ -278,3 +374,43 @@ class Target:
             raise MessageError(
                 f"The answer of source {name!r} must be its own, and to this very question."
             )
+
+    _brief: Brief
+    _brief_digest: str
+    _request: ModelRequest
+
+
+def _fitting(table: Table1, plan: Plan) -> Table1:
+    """The table with the columns of `plan` in its order."""
+    if plan.exchange == "rows":
+        raise must("X_target", "rows with exchange='rows'", "a table")
+    missing = [name for name in plan.features if name not in table.features]
+    if missing or len(table.features) != len(plan.features):
+        raise DataError(
+            f"The target's table must have the study's {len(plan.features)} features, and no "
+            f"others; missing: {', '.join(map(repr, missing[:5])) or 'none'}."
+        )
+    order = [table.features.index(name) for name in plan.features]
+    flags = tuple(table.flags[k] for k in order)
+    if flags != plan.flags:
+        raise DataError("The target's table must call the same features flags as the study does.")
+    told = table.correlations
+    return Table1(
+        table.n_rows,
+        plan.features,
+        flags,
+        table.mean[order],
+        table.sd[order],
+        None if told is None else told[np.ix_(order, order)],
+    )
+
+
+def _exact(rows: Array, plan: Plan) -> Table1:
+    """Means and sds as they are, where the target tells its rows anyway."""
+    sd = rows.std(axis=0)
+    sd = np.where((np.ptp(rows, axis=0) > 0.0) & (sd > 0.0), sd, 1.0)
+    return Table1(len(rows), plan.features, (False,) * len(plan.features), rows.mean(axis=0), sd)
+
+
+def _link(models: list[LinearModel]) -> str:
+    return models[0].link if models else "identity"

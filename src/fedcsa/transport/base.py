@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from fedcsa.protocol.ledger import LedgerEntry
 from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.target import Target
 
-#: Called with the phase ("risk" or "model"), the source's name, and "started" or "done".
+#: Called with the phase ("risk", "model" or "examine"), the source's name, and "started" or "done".
 Progress = Callable[[str, str, str], None]
 
 
@@ -23,8 +23,8 @@ class Transport(Protocol):
         """The sources within reach."""
         ...
 
-    def ask(self, message: Message, sources: Sequence[str], phase: str) -> dict[str, Message]:
-        """Send `message` to `sources` and return their answers by name."""
+    def ask(self, messages: Mapping[str, Message], phase: str) -> dict[str, Message]:
+        """Send every source its message and return their answers by name."""
         ...
 
     def ledgers(self) -> dict[str, tuple[LedgerEntry, ...]]:
@@ -33,14 +33,21 @@ class Transport(Protocol):
 
 
 def run(target: Target, transport: Transport) -> Adaptation:
-    """Carry a study through its two phases.
+    """Carry a study through its three phases.
 
-    First numbers for every candidate, then one model at the chosen one.
+    Numbers for every candidate, one model at the chosen one, and what the sources find of the
+    others' mixture.
+
+    Parameters
+    ----------
+    target : Target
+    transport : Transport
     """
     names = sorted(transport.source_names)
     brief = target.brief(names)
-    reports = transport.ask(brief, names, "risk")
+    reports = transport.ask(dict.fromkeys(names, brief), "risk")
     request = target.choose(reports)
-    models = transport.ask(request, target.asked, "model")
-    adaptation = target.conclude(models)
+    models = transport.ask(dict.fromkeys(target.asked, request), "model")
+    found = transport.ask(target.mix(models), "examine")
+    adaptation = target.conclude(found)
     return replace(adaptation, ledgers={**adaptation.ledgers, **transport.ledgers()})

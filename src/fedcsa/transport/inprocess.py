@@ -7,7 +7,7 @@ between sites.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fedcsa.errors import must
 from fedcsa.protocol.codec import decode, encode
@@ -38,14 +38,13 @@ class InProcessTransport:
         """The sources within reach."""
         return tuple(self._sources)
 
-    def ask(self, message: Message, sources: Sequence[str], phase: str) -> dict[str, Message]:
-        """Send `message` to `sources` and return their answers by name."""
-        wire = encode(message)
+    def ask(self, messages: Mapping[str, Message], phase: str) -> dict[str, Message]:
+        """Send every source its message and return their answers by name."""
         answers = {}
-        for name in sources:
+        for name, message in messages.items():
             if self._progress:
                 self._progress(phase, name, "started")
-            answers[name] = decode(encode(self._sources[name].answer(decode(wire))))
+            answers[name] = decode(encode(self._sources[name].answer(decode(encode(message)))))
             if self._progress:
                 self._progress(phase, name, "done")
         return answers
