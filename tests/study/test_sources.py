@@ -159,7 +159,7 @@ def test_a_study_made_in_python_is_checked_as_well(study, table, words):
 def test_the_target_is_always_a_file():
     entry = 'table = "new.csv"\n'
     text = TEXT.replace(entry, 'database = "n.duckdb"\nquery = "FROM t ORDER BY id"\n')
-    with pytest.raises(StudyError, match=r"\[target\] 'table' must be given") as caught:
+    with pytest.raises(StudyError, match=r"\[target\] must have 'table'") as caught:
         Study.parse(text)
     assert "Unknown key 'database'" in str(caught.value)
 

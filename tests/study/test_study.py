@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedcsa.study.study
+from fedcsa.core.table import Table1
 from fedcsa.data.encoding import Feature, Outcome
 from fedcsa.data.tables import read_table, write_table
 from fedcsa.errors import DataError, ParameterError, StudyError, TableError
@@ -193,6 +194,49 @@ def test_a_study_file_may_begin_with_a_byte_order_mark(folder):
     assert Study.load(folder / "bom.toml") == Study.parse(TEXT)
 
 
+COLUMNS = """
+patient = "group"
+age = { kind = "number", sd = 12 }
+smoker = "flag"
+stage = ["I", "II", "III"]
+sex = { levels = ["F", "M"], sd = 0.4 }
+"""
+
+
+def test_columns_are_described_once():
+    study = Study.parse(TEXT.replace('age = "number"\nsex = { levels = ["F", "M"] }', COLUMNS))
+    assert study.features[:5] == (
+        Feature("patient", "group"),
+        Feature("age", sd=12.0),
+        Feature("smoker", "flag"),
+        Feature("stage", "levels", ("I", "II", "III")),
+        Feature("sex", "levels", ("F", "M"), sd=0.4),
+    )
+    assert study.coding.group == "patient"
+    assert study.coding.columns[:5] == ("age", "smoker", "stage=II", "stage=III", "sex=M")
+    written = study.to_toml().splitlines()
+    assert {'patient = "group"', 'smoker = "flag"', "age = { sd = 12.0 }"} <= set(written)
+    assert Study.parse(study.to_toml()) == study
+
+
+def test_a_group_comes_with_the_rows_of_sources_and_not_with_those_of_the_target(folder, study):
+    path = folder / "study.toml"
+    path.write_text(TEXT.replace('age = "number"', 'age = "number"\nid = "group"'))
+    rows = rows_of(90, 1, id=[f"p{k // 3}" for k in range(90)])
+    write_table(folder / "a.parquet", as_texts(rows))
+    grouped = Study.load(path)
+    np.testing.assert_array_equal(grouped.read_target(), study.read_target())
+    X, _ = grouped.read_source("hospital_a")
+    assert X.shape == (90, len(study.coding.columns) + 1)
+    assert len(np.unique(X[:, -1])) == 30
+    assert (X[0::3, -1] == X[2::3, -1]).all()
+    stream = grouped.stream_source("hospital_a")
+    assert stream.columns == grouped.coding.matrix_columns
+    assert np.concatenate([part for part, _ in stream]).tobytes() == X.tobytes()
+    assert grouped.read_outcomes(folder / "a.parquet")[0].shape[1] == len(study.coding.columns)
+    assert any("missing: 'id'" in line for line in grouped.problems())
+
+
 # And back -------------------------------------------------------------------------------------
 
 
@@ -220,6 +264,8 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
 )
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**9), 10**9)
 FEATURES = st.one_of(
+    st.builds(Feature, NAMES, st.just("flag"), sd=st.none() | st.floats(0.1, 9)),
+    st.builds(Feature, NAMES, st.just("group")),
     st.builds(Feature, NAMES, sd=st.none() | st.floats(0.1, 9)),
     st.builds(Feature, NAMES, missing=st.just("indicator"), fill=st.none() | NUMBERS),
     st.builds(
@@ -267,7 +313,8 @@ CANDIDATES = st.one_of(
     features=st.lists(FEATURES, min_size=1, max_size=4),
     outcome=st.builds(Outcome, NAMES, LEVELS),
     model=MODELS,
-    target=NAMES,
+    target=st.just("") | NAMES,
+    table1=st.just("") | NAMES,
     sources=st.dictionaries(NAMES, NAMES, min_size=1, max_size=3),
     candidates=CANDIDATES,
     options=OPTIONS,
@@ -276,7 +323,7 @@ CANDIDATES = st.one_of(
 def test_any_study_is_read_from_what_it_writes(**values):
     try:
         study = Study(**values)
-    except ParameterError:  # two features of one name, a source called "target"
+    except ParameterError:  # two features of one name, a source called "target", two targets
         return
     again = Study.parse(study.to_toml())
     assert again == study
@@ -299,8 +346,11 @@ def test_any_study_is_read_from_what_it_writes(**values):
         ('method = "feddae"', "method = 1", "study.toml: 'method' must be a text; it is a whole"),
         ("folds = [0.21, 0.49, 0.30]", "folds = [1, 2]", "'folds' must be a whole number or a lis"),
         ('missing_values = ["?"]', 'missing_values = "?"', "'missing_values' must be a list of te"),
-        ('age = "number"', "age = 3", "study.toml: [features] 'age' must be \"number\" or a table"),
-        ('age = "number"', 'age = "levels"', "[features] 'age' must be \"number\" or a table such"),
+        ('age = "number"', "age = 3", "study.toml: [features] 'age' must be \"number\", \"flag\""),
+        ('age = "number"', 'age = "levels"', "[features] 'age' must be \"number\", \"flag\", \""),
+        ('age = "number"', 'age = ["F"]', "[features] 'age': The 'levels' parameter must be two "),
+        ('age = "number"', 'age = { kind = "flg" }', "The 'kind' parameter must be one of ['numb"),
+        ('age = "number"', 'a = "group"\nb = "group"', "described with at most one group"),
         ('["F", "M"]', '["F", "M"], level = 1', "[features] 'sex' Unknown key 'level'. Did you me"),
         ('["F", "M"]', '"FM"', "[features] 'sex' 'levels' must be a list of texts, whole numbers"),
         ('["F", "M"]', '["F", "F"]', "study.toml: [features] 'sex': The 'levels' parameter must b"),
@@ -322,7 +372,9 @@ def test_any_study_is_read_from_what_it_writes(**values):
         ("min_fold_rows = 5", "preset = 'strict'", "study.toml: [policy] 'preset' must be \"ope"),
         ("min_fold_rows = 5", "min_fold_rows = 'none'", "[policy] 'min_fold_rows' must be a whole"),
         ('table = "new.csv"', 'tabel = "new.csv"', "[target] Unknown key 'tabel'. Did you mean 't"),
-        ('table = "new.csv"', 'rows = "new.csv"', "study.toml: [target] 'table' must be given: a"),
+        ('table = "new.csv"', 'rows = "new.csv"', "study.toml: [target] must have 'table', its r"),
+        ('table = "new.csv"', 'table = "a.csv"\ntable1 = "b.csv"', "[target] must have 'table', "),
+        ('table = "new.csv"', "table1 = 1", "study.toml: [target] 'table1' must be a text; it is "),
         ('table = "a.parquet"', "", "study.toml: [sources] 'hospital_a' 'table' must be given: a "),
         ('table = "a.parquet"', "table = 1", "study.toml: [sources] 'hospital_a' 'table' must be "),
         ("[sources.hospital_a]", "[sources.target]", "at least one, and none named 'target'"),
@@ -377,6 +429,45 @@ def test_a_study_made_by_hand_is_checked_too(study):
         dataclasses.replace(study, options={"seed": "1"})
     with pytest.raises(ParameterError, match="at least one feature"):
         dataclasses.replace(study, features=())
+
+
+# The target's Table 1 -------------------------------------------------------------------------
+
+TABLE1 = """feature,level,mean,sd,n
+age,,61.04,9.7,83
+sex,M,0.4,,
+grade,2,0.512,,
+sbp,,141.2,19,
+sbp,missing,0.1,,
+"""
+
+
+def test_the_table_of_rows_is_the_rule_s(study):
+    table, coding = study.read_target_table(), study.coding
+    assert table == Table1.of(study.read_target(), coding.columns, coding.flags, coding.public_sd)
+    assert table.n_rows == 80
+
+
+def test_a_table_can_stand_for_the_target_s_rows(folder):
+    (folder / "table1.csv").write_text(TABLE1, encoding="utf-8")
+    study = Study.parse(TEXT.replace('table = "new.csv"', 'table1 = "table1.csv"'), folder=folder)
+    assert (study.target, study.table1) == ("", "table1.csv")
+    assert Study.parse(study.to_toml()) == study
+    table = study.read_target_table()
+    assert (table.n_rows, table.features) == (80, study.coding.columns)
+    assert table.mean.tolist() == pytest.approx([61.013, 0.4, 0.51, 141.17, 0.1])
+    assert table.sd.tolist() == [9.7, 0.5, 0.5, 19.0, 0.5]
+    with pytest.raises(StudyError, match="must be a table of rows for that; it is a Table 1"):
+        study.read_target()
+    assert study.problems() == []
+    (folder / "table1.csv").write_text(TABLE1.replace("0.4", "40"), encoding="utf-8")
+    assert any("looks like percent" in line for line in study.problems())
+
+
+@pytest.mark.parametrize(("target", "table1"), [("", ""), ("new.csv", "table1.csv")])
+def test_a_target_has_rows_or_a_table(study, target, table1):
+    with pytest.raises(ParameterError, match="'target' parameter must be the path of a table"):
+        dataclasses.replace(study, target=target, table1=table1)
 
 
 # The tables -----------------------------------------------------------------------------------

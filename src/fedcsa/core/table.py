@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix, as_vector, is_whole, read_only
 from fedcsa.core.table_problems import (
-    correlation_problems,
     level_problems,
     moment_problems,
     value_problems,
@@ -187,8 +186,8 @@ class Table1:
         public_sd : array of shape (d,), optional
             As for `of`.
         correlations : array of shape (d, d), optional
-            Of all columns, ones on the diagonal. They are left out where a target with these
-            columns and rows does not tell them.
+            Of all columns, ones on the diagonal; or second moments as told. They are left out
+            where a target with these columns and rows does not tell them.
 
         Raises
         ------
@@ -210,7 +209,7 @@ class Table1:
         r = None
         if correlations is not None:
             r = as_matrix(correlations, "The correlations of a Table 1", n_columns=d)
-            problems += correlation_problems(r)
+            problems += moment_problems(r)
         if problems:
             raise DataError("\n".join(problems))
         m, s = _rounded(means, spread, is_flag, public)

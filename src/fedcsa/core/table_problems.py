@@ -69,28 +69,14 @@ def level_problems(features: Sequence[str], flags: Flags, mean: Array) -> list[s
     ]
 
 
-def correlation_problems(r: Array) -> list[str]:
-    """What is wrong with published correlations."""
-    if np.abs(np.diag(r) - 1.0).max() > SLACK:
-        return ["Correlations must have ones on the diagonal; they do not. Correct them."]
-    return moment_problems(r, 1.0 + SLACK)
-
-
-def moment_problems(R: Array, largest: float = LARGEST_MOMENT) -> list[str]:
-    """What keeps R from being second moments of z, its rounding allowed for.
-
-    Parameters
-    ----------
-    R : array of shape (d, d)
-    largest : float
-        No entry may be larger in size.
-    """
+def moment_problems(R: Array) -> list[str]:
+    """What keeps R, of shape (d, d), from being second moments of z, their rounding allowed for."""
     d = R.shape[1]
     if len(R) != d:
         return [f"Correlations must have {d} rows, one a column; they have {len(R)}. Add rows."]
     if np.abs(R - R.T).max() > 1e-9:
         return ["Correlations must be the same on both sides of the diagonal. Correct them."]
-    if np.abs(R).max() > largest:
+    if np.abs(R).max() > LARGEST_MOMENT:
         return ["Correlations must lie between -1 and 1; they do not. Correct them."]
     if np.linalg.eigvalsh(R).min() < -SLACK * d - 1e-9:  # d·slack bounds what rounding does
         return ["Correlations must be possible together; they are not. Check signs and pairs."]

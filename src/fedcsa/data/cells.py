@@ -297,6 +297,18 @@ def of(count: int, rows: int, first_row: int | None = None, *, hold: bool = Fals
     return f"{count} of its {cells} {one if count == 1 else many}"
 
 
+def number_of(text: str) -> float | None:
+    """The finite number that a text is, by the rule for cells; None if it is none.
+
+    >>> number_of("1.5"), number_of("45 %"), number_of("inf")
+    (1.5, None, None)
+    """
+    if not re.fullmatch(_NUMBER, text.strip(), re.ASCII):
+        return None
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
 def _parse(column: pa.ChunkedArray) -> tuple[Array, int]:
     """Texts as numbers, NaN where a cell is missing, and how many of them are not numbers."""
     import pyarrow.compute as pc

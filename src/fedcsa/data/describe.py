@@ -72,12 +72,12 @@ def spelled_out(value: Any) -> dict[str, Any] | None:
     """The options of a feature that a short or full description gives; None if it is neither.
 
     >>> spelled_out("flag"), spelled_out(["F", "M"]), spelled_out(7)
-    ({'kind': 'flag'}, {'kind': 'levels', 'levels': ('F', 'M')}, None)
+    ({'kind': 'flag'}, {'kind': 'levels', 'levels': ['F', 'M']}, None)
     """
     if isinstance(value, str):
         return {"kind": value} if value in _WORDS else None
     if isinstance(value, list | tuple):
-        return {"kind": "levels", "levels": tuple(value)}
+        return {"kind": "levels", "levels": [*value]}
     if isinstance(value, Mapping):
         own = dict(value)
         own.setdefault("kind", "levels" if "levels" in own else "number")

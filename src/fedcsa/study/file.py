@@ -15,14 +15,14 @@ from fedcsa.study.sections import (
     write_features,
     write_outcome,
 )
-from fedcsa.study.source_section import read_path, read_sources, write_sources
+from fedcsa.study.source_section import read_sources, read_target, write_sources
 from fedcsa.study.toml import Section, format_toml, parse_toml, raise_all
 
 _CANDIDATES = "Mapping[str, Any] | list[Mapping[str, Any]]"
 _SECTIONS: Mapping[str, Callable[[Mapping[str, Any], str, list[str]], Any]] = {
     "outcome": read_outcome,
     "features": read_features,
-    "target": read_path,
+    "target": read_target,
     "sources": read_sources,
 }
 _CHECKS: Mapping[str, Callable[[Any], object]] = {
@@ -72,7 +72,8 @@ def read_study(text: str, origin: str, options: Mapping[str, str]) -> dict[str, 
             except StudyError as error:
                 top.gather(error)
     raise_all(problems)
-    return values
+    target = values.pop("target")
+    return {**values, "target": target["table"], "table1": target["table1"]}
 
 
 def write_study(values: Mapping[str, Any]) -> str:
@@ -87,7 +88,8 @@ def write_study(values: Mapping[str, Any]) -> str:
         document["candidates"] = values["candidates"]
     if values["policy_rules"]:
         document["policy"] = values["policy_rules"]
-    document["target"] = {"table": values["target"]}
+    rows, table1 = values["target"], values["table1"]
+    document["target"] = {"table1": table1} if table1 else {"table": rows}
     document["sources"] = write_sources(values["sources"])
     return format_toml(document, nested=["sources"])
 

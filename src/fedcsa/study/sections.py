@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedcsa.data.describe import WORDS_OF_A_COLUMN, spelled_out
 from fedcsa.data.encoding import Feature, Outcome
 from fedcsa.errors import ParameterError, StudyError, hint
 from fedcsa.protocol.policy import Policy
@@ -17,19 +18,15 @@ def read_features(section: Mapping[str, Any], where: str, problems: list[str]) -
     features = []
     here = Section(section, where, problems)
     for name, value in section.items():
-        if value == "number":
-            value = {"kind": "number"}
-        if not isinstance(value, dict):
-            here.say(
-                f'{name!r} must be "number" or a table such as {{ levels = ["a", "b"] }}; '
-                f"it is {kind_of(value)}."
-            )
+        given = spelled_out(value)
+        if given is None:
+            here.say(f"{name!r} must be {WORDS_OF_A_COLUMN}; it is {kind_of(value)}.")
             continue
-        inner = Section(value, f"{where} {name!r}", problems)
+        inner = Section(given, f"{where} {name!r}", problems)
         before = len(problems)
         levels = inner.take("levels", "labels", [])
         options = {
-            "kind": inner.take("kind", "str", "levels" if "levels" in value else "number"),
+            "kind": inner.take("kind", "str"),
             "levels": tuple(levels),
             "missing": inner.take("missing", "str", "error"),
             "fill": inner.take("fill", "float", None),
@@ -55,7 +52,8 @@ def write_features(features: Sequence[Feature]) -> dict[str, Any]:
         }
         if "levels" in options:
             options.pop("kind")
-        section[feature.name] = options or "number"
+        short = set(options) <= {"kind"}
+        section[feature.name] = feature.kind if short else options
     return section
 
 

@@ -46,12 +46,15 @@ def check_sources(sources: Mapping[str, Any]) -> None:
     raise_all(problems)
 
 
-def read_path(values: Mapping[str, Any], where: str, problems: list[str]) -> str:
-    """The path of one site's table."""
+def read_target(values: Mapping[str, Any], where: str, problems: list[str]) -> dict[str, str]:
+    """Where the target's rows are, or the Table 1 that stands for them."""
     section = Section(values, where, problems)
-    path: str = section.take("table", "str")
+    before = len(problems)
+    found = {key: section.take(key, "str", "") for key in ("table", "table1")}
+    if len(problems) == before and bool(found["table"]) == bool(found["table1"]):
+        section.say("must have 'table', its rows, or 'table1', a Table 1 instead, and not both.")
     section.close()
-    return path
+    return found
 
 
 def database_of(table: Mapping[str, str], folder: Path) -> DuckDBFile | AdbcDatabase:

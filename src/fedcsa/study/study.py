@@ -15,9 +15,11 @@ from fedcsa.core.arrays import Array, as_matrix
 from fedcsa.core.batches import Batches, in_bands
 from fedcsa.core.folds import generator_for, rotations
 from fedcsa.core.medians import MIN_SOURCES
+from fedcsa.core.table import Table1
 from fedcsa.data.encoding import Coding, Feature, Outcome
 from fedcsa.data.queries import QueryStream
 from fedcsa.data.streams import TableStream
+from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import read_table
 from fedcsa.errors import FedCSAError, ParameterError, StudyError, must, unknown
 from fedcsa.models.registry import with_ratio_powers
@@ -52,7 +54,7 @@ class Study:
     model : mapping
         As in the section ``[model]``.
     target : str
-        Path of the target's table.
+        Path of the target's table; empty if `table1` stands for it.
     sources : mapping of str to str or mapping
         Path of every source's table; or its ``database`` and ``query``; or its ``adbc``, ``uri``
         and ``query``, as in the section ``[sources]``.
@@ -65,6 +67,8 @@ class Study:
         Spellings of a missing cell, beside the usual ones.
     policy_rules : mapping
         As in the section ``[policy]``.
+    table1 : str
+        Path of a Table 1 of the target, if there are no rows of it here.
     folder : Path
         What relative paths start from.
     """
@@ -79,6 +83,7 @@ class Study:
     options: Mapping[str, Any] = field(default_factory=dict)
     missing_values: tuple[str, ...] = ()
     policy_rules: Mapping[str, Any] = field(default_factory=dict)
+    table1: str = ""
     folder: Path = field(default=Path(), compare=False)
 
     def __post_init__(self) -> None:
@@ -91,6 +96,8 @@ class Study:
             raise must("name", "a text that is not empty", self.name)
         if not self.sources or TARGET in self.sources:
             raise must("sources", f"at least one, and none named {TARGET!r}", [*self.sources])
+        if bool(self.target) == bool(self.table1):
+            raise must("target", "the path of a table, or empty beside a 'table1'", "both or none")
         check_sources(self.sources)
         check_options(self.options, _OPTIONS)
         in_order = {name: self.options[name] for name in _OPTIONS if name in self.options}
@@ -158,8 +165,20 @@ class Study:
         return build_policy(self.policy_rules)
 
     def read_target(self) -> Array:
-        """The target's rows; a column of outcomes, if there is one, is not read."""
+        """The target's rows; columns of outcomes or groups, if there are any, are not read."""
+        if not self.target:
+            raise StudyError(
+                "The target of this study must be a table of rows for that; it is a Table 1. "
+                'Name its rows in [target] with table = "…".'
+            )
         return self._read(self.target, "the target", with_outcome=False)[0]
+
+    def read_target_table(self) -> Table1:
+        """The target's Table 1: of its rows, or as typed in."""
+        coding = self.coding
+        if self.table1:
+            return read_table1(self.folder / self.table1, coding)
+        return Table1.of(self.read_target(), coding.columns, coding.flags, coding.public_sd)
 
     def read_source(self, name: str) -> tuple[Array, NDArray[Any]]:
         """Rows and outcomes of the source `name`; the group, if any, is the rows' last column."""
@@ -204,7 +223,9 @@ class Study:
         found: list[str] = []
         plan = _checked_plan(self, trusted_types, found)
         policy = _attempt(found, self.policy)
-        X = _attempt(found, self.read_target)
+        X = None if self.table1 else _attempt(found, self.read_target)
+        if self.table1:
+            _attempt(found, self.read_target_table)
         brief = None
         if plan is not None and policy is not None and X is not None:
             brief = _checked_brief(X, plan, policy, trusted_types, found)
