@@ -238,9 +238,9 @@ class Policy:
                 raise _refusal("min_effective_rows", "too few rows here resemble the target")
             if message.largest_share > self.max_row_share:
                 raise _refusal("max_row_share", "a single row here would carry too much weight")
-        if isinstance(message, Examination) and message.format == "skops":
-            if not self.packed_models:
-                raise _refusal("packed_models", "only linear models are shown to other sources")
+        packed = isinstance(message, Examination) and message.format == "skops"
+        if packed and not self.packed_models:
+            raise _refusal("packed_models", "only linear models are shown to other sources")
         if self.significant_digits is None or not isinstance(
             message, RiskReport | ModelReport | ExaminationReport | BacktestReport
         ):

@@ -274,7 +274,7 @@ def _skill(promise: Promise) -> Leg:
 
 
 def verdict_of(legs: Sequence[Leg], promise: Promise | None) -> Verdict:
-    """ "Use it" needs all three legs; a model no better than a constant is of no use.
+    """What follows from the legs: all three for "use it"; no better than a constant is no use.
 
     Parameters
     ----------

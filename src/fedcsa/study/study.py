@@ -22,7 +22,7 @@ from fedcsa.data.streams import TableStream
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import read_table
 from fedcsa.errors import FedCSAError, ParameterError, StudyError, must, unknown
-from fedcsa.models.registry import with_ratio_powers
+from fedcsa.models.registry import default_candidates
 from fedcsa.protocol.fields import thaw
 from fedcsa.protocol.messages import TARGET, Brief
 from fedcsa.protocol.policy import Policy
@@ -156,8 +156,10 @@ class Study:
         model = describe_model(self.model)
         options = self._plan_options()
         check_weights_of(options["fedle_weights"], self.sources)
-        listed = list_candidates(model["name"], self.candidates)
-        candidates = with_ratio_powers(model, listed, options["method"])
+        if self.candidates is None:
+            candidates = default_candidates(model, options["method"])
+        else:
+            candidates = list_candidates(model["name"], self.candidates)
         return Plan(model=model, candidates=candidates, **options)
 
     def policy(self) -> Policy:
