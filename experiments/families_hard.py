@@ -126,7 +126,7 @@ def _label_shift(rows: Sequence[int], strength: float) -> Build:
 
 
 def _selected(rng: np.random.Generator) -> World:
-    """Who was worse off was more likely to enter the sources' registries."""
+    """Label shift the other way: who was worse off was more likely to enter the registries."""
     sources = [
         Site(250, normal(0.4 * direction(rng, 4), 1.0, 4), select=_prefers(1.5)) for _ in range(5)
     ]
@@ -356,7 +356,7 @@ HARD = (
     # The target is unlike the sources
     Family("label-shift-6x200", "violates", _label_shift((200,) * 6, 1.0), "label shift", UNLIKE),
     Family("label-shift-4x300", "violates", _label_shift((300,) * 4, 2.0), "label shift", UNLIKE),
-    Family("selected", "violates", _selected, "selection", UNLIKE),
+    Family("selected", "violates", _selected, "label shift", UNLIKE),
     Family("drift-5x300", "violates", _drift(5, 300, 0.1, 0.1), "drift", UNLIKE),
     Family("drift-8x150", "violates", _drift(8, 150, 0.12, 0.0), "drift", UNLIKE),
     Family(
