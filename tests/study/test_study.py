@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from fedcsa.core.table import Table1
 from fedcsa.data.encoding import Feature, Outcome
 from fedcsa.data.tables import read_table, write_table
 from fedcsa.errors import DataError, ParameterError, StudyError, TableError
-from fedcsa.models.registry import expand_candidates, with_ratio_powers
+from fedcsa.models.registry import default_candidates
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.plan import Plan
 from fedcsa.roles.source import Source
@@ -27,7 +28,7 @@ TEXT = """
 name = "stroke"
 seed = 7
 method = "feddae"
-exchange = "embedding"
+exchange = "rows"
 loss = "log"
 folds = [0.21, 0.49, 0.30]
 refit = true
@@ -53,7 +54,7 @@ C = { from = 0.01, to = 1.0, steps = 3, scale = "log" }
 ratio_power = [0.0, 1.0]
 
 [ratio]
-n_features = 12
+n_centres = 12
 
 [policy]
 min_fold_rows = 5
@@ -133,25 +134,26 @@ def test_the_plan_is_what_the_study_says(study):
     assert plan.study == "stroke"
     assert plan.features == ("age", "sex=M", "grade=2", "sbp", "sbp=missing")
     assert plan.classes == ("no", "yes")
-    assert (plan.method, plan.exchange, plan.loss, plan.seed) == ("feddae", "embedding", "log", 7)
+    assert (plan.method, plan.exchange, plan.loss, plan.seed) == ("feddae", "rows", "log", 7)
     assert plan.folds == (0.21, 0.49, 0.30)
     assert (plan.refit, plan.scale) == (True, False)
-    assert plan.ratio == {"n_features": 12}
-    assert plan.public_sd is None
+    assert plan.ratio == {"n_centres": 12}
+    np.testing.assert_array_equal(plan.public_sd, [np.nan, 0.5, 0.5, 20.0, 0.5])
+    assert (plan.flags, plan.group) == ((False, True, True, False, True), "")
     assert [candidate["C"] for candidate in plan.candidates] == [0.01, 0.01, 0.1, 0.1, 1.0, 1.0]
     assert plan.model["estimator"]["parameters"] == {"max_iter": 500}
 
 
 def test_what_a_study_leaves_out_is_as_in_the_plan():
     study = Study.parse(MINIMAL)
-    model, candidates = {"name": "ridge"}, expand_candidates("ridge", None)
-    plan = study.plan()
-    candidates = with_ratio_powers(model, candidates, plan.method)
-    assert plan == Plan(("x",), model, candidates, study="s")
+    model, plan = {"name": "ridge"}, study.plan()
+    candidates = default_candidates(model, plan.method)
+    assert replace(plan, public_sd=None) == Plan(("x",), model, candidates, study="s")
+    np.testing.assert_array_equal(plan.public_sd, [np.nan])
 
 
 def test_every_field_of_the_plan_can_be_said_in_a_study():
-    said = {"study", "features", "classes", "model", "candidates", "public_sd"}
+    said = {"study", "features", "flags", "group", "public_sd", "classes", "model", "candidates"}
     assert (
         set(fedcsa.study.study._OPTIONS) == {item.name for item in dataclasses.fields(Plan)} - said
     )
@@ -167,7 +169,7 @@ def test_the_loss_suits_the_outcome_unless_told(outcome, loss):
     assert Study.parse(f"loss = 'zero-one'\n{text}").plan().loss == "zero-one"
 
 
-def test_the_public_scale_goes_into_the_plan_if_all_features_give_it():
+def test_the_public_scale_goes_into_the_plan():
     text = MINIMAL.replace('x = "number"', "x = { sd = 3 }, z = { levels = ['a', 'b'], sd = 0.5 }")
     np.testing.assert_array_equal(Study.parse(text).plan().public_sd, [3.0, 0.5])
 
@@ -450,7 +452,11 @@ def test_the_table_of_rows_is_the_rule_s(study):
 
 def test_a_table_can_stand_for_the_target_s_rows(folder):
     (folder / "table1.csv").write_text(TABLE1, encoding="utf-8")
-    study = Study.parse(TEXT.replace('table = "new.csv"', 'table1 = "table1.csv"'), folder=folder)
+    text = TEXT.replace('table = "new.csv"', 'table1 = "table1.csv"')
+    text = text.replace('method = "feddae"\nexchange = "rows"', 'compare = ["naive", "feddae"]')
+    text = text.replace("folds = [0.21, 0.49, 0.30]", "").replace("[ratio]\nn_centres = 12", "")
+    study = Study.parse(text, folder=folder)
+    assert study.plan().compare == ("naive", "feddae")
     assert (study.target, study.table1) == ("", "table1.csv")
     assert Study.parse(study.to_toml()) == study
     table = study.read_target_table()
@@ -459,6 +465,7 @@ def test_a_table_can_stand_for_the_target_s_rows(folder):
     assert table.sd.tolist() == [9.7, 0.5, 0.5, 19.0, 0.5]
     with pytest.raises(StudyError, match="must be a table of rows for that; it is a Table 1"):
         study.read_target()
+    assert study.read_told() == table
     assert study.problems() == []
     (folder / "table1.csv").write_text(TABLE1.replace("0.4", "40"), encoding="utf-8")
     assert any("looks like percent" in line for line in study.problems())
@@ -602,14 +609,18 @@ def test_a_table_without_outcomes_is_no_source(study, folder):
         ({"method": "fedle", "seed": -1}, ["The 'fedle_weights' parameter", "The 'seed'"]),
         ({"fedle_weights": {"hospital_a": 1.0}}, ["must name every source of the study"]),
         (
-            {"method": "feddae", "folds": (0.5, 0.2, 0.2)},
+            {"method": "feddae", "exchange": "rows", "folds": (0.5, 0.2, 0.2)},
             ["The 'folds' parameter must be 3, or th"],
         ),
         ({"loss": "squared"}, ["The 'loss' parameter must be one of ['brier', 'log', 'zero-one']"]),
         ({"loss": "mine", "seed": -1}, ["The 'seed' parameter", "The 'loss' parameter"]),
-        ({"ratio": {"bandwidth": "wide"}}, ["The \"ratio['bandwidth']\" parameter must be a num"]),
+        (
+            {"method": "naive", "exchange": "rows", "ratio": {"alpha": "wide"}},
+            ["The \"ratio['alpha']\" parameter must be a num"],
+        ),
         ({"combine": "median"}, ["The 'combine' parameter must be 'mean' with fewer than 4 sourc"]),
-        ({"ratio": {"basis": "waves"}}, ["The target: The 'kind' parameter must be one of"]),
+        ({"compare": ["naive", "fedda"]}, ["The 'compare' parameter must be one of"]),
+        ({"compare": ["fedle"]}, ["The 'fedle_weights' parameter must be given"]),
     ],
 )
 def test_problems_of_the_options_are_all_found(study, options, texts):
@@ -643,7 +654,7 @@ def test_weights_of_fedle_must_name_every_source(study):
         ({"policy_rules": {"significant_digits": 99}}, "[policy] The 'significant_digits' paramet"),
         ({"policy_rules": {"exchanges": ["mail"]}}, "[policy] The 'exchanges' parameter must be"),
         (
-            {"policy_rules": {"exchanges": ["rows"]}},
+            {"policy_rules": {"exchanges": ["table"]}},
             "The target: This site's policy refuses (excha",
         ),
     ],
@@ -680,8 +691,9 @@ def test_too_few_rows_are_a_problem(study, folder):
     assert len(found) == 2
 
 
-def test_an_outcome_that_does_not_vary_is_a_problem(study, folder):
+def test_an_outcome_that_does_not_vary_is_a_problem_for_the_paper_s_methods(study, folder):
     write_table(folder / "a.parquet", as_texts(rows_of(90, 1, outcome=["no"] * 90)))
+    assert problems(study, options={}) == []  # it examines, and says what it cannot
     assert study.problems() == [
         "Source 'hospital_a': The outcome must vary; it is the same in all 90 rows."
     ]
@@ -696,7 +708,7 @@ def test_an_outcome_that_does_not_vary_is_a_problem(study, folder):
             "min_target_rows",
             ["Source 'hospital_a'", 'Source "St. Mary\'s"'],
         ),
-        ({"max_release_share": 0.001}, "max_release_share", ["The target"]),
+        ({"exchanges": ["table"]}, "exchanges", ["The target"]),
         ({"models": ["ridge"]}, "models", ["Source 'hospital_a'", 'Source "St. Mary\'s"']),
     ],
 )

@@ -122,7 +122,7 @@ def carry_out(
     trusted = [*trusted, "sklearn.*"]  # every model is made in this very process
     with working("reading the tables", quiet=quiet):
         sources = [source_of(study, name, policy, trusted, stream=stream) for name in study.sources]
-        target = Target(study.read_target(), study.plan(), policy=policy, trusted_types=trusted)
+        target = Target(study.read_told(), study.plan(), policy=policy, trusted_types=trusted)
     try:
         with site_progress(len(sources), quiet=quiet) as progress:
             return run_study(target, InProcessTransport(sources, progress))

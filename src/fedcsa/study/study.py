@@ -11,9 +11,9 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array, as_matrix
-from fedcsa.core.batches import Batches, in_bands
-from fedcsa.core.folds import generator_for, rotations
+from fedcsa.core.arrays import Array
+from fedcsa.core.batches import Batches
+from fedcsa.core.folds import dealt_labels, generator_for
 from fedcsa.core.medians import MIN_SOURCES
 from fedcsa.core.table import Table1
 from fedcsa.data.encoding import Coding, Feature, Outcome
@@ -27,6 +27,7 @@ from fedcsa.protocol.fields import thaw
 from fedcsa.protocol.messages import TARGET, Brief
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.plan import Plan, check_loss, check_weights_of
+from fedcsa.roles.source import Source
 from fedcsa.roles.target import Target
 from fedcsa.study.file import check_options, read_study, write_study
 from fedcsa.study.model_section import check_model, describe_model, list_candidates
@@ -35,7 +36,7 @@ from fedcsa.study.source_section import SourceTable, check_sources, database_of
 
 Value = TypeVar("Value")
 #: What a study says in its own words, or what follows from it; all else in a plan is an option.
-_DERIVED = ("study", "features", "classes", "model", "candidates", "public_sd")
+_DERIVED = ("study", "features", "flags", "group", "public_sd", "classes", "model", "candidates")
 _FIELDS = {item.name: item for item in fields(Plan) if item.name not in _DERIVED}
 #: name -> annotation. These and the defaults are said once, in the plan.
 _OPTIONS = {name: str(item.type) for name, item in _FIELDS.items()}
@@ -182,6 +183,10 @@ class Study:
             return read_table1(self.folder / self.table1, coding)
         return Table1.of(self.read_target(), coding.columns, coding.flags, coding.public_sd)
 
+    def read_told(self) -> Array | Table1:
+        """What the target takes part with: its rows, or its Table 1 where there are none."""
+        return self.read_target_table() if self.table1 else self.read_target()
+
     def read_source(self, name: str) -> tuple[Array, NDArray[Any]]:
         """Rows and outcomes of the source `name`; the group, if any, is the rows' last column."""
         table, where = self._table_of(name), f"source {name!r}"
@@ -225,16 +230,15 @@ class Study:
         found: list[str] = []
         plan = _checked_plan(self, trusted_types, found)
         policy = _attempt(found, self.policy)
-        X = None if self.table1 else _attempt(found, self.read_target)
-        if self.table1:
-            _attempt(found, self.read_target_table)
+        told = _attempt(found, self.read_told)
         brief = None
-        if plan is not None and policy is not None and X is not None:
-            brief = _checked_brief(X, plan, policy, trusted_types, found)
+        if plan is not None and policy is not None and told is not None:
+            brief = _checked_brief(told, plan, policy, trusted_types, found)
         for name in self.sources:
             rows = _attempt(found, partial(self.read_source, name))
             if rows is not None:
-                _check_source(name, *rows, plan, brief, policy, found)
+                make = partial(Source, name, *rows, features=self.coding.matrix_columns)
+                _check_source(name, rows[1], plan, brief, make, policy, found)
         return list(dict.fromkeys(found))
 
     def _plan_options(self) -> dict[str, Any]:
@@ -248,13 +252,15 @@ class Study:
             options["loss"] = _LOSS_OF_CLASSES
         if isinstance(options["folds"], list):
             options["folds"] = tuple(options["folds"])
-        public_sd = self.coding.public_sd
+        coding = self.coding
         return {
             **options,
             "study": self.name,
-            "features": self.coding.columns,
+            "features": coding.columns,
+            "flags": coding.flags,
+            "group": coding.group,
+            "public_sd": coding.public_sd,
             "classes": self.outcome.levels,
-            "public_sd": None if np.isnan(public_sd).any() else public_sd,
         }
 
     def _table_of(self, name: str) -> SourceTable:
@@ -337,38 +343,35 @@ def _option_problems(options: Mapping[str, Any]) -> list[str]:
 
 
 def _checked_brief(
-    X: Array, plan: Plan, policy: Policy, trusted: Collection[str], found: list[str]
+    told: Array | Table1, plan: Plan, policy: Policy, trusted: Collection[str], found: list[str]
 ) -> Brief | None:
     """What the target would announce; nobody is told."""
 
     def announce() -> Brief:
-        return Target(X, plan, policy=policy, trusted_types=trusted).brief([])
+        return Target(told, plan, policy=policy, trusted_types=trusted).brief([])
 
     return _attempt(found, announce, "The target: ")
 
 
 def _check_source(
     name: str,
-    X: Array,
     y: NDArray[Any],
     plan: Plan | None,
     brief: Brief | None,
+    make: Callable[..., Source],
     policy: Policy | None,
     found: list[str],
 ) -> None:
+    """Whether a source with outcomes `y`, as `make` makes it, would take part."""
     where = f"Source {name!r}: "
-    kept = in_bands(len(X), 1 if policy is None else policy.count_band)
-    X, y = X[:kept], y[:kept]
-    if _attempt(found, partial(as_matrix, X, f"X of source {name!r}")) is None:
-        return
-    if (y == y[0]).all():
+    by_rows = plan is not None and plan.exchange == "rows"
+    if by_rows and (y == y[0]).all():
         found.append(f"{where}The outcome must vary; it is the same in all {len(y)} rows.")
-    if plan is None:
-        return
-    rng = generator_for(plan.seed, name, "folds")
-    split = partial(rotations, len(X), str(plan.scheme), rng, shares=plan.shares)
-    folds = _attempt(found, partial(split, n_folds=plan.n_folds), where)
-    if folds is not None and brief is not None and policy is not None:
-        sizes = [len(rows) for r in folds for rows in (r.density, r.train, r.validation)]
-        train_rows = len(X) if plan.refit else len(folds[0].train)
-        _attempt(found, partial(policy.admit, brief, sizes, train_rows, X.std(axis=0)), where)
+    if plan is not None and plan.scheme != "cross-fit":
+        rng = generator_for(plan.seed, name, "folds")
+        deal = partial(dealt_labels, len(y), str(plan.scheme), rng, plan.shares)
+        _attempt(found, deal, where)
+    source = _attempt(found, partial(make, policy=policy))
+    if source is not None and brief is not None:
+        refused = _attempt(found, partial(source.refusals, brief))
+        found += [f"{where}{refusal}" for refusal in refused or ()]
