@@ -5,6 +5,7 @@ import gzip
 import numpy as np
 import promise_bars
 import pytest
+import render_promise
 from common import read_table
 from promise_code import Lines, flags_of, read_packed, write_packed
 from promise_measures import Run, coverage, mean_by_cluster, pairs, score_difference
@@ -103,6 +104,11 @@ def test_every_bar_is_asked(tmp_path):
     names = {path.stem for path in tmp_path.glob("promise_*.csv")}
     tables = ("bars", "sets", "families", "sources", "sites", "cases")
     assert names == {f"promise_{name}" for name in tables}
+    page = tmp_path / "promise.md"
+    page.write_text("".join(f"<!-- begin:{b} --><!-- end:{b} -->\n" for b in render_promise.BLOCKS))
+    render_promise.main(["--results", str(tmp_path), "--page", str(page)])
+    assert "| stroke | 0.20 / 0.20 |" in page.read_text()
+    render_promise.main(["--results", str(tmp_path), "--page", str(page), "--check"])
 
 
 def test_a_run_that_is_there_is_not_run_again(tmp_path):
