@@ -17,7 +17,7 @@ from fedcsa.errors import BindingError, MessageError
 from fedcsa.protocol.codec import digest
 
 #: In the order in which a study goes through them.
-PHASES = ("risk", "model")
+PHASES = ("risk", "model", "examine")
 #: With the signature and the certificate that it can be checked with.
 MAX_ENVELOPE_BYTES = 8192
 _MAX_TEXT = 300
@@ -44,7 +44,7 @@ class Envelope:
     ----------
     study : str
         Name and digest of the study, as `study_id` writes them.
-    phase : {"risk", "model"}
+    phase : {"risk", "model", "examine"}
     sender, recipient : str
         Names of the sites.
     nonce : str

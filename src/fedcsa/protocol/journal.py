@@ -3,7 +3,7 @@
 ::
 
     journal.jsonl         one line a step: asked, waiting, accepted, answered, recorded,
-                          announced, chosen, concluded
+                          announced, chosen, mixed, concluded
     payloads/SHA256.fcsa  the bytes of the messages that the lines name
 
 A study that is submitted again finds its answers here: the same bytes go out, and nothing that

@@ -203,6 +203,28 @@ class Plan:
         object.__setattr__(self, "folds", folds)
         object.__setattr__(self, "refit", refit)
 
+    def design(self) -> dict[str, Any]:
+        """What a brief says of the study, beside the target's table."""
+        return {
+            "study": self.study,
+            "features": list(self.features),
+            "flags": list(self.flags),
+            "group": self.group,
+            "classes": list(self.classes),
+            "model": self.model,
+            "candidates": list(self.candidates),
+            "loss": self.loss,
+            "scheme": str(self.scheme),
+            "n_folds": self.n_folds,
+            "shares": np.array(self.shares),
+            "refit": bool(self.refit),
+            "scale": self.scale,
+            "moments": bool(self.compared),
+            "seed": self.seed,
+            "exchange": self.exchange,
+            "ratio": dict(self.ratio),
+        }
+
     @property
     def n_folds(self) -> int:
         """Number of folds."""

@@ -196,6 +196,8 @@ class Source:
     def recall(self, brief: Brief, report: RiskReport, request: ModelRequest | None = None) -> None:
         """Take up a study again whose brief this site answered before it was restarted.
 
+        What it still knows stays as it is.
+
         Parameters
         ----------
         brief : Brief
@@ -204,6 +206,9 @@ class Source:
         request : ModelRequest, optional
             If it was asked for a model too.
         """
+        known = self._studies.get(brief.study)
+        if known is not None and known.brief == brief:
+            return
         self._admit(brief)
         study = _Study(brief, request)
         study.sent[brief.name] = brief, report
