@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from common import Array
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 import fedcsa
@@ -52,14 +53,19 @@ def new_default(study: Study, seed: int, learner: dict[str, Any]) -> Told:
     learner : dict
         Model, candidates and loss; nothing for ridge with its default candidates.
     """
+    sources = study.sources
+    if study.groups is not None:
+        sources = {
+            name: (np.column_stack([X, study.groups[name]]), y) for name, (X, y) in sources.items()
+        }
     fitted = fedcsa.FedCSA(
-        random_state=seed, on_no_overlap="predict", public_sd=study.public_sd, **learner
+        random_state=seed, on_no_overlap="predict", columns=described(study), **learner
     )
-    fitted.fit(study.sources, study.X_target)
+    fitted.fit(sources, study.X_target)
     lower, upper = fitted.interval_ or (None, None)
     told = {
         "verdict": fitted.verdict_,
-        "refused": fitted.interval_ is None,
+        "refused": fitted.adaptation_.refused,
         "promised": fitted.target_risk_,
         "lower": lower,
         "upper": upper,
@@ -71,6 +77,18 @@ def new_default(study: Study, seed: int, learner: dict[str, Any]) -> Told:
     for name, leg in fitted.legs_.items():
         told |= {f"{name}_passed": leg.passed, f"{name}_value": leg.value}
     return told, fitted
+
+
+def described(study: Study) -> dict[str, Any] | None:
+    """The columns of a study in words; none where there is nothing that rows do not show."""
+    if study.public_sd is None and study.groups is None:
+        return None
+    scales = study.public_sd or (None,) * len(study.flags)
+    columns: dict[str, Any] = {}
+    for place, (flag, sd) in enumerate(zip(study.flags, scales, strict=True)):
+        number = "number" if sd is None else {"kind": "number", "sd": sd}
+        columns[f"x{place}"] = "flag" if flag else number
+    return columns if study.groups is None else {**columns, "patient": "group"}
 
 
 def default_of(code: str) -> Default:
@@ -89,6 +107,25 @@ def rivals_of(code: str) -> Callable[..., dict[str, float]] | None:
     from promise_yardstick import rivals
 
     return rivals
+
+
+def logistic(inverse_penalties: Sequence[float], code: str) -> dict[str, Any]:
+    """Logistic regression under the Brier loss, with the same candidates for both defaults.
+
+    Parameters
+    ----------
+    inverse_penalties : sequence of float
+        C of scikit-learn.
+    code : {"old", "new"}
+        The old default tried training weights beside any candidates; the new one takes candidates
+        as they are.
+    """
+    powers = {"ratio_power": [0.0, 0.5, 1.0]} if code == "new" else {}
+    return {
+        "model": LogisticRegression(max_iter=1_000),
+        "candidates": {"C": list(inverse_penalties), **powers},
+        "loss": "brier",
+    }
 
 
 def flags_of(blocks: Iterable[Array]) -> tuple[bool, ...]:

@@ -24,9 +24,18 @@ from typing import Any
 
 import numpy as np
 from common import ROOT, options, write_provenance
-from promise_code import CODES, PACKAGE, Lines, Study, default_of, flags_of, guess, write_packed
+from promise_code import (
+    CODES,
+    PACKAGE,
+    Lines,
+    Study,
+    default_of,
+    flags_of,
+    guess,
+    logistic,
+    write_packed,
+)
 from real_data import DataAbsentError, Sites, heart_disease, parkinsons, stroke_trial
-from sklearn.linear_model import LogisticRegression
 
 import fedcsa
 
@@ -60,17 +69,6 @@ def sites_of(data_set: str, folder: Path, max_sites: int | None) -> Sites:
     return Sites(sites.columns, sites.public_sd, {name: sites.rows[name] for name in smallest})
 
 
-def learner(data_set: str, settings: Settings) -> dict[str, Any]:
-    """Keyword arguments that differ from those of a default study."""
-    if data_set == "parkinsons":
-        return {}
-    return {
-        "model": LogisticRegression(max_iter=1_000),
-        "candidates": {"C": list(settings.inverse_penalties)},
-        "loss": "brier",
-    }
-
-
 def run_one(
     data_set: str, site: str, *, code: str, folder: Path, settings: Settings
 ) -> dict[str, Any]:
@@ -89,7 +87,7 @@ def run_one(
     others = {name: pair for name, pair in sites.rows.items() if name != site}
     flags = flags_of(rows for rows, _ in sites.rows.values())
     study = Study(others, X, flags, sites.public_sd)
-    used = learner(data_set, settings)
+    used = {} if data_set == "parkinsons" else logistic(settings.inverse_penalties, code)
     pooled = np.concatenate([outcome for _, outcome in others.values()]).mean()
     found: dict[str, Any] = {
         "data_set": data_set,

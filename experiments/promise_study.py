@@ -33,10 +33,10 @@ from promise_code import (
     default_of,
     flags_of,
     guess,
+    logistic,
     rivals_of,
     write_packed,
 )
-from sklearn.linear_model import LogisticRegression
 
 import fedcsa
 
@@ -107,15 +107,16 @@ Task = tuple[str, Family, int]
 # One run --------------------------------------------------------------------------------------
 
 
-def learner(part: str, settings: Settings) -> dict[str, Any]:
-    """Keyword arguments that differ from those of a default study."""
-    if part != "classes":
-        return {}
-    return {
-        "model": LogisticRegression(max_iter=1_000),
-        "candidates": {"C": list(settings.inverse_penalties)},
-        "loss": "brier",
-    }
+def learner(part: str, settings: Settings, code: str = "new") -> dict[str, Any]:
+    """Keyword arguments that differ from those of a default study.
+
+    Parameters
+    ----------
+    part : {"regression", "classes", "cases"}
+    settings : Settings
+    code : {"old", "new"}
+    """
+    return logistic(settings.inverse_penalties, code) if part == "classes" else {}
 
 
 def run_one(task: Task, code: str, settings: Settings) -> dict[str, Any]:
@@ -138,7 +139,7 @@ def run_one(task: Task, code: str, settings: Settings) -> dict[str, Any]:
     }
     pooled = np.concatenate([y for _, y in drawn.sources.values()])
     found["constant"] = risk(np.full(len(drawn.y_truth), pooled.mean()), drawn.y_truth)
-    used = learner(part, settings)
+    used = learner(part, settings, code)
     flags = flags_of([drawn.X_target, *(X for X, _ in drawn.sources.values())])
     study = Study(drawn.sources, drawn.X_target, flags, groups=drawn.groups)
     start = time.perf_counter()

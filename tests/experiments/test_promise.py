@@ -1,15 +1,21 @@
 """The promise study: runs are kept, measured and judged as the bars say."""
 
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import promise_bars
+import promise_real
+import promise_study
 import pytest
 import render_promise
-from common import read_table
-from promise_code import Lines, flags_of, read_packed, write_packed
+from common import ROOT, read_table
+from families import FAMILIES
+from promise_code import Lines, Study, described, flags_of, read_packed, write_packed
 from promise_measures import Run, coverage, mean_by_cluster, pairs, score_difference
 from promise_tables import Evidence, risk_ratios
+
+DATA = ROOT.parent / "shared" / "data"
 
 
 def line(family="identical", seed=0, part="regression", **more):
@@ -109,6 +115,37 @@ def test_every_bar_is_asked(tmp_path):
     render_promise.main(["--results", str(tmp_path), "--page", str(page)])
     assert "| stroke | 0.20 / 0.20 |" in page.read_text()
     render_promise.main(["--results", str(tmp_path), "--page", str(page), "--check"])
+
+
+def test_the_study_runs_and_knows_its_seeds(tmp_path):
+    promise_study.main(["--quick", "--out", str(tmp_path)])
+    lines = read_packed(tmp_path / "promise_new.csv.gz")
+    quick = promise_study.QUICK
+    asked = len(quick.regression) + len(quick.classes) + quick.case1_rows + len(quick.case2_places)
+    assert len(lines) == quick.seeds * asked
+    assert all(float(each["true"]) > 0.0 for each in lines if not each.get("error"))
+    assert {each["refused"] for each in lines if each["family"] == "case2-c3"} == {"True"}
+    full = promise_study.FULL
+    assert (full.first_seed, full.seeds) == (60_000, 50)
+    assert set(full.regression) | set(full.classes) == {item.name for item in FAMILIES}
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside the project")
+def test_real_sites_are_targets_in_turn(tmp_path):
+    promise_real.main(["--quick", "--out", str(tmp_path), "--data", str(DATA)])
+    lines = read_packed(tmp_path / "promise_real_new.csv.gz")
+    assert [each["site"] for each in lines] == ["cleveland", "hungarian", "switzerland", "va"]
+    assert all(float(each["realised_se"]) > 0.0 for each in lines)
+
+
+def test_columns_are_described_where_rows_do_not_show_it():
+    rows = {"a": (np.zeros((2, 2)), np.zeros(2))}
+    study = Study(rows, np.zeros((2, 2)), (False, True))
+    assert described(study) is None
+    study = replace(study, public_sd=(12.0, 0.5), groups={"a": np.arange(2)})
+    number = {"kind": "number", "sd": 12.0}
+    assert described(study) == {"x0": number, "x1": "flag", "patient": "group"}
 
 
 def test_a_run_that_is_there_is_not_run_again(tmp_path):
