@@ -3,7 +3,8 @@
 ::
 
     RESULT/
-      adaptation.json    the design, every report, the estimates, the weights, the findings
+      adaptation.json    the design, the target's table, every report, what the sources found,
+                         the promise, the verdict, the weights, the findings
       models/0.fcsa …    one model message per source, in alphabetical order
       ledgers/0.jsonl …  what left each site, one line a message
       study.toml         the study's file, if there was one
@@ -15,13 +16,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedcsa.core.arrays import is_whole, read_only
+from fedcsa.core.arrays import is_whole
 from fedcsa.errors import (
     FedCSAError,
     MessageError,
@@ -29,28 +31,33 @@ from fedcsa.errors import (
     ModelError,
     ResultError,
 )
-from fedcsa.findings import Finding
 from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.fields import thaw
 from fedcsa.protocol.ledger import LedgerEntry
-from fedcsa.protocol.messages import ModelReport
+from fedcsa.protocol.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.result_json import (
     backtest_from_json,
     backtest_to_json,
     estimates_from_json,
     estimates_to_json,
+    findings_from_json,
     findings_to_json,
+    message_from_json,
+    plain,
     plan_from_json,
-    plan_to_json,
-    report_from_json,
-    report_to_json,
-    risk_from_json,
-    risk_to_json,
+    promise_from_json,
+    table_from_json,
+    verdict_to_json,
 )
 from fedcsa.roles.adaptation import Adaptation, unpack
 from fedcsa.roles.ending import Ending
 
-FORMAT = 1
+#: Of the file. Another one is refused: its numbers mean something else.
+FORMAT = 2
+#: What a damaged file may raise.
+_STRANGE = (
+    FedCSAError, OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError
+)  # fmt: skip
 
 
 def save_result(
@@ -94,34 +101,30 @@ def save_result(
 
 
 def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adaptation:
-    """Read a result; its predictions equal those of the adaptation that was saved."""
+    """Read a result; its predictions equal those of the adaptation that was saved.
+
+    Parameters
+    ----------
+    folder : path
+    trusted_types : collection of str
+        Types outside scikit-learn that its models may hold.
+    """
     folder = Path(folder)
     content = read_json(folder / "adaptation.json")
-    if content.get("format") != FORMAT:
-        raise ResultError(
-            f"A result must be of format {FORMAT}; {str(folder)!r} is of another. "
-            "Read it with the version of fedcsa that wrote it."
-        )
-    if "ended" in content:
+    found = restore(content, folder)
+    if isinstance(found, Ending):
         raise ResultError(
             f"A result must hold a model; the study in {str(folder)!r} ended without one. "
             f"See why with: fedcsa report {folder}"
         )
     _require_part(folder, "models")
     try:
-        with np.errstate(over="raise"):  # no report that was accepted is so large
-            return _restore(folder, content, trusted_types)
+        return replace(
+            found, **_models(folder, found, trusted_types), ledgers=_read_ledgers(folder, content)
+        )
     except (ResultError, MessageError, ModelError, MissingExtraError):
         raise
-    except (
-        FedCSAError,
-        OSError,
-        ArithmeticError,
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ):
+    except _STRANGE:
         raise _damaged(folder, "a file is missing or was changed") from None
 
 
@@ -143,18 +146,17 @@ def summary(adaptation: Adaptation | Ending) -> dict[str, Any]:
         return {**_common(a), "ended": {"rule": a.rule, "text": a.text}}
     return {
         **_common(a),
+        "verdict": verdict_to_json(a.verdict),
+        "promise": plain(a.promise),
         "candidate": thaw(a.candidate),
         "target_risk": a.target_risk,
-        "interval": list(a.interval) if a.interval else None,
+        "interval": plain(a.interval),
         "source_weights": dict(a.source_weights),
-        "risk": risk_to_json(a.risk),
-        "by_rows": risk_to_json(a.by_rows),
-        "constant_risks": dict(a.constant_risks),
+        "examinations": {name: plain(item) for name, item in sorted(a.examinations.items())},
+        "table": plain(a.table),
         "estimates": estimates_to_json(a),
         "backtest": backtest_to_json(a.backtest),
         "kept": list(a.kept),
-        "mean": a.mean.tolist(),
-        "sd": a.sd.tolist(),
     }
 
 
@@ -168,8 +170,8 @@ def _common(a: Adaptation | Ending) -> dict[str, Any]:
         "status": a.status,
         "n_target_rows": a.n_target_rows,
         "findings": findings_to_json(a.findings),
-        "plan": plan_to_json(a.plan),
-        "reports": {name: report_to_json(report) for name, report in sorted(a.reports.items())},
+        "plan": plain(a.plan),
+        "reports": {name: plain(report) for name, report in sorted(a.reports.items())},
         "sites": sorted(a.ledgers),
     }
 
@@ -189,57 +191,92 @@ def _damaged(folder: Path, how: str) -> ResultError:
     )
 
 
-def _restore(folder: Path, content: dict[str, Any], trusted: Collection[str]) -> Adaptation:
+def restore(content: dict[str, Any], folder: Path) -> Adaptation | Ending:
+    """What ``adaptation.json`` says, without models and ledgers.
+
+    Parameters
+    ----------
+    content : dict
+        Of the file.
+    folder : Path
+        For messages.
+    """
+    if content.get("format") != FORMAT:
+        raise ResultError(
+            f"A result must be of format {FORMAT}; {str(folder)!r} is of another. "
+            "Read it with the version of fedcsa that wrote it."
+        )
+    try:
+        with np.errstate(over="raise"):  # no report that was accepted is so large
+            found = _restored(content)
+    except MessageError:
+        raise
+    except _STRANGE:
+        raise _damaged(folder, "its numbers contradict each other") from None
+    return found
+
+
+def _restored(content: dict[str, Any]) -> Adaptation | Ending:
     plan = plan_from_json(content["plan"])
-    reports = {name: report_from_json(item) for name, item in content["reports"].items()}
-    kept = tuple(content["kept"])
+    n_features, n_candidates = len(plan.features), len(plan.candidates)
+    reports = {
+        name: message_from_json(RiskReport, item) for name, item in content["reports"].items()
+    }
+    sizes = {(len(r.difference_after), len(r.risk)) for r in reports.values()}
+    _require(sizes <= {(n_features, n_candidates)})
+    findings = findings_from_json(content["findings"])
+    n_target_rows = content["n_target_rows"]
+    _require(is_whole(n_target_rows, 2))
+    if "ended" in content:
+        rule, text = (str(content["ended"][key]) for key in ("rule", "text"))
+        return Ending(plan, rule, text, n_target_rows, reports, findings)
+    table, kept = table_from_json(content["table"]), tuple(content["kept"])
+    _require(table.features == plan.features and table.n_rows == n_target_rows)
+    known = {i for i in kept if is_whole(i, 0) and i < n_candidates}
+    _require(kept and kept == tuple(sorted(known)))
     weights = {name: float(weight) for name, weight in content["source_weights"].items()}
-    mean, sd = (np.array(content[key], dtype=np.float64) for key in ("mean", "sd"))
-    sound = (
-        mean.shape == sd.shape == (len(plan.features),)
-        and np.isfinite(mean).all()
-        and np.isfinite(sd).all()
-        and (sd > 0.0).all()
-        and kept == tuple(sorted({i for i in kept if is_whole(i, 0) and i < len(plan.candidates)}))
-        and len(kept) > 0
-        and 0 < len(weights) <= len(reports)
-        and set(weights) <= set(reports)
-        and min(weights.values()) >= 0.0
-        and abs(sum(weights.values()) - 1.0) < 1e-6
-        and is_whole(content["n_target_rows"], 2)
-        and all(len(report.loss_mean) == len(plan.candidates) + 1 for report in reports.values())
+    _require(weights and set(weights) <= set(reports) and min(weights.values()) >= 0.0)
+    _require(abs(sum(weights.values()) - 1.0) < 1e-6)
+    examined = {
+        name: message_from_json(ExaminationReport, item)
+        for name, item in content["examinations"].items()
+    }
+    _require(set(examined) <= set(reports))
+    found = Adaptation(
+        plan=plan,
+        table=table,
+        kept=kept,
+        estimates=estimates_from_json(content["estimates"], plan, reports, kept),
+        reports=reports,
+        model_reports={},
+        models={},
+        source_weights=weights,
+        examinations=examined,
+        promise=promise_from_json(content["promise"], examined),
+        backtest=backtest_from_json(content["backtest"]),
+        findings=findings,
     )
-    if not sound:
-        raise _damaged(folder, "its numbers contradict each other")
-    model_reports = {}
-    for position, name in enumerate(sorted(weights)):
+    _require(found.verdict.advice == content["verdict"]["advice"])
+    return found
+
+
+def _require(condition: object) -> None:
+    if not condition:
+        raise ValueError
+
+
+def _models(folder: Path, found: Adaptation, trusted: Collection[str]) -> dict[str, Any]:
+    """The models, and the messages that brought them."""
+    reports = {}
+    for position, name in enumerate(sorted(found.source_weights)):
         message = decode((folder / "models" / f"{position}.fcsa").read_bytes())
         if not isinstance(message, ModelReport) or message.source != name:
             raise _damaged(folder, "models are mixed up")
-        model_reports[name] = message
-    found = estimates_from_json(content["estimates"], plan, reports, kept)
-    if any(kept[found[plan.method].chosen] != m.candidate for m in model_reports.values()):
-        raise _damaged(folder, "its models are not those of its candidate")
-    return Adaptation(
-        plan=plan,
-        kept=kept,
-        estimates=found,
-        reports=reports,
-        model_reports=model_reports,
-        models={name: unpack(model_reports[name], plan, trusted) for name in model_reports},
-        source_weights=weights,
-        mean=read_only(mean),
-        sd=read_only(sd),
-        n_target_rows=content["n_target_rows"],
-        constant_risks={k: float(v) for k, v in content["constant_risks"].items()},
-        risk=risk_from_json(content["risk"], len(weights)),
-        by_rows=risk_from_json(content["by_rows"], len(weights)),
-        backtest=backtest_from_json(content["backtest"]),
-        findings=tuple(
-            Finding(item["code"], item["source"], item["evidence"]) for item in content["findings"]
-        ),
-        ledgers=_read_ledgers(folder, content),
-    )
+        if message.candidate != found.kept[found.estimate.chosen]:
+            raise _damaged(folder, "its models are not those of its candidate")
+        reports[name] = message
+    models = {name: unpack(reports[name], found.plan, trusted) for name in reports}
+    return {"model_reports": reports, "models": models}
 
 
 def _read_ledgers(folder: Path, content: dict[str, Any]) -> dict[str, tuple[LedgerEntry, ...]]:

@@ -6,95 +6,111 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, TypeVar
 
 import numpy as np
 
-from fedcsa.core.arrays import Array, read_only
-from fedcsa.core.ensemble import EnsembleRisk, Kind, Status
+from fedcsa.core.arrays import Array
+from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
 from fedcsa.findings import Finding
-from fedcsa.protocol.fields import thaw
+from fedcsa.protocol.fields import Message, thaw
 from fedcsa.protocol.messages import RiskReport
 from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.backtest import Backtest, BacktestRow
 from fedcsa.roles.estimation import estimates
 from fedcsa.roles.plan import Plan
+from fedcsa.roles.promise import Promise, Verdict
 
-_WORDS = ("weights", "kind", "status")
+Kind = TypeVar("Kind", bound=Message)
+
+
+def plain(value: Any) -> Any:
+    """Records, arrays and mappings as plain values; NaN, which JSON has not, as None."""
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def findings_to_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Findings as plain values, each with its sentence."""
     return [
-        {
-            "code": finding.code,
-            "severity": finding.severity,
-            "source": finding.source,
-            "evidence": dict(finding.evidence),
-            "text": str(finding),
-        }
+        {**plain(finding), "severity": finding.severity, "text": str(finding)}
         for finding in findings
     ]
 
 
-def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """A plan as plain values."""
-    content = {item.name: thaw(getattr(plan, item.name)) for item in dataclasses.fields(plan)}
-    if plan.public_sd is not None:
-        content["public_sd"] = plan.public_sd.tolist()
-    return content
+def findings_from_json(content: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
+    """Findings out of plain values."""
+    return tuple(Finding(item["code"], item["source"], item["evidence"]) for item in content)
 
 
 def plan_from_json(content: Mapping[str, Any]) -> Plan:
     """A plan out of plain values; it checks itself."""
-    values = dict(content)
-    for name in ("features", "classes", "candidates", "folds"):
-        if isinstance(values[name], list):
-            values[name] = tuple(values[name])
-    if values["public_sd"] is not None:
+    values = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+    }
+    if values["public_sd"] is not None:  # None is NaN: no sd was agreed
         values["public_sd"] = np.array(values["public_sd"], dtype=np.float64)
     return Plan(**values)
 
 
-def report_to_json(report: RiskReport) -> dict[str, Any]:
-    """A report as plain values."""
-    return {
-        item.name: value.tolist() if isinstance(value, np.ndarray) else thaw(value)
-        for item in dataclasses.fields(report)
-        for value in [getattr(report, item.name)]
-    }
+def table_from_json(content: Mapping[str, Any]) -> Table1:
+    """A Table 1 out of plain values; it checks itself."""
+    return Table1(**content)
 
 
-def report_from_json(content: Mapping[str, Any]) -> RiskReport:
-    """A report out of plain values; it checks itself."""
-    kinds = {item.name: item.metadata["kind"] for item in dataclasses.fields(RiskReport)}
-    values: dict[str, Any] = {
-        name: np.array(value, dtype=np.float64) if kinds[name] == "vector" else value
-        for name, value in content.items()
-    }
-    return RiskReport(**values)
+def message_from_json(kind: type[Kind], content: Mapping[str, Any]) -> Kind:
+    """A message of `kind` out of plain values; it checks itself.
+
+    Parameters
+    ----------
+    kind : type of Message
+        One without matrices or bytes.
+    content : mapping
+    """
+    kinds = {item.name: item.metadata["kind"] for item in dataclasses.fields(kind)}
+    return kind(
+        **{
+            name: np.array(value, dtype=np.float64) if kinds[name] == "vector" else value
+            for name, value in content.items()
+        }
+    )
 
 
-def risk_to_json(risk: EnsembleRisk | None) -> dict[str, Any] | None:
-    """The risk of a mixture as plain values."""
-    if risk is None:
-        return None
-    return {**vars(risk), "weights": risk.weights.tolist()}
+def promise_from_json(
+    content: Mapping[str, Any] | None, examined: Mapping[str, Any]
+) -> Promise | None:
+    """A promise out of plain values.
 
-
-def risk_from_json(content: dict[str, Any] | None, n_models: int) -> EnsembleRisk | None:
-    """The risk of a mixture of `n_models` out of plain values."""
+    Parameters
+    ----------
+    content : mapping or None
+    examined : mapping
+        What the sources found; the promise can rest on these alone.
+    """
     if content is None:
         return None
-    weights = np.array(content["weights"], dtype=np.float64)
-    risk = EnsembleRisk(**{**content, "weights": read_only(weights)})
-    numbers = [value for name, value in content.items() if name not in _WORDS and value is not None]
-    if weights.shape != (n_models,) or not all(math.isfinite(number) for number in numbers):
+    promise = Promise(**{**content, "examined_by": tuple(content["examined_by"])})
+    numbers = [value for name, value in vars(promise).items() if name != "examined_by"]
+    if not all(math.isfinite(number) and number >= 0.0 for number in numbers):
         raise ValueError
-    if risk.status not in get_args(Status) or risk.kind not in get_args(Kind):
+    if not promise.lower <= promise.risk <= promise.upper:
         raise ValueError
-    return risk
+    if not promise.examined_by or not set(promise.examined_by) <= set(examined):
+        raise ValueError
+    return promise
+
+
+def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as plain values, for readers."""
+    return {"words": verdict.words, **plain(verdict)}
 
 
 def estimates_to_json(a: Adaptation) -> dict[str, Any]:
@@ -105,9 +121,7 @@ def estimates_to_json(a: Adaptation) -> dict[str, Any]:
             "target_risk": float(found.risk[found.chosen]),
             "source_weights": dict(zip(a.sources, found.source_weights.tolist(), strict=True)),
             "risk": found.risk.tolist(),
-            "standard_errors": (
-                None if found.standard_errors is None else found.standard_errors.tolist()
-            ),
+            "standard_errors": plain(found.standard_errors),
         }
         for method, found in a.estimates.items()
     }
@@ -119,12 +133,19 @@ def estimates_from_json(
     reports: Mapping[str, RiskReport],
     kept: tuple[int, ...],
 ) -> dict[str, Estimate]:
-    """What was estimated then, also where another version of the package would say otherwise."""
+    """What was estimated then, also where another version of the package would say otherwise.
+
+    Parameters
+    ----------
+    content : mapping
+    plan : Plan
+    reports : mapping of str to RiskReport
+    kept : tuple of int
+        Candidates that were chosen from.
+    """
     found = {}
     candidates = [thaw(plan.candidates[index]) for index in kept]
     for method, fresh in estimates(plan, reports, kept).items():
-        if method not in content and method != plan.method:
-            continue  # an older version did not compare it
         told = content[method]
         chosen, weights = candidates.index(told["candidate"]), fresh.weights.copy()
         weights[chosen] = [told["source_weights"][name] for name in sorted(reports)]
@@ -157,7 +178,7 @@ def backtest_to_json(backtest: Backtest | None) -> dict[str, Any] | None:
         "calibration": backtest.calibration,
         "regret": backtest.regret,
         "findings": findings_to_json(backtest.findings),
-        "rows": [dataclasses.asdict(row) for row in backtest.rows],
+        "rows": plain(backtest.rows),
     }
 
 

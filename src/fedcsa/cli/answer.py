@@ -1,4 +1,4 @@
-"""The shape of an answer on a terminal: verdict, risk, sources, findings."""
+"""The shape of an answer on a terminal: verdict, promise, legs, sources, findings."""
 
 from __future__ import annotations
 
@@ -11,39 +11,102 @@ from rich.text import Text
 
 from fedcsa.cli.common import printable
 from fedcsa.findings import ADVICE, left_out, number
-from fedcsa.findings import VERDICTS as WORDS
-from fedcsa.report.words import about_left_out, unknown_if_shared
+from fedcsa.report.words import about_left_out
+from fedcsa.roles.view import (
+    examined_sentence,
+    percent,
+    ratio_sentence,
+    risk_sentence,
+    source_lines,
+)
 
 if TYPE_CHECKING:
-    from fedcsa.core.ensemble import EnsembleRisk
     from fedcsa.findings import Finding
     from fedcsa.roles.adaptation import Adaptation
+    from fedcsa.roles.promise import Verdict
 
 _STYLES = {"note": "dim", "warning": "yellow", "danger": "bold red"}
+_COLOURS = {"use": "green", "care": "yellow", "no": "red"}
+
+
+def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
+    """The answer: verdict, promise, legs, sources, the paper's methods if asked, findings."""
+    a, plan = adaptation, adaptation.plan
+    print_verdict(screen, a.verdict)
+    rows = [
+        ("promised", risk_sentence(a)),
+        ("", ratio_sentence(a)),
+        ("examined", examined_sentence(a)),
+        ("chosen", candidate_text(a.candidate)),
+        ("loss, method", f"{plan.loss}, {plan.method}"),
+    ]
+    for label, value in rows:
+        if value:
+            screen.print(Text.assemble((f"{label:>14}  ", "dim"), value), soft_wrap=True)
+    print_legs(screen, a.verdict)
+    screen.print()
+    screen.print(source_table(a))
+    if len(a.estimates) > 1:
+        screen.print()
+        screen.print(_compared(a))
+    if a.findings:
+        screen.print(Text("\nFindings", style="bold"))
+        print_findings(screen, a.findings, a.source_weights)
+
+
+def print_verdict(screen: Console, verdict: Verdict) -> None:
+    """What to do with the model, and why."""
+    words, sign = ADVICE[verdict.advice]
+    colour = f"bold {_COLOURS[verdict.advice]}"
+    screen.print(Text.assemble((f"{sign} {words}", colour), f" — {printable(verdict.sentence)}\n"))
+
+
+def print_legs(screen: Console, verdict: Verdict) -> None:
+    """One line a leg; where it fails, what to do."""
+    if not verdict.legs:
+        return
+    screen.print()
+    grid = Table.grid(padding=(0, 2))
+    for leg in verdict.legs:
+        sign, colour = ("✓", "green") if leg.passed else ("✕", "red")
+        grid.add_row(Text(sign, style=colour), Text(leg.name, style="bold"), Text(leg.sentence))
+        if leg.advice:
+            grid.add_row("", "", Text(f"What to do: {leg.advice}", style="dim"))
+    screen.print(grid)
 
 
 def source_table(adaptation: Adaptation) -> Table:
-    """Weight and overlap of every source, heaviest first."""
+    """Weight and overlap of every source and what it found, heaviest first."""
     table = Table(title="Sources", title_justify="left", title_style="bold")
+    level = percent(adaptation.plan.level)
     for heading, justify in (
-        ("source", "left"), ("weight", "right"), ("rows", "right"),
-        ("effective", "right"), ("mean ratio", "right"), ("imbalance", "right"), ("", "left"),
+        ("source", "left"), ("weight", "right"), ("rows", "right"), ("effective", "right"),
+        ("imbalance", "right"), ("reaches", "left"), (f"risk found ({level})", "left"),
     ):  # fmt: skip
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    weights = adaptation.source_weights
-    for name in sorted(adaptation.reports, key=lambda source: (-weights.get(source, 0.0), source)):
-        report = adaptation.reports[name]
-        weight = weights.get(name, 0.0)
-        imbalance = report.imbalance
+    for line in source_lines(adaptation):
         table.add_row(
-            Text(printable(name)),
-            f"{weight:.1%}",
-            f"{report.n_rows}",
-            f"{report.effective_rows:.0f} of {report.n_validation}",
-            f"{report.ratio_mean:.2f}",
-            f"{imbalance:.2f}",
-            "█" * round(20 * weight),
+            Text(printable(line.name)),
+            percent(line.weight or 0.0),
+            f"{line.n_rows}",
+            number(line.effective_rows),
+            number(line.imbalance),
+            "yes" if line.reaches else "no",
+            Text(printable(line.found_text)),
         )
+    return table
+
+
+def _compared(adaptation: Adaptation) -> Table:
+    """The paper's methods, from the same messages."""
+    title = "On the table's weights" if adaptation.plan.exchange == "table" else "Compared"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for heading in ("method", "chosen", "estimated risk"):
+        table.add_column(heading, justify="right" if heading == "estimated risk" else "left")
+    for method, found in adaptation.estimates.items():
+        if method != adaptation.plan.method:
+            chosen = adaptation.plan.candidates[adaptation.kept[found.chosen]]
+            table.add_row(method, candidate_text(chosen), number(float(found.risk[found.chosen])))
     return table
 
 
@@ -54,6 +117,8 @@ def print_findings(
 
     Parameters
     ----------
+    screen : Console
+    findings : sequence of Finding
     weights : mapping of str to float
         Of the sources.
     """
@@ -91,65 +156,3 @@ def candidate_text(candidate: Any) -> str:
         for key, value in candidate.items()
     ]
     return ", ".join(parts) or "as given"
-
-
-_COLOURS = {"use": "green", "care": "yellow", "no": "red"}
-#: status -> (colour, what it means for the reader)
-VERDICTS = {
-    status: (_COLOURS[advice], f"{ADVICE[advice][0].lower()}: {why}")
-    for status, (advice, why) in WORDS.items()
-}
-
-
-def risk_text(adaptation: Adaptation) -> str:
-    """The risk with its interval.
-
-    A loss for which only a bound is known says so.
-    """
-    risk = adaptation.risk
-    text = number(adaptation.target_risk) if risk is None else _about(risk)
-    if adaptation.interval is not None and risk is not None:
-        lower, upper = adaptation.interval
-        text += f"  ({risk.level:.0%} interval {number(lower)} to {number(upper)})"
-    return text
-
-
-def _about(risk: EnsembleRisk) -> str:
-    return f"{'at most about ' if risk.kind == 'bound' else ''}{number(risk.risk)}"
-
-
-def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
-    """The answer: verdict, risk beside its yardsticks, choice, sources, findings."""
-    plan = adaptation.plan
-    colour, meaning = VERDICTS[adaptation.status]
-    screen.print(Text.assemble((f"{adaptation.status}", f"bold {colour}"), f" — {meaning}\n"))
-    rows = [
-        ("risk at the target", risk_text(adaptation)),
-        ("naive estimate", number(adaptation.naive_risk)),
-        ("constant predictor", number(adaptation.constant_risks[plan.method])),
-        ("chosen", candidate_text(adaptation.candidate)),
-        ("loss, method", f"{plan.loss}, {plan.method}"),
-    ]
-    rows[1:1] = _readings(adaptation)
-    for label, value in rows:
-        screen.print(Text.assemble((f"{label:>26}  ", "dim"), value))
-    screen.print()
-    screen.print(source_table(adaptation))
-    if adaptation.findings:
-        screen.print(Text("\nFindings", style="bold"))
-        print_findings(screen, adaptation.findings, adaptation.source_weights)
-
-
-def _readings(adaptation: Adaptation) -> list[tuple[str, str]]:
-    """What else the risk may be where sources disagree."""
-    risk, by_rows = adaptation.risk, adaptation.by_rows
-    if risk is None or by_rows is None or risk.status != "sources disagree":
-        return []
-    shared = unknown_if_shared(adaptation.plan.combine)
-    if risk.if_shared is not None:
-        shared = number(risk.if_shared)
-    return [
-        ("if p(y|x) is shared", shared),
-        ("if p(y|x) differs by site", number(risk.worst)),
-        ("weighted by rows instead", _about(by_rows)),
-    ]

@@ -62,13 +62,13 @@ def backtest(
     """
     from fedcsa.backtest import run_backtest
     from fedcsa.result import load_result, save_result
-    from fedcsa.result_json import backtest_to_json, plan_to_json
+    from fedcsa.result_json import backtest_to_json, plain
     from fedcsa.study import Study
 
     loaded = Study.load(study)
     plan = loaded.plan()
     tested = None if result is None else load_result(result, trust or ())
-    if tested is not None and plan_to_json(tested.plan) != plan_to_json(plan):
+    if tested is not None and plain(tested.plan) != plain(plan):
         raise ResultError(
             f"The result in {str(result)!r} must be of this very study; it is not. "
             "Run the study again, or leave --result out."

@@ -244,7 +244,11 @@ def site_progress(
 ) -> Iterator[Callable[[str, str, str], None] | None]:
     """A bar that names the site and the phase, on standard error, only on a terminal."""
     screen = console(stderr=True)
-    labels = {"risk": "phase 1 of 2, risk numbers", "model": "phase 2 of 2, one model"}
+    labels = {
+        "risk": "phase 1 of 3, risk numbers",
+        "model": "phase 2 of 3, one model",
+        "examine": "phase 3 of 3, the others' models",
+    }
 
     def say(phase: str, source: str, state: str) -> None:
         if state != "done":
@@ -266,7 +270,7 @@ def site_progress(
         console=screen,
         transient=True,
     ) as bar:
-        task = bar.add_task("starting", total=2 * n_sources)
+        task = bar.add_task("starting", total=len(labels) * n_sources)
 
         def advance(phase: str, source: str, state: str) -> None:
             bar.update(task, description=f"{labels[phase]}: {printable(source)}")

@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.answer import VERDICTS, candidate_text, print_findings, source_table
+from fedcsa.cli.answer import candidate_text, print_adaptation
 from fedcsa.cli.common import Json, Output, Quiet, named_errors, site_progress, unbroken
 from fedcsa.cli.report import report_line
+from fedcsa.findings import number
+from fedcsa.roles.view import interval
 
 if TYPE_CHECKING:
     from fedcsa.data.synthetic import Consortium
@@ -24,8 +26,12 @@ if TYPE_CHECKING:
 
 #: Rows of the new hospital whose outcomes arrive later.
 LATER_ROWS = 2000
-#: The paper's, and last the default.
-METHODS = ("naive", "fediwe", "feddae", "guarded")
+#: The default first, then the naive mean and the paper's, on the same weights of rows.
+METHODS = ("validated", "naive", "fediwe", "feddae")
+
+
+#: They weight rows to the target's table here, not by a ratio fitted on its rows.
+_HONEST = dict.fromkeys(METHODS[2:], ", on the table's weights")
 
 
 @named_errors
@@ -67,7 +73,7 @@ def demo(
     truth = {method: _true_risk(result, drawn) for method, result in results.items()}
     if out is not None:
         with unbroken():
-            _write(out, study, drawn, results[METHODS[-1]])
+            _write(out, study, drawn, results[METHODS[0]])
             line = report_line(out / "result")
 
     def show(screen: Console) -> None:
@@ -164,39 +170,23 @@ def _print(
         f"A new hospital has {len(drawn.target)} patients and no outcomes. Five others have {rows} "
         "patients\nwith outcomes (days in hospital), and no row leaves its site.\n"
     )
-    table = Table(
-        title="How well will the model do at the new hospital?",
-        title_justify="left",
-        title_style="bold",
-    )
-    for heading in ("method", "chosen", "estimated risk", "interval", "true risk"):
+    print_adaptation(screen, results[METHODS[0]])
+    table = Table(title="Beside the truth", title_justify="left", title_style="bold")
+    for heading in ("method", "chosen", "estimated risk", "for a new site", "true risk"):
         table.add_column(heading, justify="left" if heading in ("method", "chosen") else "right")
     for method in METHODS:
         result = results[method]
-        interval = "—" if result.interval is None else "{:.2f} to {:.2f}".format(*result.interval)
+        own = method == METHODS[0]
         table.add_row(
-            method,
+            f"{method} (default)" if own else f"{method}{_HONEST.get(method, '')}",
             candidate_text(result.candidate),
-            f"{result.target_risk:.2f}",
-            interval,
-            f"{truth[method]:.2f}",
-            style="bold" if method == METHODS[-1] else "",
+            number(result.target_risk),
+            interval(*(result.interval or (None, None))),
+            number(truth[method]),
+            style="bold" if own else "",
         )
-    shown = results[METHODS[-1]]
-    constant = shown.constant_risks[METHODS[-1]]
-    table.add_row("constant", "the sources' mean", f"{constant:.2f}", "—", "", style="dim")
+    screen.print()
     screen.print(table)
-    colour, meaning = VERDICTS[shown.status]
-    screen.print(Text.assemble("Verdict: ", (shown.status, f"bold {colour}"), f" — {meaning}\n"))
-    screen.print(source_table(shown))
-    far = results["feddae"]
-    heaviest = max(far.source_weights, key=lambda name: far.source_weights[name])
-    screen.print(
-        f"\nThe paper's own weights (feddae) would give {far.source_weights[heaviest]:.0%} "
-        f"to {heaviest}.\n"
-    )
-    grave = [finding for finding in shown.findings if finding.severity != "note"]
-    print_findings(screen, grave, shown.source_weights)
 
 
 def _true_risk(result: Adaptation, drawn: Consortium) -> float:

@@ -109,6 +109,13 @@ def carry_out(
 
     Parameters
     ----------
+    study : Study
+    quiet : bool
+        Show no progress.
+    trusted : sequence of str
+        Types outside scikit-learn that a model may hold.
+    stream : bool
+        Read the sources' tables in batches.
     keep : function, optional
         Is given what is left of a study without a model; what it says ends the error's text.
     """
@@ -138,7 +145,17 @@ def carry_out(
 def source_of(
     study: Study, name: str, policy: Policy, trusted: Sequence[str], *, stream: bool
 ) -> Source:
-    """The source `name` of a study, which holds its table or reads it in batches."""
+    """The source `name` of a study, which holds its table or reads it in batches.
+
+    Parameters
+    ----------
+    study : Study
+    name : str
+    policy : Policy
+    trusted : sequence of str
+        Types outside scikit-learn that a model may hold.
+    stream : bool
+    """
     from fedcsa.roles.source import Source
 
     if stream:

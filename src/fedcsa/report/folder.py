@@ -10,8 +10,9 @@ from typing import Any
 
 from fedcsa.errors import FedCSAError, ResultError
 from fedcsa.protocol.ledger import LedgerEntry
+from fedcsa.protocol.messages import RiskReport
 from fedcsa.result import FORMAT, load_ledgers, read_json
-from fedcsa.result_json import findings_to_json, report_from_json
+from fedcsa.result_json import findings_to_json, message_from_json
 from fedcsa.roles.backtest import Backtest, BacktestRow
 
 RESULT, FEDERATION = "adaptation.json", "federation.json"
@@ -80,7 +81,7 @@ def view(content: Mapping[str, Any]) -> dict[str, Any]:
             "Read it with the version of fedcsa that wrote it."
         )
     try:
-        reports = {name: report_from_json(item) for name, item in content["reports"].items()}
+        reports = {name: message_from_json(RiskReport, item) for name, item in content["reports"].items()}
         backtest = content.get("backtest")
         if backtest is not None:
             backtest = _backtest(backtest)

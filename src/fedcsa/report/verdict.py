@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fedcsa.findings import ADVICE, CATALOGUE, VERDICTS, Advice, left_out, number
+from fedcsa.findings import ADVICE, CATALOGUE, Advice, left_out, number
 from fedcsa.report import words
 from fedcsa.report.folder import Folder
 from fedcsa.report.model import Reason, Verdict
@@ -31,7 +31,7 @@ def verdict(folder: Folder) -> Verdict:
     found = reasons([item for item in content["findings"] if item not in about])
     if "ended" in content:
         return _verdict("no", f"There is no model. {words.clean(content['ended']['text'])}", found)
-    advice, why = VERDICTS[content["status"]]
+    advice, why = content["verdict"]["advice"], content["verdict"]["sentence"]
     told = (folder.reconciliation or {}).get("conclusion")
     if told == "worse than promised":
         advice = "no"

@@ -22,7 +22,7 @@ from fedcsa.report.charts.base import (
     height_of,
     names_down,
 )
-from fedcsa.roles.judgement import NO_OVERLAP
+from fedcsa.roles.judgement import FARTHEST_IMBALANCE as NO_OVERLAP
 
 MOST_SOURCES = 24
 #: Imbalance is drawn on a logarithmic axis from here on.
