@@ -21,6 +21,7 @@ from fedcsa.cli.report import report
 from fedcsa.cli.run import run
 from fedcsa.cli.site import site
 from fedcsa.cli.study import study
+from fedcsa.cli.table import table
 
 app = typer.Typer(
     name="fedcsa",
@@ -73,7 +74,7 @@ def _teach() -> None:
     screen.print("\nAll commands: fedcsa --help. One of them: fedcsa run --help.")
 
 
-for _command in (demo, run, check, predict, backtest, reconcile, report, ledger):
+for _command in (demo, run, check, table, predict, backtest, reconcile, report, ledger):
     app.command(cls=Command)(_command)
 for _group in (federation, site, study):
     app.add_typer(_group)

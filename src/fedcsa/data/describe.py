@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fedcsa.data.cells import MISSING, flag_codes, numbers
+from fedcsa.data.columns import sentence_start
 from fedcsa.data.encoding import KINDS, Coding, Feature
-from fedcsa.errors import ParameterError, must, unknown
+from fedcsa.errors import DataError, ParameterError, must, unknown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: What may be said of a column.
 KEYS = tuple(item.name for item in dataclasses.fields(Feature) if item.name != "name")
@@ -83,3 +88,42 @@ def spelled_out(value: Any) -> dict[str, Any] | None:
         own.setdefault("kind", "levels" if "levels" in own else "number")
         return own
     return None
+
+
+def guess_columns(table: pa.Table, where: str) -> Coding:
+    """A coding of all columns of a table: numbers, and flags where all cells are 0 and 1.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    where : str
+        Whose table it is, for the sentence.
+
+    Raises
+    ------
+    DataError
+        If a column holds something else: its levels must be agreed.
+    """
+    if not table.num_columns or not table.num_rows:
+        raise DataError(f"{sentence_start(where)} must have rows and columns; it has none.")
+    kinds = {name: _kind(table.column(place)) for place, name in enumerate(table.column_names)}
+    texts = [repr(name) for name, kind in kinds.items() if kind is None and name.isprintable()]
+    if None in kinds.values():
+        raise DataError(
+            f"{sentence_start(where)} must hold numbers to be read without a study file; other "
+            f"columns: {', '.join(texts[:5])}{' …' if len(texts) > 5 else ''}. Describe them in a "
+            "study file, with their levels."
+        )
+    if len(kinds) < table.num_columns:
+        raise DataError(f"{sentence_start(where)} must have every column once; one stands twice.")
+    return describe_columns(kinds)
+
+
+def _kind(column: pa.ChunkedArray) -> str | None:
+    problems: list[str] = []
+    codes = flag_codes(column, "", problems)
+    if not problems and (codes != MISSING).all():
+        return "flag"
+    problems.clear()
+    numbers(column, "", problems)
+    return None if problems else "number"

@@ -82,7 +82,7 @@ def write_table1(path: str | Path, table: Table1, coding: Coding) -> None:
     if tuple(spots.values()) != table.features:
         raise DataError("A Table 1 must have the columns that are described; it has others.")
     lines = [
-        [*spot, repr(float(mean)), "" if flag else repr(float(sd)), "", "", ""]
+        [*spot, _digits(mean, sd), "" if flag else _digits(sd, sd), "", "", ""]
         for spot, flag, mean, sd in zip(spots, table.flags, table.mean, table.sd, strict=True)
     ]
     lines[0][4] = str(table.n_rows)
@@ -90,10 +90,15 @@ def write_table1(path: str | Path, table: Table1, coding: Coding) -> None:
         names, R = table.features, table.correlations
         # On the diagonal stands what rounding the sd does, so that all is as it was.
         pairs = [(i, j) for i in range(len(names)) for j in range(i, len(names))]
-        lines += [[names[i], "", "", "", "", names[j], repr(float(R[i, j]))] for i, j in pairs]
+        lines += [[names[i], "", "", "", "", names[j], f"{R[i, j]:.2f}"] for i, j in pairs]
     header = COLUMNS if table.correlations is None else (*COLUMNS, *PAIR_COLUMNS)
     columns = {name: [line[place] for line in lines] for place, name in enumerate(header)}
     write_table(path, columns)
+
+
+def _digits(value: float, sd: float) -> str:
+    """`value` without the noise of its last bit, which rounding to the step gives back."""
+    return f"{value:.15g}" if abs(value) < 1e10 * sd else repr(float(value))
 
 
 def _spots(coding: Coding) -> dict[tuple[str, str], str]:

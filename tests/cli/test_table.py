@@ -1,0 +1,154 @@
+"""`fedcsa table`: Table 1 for a person, a program and a study."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedcsa.core.table import Table1
+from fedcsa.data.table1 import read_table1
+from fedcsa.data.tables import write_table
+from fedcsa.study import Study
+
+PLANTED = "4711.25"
+STUDY = """
+name = "s"
+missing_values = ["?"]
+[outcome]
+name = "y"
+[features]
+patient = "group"
+age = { sd = 12 }
+smoker = "flag"
+stage = ["I", "II", "III"]
+sbp = { missing = "indicator", fill = 140 }
+[model]
+name = "ridge"
+[target]
+table = "rows.csv"
+[sources.a]
+table = "a.csv"
+"""
+
+
+def clinic(n=203, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "note": [PLANTED] * n,
+        "age": rng.normal(63, 11, n).round(1).tolist(),
+        "smoker": (rng.random(n) < 0.3).astype(int).tolist(),
+        "stage": ["III"] * 3 + rng.choice(["I", "II"], n - 3).tolist(),
+        "sbp": ["?" if k % 10 == 0 else v for k, v in enumerate(rng.normal(140, 20, n).round(1))],
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
+    write_table(tmp_path / "rows.csv", clinic())
+    return tmp_path
+
+
+def test_a_person_sees_a_table_1(folder, invoke):
+    result = invoke("table", folder / "rows.csv", "--study", folder / "study.toml", COLUMNS="80")
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = [line.strip("│ ") for line in result.stdout.splitlines()]
+    assert lines[0] == "Table 1, n = 200"
+    labels = [line.split("│")[0].strip() for line in lines]
+    start = labels.index("age")
+    assert labels[start : start + 8] == [
+        "age", "smoker", "stage", "I", "II", "III", "sbp", "missing",
+    ]  # fmt: skip
+    told = Study.load(folder / "study.toml").read_target_table()
+    assert f"{told.mean[0]:.1f} ({told.sd[0]:.0f})" in lines[start]
+    assert f"{100 * told.mean[1]:.0f} %" in lines[start + 1]
+    shares = [int(line.split("│")[1].strip(" %")) for line in lines[start + 3 : start + 6]]
+    assert sum(shares) == 100
+    assert "Correlations are not told: not all columns are numbers." in lines
+    assert "Fewer than 5 patients have 'stage=III'." in result.stdout
+    assert PLANTED not in result.stdout
+
+
+def test_the_written_table_is_the_target_s(folder, invoke):
+    study, out = Study.load(folder / "study.toml"), folder / "table1.csv"
+    words = ("table", folder / "rows.csv", "--study", folder / "study.toml", "--out", out)
+    result = invoke(*words)
+    assert f"Table 1 in {out}" in result.stdout
+    assert read_table1(out, study.coding) == study.read_target_table()
+    assert invoke(*words, "--quiet").stdout == f"{out}\n"
+
+
+def test_a_program_gets_every_told_number(folder, invoke):
+    out = folder / "t.csv"
+    words = ("table", folder / "rows.csv", "--study", folder / "study.toml", "--out", out)
+    answer = json.loads(invoke(*words, "--json").stdout)
+    told = Study.load(folder / "study.toml").read_target_table()
+    assert answer["n_rows"] == told.n_rows
+    assert answer["n_numbers"] == told.n_numbers
+    means = [line["mean"] if "mean" in line else line["share"] for line in answer["columns"]]
+    assert means == pytest.approx(told.mean.tolist())
+    assert [line["sd"] for line in answer["columns"] if "sd" in line] == [told.sd[0], told.sd[4]]
+    assert [line.get("level", "") for line in answer["columns"]] == [
+        "",
+        "",
+        "II",
+        "III",
+        "",
+        "missing",
+    ]
+    assert answer["correlations"] == []
+    assert answer["file"] == str(out)
+    assert len(answer["warnings"]) == 1
+
+
+def test_without_a_study_columns_are_numbers_or_flags(tmp_path, invoke):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 2)).round(3)
+    write_table(tmp_path / "rows.csv", {"a": X[:, 0], "b": X[:, 1]})
+    answer = json.loads(invoke("table", tmp_path / "rows.csv", "--json").stdout)
+    told = Table1.of(X, ["a", "b"], [False, False])
+    assert [line["mean"] for line in answer["columns"]] == told.mean.tolist()
+    assert answer["correlations"] == [
+        {"feature": "a", "with": "b", "correlation": told.correlations[0, 1]}
+    ]
+    assert "Correlations: a and b " in invoke("table", tmp_path / "rows.csv").stdout
+    write_table(tmp_path / "flags.parquet", {"a": X[:, 0], "b": X[:, 1] > 0})
+    answer = json.loads(invoke("table", tmp_path / "flags.parquet", "--json").stdout)
+    assert answer["columns"][1] == {"feature": "b", "share": round(float((X[:, 1] > 0).mean()), 2)}
+
+
+@pytest.mark.parametrize(
+    ("n", "columns", "reason"),
+    [(40, 2, "too few rows"), (2000, 11, "more than 10 columns"), (40, 1, "there is one column")],
+)
+def test_it_says_why_correlations_are_not_told(tmp_path, invoke, n, columns, reason):
+    X = np.random.default_rng(2).normal(size=(n, columns))
+    write_table(tmp_path / "rows.csv", {f"c{k}": X[:, k] for k in range(columns)})
+    result = invoke("table", tmp_path / "rows.csv")
+    if columns > 1:
+        assert f"Correlations are not told: {reason}." in result.stdout
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        ({"a": [1.0, 2.0], "sex": ["F", PLANTED + "x"]}, "other columns: 'sex'. Describe them"),
+        ({"a": [1.0]}, "at least 2 rows"),
+        ({"a": [1.0, "NA"]}, "must be complete; 1 of its 2 cells is missing"),
+        ({"a": []}, "must have rows and columns"),
+    ],
+)
+def test_a_table_that_cannot_be_told_is_refused_without_a_cell(tmp_path, invoke, columns, text):
+    write_table(tmp_path / "rows.csv", columns)
+    result = invoke("table", tmp_path / "rows.csv")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert text in result.stderr
+    assert "4711" not in result.stderr
+
+
+@pytest.mark.parametrize("words", [("nowhere.csv",), ("rows.csv", "--study", "no.toml")])
+def test_a_file_that_is_not_there_is_named(tmp_path, invoke, words):
+    result = invoke("table", *words)
+    assert result.exit_code == 3
+    assert words[-1] in result.stderr
