@@ -148,7 +148,7 @@ def test_a_table_that_cannot_be_told_is_refused_without_a_cell(tmp_path, invoke,
 
 
 @pytest.mark.parametrize("words", [("nowhere.csv",), ("rows.csv", "--study", "no.toml")])
-def test_a_file_that_is_not_there_is_named(tmp_path, invoke, words):
+def test_a_file_that_is_not_there_is_named(invoke, words):
     result = invoke("table", *words)
     assert result.exit_code == 3
     assert words[-1] in result.stderr
