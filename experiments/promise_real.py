@@ -8,8 +8,8 @@ Data sets: International Stroke Trial by country, UCI Heart Disease by hospital 
 a logistic regression), Parkinsons Telemonitoring by patient (squared loss of a ridge regression).
 They are read from the folder given with --data.
 
-Every site is one line of ``results/promise_real_<code>.jsonl``; with ``--pack`` they become the
-table ``promise_real_<code>.csv.gz``.
+Every site is one line of ``results/promise_real_<code>.jsonl``; at the end they become the table
+``promise_real_<code>.csv.gz``.
 """
 
 from __future__ import annotations
@@ -147,9 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(str(error))
         common = {"code": given.code, "folder": given.data, "settings": settings}
         lines.run(lambda key: run_one(*key, **common), ((key, key) for key in keys))
-    if given.pack or given.quick:
-        write_packed(given.out / f"{name}.csv.gz", lines.read())
-        write_provenance(given.out, name, settings, quick=given.quick, script="promise_real")
+    write_packed(given.out / f"{name}.csv.gz", lines.read())
+    write_provenance(given.out, name, settings, quick=given.quick, script="promise_real")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ that is the population of this very target.
 Seeds: 50 000 to 50 009 for development, 60 000 to 60 049 for the one confirmation. The paper's
 cases are run beside it for the weight of the far source and for refusals.
 
-Every run is one line of ``results/promise_<code>.jsonl``; runs that are there are not run again.
-With ``--pack`` all lines become the table ``promise_<code>.csv.gz``. ``--code old`` is the
-yardstick and needs the package as it was, see `promise_yardstick`.
+Every run is one line of ``results/promise_<code>.jsonl``; runs that are there are not run again. At
+the end all lines become the table ``promise_<code>.csv.gz``. ``--code old`` is the yardstick and
+needs the package as it was, see `promise_yardstick`.
 """
 
 from __future__ import annotations
@@ -202,9 +202,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             lambda task: run_one(task, given.code, settings),
             (((part, item.name, seed), (part, item, seed)) for part, item, seed in wanted),
         )
-    if given.pack or given.quick:
-        write_packed(given.out / f"{name}.csv.gz", lines.read())
-        write_provenance(given.out, name, settings, quick=given.quick, script="promise_study")
+    write_packed(given.out / f"{name}.csv.gz", lines.read())
+    write_provenance(given.out, name, settings, quick=given.quick, script="promise_study")
 
 
 if __name__ == "__main__":
