@@ -11,7 +11,7 @@ from fedcsa.errors import FedCSAError, must
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.backtest import Backtest, BacktestRow
 from fedcsa.roles.plan import LossFunctions, Plan
-from fedcsa.roles.rehearsal import Rehearsal, backtest_row
+from fedcsa.roles.rehearsal import Rehearsal
 from fedcsa.roles.source import Source
 from fedcsa.transport.base import Progress, run
 from fedcsa.transport.inprocess import InProcessTransport
@@ -31,17 +31,27 @@ def run_backtest(
     Parameters
     ----------
     sources : mapping of str to (X, y)
-        At least two; columns in the order of ``plan.features``.
+        At least two; columns in the order of ``plan.features``, the group behind them if
+        ``plan.group`` names one.
     plan : Plan
-        Of the study that is tested. It must use the guarded method: the others promise no
-        interval.
+        Of the study that is tested. It must use the default method: the others promise nothing.
+    policy : Policy, optional
+        Rules of every site; by default none, since one process sees everything anyway.
+    losses : mapping of str to function, optional
+        Losses of the study that are not built in.
+    trusted_types : collection of str, optional
+        Types outside scikit-learn that a model may hold.
+    progress : function, optional
+        Called with the phase, the source and "started" or "done".
     """
     if len(sources) < 2:
         raise must("sources", "at least two, so that one can play the target", len(sources))
-    if plan.method != "guarded":
-        raise must("method", "'guarded' for a back-test: only it promises an interval", plan.method)
-    # A far site is an ordinary outcome here, not an error: it has no interval, and is not judged.
+    if plan.method != "validated":
+        rule = "'validated' for a back-test: only it promises an interval"
+        raise must("method", rule, plan.method)
+    # A far site is an ordinary outcome here, not an error: a row without a promise.
     plan = replace(plan, on_no_overlap="predict")
+    columns = (*plan.features, *([plan.group] if plan.group else []))
     common: dict[str, Any] = {
         "policy": policy or Policy.open(),
         "losses": losses,
@@ -51,7 +61,7 @@ def run_backtest(
     for name in sorted(sources):
         X, y = sources[name]
         others = [
-            Source(other, *sources[other], features=plan.features, **common)
+            Source(other, *sources[other], features=columns, **common)
             for other in sorted(sources)
             if other != name
         ]
@@ -63,5 +73,5 @@ def _play(rehearsal: Rehearsal, others: Sequence[Source], progress: Progress | N
     try:
         adaptation = run(rehearsal.target, InProcessTransport(others, progress))
     except FedCSAError as error:
-        return BacktestRow(rehearsal.name, rehearsal.target.n_rows, type(error).__name__)
-    return backtest_row(adaptation, rehearsal.report(adaptation))
+        return rehearsal.refused(type(error).__name__)
+    return rehearsal.row(adaptation)

@@ -238,7 +238,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         if self.columns is None and hasattr(self, "feature_names_in_"):
             features = tuple(self.feature_names_in_.tolist())
         data, plan, common = self._prepare(sources, features)
-        found = run_backtest(data, plan, progress=progress, **common)
+        site = {key: common[key] for key in ("policy", "losses", "trusted_types")}
+        found = run_backtest(data, plan, progress=progress, **site)
         if hasattr(self, "adaptation_"):
             self._keep(self.adaptation_.with_backtest(found))
         return found

@@ -70,8 +70,8 @@ CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
     ),
     "backtest-failed": (
         "danger",
-        "promises made to sources that played the target were broken too often",
-        "p(y|x) is probably not shared between the sites; do not rely on the estimate",
+        "promises made to sources that played the target were broken, too often or by too much",
+        "sites differ by more than the promise allows for; find out which, and do not rely on it",
     ),
     "promise-broken": (
         "warning",

@@ -1,33 +1,49 @@
-"""When outcomes arrive: whether the promise was kept, and whether p(y|x) moved."""
+"""When outcomes arrive: what was realised, and whether the promise was kept."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import as_matrix, as_vector
 from fedcsa.core.losses import Loss, evaluate, loss_named
-from fedcsa.core.realised import mean_interval
+from fedcsa.core.realised import Place, mean_interval, place
 from fedcsa.errors import DataError
+from fedcsa.findings import Advice, number
 from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.plan import encode_classes
+from fedcsa.roles.promise import Verdict
 
-Conclusion = Literal["kept", "better than promised", "worse than promised", "no interval"]
-_MOVED = "p(y|x) moved at the target, or the overlap was bad"
-_REASONS: Mapping[Conclusion, str] = {
-    "kept": "nothing speaks against a shared p(y|x)",
-    "worse than promised": _MOVED,
-    "better than promised": _MOVED,
-    "no interval": "there was no promise to keep",
+Conclusion = Literal[
+    "as promised",
+    "worse than promised",
+    "far worse than promised",
+    "better than promised",
+    "far better than promised",
+    "not judged",
+]
+_CONCLUSIONS: Mapping[Place, Conclusion] = {
+    "inside": "as promised",
+    "above": "worse than promised",
+    "far above": "far worse than promised",
+    "below": "better than promised",
+    "far below": "far better than promised",
 }
+_DIFFERS = "the target differs from the sources by more than they differ from each other"
+#: What is left of "use it" where the outcomes are worse; better ones are no reason against a model.
+_LOWERED: Mapping[Conclusion, Advice] = {
+    "worse than promised": "care",
+    "far worse than promised": "no",
+}
+_GRAVITY: tuple[Advice, ...] = ("use", "care", "no")
 
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """Promised against realised risk.
+    """What was realised at the target, beside what was promised.
 
     Attributes
     ----------
@@ -37,18 +53,15 @@ class Reconciliation:
         Its own interval: Clopper and Pearson's for the zero-one loss, Student's for others, with
         an allowance for what was not seen if it is the Brier loss. None if all other losses are
         equal, which says nothing of how they vary.
-    promised : float
-    promised_lower, promised_upper : float or None
     n_rows : int
-    naive : float or None
-        What the naive method would have promised.
-    conclusion : str
-        ``"kept"`` if the two intervals meet; then nothing speaks for a p(y|x) of the target's
-        own. ``"worse than promised"`` or ``"better than promised"`` if they do not: the
-        estimate already allows for the shift in x, so p(y|x) moved, or the overlap was bad.
-        ``"no interval"`` if one of the two is missing.
-    reason : str
-        What that means, in one sentence.
+    promised : float
+        The promised risk; the method's estimate where nothing was promised.
+    promised_lower, promised_upper : float or None
+        The prediction interval for a new site.
+    level : float
+        Of both intervals.
+    advice : {"use", "care", "no"}
+        Of the study, before outcomes arrived.
     """
 
     realised: float
@@ -59,37 +72,70 @@ class Reconciliation:
     promised_lower: float | None
     promised_upper: float | None
     level: float
-    status: str
-    naive: float | None = None
+    advice: Advice
 
     @property
     def conclusion(self) -> Conclusion:
-        """Whether promise and outcome are compatible."""
+        """Where the realised risk lies, its own sampling error allowed for.
+
+        ``"as promised"`` if the two intervals meet; ``"far …"`` if even the nearer end of the
+        realised one lies beyond twice the nearer end of the promised one; ``"not judged"`` if
+        one of the two is missing.
+        """
         if self.promised_lower is None or self.promised_upper is None:
-            return "no interval"
+            return "not judged"
         if self.lower is None or self.upper is None:
-            return "no interval"
-        if self.lower > self.promised_upper:
-            return "worse than promised"
-        if self.upper < self.promised_lower:
-            return "better than promised"
-        return "kept"
+            return "not judged"
+        found = place(self.lower, self.upper, self.promised_lower, self.promised_upper)
+        return _CONCLUSIONS[found]
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the promise was kept; None if that cannot be told."""
+        return None if self.conclusion == "not judged" else self.conclusion == "as promised"
 
     @property
     def reason(self) -> str:
         """What the conclusion means."""
-        promised = self.promised_lower is not None and self.promised_upper is not None
-        if promised and self.conclusion == "no interval":
+        if self.kept is None:
+            if self.promised_lower is None or self.promised_upper is None:
+                return "nothing was promised"
             return (
                 f"the losses of all {self.n_rows} rows are equal, which says nothing of how they "
-                "vary: wait for more outcomes"
+                "vary; wait for more outcomes"
             )
-        return _REASONS[self.conclusion]
+        return f"no sign that {_DIFFERS}" if self.kept else _DIFFERS
 
     @property
-    def moved(self) -> bool | None:
-        """Whether p(y|x) at the target seems to differ from the sources'; None if unknown."""
-        return None if self.conclusion == "no interval" else self.conclusion != "kept"
+    def sentence(self) -> str:
+        """What was realised, what was promised, and what follows."""
+        realised = with_interval(self.realised, self.lower, self.upper)
+        told = f"realised on {self.n_rows} rows: {realised}"
+        if self.promised_lower is not None:
+            promised = with_interval(self.promised, self.promised_lower, self.promised_upper)
+            told += f"; promised: {promised}"
+        return f"{told}; {self.conclusion}: {self.reason}"
+
+    @property
+    def verdict(self) -> Verdict:
+        """What to do with the model now: outcomes that are worse than promised lower the advice."""
+        lowered = _LOWERED.get(self.conclusion, "use")
+        return Verdict(max(self.advice, lowered, key=_GRAVITY.index), self.sentence)
+
+    def to_json(self) -> dict[str, Any]:
+        """All numbers, and what follows from them."""
+        return {
+            **asdict(self),
+            "conclusion": self.conclusion,
+            "kept": self.kept,
+            "sentence": self.sentence,
+            "verdict": {"advice": self.verdict.advice, "words": self.verdict.words},
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The same out of what `to_json` gave."""
+        return cls(**{item.name: content[item.name] for item in fields(cls)})
 
 
 def reconcile(
@@ -99,8 +145,11 @@ def reconcile(
 
     Parameters
     ----------
-    X, y : array
-        Rows of the target and their outcomes; at least two.
+    adaptation : Adaptation
+    X : array of shape (rows, features)
+        Rows of the target; at least two.
+    y : array of shape (rows,)
+        Their outcomes.
     loss : function, optional
         Needed only if the study used a loss of its own.
     """
@@ -132,6 +181,23 @@ def reconcile(
         promised_lower=promised[0],
         promised_upper=promised[1],
         level=plan.level,
-        status=adaptation.status,
-        naive=adaptation.naive_risk,
+        advice=adaptation.verdict.advice,
     )
+
+
+def with_interval(risk: float, lower: float | None, upper: float | None) -> str:
+    """A risk and its interval in words.
+
+    Parameters
+    ----------
+    risk : float
+    lower, upper : float or None
+
+    Examples
+    --------
+    >>> with_interval(0.2, 0.15, 0.31)
+    '0.2 (0.15 to 0.31)'
+    """
+    if lower is None or upper is None:
+        return number(risk)
+    return f"{number(risk)} ({number(lower)} to {number(upper)})"

@@ -29,7 +29,7 @@ from fedcsa.errors import ResultError
 from fedcsa.findings import number
 
 if TYPE_CHECKING:
-    from fedcsa.roles.backtest import Backtest
+    from fedcsa.roles.backtest import Backtest, BacktestRow
 
 _COLOURS = {"passed": "green", "failed": "red", "untested": "yellow"}
 
@@ -51,9 +51,9 @@ def backtest(
 ) -> None:
     """Let every source play the target for the others, and see which promises hold.
 
-    It is the only available check that p(y|x) is the same everywhere. Reads the study file and
+    Only it compares promises with outcomes before the target has any. Reads the study file and
     the sources' tables; writes only into the result folder that --result names. Exit code 7 if
-    promises were broken too often.
+    promises were broken too often, or one by more than a factor of two.
 
     Examples
     --------
@@ -110,33 +110,44 @@ def _print(screen: Console, found: Backtest) -> None:
             heading, justify="left" if heading == "source" else "right", no_wrap=heading != "source"
         )
     table.add_column("")
-    table.add_column("status")
+    table.add_column("verdict")
     for row in found.rows:
-        kept = row.kept(found.level)
-        mark = {True: ("kept", "green"), False: ("broken", "red"), None: ("not judged", "dim")}[
-            kept
-        ]
         interval = "—" if row.lower is None else f"{_number(row.lower)} to {_number(row.upper)}"
         table.add_row(
             Text(printable(row.source)), f"{row.n_rows}", _number(row.promised), interval,
-            _number(row.realised), _number(row.reference), Text(*mark), row.status,
+            _number(row.realised), _number(row.reference), _mark(row, found.level), row.status,
         )  # fmt: skip
     screen.print(table)
     colour = "yellow" if found.broken and found.verdict == "passed" else _COLOURS[found.verdict]
     meaning = printable(found.sentence.removeprefix(found.verdict))
     screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), meaning))
+    if found.judged:
+        screen.print(
+            Text(
+                f"Intervals: {found.level:.0%} for a new site, if it differs from the others as "
+                "they differ from each other.\n",
+                style="dim",
+            )
+        )
     share = 1.0 - found.broken / len(found.judged) if found.judged else None
     for label, value in (
         ("promises kept, sampling aside", share),
         ("coverage of the intervals", found.coverage),
         ("promised over realised risk", found.calibration),
-        ("naive promise over realised risk", found.naive_calibration),
         ("realised over own model's risk", found.regret),
     ):
         screen.print(Text.assemble((f"{label:>32}  ", "dim"), _number(value)))
     if found.findings:
         screen.print(Text("\nFindings", style="bold"))
         print_findings(screen, found.findings, {})
+
+
+def _mark(row: BacktestRow, level: float) -> Text:
+    """Whether the promise was kept, in a word."""
+    if row.far_off(level):
+        return Text("far off", "bold red")
+    words = {True: ("kept", "green"), False: ("broken", "red"), None: ("not judged", "dim")}
+    return Text(*words[row.kept(level)])
 
 
 def _number(value: float | None) -> str:

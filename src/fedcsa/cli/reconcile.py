@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json as jsonlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,17 +23,11 @@ from fedcsa.cli.common import (
 )
 from fedcsa.cli.predict import result_study
 from fedcsa.cli.report import report_line
-from fedcsa.findings import number
 
 if TYPE_CHECKING:
     from fedcsa.reconcile import Reconciliation
 
-_COLOURS = {
-    "kept": "green",
-    "worse than promised": "red",
-    "better than promised": "yellow",
-    "no interval": "dim",
-}
+_COLOURS = {"use": "green", "care": "yellow", "no": "red"}
 
 
 @named_errors
@@ -53,7 +46,8 @@ def reconcile(
     """Compare the promised risk with outcomes that have arrived since.
 
     Reads the result folder and a table, and writes reconciliation.json into the folder. Exit
-    code 7 if the promise was broken.
+    code 7 if the promise was broken: the realised risk lies outside the promised interval, its
+    own sampling error allowed for.
 
     Examples
     --------
@@ -67,12 +61,7 @@ def reconcile(
         adaptation = load_result(result, trust or ())
         X, y = result_study(result, adaptation).read_outcomes(outcomes)
     found = compare(adaptation, X, y)
-    content = {
-        **dataclasses.asdict(found),
-        "conclusion": found.conclusion,
-        "reason": found.reason,
-        "moved": found.moved,
-    }
+    content = found.to_json()
     path = result / "reconciliation.json"
     with unbroken():
         text = jsonlib.dumps(content, indent=1, allow_nan=False) + "\n"
@@ -84,25 +73,24 @@ def reconcile(
         screen.print(Text(f"\n{line}"), soft_wrap=True)
 
     Output(json, quiet).answer(content, show, path)
-    if found.moved:
+    if found.kept is False:
         raise typer.Exit(EXIT_BROKEN)
 
 
 def _print(screen: Console, found: Reconciliation) -> None:
-    colour = _COLOURS[found.conclusion]
-    screen.print(Text.assemble((found.conclusion, f"bold {colour}"), f" — {found.reason}\n"))
-    lines = [
-        ("promised", _with_interval(found.promised, found.promised_lower, found.promised_upper)),
-        ("realised", _with_interval(found.realised, found.lower, found.upper)),
-        ("rows", str(found.n_rows)),
-    ]
-    if found.naive is not None:
-        lines.insert(1, ("naive", number(found.naive)))
-    for label, value in lines:
-        screen.print(Text.assemble((f"{label:>12}  ", "dim"), value))
+    from fedcsa.reconcile import with_interval
 
-
-def _with_interval(risk: float, lower: float | None, upper: float | None) -> str:
-    if lower is None or upper is None:
-        return number(risk)
-    return f"{number(risk)}  ({number(lower)} to {number(upper)})"
+    verdict = found.verdict
+    realised = with_interval(found.realised, found.lower, found.upper)
+    screen.print(Text.assemble(("realised  ", "bold"), f"{realised} on {found.n_rows} rows"))
+    if found.promised_lower is not None:
+        promised = with_interval(found.promised, found.promised_lower, found.promised_upper)
+        screen.print(
+            Text.assemble(
+                ("promised  ", "dim"),
+                f"{promised}; {found.level:.0%} for a new site, "
+                "if it differs from these as they differ from each other",
+            )
+        )
+    screen.print(Text(f"\n{found.conclusion}: {found.reason}"))
+    screen.print(Text(verdict.words, style=f"bold {_COLOURS[verdict.advice]}"))

@@ -1,34 +1,26 @@
 """What a back-test found: every source in turn played the target for the others.
 
-It is the only available check that p(y|x) is shared, and it sees what one round cannot: a target
-that no single source resembles.
+Only it compares promises with outcomes before the target has any. It sees what one study cannot:
+a site that differs from the others by more than they differ from each other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from scipy.special import bdtrc, ndtri
 
+from fedcsa.core.realised import Place, place
 from fedcsa.findings import Finding, number
 
 #: The chance of so many broken promises, if every promise held at its level, below which the
 #: back-test fails.
 SIGNIFICANCE = 0.05
-
-Verdict = Literal["passed", "failed", "untested"]
-_MEANING: Mapping[Verdict, str] = {
-    "passed": "the promises held as often as they should",
-    "failed": "promises were broken too often: p(y|x) is probably not shared",
-    "untested": "too few sources could play the target to tell",
-}
-#: A promised risk below this is none.
-SMALLEST = 1e-300
-#: Broken promises named in the sentence; the findings name all.
+#: Broken promises named in a sentence; the findings name all.
 MOST_NAMED = 3
 
 
@@ -38,19 +30,16 @@ class BacktestRow:
 
     Attributes
     ----------
-    promised, lower, upper : float or None
-        The estimate and its interval; None where the adaptation was refused.
+    source : str
+    n_rows : int
     status : str
-        The verdict of that adaptation, or the reason for its refusal.
+        The verdict of that study in words, or why nothing was promised.
+    promised, lower, upper : float or None
+        The promised risk and its prediction interval; None where nothing was promised.
     realised, standard_error : float or None
         Risk of the mixture on the source's own rows.
     reference : float or None
         Cross-validated risk of a model fitted on the source's own rows alone.
-    if_shared : float or None
-        What would have been promised on the assumption that p(y|x) is the same at all sites; the
-        promise itself allows for differences. None where they are one.
-    naive : float or None
-        What the naive method would have promised.
     """
 
     source: str
@@ -62,8 +51,6 @@ class BacktestRow:
     realised: float | None = None
     standard_error: float | None = None
     reference: float | None = None
-    if_shared: float | None = None
-    naive: float | None = None
 
     @property
     def covered(self) -> bool | None:
@@ -72,31 +59,30 @@ class BacktestRow:
             return None
         return self.lower <= self.realised <= self.upper
 
-    def kept(self, level: float) -> bool | None:
-        """Whether promise and outcome are compatible, given the outcome's own sampling error."""
-        if self.lower is None or self.upper is None:
-            return None
-        if self.realised is None:
-            return None
-        slack = self.slack(level)
-        return self.lower - slack <= self.realised <= self.upper + slack
-
-    def far_off(self, level: float) -> bool | None:
-        """Whether a shared p(y|x) would make the estimate wrong by more than a factor of two."""
-        expected = self.promised if self.if_shared is None else self.if_shared
-        if expected is None or self.realised is None:
-            return None
-        slack = self.slack(level)
-        return self.realised - slack > 2.0 * expected or self.realised + slack < 0.5 * expected
-
     def slack(self, level: float) -> float:
         """How far the realised risk may be off by the chance in its own rows."""
         return float(ndtri(0.5 + level / 2.0)) * (self.standard_error or 0.0)
 
+    def place(self, level: float) -> Place | None:
+        """Where the realised risk lies, its own sampling error allowed for; None without one."""
+        if self.lower is None or self.upper is None or self.realised is None:
+            return None
+        slack = self.slack(level)
+        return place(self.realised - slack, self.realised + slack, self.lower, self.upper)
+
+    def kept(self, level: float) -> bool | None:
+        """Whether the outcome does not contradict the promise; None where there is none."""
+        found = self.place(level)
+        return None if found is None else found == "inside"
+
+    def far_off(self, level: float) -> bool:
+        """Whether the realised risk lies beyond twice the nearer end of the interval."""
+        return self.place(level) in ("far above", "far below")
+
     @property
     def factor(self) -> float | None:
         """Realised over promised risk; None where there is none, or none was promised."""
-        if self.realised is None or self.promised is None or self.promised <= SMALLEST:
+        if self.realised is None or not self.promised:
             return None
         factor = self.realised / self.promised
         return factor if math.isfinite(factor) else None
@@ -122,10 +108,31 @@ class BacktestRow:
             return None
         return self.realised / self.reference
 
+    @property
+    def told(self) -> str:
+        """How the realised risk relates to the promised one, in words."""
+        if self.factor is None:
+            return f"the risk at {self.source!r} was far from what was promised"
+        return f"the risk at {self.source!r} was {number(self.factor)} times what was promised"
+
 
 @dataclass(frozen=True)
 class Backtest:
-    """All sources as targets, and what follows for the study."""
+    """All sources as targets, and what follows for the study.
+
+    Attributes
+    ----------
+    rows : tuple of BacktestRow
+    level : float
+        Of the prediction intervals.
+
+    Examples
+    --------
+    >>> kept = BacktestRow("a", 90, "use it", 1.0, 0.8, 1.2, realised=1.1, standard_error=0.1)
+    >>> broken = BacktestRow("b", 90, "use it", 1.0, 0.8, 1.2, realised=675.0, standard_error=9.0)
+    >>> Backtest((kept, kept, broken), 0.95).sentence
+    "failed: the risk at 'b' was 675 times what was promised"
+    """
 
     rows: tuple[BacktestRow, ...]
     level: float
@@ -136,9 +143,18 @@ class Backtest:
         return [row for row in self.rows if row.covered is not None]
 
     @property
+    def _contradicted(self) -> list[BacktestRow]:
+        return [row for row in self.rows if row.kept(self.level) is False]
+
+    @property
     def broken(self) -> int:
         """Promises that the outcome contradicts."""
-        return sum(row.kept(self.level) is False for row in self.rows)
+        return len(self._contradicted)
+
+    @property
+    def far_off(self) -> tuple[str, ...]:
+        """The sources whose realised risk lies beyond twice the nearer end of the interval."""
+        return tuple(row.source for row in self.rows if row.far_off(self.level))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -147,29 +163,50 @@ class Backtest:
         return tuple(finding for finding in found if finding is not None)
 
     @property
-    def sentence(self) -> str:
-        """The verdict in words, and which promises were broken.
+    def chance(self) -> float:
+        """Chance of at least so many broken promises if each held with probability `level`."""
+        if self.broken == 0:
+            return 1.0
+        return float(bdtrc(self.broken - 1, len(self.judged), 1.0 - self.level))
 
-        A back-test may pass although one source's promise was worth nothing: it asks how often.
+    @property
+    def verdict(self) -> Literal["passed", "failed", "untested"]:
+        """The verdict on the study.
+
+        ``"failed"``: a realised risk lies beyond twice the nearer end of its interval, whatever
+        the count; or so many promises were broken as chance hardly breaks. ``"untested"``: fewer
+        than half of the sites were judged.
         """
-        told = f"{self.verdict} — {_MEANING[self.verdict]}"
+        if self.far_off or self.chance < SIGNIFICANCE:
+            return "failed"
+        return "passed" if 2 * len(self.judged) >= len(self.rows) else "untested"
+
+    @property
+    def reason(self) -> str:
+        """Why the verdict is what it is."""
+        if self.far_off:
+            return _named([row for row in self.rows if row.far_off(self.level)])
+        if self.verdict == "failed":
+            return f"{self._count}, where chance would break fewer"
+        if self.verdict == "untested":
+            return "too few sources could play the target to tell"
+        return "the promises held as often as they should"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict and its reason; where it did not fail, also which promises were broken."""
         if not self.broken or self.verdict == "failed":
-            return told
+            return f"{self.verdict}: {self.reason}"
+        broken = f"{self._count}: {_named(self._contradicted)}"
+        if self.verdict == "untested":
+            return f"untested: {self.reason}; {broken}"
+        return f"passed, but {broken}"
+
+    @property
+    def _count(self) -> str:
         promises = "promise" if len(self.judged) == 1 else "promises"
         was = "was" if self.broken == 1 else "were"
-        count = f"{self.broken} of {len(self.judged)} {promises} {was} broken: {self._named()}"
-        return f"passed, but {count}" if self.verdict == "passed" else f"{told}; {count}"
-
-    def _named(self) -> str:
-        broken = [row for row in self.rows if row.kept(self.level) is False]
-        shown = [
-            row.source
-            if row.factor is None
-            else f"{row.source} (realised {number(row.factor)} times the promised risk)"
-            for row in broken[:MOST_NAMED]
-        ]
-        more = len(broken) - len(shown)
-        return ", ".join(shown) + (f" and {more} more" if more else "")
+        return f"{self.broken} of {len(self.judged)} {promises} {was} broken"
 
     @property
     def coverage(self) -> float | None:
@@ -183,38 +220,20 @@ class Backtest:
         return _typical([(row.promised, row.realised) for row in self.judged])
 
     @property
-    def naive_calibration(self) -> float | None:
-        """The same, had the naive estimate been promised."""
-        return _typical([(row.naive, row.realised) for row in self.judged])
-
-    @property
     def regret(self) -> float | None:
         """Geometric mean of realised risk over that of a model of the site's own."""
         return _typical([(row.realised, row.reference) for row in self.judged])
 
-    @property
-    def chance(self) -> float:
-        """Chance of at least so many broken promises if each held with probability `level`."""
-        if self.broken == 0:
-            return 1.0
-        return float(bdtrc(self.broken - 1, len(self.judged), 1.0 - self.level))
 
-    @property
-    def far_off(self) -> int:
-        """Sites at which a shared p(y|x) is surely wrong by more than a factor of two in risk."""
-        return sum(bool(row.far_off(self.level)) for row in self.judged)
+def _named(rows: Sequence[BacktestRow]) -> str:
+    """What was broken where, the worst first."""
 
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on the study.
+    def size(row: BacktestRow) -> float:
+        return math.inf if not row.factor else abs(math.log(row.factor))
 
-        ``"failed"``: too many broken promises, or p(y|x) is not shared: at more than half of the
-        sites it would take more than a factor of two in the risk. ``"untested"``: fewer than half
-        of the sites were judged.
-        """
-        if self.chance < SIGNIFICANCE or 2 * self.far_off > len(self.judged):
-            return "failed"
-        return "passed" if 2 * len(self.judged) >= len(self.rows) else "untested"
+    shown = [row.told for row in sorted(rows, key=size, reverse=True)[:MOST_NAMED]]
+    more = len(rows) - len(shown)
+    return ", ".join(shown) + (f", and so at {more} more" if more else "")
 
 
 def _typical(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
