@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedcsa.core.realised import mean_interval, standard_error
+from fedcsa.core.realised import mean_interval, place, standard_error
 
 OTHER = ("squared", "absolute", "log", "")
 
@@ -86,6 +86,45 @@ def test_rows_without_the_rare_event_do_not_contradict_its_rate(n, rate):
     assert held["brier"] >= 0.93 * 300
     if n * rate < 2.0:
         assert held[""] < 0.9 * 300  # by the sample's own error
+
+
+@pytest.mark.parametrize("loss", ["squared", "brier", "zero-one"])
+def test_rows_that_repeat_a_patient_are_no_more_certain_than_the_patient(loss):
+    patients = (np.random.default_rng(0).uniform(size=40) < 0.4).astype(float)
+    losses, groups = np.repeat(patients, 9), np.repeat(np.arange(40.0), 9)
+    # Nine equal rows a patient: the error is that of forty rows.
+    assert standard_error(losses, loss, groups) == pytest.approx(stats.sem(patients), rel=1e-12)
+    assert standard_error(losses, loss) < 0.4 * stats.sem(patients)
+
+
+@pytest.mark.parametrize("loss", ["squared", "brier"])
+def test_groups_never_lower_an_error(loss):
+    rng = np.random.default_rng(1)
+    losses = rng.uniform(size=50)
+    own = standard_error(losses, loss)
+    apart = standard_error(losses, loss, np.arange(50.0))
+    assert apart == pytest.approx(own, rel=1e-12)  # every row a patient of its own
+    alternating = np.sort(losses)[np.r_[0:25, 49:24:-1]]  # a low row and a high one each
+    assert standard_error(alternating, loss, np.tile(np.arange(25.0), 2)) == own
+    assert standard_error(losses, loss, np.zeros(50)) == own
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "expected"),
+    [
+        (4.001, 9.0, "far above"),
+        (4.0, 9.0, "above"),
+        (2.001, 3.0, "above"),
+        (2.0, 3.0, "inside"),
+        (0.0, 1.0, "inside"),
+        (0.0, 0.999, "below"),
+        (0.0, 0.5, "below"),
+        (0.0, 0.499, "far below"),
+        (0.0, 9.0, "inside"),
+    ],
+)
+def test_far_is_beyond_twice_the_nearer_end(lowest, highest, expected):
+    assert place(lowest, highest, 1.0, 2.0) == expected
 
 
 @pytest.mark.parametrize("loss", OTHER)
