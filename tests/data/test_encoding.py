@@ -6,6 +6,7 @@ import decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -325,6 +326,36 @@ def grouped(cells):
     return coding.encode(table, "source 'a'", with_outcome=False, with_group=True)[0]
 
 
+def mixed(value):
+    """splitmix64's finaliser, in whole numbers of any size."""
+    cut = 2**64 - 1
+    value = (value + 0x9E3779B97F4A7C15) & cut
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & cut
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & cut
+    return value ^ (value >> 31)
+
+
+def slow_hash(text):
+    letters = text.encode()
+    total = sum(mixed(256 * place + letter) for place, letter in enumerate(letters)) % 2**64
+    return float(mixed(total ^ len(letters)) >> 11)
+
+
+@given(st.lists(st.text(max_size=6), min_size=1, max_size=9))
+def test_a_group_is_the_hash_that_loops_give(texts):
+    kept = [text for text in texts if pc.utf8_trim_whitespace(text).as_py()]
+    if kept:
+        cells = pa.array(["", *kept]).slice(1)  # not at the beginning of its buffer
+        expected = [slow_hash(pc.utf8_trim_whitespace(text).as_py()) for text in kept]
+        assert grouped(cells)[:, 1].tolist() == expected
+        assert grouped(pa.array(kept).dictionary_encode())[:, 1].tolist() == expected
+
+
+def test_a_million_groups_hardly_share_a_number():
+    numbers = grouped(pa.array(np.arange(1_000_000)))[:, 1]
+    assert len(np.unique(numbers)) == 1_000_000
+
+
 def test_the_group_is_the_last_column_and_only_where_it_is_asked_for():
     X = grouped(pa.array(["p1", "p2", "p1"]))
     assert X.shape == (3, 2)
@@ -341,7 +372,7 @@ def test_a_group_is_a_whole_number_that_a_float_holds_and_stays_the_same():
     assert (numbers == np.floor(numbers)).all()
     assert numbers.min() >= 0
     assert 2**51 < numbers.max() < 2**53
-    assert grouped(pa.array(["patient 17"]))[0, 1] == 585668691162823.0
+    assert grouped(pa.array(["patient 17"]))[0, 1] == slow_hash("patient 17")
 
 
 @pytest.mark.parametrize(
@@ -359,7 +390,9 @@ def test_a_group_is_known_by_its_text(cells):
     np.testing.assert_array_equal(grouped(cells), grouped(pa.array(["17", "4"])))
 
 
-@pytest.mark.parametrize("cells", [pa.array(["a", None]), pa.array([1.0, float("nan")])])
+@pytest.mark.parametrize(
+    "cells", [pa.array(["a", None]), pa.array([1.0, float("nan")]), pa.array(["a", "  "])]
+)
 def test_a_row_without_a_group_is_refused(cells):
     with pytest.raises(DataError, match="Column 'patient' of source 'a' must be complete; 1 of"):
         grouped(cells)

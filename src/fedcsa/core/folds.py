@@ -21,7 +21,7 @@ THIRDS = (1 / 3, 1 / 3, 1 / 3)
 
 @dataclass(frozen=True)
 class Turn:
-    """One use of the parts of a table: ratio from `density`, models from `train`, judged on `judge`.
+    """One use of the parts of a table: by the ratio, by the models, by the judgement.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def fold_labels(start: int, stop: int, n_folds: int, key: int) -> NDArray[np.int
     """
     first, last = start // n_folds, -(-stop // n_folds)
     positions = np.arange(first * n_folds, last * n_folds, dtype=np.uint64)
-    hashes = _mixed(_mixed(positions) ^ np.uint64(key)).reshape(-1, n_folds)
+    hashes = mixed_bits(mixed_bits(positions) ^ np.uint64(key)).reshape(-1, n_folds)
     labels = hashes.argsort(axis=1, kind="stable").astype(np.int16).ravel()
     return labels[start - first * n_folds : stop - first * n_folds]
 
@@ -115,11 +115,11 @@ def group_labels(groups: Array, n_folds: int, key: int) -> NDArray[np.int16]:
     >>> group_labels(np.array([7.0, 8.0, 7.0]), 5, key=1)
     array([0, 3, 0], dtype=int16)
     """
-    hashes = _mixed(_mixed(groups.astype(np.uint64)) ^ np.uint64(key))
+    hashes = mixed_bits(mixed_bits(groups.astype(np.uint64)) ^ np.uint64(key))
     return (hashes % np.uint64(n_folds)).astype(np.int16)
 
 
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mixed_bits(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The finaliser of splitmix64 (Steele, Lea and Flood 2014): every bit moves every other."""
     mixed = values + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

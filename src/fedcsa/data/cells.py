@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -152,46 +151,6 @@ def flag_codes(
     return _codes(column, code_of, 2, wanted, what, problems, first_row)
 
 
-def group_numbers(
-    column: pa.ChunkedArray, what: str, problems: list[str], first_row: int | None = None
-) -> Array:
-    """The cells of `column` as whole numbers below 2**53, equal where their texts are.
-
-    A text stands for itself without blanks around it; 1 and 1.0 are the text ``"1"``. The number
-    is a hash, the same at every reading, and holds nothing that can be ordered or averaged.
-
-    Parameters
-    ----------
-    column, what, problems, first_row
-        As for `numbers`.
-    """
-    encoded = _dictionary(column, "texts or whole numbers", what, problems)
-    if encoded is None:
-        return np.zeros(len(column))
-    texts = [
-        "" if value != value else level_text(value) for value in encoded.dictionary.to_pylist()
-    ]
-    hashes = np.array([*(_hash53(text.strip()) if text else np.nan for text in texts), np.nan])
-    found = hashes[encoded.indices.fill_null(-1).to_numpy()]
-    missing = np.isnan(found)
-    if missing.any():
-        problems.append(
-            f"{what} must be complete; {of(int(missing.sum()), len(found), first_row)} missing. "
-            "Drop those rows, or give each of them a group of its own."
-        )
-    return np.where(missing, 0.0, found)
-
-
-def _hash53(text: str) -> float:
-    """A hash of as many bits as a float64 holds exactly: 10⁶ groups collide with 1 in 18,000.
-
-    >>> _hash53("patient 17")
-    585668691162823.0
-    """
-    digest = hashlib.blake2b(text.encode(), digest_size=7).digest()
-    return float(int.from_bytes(digest, "big") >> 3)
-
-
 def _codes(
     column: pa.ChunkedArray,
     code_of: Callable[[str, int], int],
@@ -241,17 +200,36 @@ def _dictionary(
     kind = column.type
     if pa.types.is_null(kind):
         return pa.array([None] * len(column), pa.string()).dictionary_encode()
+    if not has_levels(kind, wanted, what, problems):
+        return None
     if pa.types.is_floating(kind):
         column = column.cast(pa.float64())
-    elif not (
+    return column.combine_chunks().dictionary_encode()
+
+
+def has_levels(kind: pa.DataType, wanted: str, what: str, problems: list[str]) -> bool:
+    """Whether cells of this type can be known by their texts.
+
+    Parameters
+    ----------
+    kind : pyarrow.DataType
+    wanted : str
+        What the column must hold.
+    what, problems
+        As for `numbers`.
+    """
+    pa = arrow("Reading a table")
+    if (
         is_text(kind)
         or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
         or pa.types.is_boolean(kind)
         or pa.types.is_decimal(kind)
+        or pa.types.is_null(kind)
     ):
-        problems.append(f"{what} must hold {wanted}; it holds {_kind_of(kind)}. {_RECODE}")
-        return None
-    return column.combine_chunks().dictionary_encode()
+        return True
+    problems.append(f"{what} must hold {wanted}; it holds {_kind_of(kind)}. {_RECODE}")
+    return False
 
 
 def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:

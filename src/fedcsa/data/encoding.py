@@ -17,13 +17,13 @@ from fedcsa.data.cells import (
     MISSING,
     arrow,
     flag_codes,
-    group_numbers,
     level_codes,
     level_text,
     numbers,
     of,
 )
 from fedcsa.data.columns import require_columns, sentence_start
+from fedcsa.data.groups import group_numbers
 from fedcsa.errors import DataError, must, one_of
 
 if TYPE_CHECKING:
