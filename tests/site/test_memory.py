@@ -134,15 +134,6 @@ def test_whoever_writes_waits_for_whoever_does_so_already(tmp_path, write):
     assert list(tmp_path.glob("*.jsonl"))
 
 
-def test_a_claim_that_is_not_allowed_is_not_written(tmp_path):
-    def never(lines):
-        raise PolicyError("rule", f"{len(lines)} lines are enough")
-
-    with pytest.raises(PolicyError, match="0 lines"):
-        Journal(tmp_path).claim("announced", {"study": "demo"}, {}, never)
-    assert Journal(tmp_path).lines == []
-
-
 def other_brief(federation, post):
     """A brief under the same study, as agreed in everything but the target's averages."""
     brief = decode(post.payload)

@@ -13,7 +13,7 @@ was not disclosed before.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,6 @@ from fedcsa.protocol.codec import digest
 from fedcsa.protocol.lines import append_line, locked, make_folder, read_lines, write_whole
 
 _FILE, _PAYLOADS = "journal.jsonl", "payloads"
-#: Looks at every line so far, and raises unless one more may be written.
-Allow = Callable[[list[dict[str, Any]]], None]
 
 
 class Journal:
@@ -59,7 +57,6 @@ class Journal:
         step: str,
         key: Mapping[str, Any],
         content: Mapping[str, Any],
-        allow: Allow = lambda _: None,
     ) -> dict[str, Any]:
         """The line of `step` that stands for `key`: the first one written, by whatever process.
 
@@ -67,13 +64,15 @@ class Journal:
 
         Parameters
         ----------
-        allow : function, optional
-            Called with all lines before a new one is written; it raises to prevent that.
+        step : str
+        key : mapping
+            What there is one such line of.
+        content : mapping
+            What else to write, if there is none yet.
         """
         with locked(self._folder):
             found = self.find(step, **key)
             if found is None:
-                allow(self.lines)
                 found = self._append(step, {**key, **content})
         return found
 

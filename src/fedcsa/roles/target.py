@@ -124,7 +124,7 @@ class Target:
             correlations=none if table.correlations is None else table.correlations,
             rows=self._X if by_rows and self._X is not None else np.empty((0, len(table.mean))),
         )
-        fewest = self._fewest()
+        fewest = self.fewest
         for refusal in self._policy.announcement_refusals(brief, fewest):
             raise refusal
         if not by_rows and fewest < SMALL_LEVEL:
@@ -133,7 +133,8 @@ class Target:
         self._brief_digest = digest(encode(self._brief))
         return self._brief
 
-    def _fewest(self) -> int:
+    @property
+    def fewest(self) -> int:
         """How many patients have, or lack, the rarest flag or level that some have."""
         if self._X is None or not any(self.plan.flags):
             return self.n_rows
