@@ -133,10 +133,12 @@ class Federation:
     def _target(self, task, letter):
         replies = {n: (r["envelope"], r["payload"]) for n, r in letter.get("replies", {}).items()}
         try:
-            if task != "conclude":
-                post = self.target.brief() if task == "announce" else self.target.choose(replies)
-                return {"payload": post.payload, "envelopes": dict(post.envelopes)}
-            conclusion = self.target.conclude(replies)
+            if task == "conclude":
+                conclusion = self.target.conclude(replies)
+            else:
+                step = {"choose": self.target.choose, "mix": self.target.mix}.get(task)
+                post = self.target.brief() if step is None else step(replies)
+                return {"payloads": dict(post.payloads), "envelopes": dict(post.envelopes)}
         except FedCSAError as error:
             conclusion = self.target.failed(error)
         return {"conclusion": self.target.send(conclusion, "lead")[1]}

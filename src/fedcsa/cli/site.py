@@ -25,17 +25,11 @@ from fedcsa.cli.common import (
     working,
 )
 from fedcsa.cli.program import Command, Group
-from fedcsa.errors import ProtocolError, ResultError, unknown
+from fedcsa.errors import ProtocolError, ResultError
 
 site = typer.Typer(name="site", cls=Group, no_args_is_help=True, help="Run a site of a federation.")
 Data = Annotated[Path, typer.Option("--data", metavar="SITE", help="The site's own file.")]
 SITE_FILE = Path("site.toml")
-
-
-def _phases() -> tuple[str, ...]:
-    from fedcsa.protocol.envelope import PHASES
-
-    return tuple(PHASES)
 
 
 @site.command(cls=Command)
@@ -147,7 +141,7 @@ def preview(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show which numbers would leave this site in a study, before anything does.
+    """Show which numbers would leave this site in a study, over all three phases.
 
     Reads the study file, the site's file and its table; sends and writes nothing.
 
@@ -167,27 +161,32 @@ def preview(
 def _print(screen: Console, found: dict[str, Any], data: Path, values: bool) -> None:
     screen.print(Text.assemble("Study ", (printable(found["study"]), "bold")))
     screen.print(Text(f"This site would be a {found['role']}."))
+    if found["role"] == "target":
+        screen.print(Text(f"It would tell {found['numbers_about_rows']} numbers about its rows."))
     for message in found["messages"]:
         screen.print(_message_table(message, values))
     for text in found["refusals"]:
         screen.print(Text.assemble(("refused: ", "bold yellow"), printable(text)), soft_wrap=True)
-    if not found["refusals"]:
-        screen.print(Text("This site's policy would let these leave, and nothing else."))
+    if found["messages"]:
+        screen.print(Text("This site's file would let these leave, and nothing else."))
     if not all(message["exact"] for message in found["messages"]):
         screen.print(Text(_NOT_EXACT), soft_wrap=True)
     name = shlex.quote(found["study"])
-    screen.print(Text(f"To approve it: fedcsa site approve {name} --data {data}"), soft_wrap=True)
+    once = f"To approve all of them at once: fedcsa site approve {name} --data {data}"
+    screen.print(Text(once), soft_wrap=True)
 
 
 _NOT_EXACT = (
-    "Where the target's question has not come yet, this site's own rows and the first candidate "
-    "stand in for it: names and counts are as they will be, values are not. With approve in the "
-    "site's file the study waits here, and a preview then shows the very values."
+    "Where a question has not come yet, this site's own rows, the first candidate and a model "
+    "that is zero stand in for it: names and counts are as they will be, values are not. With "
+    "approve = true in the site's file the study waits here, and a preview then shows the very "
+    "values of the first message."
 )
 
 
 def _message_table(message: dict[str, Any], values: bool) -> Table:
-    title = message["message"] + ("" if message["exact"] else " (with a stand-in for the target)")
+    title = f"{message['message']} to {message['to']}"
+    title += "" if message["exact"] else " (the question has not come: a stand-in)"
     table = Table(title=Text(title), title_justify="left", title_style="bold")
     headings = ("field", "numbers", "what it is", *(["values"] if values else []))
     for heading in headings:
@@ -204,37 +203,27 @@ def _message_table(message: dict[str, Any], values: bool) -> Table:
 def approve(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="Name or id of the study.")],
     data: Data = SITE_FILE,
-    phase: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PHASE",
-            help="Only this phase: risk (the numbers) or model.",
-            autocompletion=_phases,
-        ),
-    ] = None,
     refuse: Annotated[bool, typer.Option("--refuse", help="Refuse it instead.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let a study that waits at this site go on, or refuse it.
+    """Let a study that waits at this site go on, or refuse it: once, for all its messages.
 
-    Writes the decision into the site's state folder, where the running site finds it. Exit code
-    3 if no such study waits here.
+    Writes the decision into the site's state folder, where the running site finds it. A study
+    that was approved can be refused later: what has not left yet stays. Exit code 3 if no such
+    study waits here.
 
     Examples
     --------
     fedcsa site approve demo --data site.toml
-    fedcsa site approve demo --phase risk      # the model waits for another word
     fedcsa site approve demo --refuse
     """
     from fedcsa.site.file import SiteFile
     from fedcsa.site.state import Approvals
 
-    if phase is not None and phase not in _phases():
-        raise typer.BadParameter(unknown("phase", phase, _phases()), param_hint="--phase")
     approvals = Approvals(SiteFile.load(data).state_folder)
     decision = "refused" if refuse else "approved"
-    full = approvals.decide(study, decision, _phases() if phase is None else (phase,))
+    full = approvals.decide(study, decision)
     Output(json, quiet).answer(
         {"study": full, "decision": decision},
         lambda screen: screen.print(Text(f"{decision}: {printable(full)}"), soft_wrap=True),

@@ -33,7 +33,6 @@ from fedcsa.cli.common import (
 from fedcsa.cli.program import Command, Group
 from fedcsa.cli.report import report_line
 from fedcsa.errors import BindingError, MessageError, ResultError, StudyError, unknown
-from fedcsa.findings import number
 
 if TYPE_CHECKING:
     from fedcsa.protocol.envelope import Seal
@@ -45,8 +44,8 @@ study = typer.Typer(
     name="study", cls=Group, no_args_is_help=True, help="Run a study over a federation."
 )
 _EXITS = {"no_overlap": EXIT_NO_OVERLAP, "no_model": EXIT_MODEL}
-_PHASES = {"announce": "1 of 2", "risk": "1 of 2", "choose": "1 of 2", "model": "2 of 2",
-           "conclude": "2 of 2"}  # fmt: skip
+_PHASES = {"announce": "1 of 3", "risk": "1 of 3", "choose": "1 of 3", "model": "2 of 3",
+           "mix": "2 of 3", "examine": "3 of 3", "conclude": "3 of 3"}  # fmt: skip
 
 
 @study.command(cls=Command)
@@ -201,16 +200,20 @@ def _check_out(out: Path) -> None:
 
 
 def _print(screen: Console, plain: dict[str, Any], summary: bytes, out: Path) -> None:
-    table = Table(title="Sources", title_justify="left", title_style="bold")
+    from fedcsa.cli.answer import print_adaptation
+    from fedcsa.result import restore
+    from fedcsa.roles.adaptation import Adaptation
+
+    if summary and plain["outcome"] == "done":
+        found = restore(jsonlib.loads(summary), out)
+        if isinstance(found, Adaptation):
+            print_adaptation(screen, found)
+            screen.print()
+    table = Table(title="Answers", title_justify="left", title_style="bold")
     for heading in ("source", "what became of it"):
         table.add_column(heading)
     for name, fate in sorted(plain["sources"].items()):
         table.add_row(Text(printable(name)), Text(printable(fate)))
-    if summary and plain["outcome"] == "done":
-        content = jsonlib.loads(summary)
-        interval, risk = content["interval"], number(content["target_risk"])
-        between = f" ({number(interval[0])} to {number(interval[1])})" if interval else ""
-        screen.print(Text(f"{content['status']}: risk at the target {risk}{between}\n"))
     screen.print(table)
     if plain["outcome"] == "done":
         screen.print(Text(f"\nThe model stays at {plain['target']}. Numbers in {out}."))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from fedcsa.core.embedding import MAX_FEATURES, SD_FLOOR
-from fedcsa.core.kernels import BANDWIDTH_FACTOR
+from fedcsa.core.table import Table1
 from fedcsa.errors import PolicyError, StudyError
 from fedcsa.protocol.envelope import study_id
 from fedcsa.protocol.fields import thaw
-from fedcsa.protocol.messages import Brief
+from fedcsa.protocol.messages import Brief, Examination
 from fedcsa.roles.plan import Plan
 from fedcsa.study import Study
 from fedcsa.study.toml import format_toml, parse_toml
@@ -35,9 +34,8 @@ class AgreedStudy:
     def __init__(self, text: str) -> None:
         document = parse_toml(text, "study.toml")
         document.pop("policy", None)  # a site has its own
-        for name, table in {"target": document.get("target")}.items():
-            if isinstance(table, dict):
-                document[name] = {"table": ELSEWHERE}
+        if isinstance(document.get("target"), dict):
+            document["target"] = {"table": ELSEWHERE}
         sources = document.get("sources")
         if isinstance(sources, dict):
             document["sources"] = {name: {"table": ELSEWHERE} for name in sources}
@@ -63,43 +61,37 @@ class AgreedStudy:
     def check(self, brief: Brief) -> None:
         """Raise a `PolicyError` unless `brief` asks for what was agreed, and nothing else."""
         plan = self.study.plan()
-        kept = {name: thaw(getattr(brief, name)) == value for name, value in _design(plan).items()}
-        kept["shares"] = np.array_equal(brief.shares, plan.shares)
-        if plan.exchange == "embedding":
-            kept |= _embedding_kept(plan, brief)
-        for name, as_agreed in kept.items():
-            if not as_agreed:
-                raise PolicyError("not_as_agreed", f"The brief must be as agreed; {name} is not.")
+        for name, value in plan.design().items():
+            told = getattr(brief, name)
+            same = (
+                np.array_equal(told, value)
+                if isinstance(value, np.ndarray)
+                else thaw(told) == thaw(value)
+            )
+            if not same:
+                raise _not_as_agreed("brief", name)
+        for name in _sharper_than_told(plan, brief):
+            raise _not_as_agreed("brief", name)
+
+    def check_examination(self, asked: Examination) -> None:
+        """Raise a `PolicyError` unless the models are mixed as was agreed."""
+        if asked.combine != self.study.plan().combine:
+            raise _not_as_agreed("examination", "combine")
 
 
-def _embedding_kept(plan: Plan, brief: Brief) -> dict[str, bool]:
-    """What a target may say of its rows: how wide a kernel, how many numbers, how small an sd."""
-    kind = plan.ratio.get("basis", "bumps")
-    usual = BANDWIDTH_FACTOR[kind] * float(np.sqrt(len(plan.features)))
-    most = plan.ratio.get("n_features") or MAX_FEATURES
-    floor = 0.0 if plan.public_sd is None else SD_FLOOR * plan.public_sd
-    return {
-        "basis": brief.basis == kind,
-        "basis_seed": brief.basis_seed == plan.seed,
-        "bandwidth": brief.bandwidth == (plan.ratio.get("bandwidth") or usual),
-        "embedding": len(brief.embedding) <= most,
-        "sd": bool((brief.sd >= floor).all()),
-    }
+def _sharper_than_told(plan: Plan, brief: Brief) -> Iterator[str]:
+    """Fields of the target's table that are not rounded and floored as a Table 1 is."""
+    if plan.exchange != "table":
+        return
+    table = brief.table
+    rounded = Table1.typed(
+        table.n_rows, table.features, table.flags, table.mean, table.sd, plan.public_sd,
+        table.correlations,
+    )  # fmt: skip
+    for name in ("n_rows", "sd", "mean", "correlations"):
+        if not np.array_equal(np.asarray(getattr(table, name)), np.asarray(getattr(rounded, name))):
+            yield name
 
 
-def _design(plan: Plan) -> dict[str, Any]:
-    hidden = ("basis", "n_features", "bandwidth")  # said otherwise in a brief
-    return {
-        "features": list(plan.features),
-        "classes": list(plan.classes),
-        "model": thaw(plan.model),
-        "candidates": thaw(plan.candidates),
-        "loss": plan.loss,
-        "scheme": plan.scheme,
-        "n_folds": plan.n_folds,
-        "refit": plan.refit,
-        "scale": plan.scale,
-        "seed": plan.seed,
-        "exchange": plan.exchange,
-        "ratio": {k: thaw(v) for k, v in plan.ratio.items() if k not in hidden},
-    }
+def _not_as_agreed(what: str, name: str) -> PolicyError:
+    return PolicyError("not_as_agreed", f"The {what} must be as agreed; {name} is not.")

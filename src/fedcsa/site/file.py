@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
+from fedcsa.core.table import Table1
 from fedcsa.data.encoding import Coding
 from fedcsa.data.streams import TableStream
+from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import read_table
-from fedcsa.errors import DataError, StudyError, TableError, hint
+from fedcsa.errors import DataError, StudyError, TableError
 from fedcsa.protocol.codec import MAX_BYTES
-from fedcsa.protocol.envelope import PHASES
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.source import Source
 from fedcsa.study import Study
@@ -34,7 +35,9 @@ class SiteFile:
     Attributes
     ----------
     table : str
-        Path of its table.
+        Path of its table; empty if `table1` stands for it.
+    table1 : str
+        As a target without rows here: path of its Table 1.
     in_batches : bool
         As a source: whether to read the table in batches and never hold it; ``stream`` in the
         file.
@@ -44,8 +47,9 @@ class SiteFile:
         Spellings of a missing cell, beside the study's.
     policy : Policy
         The strict one, with the changes of the section ``[policy]``.
-    approve : tuple of {"risk", "model"}
-        Phases that wait for ``fedcsa site approve``.
+    approve : bool
+        Whether studies wait for ``fedcsa site approve``; once said, it holds for all messages
+        of a study.
     share_result : bool
         Whether, as the target, it tells the lead the result's numbers. Its model stays anyway.
     trust : tuple of str
@@ -58,12 +62,13 @@ class SiteFile:
         What relative paths start from.
     """
 
-    table: str
+    table: str = ""
+    table1: str = ""
     in_batches: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     missing_values: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
-    approve: tuple[str, ...] = ()
+    approve: bool = False
     share_result: bool = True
     trust: tuple[str, ...] = ()
     max_bytes: int = MAX_BYTES
@@ -89,15 +94,26 @@ class SiteFile:
 
     @classmethod
     def parse(cls, text: str, *, folder: Path, origin: str = "site.toml") -> Self:
-        """Read the text of a site file, or raise a `StudyError` with one line a problem."""
+        """Read the text of a site file, or raise a `StudyError` with one line a problem.
+
+        Parameters
+        ----------
+        text : str
+        folder : Path
+            What relative paths start from.
+        origin : str
+            Name of the file, for the sentences.
+        """
         problems: list[str] = []
-        top = Section(parse_toml(text, origin), f"{origin}:", problems)
+        document = parse_toml(text, origin)
+        top = Section(document, f"{origin}:", problems)
         values: dict[str, Any] = {
-            "table": top.take("table", "str"),
+            "table": top.take("table", "str", ""),
+            "table1": top.take("table1", "str", ""),
             "in_batches": top.take("stream", "bool", False),
             "columns": top.take("columns", "Mapping[str, Any]", {}),
             "missing_values": tuple(top.take("missing_values", "tuple[str, ...]", [])),
-            "approve": tuple(top.take("approve", "tuple[str, ...]", [])),
+            "approve": top.take("approve", "bool", False),
             "share_result": top.take("share_result", "bool", True),
             "trust": tuple(top.take("trust", "tuple[str, ...]", [])),
             "max_bytes": top.take("max_bytes", "int", MAX_BYTES),
@@ -107,9 +123,10 @@ class SiteFile:
         top.close()
         if values["max_bytes"] < 1:
             top.say("'max_bytes' must be 1 or more.")
-        if not set(values["approve"]) <= set(PHASES):
-            strange = [phase for phase in values["approve"] if phase not in PHASES]
-            top.say(f"'approve' must be made of {list(PHASES)}. {hint(strange[0], PHASES)}")
+        if isinstance(document.get("approve"), list):
+            top.say("One approval holds for all messages of a study now: write approve = true.")
+        if bool(values["table"]) == bool(values["table1"]):
+            top.say("'table' must be given, or 'table1' by a target without rows; one of the two.")
         if not all(isinstance(name, str) for name in values["columns"].values()):
             top.say("[columns] must give, for a name of the study, the name in the table.")
         try:
@@ -124,8 +141,10 @@ class SiteFile:
         """Where ledger, journal, approvals and results are."""
         return self.folder / self.state
 
-    def read_rows(self, study: Study) -> Array:
-        """The rows; a column of outcomes, if there is one, is not read."""
+    def read_target(self, study: Study) -> Array | Table1:
+        """What this site has as a target: rows without outcomes, or a Table 1."""
+        if self.table1:  # it is typed in under the study's own names
+            return read_table1(self.folder / self.table1, study.coding)
         return self._read(study, with_outcome=False)[0]
 
     def read_outcomes(self, study: Study) -> tuple[Array, NDArray[Any]]:
@@ -141,6 +160,8 @@ class SiteFile:
 
     def has_outcomes(self, study: Study) -> bool:
         """Whether the table has the study's column of outcomes: a source's has, a target's not."""
+        if self.table1:
+            return False
         try:
             outcome = self._coding(study).needed(with_outcome=True)[-1]
             read_table(self.folder / self.table, columns=[outcome])
@@ -151,7 +172,19 @@ class SiteFile:
         return True
 
     def source(self, name: str, study: Study) -> Source:
-        """A source of `study` under this site's rules, which holds the table or reads batches."""
+        """A source of `study` under this site's rules, which holds the table or reads batches.
+
+        Parameters
+        ----------
+        name : str
+            Of the site.
+        study : Study
+        """
+        if self.table1:
+            raise StudyError(
+                "A source must have a table of rows; this site's file names a Table 1. "
+                'Name its rows with table = "…".'
+            )
         policy, trust = self.policy, self.trust
         if self.in_batches:
             return Source.streaming(name, self.stream(study), policy=policy, trusted_types=trust)
@@ -194,9 +227,10 @@ class _Renamed:
 TEMPLATE = """\
 # A site's own file. Nothing in a study can override it.
 table = "patients.csv"            # .csv, .tsv, .parquet
+# table1 = "table1.csv"           # instead, as a target without rows: its Table 1
 # stream = true                   # as a source: never hold the table, read it in batches
 # missing_values = ["?"]          # further spellings of a missing cell
-# approve = ["risk", "model"]     # phases that wait for: fedcsa site approve STUDY
+# approve = true                  # studies wait for: fedcsa site approve STUDY
 # share_result = true             # as the target: tell the lead the numbers; the model stays here
 # trust = []                      # types outside scikit-learn that a model may hold
 # max_bytes = 268435456           # of a message, coming or going
@@ -212,8 +246,13 @@ table = "patients.csv"            # .csv, .tsv, .parquet
 # models = ["ridge"]              # a study may fit these and no others
 # min_fold_rows = 30
 # max_parameters_per_row = 0.33
-# min_bandwidth = 0.14
+# min_sd_share = 0.3              # a target's sd of a number, in this site's own
+# min_effective_rows = 10         # rows that carry the weight of a report
+# max_row_share = 0.2             # of the weight, on a single row
+# min_level_rows = 5              # as the target: patients with a flag or level, or none
 # min_penalty = 0.001             # beside the mean loss; 0 unless told
+# send_model = false              # only examine models, and send none
+# show_model = false              # send a model, but not to other sources: it has no weight
 # count_band = 10                 # rows take part in multiples of this
 # significant_digits = 4
 """

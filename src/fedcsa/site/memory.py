@@ -9,10 +9,18 @@ from fedcsa.errors import PolicyError
 from fedcsa.protocol.chain import HEAD, LEDGER, verify
 from fedcsa.protocol.journal import Journal
 from fedcsa.protocol.lines import read_lines, write_whole
-from fedcsa.protocol.messages import Brief, ModelReport, RiskReport
+from fedcsa.protocol.messages import (
+    Brief,
+    Examination,
+    ExaminationReport,
+    ModelReport,
+    RiskReport,
+)
 
 #: What tells something about rows: a site's budget is counted in these.
-_COUNTED = (Brief.name, RiskReport.name, ModelReport.name)
+COUNTED = (
+    Brief.name, RiskReport.name, ModelReport.name, Examination.name, ExaminationReport.name,
+)  # fmt: skip
 _MEND = "Restore the state folder from a backup: nothing leaves before."
 
 
@@ -21,16 +29,22 @@ def check_memory(folder: Path, site: str) -> None:
 
     What is sent is in the journal, then in the ledger, then noted as recorded, and then leaves.
     So whichever of the two lacks what the other knows was lost, and the site's budget with it.
+
+    Parameters
+    ----------
+    folder : Path
+    site : str
     """
     entries = [item.entry for item in verify(folder)]
     lines = Journal(folder).lines
     sent = {line[key] for line in lines for key in ("reply", "brief") if key in line}
+    sent |= {name for line in lines for name in line.get("examinations", {}).values()}
     recorded = {line["message"] for line in lines if line["step"] == "recorded"}
     if any(entry.site != site for entry in entries):
         raise PolicyError(
             "other_site", f"The state in {str(folder)!r} must be that of {site!r}; it is another's."
         )
-    if any(entry.message in _COUNTED and entry.sha256 not in sent for entry in entries):
+    if any(entry.message in COUNTED and entry.sha256 not in sent for entry in entries):
         raise PolicyError(
             "journal_lost",
             f"The journal in {str(folder)!r} must know all that left; lines are missing. {_MEND}",
@@ -46,6 +60,11 @@ def check_head(folder: Path, kit: Path) -> None:
     """Raise a `PolicyError` if the ledger in `folder` lacks the line that `kit` remembers.
 
     A state folder that was deleted as a whole, or put back to an older copy, is noticed so.
+
+    Parameters
+    ----------
+    folder : Path
+    kit : Path
     """
     copy = kit / HEAD
     if not copy.exists():
@@ -65,5 +84,11 @@ def check_head(folder: Path, kit: Path) -> None:
 
 
 def remember_head(folder: Path, kit: Path) -> None:
-    """Keep a copy of the ledger's head in `kit`, for `check_head`."""
+    """Keep a copy of the ledger's head in `kit`, for `check_head`.
+
+    Parameters
+    ----------
+    folder : Path
+    kit : Path
+    """
     write_whole(kit / HEAD, (folder / HEAD).read_bytes())

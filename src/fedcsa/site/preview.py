@@ -9,68 +9,80 @@ from typing import Any
 
 import numpy as np
 
+from fedcsa.core.arrays import Array
 from fedcsa.errors import FedCSAError, PolicyError
 from fedcsa.protocol.codec import decode, digest, encode
 from fedcsa.protocol.fields import Message, thaw
 from fedcsa.protocol.journal import Journal
-from fedcsa.protocol.messages import Brief, ModelRequest, Refusal
+from fedcsa.protocol.messages import (
+    TARGET,
+    Brief,
+    Examination,
+    ModelReport,
+    ModelRequest,
+    Refusal,
+    RiskReport,
+)
 from fedcsa.protocol.policy import Policy
+from fedcsa.roles.plan import Plan
 from fedcsa.roles.source import Source
 from fedcsa.roles.target import Target
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
+from fedcsa.site.meanings import MEANINGS
 from fedcsa.site.memory import check_memory
 from fedcsa.site.rules import rule_of
 from fedcsa.site.source import ONE, check_rows
-from fedcsa.site.target import released_in_all
+from fedcsa.site.target import numbers_about_rows
 
-_MEANING = {
-    "features": "names of the columns, as agreed",
-    "n_rows": "number of rows",
-    "mean": "mean of every column",
-    "sd": "standard deviation of every column",
-    "embedding": "averages of agreed bumps over the rows",
-    "trace": "how much the bumps vary over the rows",
-    "rows": "the rows themselves",
-    "n_validation": "number of rows that were judged",
-    "ratio_mean": "mean density ratio",
-    "ratio_m2": "variation of the density ratio",
-    "loss_mean": "mean loss, per candidate",
-    "loss_m2": "variation of the loss, per candidate",
-    "product_mean": "mean weighted loss, per candidate",
-    "product_m2": "variation of the weighted loss, per candidate",
-    "co_moment": "how ratio and weighted loss vary together, per candidate",
-    "spread": "weighted variation of the loss, per candidate",
-    "variance": "of the estimate, per candidate",
-    "explained": "part of the spread that the features explain, per candidate",
-    "effective_rows": "rows that carry the weight",
-    "largest_share": "weight of the heaviest row",
-    "difference_before": "distance to the target, per column",
-    "difference_after": "the same after weighting, per column",
-    "coefficients": "of the one model at the chosen candidate",
-    "intercept": "of the one model at the chosen candidate",
-    "packed": "bytes of the one model at the chosen candidate",
-}
+EVERY_SOURCE = "every source"
 
 
 @dataclass
 class _Look:
-    """What was found so far: messages, whether each is to the bit what would leave, refusals."""
+    """What was found so far: messages that would leave, and refusals.
+
+    Attributes
+    ----------
+    messages : list of (Message, str, bool)
+        With the recipient, and whether it is to the bit what would leave.
+    """
 
     agreed: AgreedStudy
     site: SiteFile
     lines: list[dict[str, Any]]
-    messages: list[tuple[Message, bool]] = field(default_factory=list)
+    messages: list[tuple[Message, str, bool]] = field(default_factory=list)
     refusals: list[FedCSAError] = field(default_factory=list)
+    numbers: int = 0
+
+    def add(self, message: Message, recipient: str, *, exact: bool) -> bool:
+        """Add a message, unless the site's file calls it too large."""
+        most = self.site.max_bytes
+        if len(encode(message)) > most:
+            text = f"A message here must have at most {most} bytes."
+            self.refusals.append(PolicyError("max_bytes", text))
+            return False
+        self.messages.append((message, recipient, exact))
+        return True
+
+    def stored(self, sha256: str) -> Message:
+        """A message that came or left."""
+        return decode(Journal(self.site.state_folder).payload(sha256))
 
 
 def preview(text: str, site: SiteFile) -> dict[str, Any]:
     """Every number of every message as it would leave, and every rule that would refuse.
 
     A site with outcomes plays the source, a site without is the target. What a source sends
-    depends on the target's brief: if that has come, because it waits for approval or was
-    answered, the numbers are those that would leave, to the bit. Else this site's own rows stand
-    in for the target's, and only names, counts and rules are as they will be.
+    depends on the target's questions: if one has come, because it waits for approval or was
+    answered, the numbers are those that would leave, to the bit. Else a question on this site's
+    own rows stands in for it, and only names, counts and rules are as they will be.
+
+    Parameters
+    ----------
+    text : str
+        Of the study file.
+    site : SiteFile
     """
     look = _Look(AgreedStudy(text), site, _remembered(site))
     is_source = site.has_outcomes(look.agreed.study)
@@ -78,101 +90,159 @@ def preview(text: str, site: SiteFile) -> dict[str, Any]:
     return {
         "study": look.agreed.id,
         "role": "source" if is_source else "target",
-        "messages": [_described(message, exact) for message, exact in look.messages],
+        "messages": [_described(*item) for item in look.messages],
+        "numbers_about_rows": look.numbers,
         "refusals": [f"{rule_of(error)}: {error}" for error in look.refusals],
-        "approval": list(site.approve),
+        "approval": site.approve,
     }
+
+
+# A target -----------------------------------------------------------------------------------
 
 
 def _as_target(look: _Look) -> None:
     site, plan = look.site, look.agreed.study.plan()
-    rows = site.read_rows(look.agreed.study)
-    brief = Target(rows, plan, policy=Policy.open(), trusted_types=site.trust).brief([])
-    announced = [x for x in look.lines if x["step"] == "announced" and x["study"] == plan.study]
-    if not announced:
-        released = released_in_all(brief, rows, look.lines)
-        look.refusals += site.policy.announcement_refusals(brief, released)
-    elif announced[0]["brief"] != digest(encode(brief)):
+    role = Target(
+        site.read_target(look.agreed.study), plan, policy=Policy.open(), trusted_types=site.trust
+    )
+    brief = role.brief([])
+    said = {x["step"]: x for x in look.lines if x.get("study") == look.agreed.name}
+    if "announced" not in said:
+        look.refusals += site.policy.announcement_refusals(brief, role.fewest)
+    elif said["announced"]["brief"] != digest(encode(brief)):
         look.refusals.append(PolicyError("one_brief", "Another brief was announced by this name."))
-    if not look.refusals and _fits(look, brief):
-        look.messages.append((brief, True))
+    if look.refusals or not look.add(brief, EVERY_SOURCE, exact=True):
+        return
+    look.numbers = numbers_about_rows(brief)
+    chosen, mixed = said.get("chosen"), said.get("mixed")
+    request = look.stored(chosen["request"]) if chosen else _request(brief)
+    look.add(request, EVERY_SOURCE, exact=chosen is not None)
+    for name, sha256 in (mixed or {"examinations": {}})["examinations"].items():
+        look.add(look.stored(sha256), name, exact=True)
+    if mixed is None and plan.method == "validated":
+        n_others = max(len(look.agreed.sources) - 1, 1)
+        look.add(_examination(brief, plan, n_others), EVERY_SOURCE, exact=False)
+
+
+# A source -----------------------------------------------------------------------------------
 
 
 def _as_source(look: _Look) -> None:
     asked = {x["phase"]: x for x in look.lines if x.get("id") == look.agreed.id}
     name = asked["risk"]["site"] if "risk" in asked else "this site"
-    source = look.site.source(name, look.agreed.study)
-    brief = _message(look, asked["risk"]) if "risk" in asked else _stand_in(look)
+    source, plan = look.site.source(name, look.agreed.study), look.agreed.study.plan()
+    came = {phase: look.stored(line["request"]) for phase, line in asked.items()}
+    brief = came.get("risk") or _stand_in(look)
     assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
-    if "risk" in asked:
-        _check_question(look, source, brief, asked["risk"])
+    _check_questions(look, source, asked, came)
     look.refusals += source.refusals(brief)
-    if look.refusals or not _answer(look, source, brief, exact="risk" in asked):
+    if look.refusals:
         return
-    request = ModelRequest(brief.study, digest(encode(brief)), 0)
-    chosen = _message(look, asked["model"]) if "model" in asked else request
-    _answer(look, source, chosen, exact="model" in asked)
+    report = _answer(look, source, brief, exact="risk" in came)
+    if not isinstance(report, RiskReport):
+        return
+    model = _answer(look, source, came.get("model") or _request(brief), exact="model" in came)
+    examination = came.get("examine")
+    if plan.method != "validated":
+        return
+    packed = isinstance(model, ModelReport) and model.format != "linear"
+    if examination is None and packed and not look.site.policy.packed_models:
+        why = "Only linear models are forwarded between sites, so nobody examines this one."
+        look.refusals.append(PolicyError("packed_models", why))
+        return
+    stand_in = _examination(brief, plan, 1)
+    _answer(look, source, examination or stand_in, exact=examination is not None)
 
 
-def _check_question(look: _Look, source: Source, brief: Brief, asked: dict[str, Any]) -> None:
-    """What the desk would say of this brief, beside the policy."""
-    journal = Journal(look.site.state_folder)
-    budget = {key: asked[key] for key in ("study", "target", "phase")}
-    answered = journal.find("answered", **budget)
-    try:
-        check_memory(look.site.state_folder, asked["site"])
-        look.agreed.check(brief)
-        if answered is not None:
-            check_rows(answered, source)
-    except FedCSAError as error:
-        look.refusals.append(error)
-    accepted = journal.find("accepted", **budget)
-    if accepted is not None and accepted["request"] != asked["request"]:
-        look.refusals.append(PolicyError(ONE["risk"], "Another brief of this study came before."))
+def _check_questions(
+    look: _Look, source: Source, asked: dict[str, dict[str, Any]], came: dict[str, Message]
+) -> None:
+    """What the desk would say of the questions that came, beside the policy."""
+    journal = Journal(look.site.state_folder) if asked else None
+    for phase, line in asked.items():
+        assert journal is not None  # noqa: S101 - for the type checker
+        budget = {key: line[key] for key in ("study", "target")}
+        answered = journal.find("answered", **budget, phase="risk")
+        message = came[phase]
+        try:
+            if isinstance(message, Brief):
+                check_memory(look.site.state_folder, line["site"])
+                look.agreed.check(message)
+                if answered is not None:
+                    check_rows(answered, source)
+            if isinstance(message, Examination):
+                look.agreed.check_examination(message)
+        except FedCSAError as error:
+            look.refusals.append(error)
+        accepted = journal.find("accepted", **budget, phase=phase)
+        if accepted is not None and accepted["request"] != line["request"]:
+            text = "Another question of this phase and study came before."
+            look.refusals.append(PolicyError(ONE[phase], text))
+
+
+def _answer(look: _Look, source: Source, question: Message, *, exact: bool) -> Message | None:
+    answer = source.answer(question)
+    if isinstance(answer, Refusal):
+        text = "This site's file does not let the answer leave."
+        look.refusals.append(PolicyError(answer.rule, text))
+        return None
+    return answer if look.add(answer, TARGET, exact=exact) else None
+
+
+# Questions that have not come ---------------------------------------------------------------
 
 
 def _stand_in(look: _Look) -> Brief:
     """A brief on this site's own rows, of the first batch if it does not hold its table."""
     study = look.agreed.study
-    if look.site.in_batches:
-        rows = next(iter(look.site.stream(study)))[0]
-    else:
-        rows = look.site.read_rows(study)
+    rows = look.site.read_target(study) if not look.site.in_batches else _first_batch(look)
     return Target(
         rows, study.plan(), policy=Policy.open(), trusted_types=look.site.trust
     ).brief([])  # fmt: skip
 
 
-def _answer(look: _Look, source: Source, question: Message, *, exact: bool) -> bool:
-    answer = source.answer(question)
-    if isinstance(answer, Refusal):
-        text = "This site's policy does not let the answer leave."
-        look.refusals.append(PolicyError(answer.rule, text))
-        return False
-    if _fits(look, answer):
-        look.messages.append((answer, exact))
-        return True
-    return False
+def _first_batch(look: _Look) -> Array:
+    study = look.agreed.study
+    X: Array = next(iter(look.site.stream(study)))[0]
+    return X[:, : len(study.coding.columns)]  # a group stands last
 
 
-def _fits(look: _Look, message: Message) -> bool:
-    most = look.site.max_bytes
-    if len(encode(message)) <= most:
-        return True
-    text = f"A message here must have at most {most} bytes."
-    look.refusals.append(PolicyError("max_bytes", text))
-    return False
+def _request(brief: Brief) -> ModelRequest:
+    """A request for the first candidate."""
+    return ModelRequest(brief.study, digest(encode(brief)), 0)
+
+
+def _examination(brief: Brief, plan: Plan, n_others: int) -> Examination:
+    """A mixture of linear models that are zero everywhere; of more classes, the source's own."""
+    own = len(plan.classes) > 2
+    link = "logistic" if len(plan.classes) == 2 else "identity"
+    merged = link == "identity" and plan.combine == "mean"
+    n = 0 if own else 1 if merged else n_others
+    return Examination(
+        study=brief.study,
+        brief=digest(encode(brief)),
+        candidate=0,
+        combine=plan.combine,
+        own_weight=float(own),
+        weights=np.full(n, 1.0 / max(n, 1)),
+        format="linear",
+        link=link,
+        intercepts=np.zeros(n),
+        coefficients=np.zeros((n, len(brief.features))),
+        sizes=np.empty(0),
+        packed=np.empty(0, np.uint8),
+        constant=np.full(max(len(plan.classes), 1), 1.0 / max(len(plan.classes), 1)),
+    )
+
+
+# In words -----------------------------------------------------------------------------------
 
 
 def _remembered(site: SiteFile) -> list[dict[str, Any]]:
     return Journal(site.state_folder).lines if site.state_folder.exists() else []
 
 
-def _message(look: _Look, line: dict[str, Any]) -> Message:
-    return decode(Journal(look.site.state_folder).payload(line["request"]))
-
-
-def _described(message: Message, exact: bool) -> dict[str, Any]:
+def _described(message: Message, recipient: str, exact: bool) -> dict[str, Any]:
     fields = []
     for item in dataclasses.fields(message):
         value = getattr(message, item.name)
@@ -182,10 +252,12 @@ def _described(message: Message, exact: bool) -> dict[str, Any]:
         else:
             count = str(len(plain)) if isinstance(plain, list | dict) else "1"
         if plain not in ("", [], {}):
-            meaning = _MEANING.get(item.name, "as agreed in the study")
+            meaning = MEANINGS[message.name][item.name]
             fields.append({"name": item.name, "numbers": count, "meaning": meaning, "value": plain})
-    sha256 = digest(encode(message))
-    return {"message": message.name, "exact": exact, "sha256": sha256, "fields": fields}
+    return {
+        "message": message.name, "to": recipient, "exact": exact,
+        "sha256": digest(encode(message)), "fields": fields,
+    }  # fmt: skip
 
 
 def _plain(value: Any) -> Any:

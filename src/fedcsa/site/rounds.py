@@ -6,9 +6,11 @@
     risk       sources ◄──  brief          ──►  risk report or refusal
     choose     target  ◄──  all of them    ──►  one request, an envelope for every source left
     model      sources ◄──  request        ──►  model or refusal
+    mix        target  ◄──  all of them    ──►  the others' mixture, for every source another
+    examine    sources ◄──  mixture        ──►  examination report or refusal
     conclude   target  ◄──  all of them    ──►  conclusion; the model stays at the target
 
-It holds no data, and decides nothing but who is late.
+It holds no data, and decides nothing but who is late. An envelope names its message by digest.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any, Protocol
 
 from fedcsa.errors import MessageError, ProtocolError
 from fedcsa.protocol.codec import decode
+from fedcsa.protocol.envelope import Envelope
 from fedcsa.protocol.messages import Refusal
 
 #: Plain values: bytes, texts, and dictionaries of them.
@@ -65,9 +68,16 @@ class Board:
 
 
 def carry_out(courier: Courier, board: Board, sources: list[str]) -> None:
-    """Take a study through its steps; the board tells where it is and how it ended."""
+    """Take a study through its steps; the board tells where it is and how it ended.
+
+    Parameters
+    ----------
+    courier : Courier
+    board : Board
+    sources : list of str
+    """
     post = _ask_target(courier, board, "announce", {"sources": list(sources)})
-    for phase, then in (("risk", "choose"), ("model", "conclude")):
+    for phase, then in (("risk", "choose"), ("model", "mix"), ("examine", "conclude")):
         if board.conclusion is not None:
             return
         replies = _ask_sources(courier, board, phase, post)
@@ -89,8 +99,8 @@ def _ask_target(courier: Courier, board: Board, step: str, content: Content) -> 
 
 def _ask_sources(courier: Courier, board: Board, phase: str, post: Content) -> Content:
     letters = {
-        name: {"envelope": envelope, "payload": post["payload"]}
-        for name, envelope in sorted(post["envelopes"].items())
+        name: {"envelope": wire, "payload": post["payloads"][Envelope.from_bytes(wire).digest]}
+        for name, wire in sorted(post["envelopes"].items())
     }
     for name in letters:
         board.sites[name] = f"{phase}: asked"

@@ -12,7 +12,7 @@ from fedcsa.protocol.codec import decode, digest, encode
 from fedcsa.protocol.envelope import Envelope, Seal, check_question, check_seal, reply
 from fedcsa.protocol.fields import Message
 from fedcsa.protocol.journal import Journal
-from fedcsa.protocol.messages import Brief, ModelReport, ModelRequest, Refusal, RiskReport
+from fedcsa.protocol.messages import Brief, Examination, ModelRequest, Refusal, RiskReport
 from fedcsa.roles.source import Source
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
@@ -20,10 +20,12 @@ from fedcsa.site.memory import check_memory
 from fedcsa.site.rules import FAILED
 from fedcsa.site.state import Approvals, Status
 
-_KINDS: dict[str, type[Message]] = {"risk": Brief, "model": ModelRequest}
+_KINDS: dict[str, type[Message]] = {
+    "risk": Brief, "model": ModelRequest, "examine": Examination,
+}  # fmt: skip
 #: The rules of the budget.
-ONE = {"risk": "one_brief", "model": "one_model"}
-_STEPS = {"risk": "phase 1 of 2", "model": "phase 2 of 2"}
+ONE = {"risk": "one_brief", "model": "one_model", "examine": "one_examination"}
+_STEPS = {"risk": "phase 1 of 3", "model": "phase 2 of 3", "examine": "phase 3 of 3"}
 #: Called while a person is waited for; false when there is no more time.
 Patience = Callable[[], bool]
 
@@ -31,13 +33,19 @@ Patience = Callable[[], bool]
 def check_rows(answered: dict[str, Any], source: Source) -> None:
     """Raise a `PolicyError` unless `source` still has the rows that it `answered` a brief on.
 
-    A model on others, beside the report, would tell about those that differ.
+    A model or an examination on others, beside the report, would tell about those that differ.
+
+    Parameters
+    ----------
+    answered : dict
+        The line of the journal about the brief's answer.
+    source : Source
     """
     if answered.get("rows") != source.fingerprint:
         raise PolicyError(
             "rows_changed",
-            "A model must be of the rows of its report; they have changed since. Give the study "
-            "another name.",
+            "All answers in a study must be on the same rows; they have changed since the first. "
+            "Give the study another name.",
         )
 
 
@@ -80,7 +88,15 @@ class SourceDesk:
         self._status = Status(folder)
 
     def answer(self, wire: bytes, payload: bytes) -> tuple[bytes, bytes]:
-        """The envelope and the message that leave; a refusal says which rule, and no more."""
+        """The envelope and the message that leave; a refusal says which rule, and no more.
+
+        Parameters
+        ----------
+        wire : bytes
+            The envelope of the question.
+        payload : bytes
+            The question.
+        """
         question = Envelope.from_bytes(wire)
         try:
             check_seal(wire, self._target, self._seal)
@@ -124,14 +140,16 @@ class SourceDesk:
         journal, phase = self._journal, budget["phase"]
         if isinstance(message, Brief):
             self._agreed.check(message)
-        before = None if phase == "risk" else self._answered_brief()
+        if isinstance(message, Examination):
+            self._agreed.check_examination(message)
+        before = None if phase == "risk" else self._before()
         asked = {"request": journal.keep(payload), "id": self._agreed.id, "site": self.name}
         self._await_approval(budget, asked)
         accepted = journal.claim("accepted", budget, asked)
         self._check_budget(accepted, digest(payload))
         self._say(f"{_STEPS[phase]}: computing")
         if before is not None:
-            self._source.recall(*before)
+            self._recall(before)
         answer = self._source.answer(message)
         self._check_size(encode(answer))
         if isinstance(answer, Refusal):
@@ -152,31 +170,45 @@ class SourceDesk:
                 "max_bytes", f"A message here must have at most {self._site.max_bytes} bytes."
             )
 
-    def _answered_brief(self) -> tuple[Brief, RiskReport]:
+    def _before(self) -> dict[str, Any]:
+        """The line of the journal about the report that must come before."""
         asked = {"study": self._agreed.name, "target": self._target, "phase": "risk"}
-        accepted = self._journal.find("accepted", **asked)
         answered = self._journal.find("answered", **asked)
-        if accepted is None or answered is None:
-            raise PolicyError("phase_order", "A model is sent only after a report on its brief.")
-        check_rows(answered, self._source)
-        brief = decode(self._journal.payload(accepted["request"]))
-        report = decode(self._journal.payload(answered["reply"]))
+        if answered is None:
+            raise PolicyError(
+                "phase_order", "A site goes on only with a study on whose brief it has reported."
+            )
+        return answered
+
+    def _recall(self, answered: dict[str, Any]) -> None:
+        """Remind the source of what it answered; its rows must be the same."""
+        fresh = self._site.in_batches  # its rows are read anew for every pass, from this one on
+        check_rows(answered, self._new_source() if fresh else self._source)
+        journal, asked = self._journal, {k: answered[k] for k in ("study", "target")}
+        report = decode(journal.payload(answered["reply"]))
+        questions = {
+            phase: decode(journal.payload(line["request"]))
+            for phase in ("risk", "model")
+            if (line := journal.find("accepted", **asked, phase=phase)) is not None
+        }
+        brief, request = questions.get("risk"), questions.get("model")
         assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
         assert isinstance(report, RiskReport)  # noqa: S101 - for the type checker
-        return brief, report
+        assert isinstance(request, ModelRequest | None)  # noqa: S101 - for the type checker
+        self._source.recall(brief, report, request)
 
     def _await_approval(self, budget: dict[str, Any], asked: dict[str, Any]) -> None:
-        phase = budget["phase"]
-        if phase not in self._site.approve:
+        if not self._site.approve:
             return
         # What a steward looks at is what is answered then, and not what came in the meantime.
         self._check_budget(self._journal.claim("waiting", budget, asked), asked["request"])
-        self._approvals.ask(self._agreed.id, phase)
-        decision = self._approvals.decision(self._agreed.id, phase)
+        self._approvals.ask(self._agreed.id)
+        decision = self._approvals.decision(self._agreed.id)
         if decision == "asked":
-            self._say(f"{_STEPS[phase]}: waiting for fedcsa site approve {self._agreed.name}")
+            step = _STEPS[budget["phase"]]
+            self._say(f"{step}: waiting for fedcsa site approve {self._agreed.name}")
         while decision == "asked" and self._patience():
-            decision = self._approvals.decision(self._agreed.id, phase)
+            decision = self._approvals.decision(self._agreed.id)
         if decision == "refused":
             raise PolicyError("approval", "This site's steward refused the study.")
         if decision != "approved":
@@ -184,6 +216,9 @@ class SourceDesk:
 
     @cached_property
     def _source(self) -> Source:
+        return self._new_source()
+
+    def _new_source(self) -> Source:
         return self._site.source(self.name, self._agreed.study)
 
     def _refusal(self, payload: bytes, rule: str) -> Refusal:
@@ -200,8 +235,6 @@ class SourceDesk:
         )
         self._journal.note("recorded", message=line.entry.sha256)
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name})")
-        if message.name == ModelReport.name:
-            self._say("done")
         return wire, payload
 
     def _say(self, text: str) -> None:

@@ -1,4 +1,8 @@
-"""The desk of the target: it announces, chooses and concludes, once per study, come what may."""
+"""The desk of the target: it announces, chooses, mixes and concludes, come what may.
+
+What it has once told stands: a study that is submitted again goes on with the same brief, the
+same choice and the same mixture, so that no source is asked for anything else.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,8 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.medians import MIN_SOURCES
-from fedcsa.errors import (
-    BindingError,
-    FedCSAError,
-    MessageError,
-    NoSourcesError,
-    PolicyError,
-    ProtocolError,
-)
+from fedcsa.core.table import Table1
+from fedcsa.errors import BindingError, FedCSAError, NoSourcesError, PolicyError, ProtocolError
 from fedcsa.findings import Finding
 from fedcsa.protocol.chain import FileLedger
 from fedcsa.protocol.codec import decode, digest, encode
@@ -30,6 +28,8 @@ from fedcsa.protocol.journal import Journal
 from fedcsa.protocol.messages import (
     Brief,
     Conclusion,
+    Examination,
+    ExaminationReport,
     ModelReport,
     ModelRequest,
     Refusal,
@@ -37,10 +37,9 @@ from fedcsa.protocol.messages import (
 )
 from fedcsa.report.page import write_report
 from fedcsa.result import save_result
-from fedcsa.roles.acceptance import accept_models, accept_report
+from fedcsa.roles.acceptance import accept_examination, accept_model, accept_models, accept_report
 from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.ending import WITHOUT_MODEL, Ending
-from fedcsa.roles.judgement import check_model
 from fedcsa.roles.target import Target
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
@@ -53,14 +52,29 @@ Reply = tuple[bytes, bytes]
 DONE = "done"
 #: Stands in an envelope for the phase after the last.
 END = "end"
+ANSWERED, MISSING = "answered", "missing"
+#: What a source answers a phase with, and how that is called when something was wrong with it.
+_ANSWERS: Mapping[str, tuple[type[Message], str]] = {
+    "risk": (RiskReport, ""),
+    "model": (ModelReport, "model "),
+    "examine": (ExaminationReport, "examination "),
+}
 _NOTHING = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True)
 class Post:
-    """One message for several sources: the payload, and an envelope for each."""
+    """Messages for sources.
 
-    payload: bytes
+    Attributes
+    ----------
+    payloads : mapping of str to bytes
+        By digest.
+    envelopes : mapping of str to bytes
+        One for every source; it names its payload by digest.
+    """
+
+    payloads: Mapping[str, bytes]
     envelopes: Mapping[str, bytes]
 
 
@@ -95,68 +109,84 @@ class TargetDesk:
         self._journal = Journal(site.state_folder)
         self._ledger = FileLedger(site.state_folder, name)
         self._status = Status(site.state_folder)
+        self._phase = "risk"
         self._questions: dict[str, Envelope] = {}
         self._reports: dict[str, Message] = {}
         self._used: set[str] = set()
         self._heard: dict[str, RiskReport] = {}
-        #: What became of every source: answered, missing, refused: RULE, rejected: RULE.
-        self.fates: dict[str, str] = dict.fromkeys(agreed.sources, "missing")
+        #: source -> phase -> what became of its answer
+        self._fates: dict[str, dict[str, str]] = {n: {"risk": MISSING} for n in agreed.sources}
 
-    # The three steps ------------------------------------------------------------------------
+    @property
+    def fates(self) -> dict[str, str]:
+        """What became of every source: answered, or what was missing, refused or rejected."""
+        return {
+            name: "; ".join(_ANSWERS[p][1] + word for p, word in words.items() if word != ANSWERED)
+            or ANSWERED
+            for name, words in self._fates.items()
+        }
+
+    # The four steps -------------------------------------------------------------------------
 
     def brief(self) -> Post:
         """What this site announces; the same bytes whenever it is asked again."""
-        self._say("phase 1 of 2: announcing")
+        self._say("phase 1 of 3: announcing")
         check_memory(self._site.state_folder, self.name)
-        payload = encode(self._brief)
-        announcement = {
-            "brief": self._journal.keep(payload),
-            "rows": digest(self._rows.tobytes()),
-            "numbers": _released(self._brief),
+        announced = {
+            "brief": self._journal.keep(encode(self._brief)),
+            "numbers": numbers_about_rows(self._brief),
         }
-        key = {"study": self._agreed.name}
-        announced = self._journal.claim("announced", key, announcement, self._check_budget)
-        if announced["brief"] != announcement["brief"]:
-            raise PolicyError(
-                "one_brief",
-                "This site announces one brief per study; its rows or the study have changed "
-                "since. Give the study another name.",
-            )
-        return self._post("risk", self._brief, self._agreed.sources)
+        self._stand_by(
+            "announced", announced, "one_brief",
+            "This site announces one brief per study; its rows or the study have changed since. "
+            "Give the study another name.",
+        )  # fmt: skip
+        return self._post("risk", dict.fromkeys(self._agreed.sources, self._brief))
 
     def choose(self, replies: Mapping[str, Reply]) -> Post:
         """Ask for the models of the best candidate; the choice, once made, stands."""
-        self._say("phase 1 of 2: choosing")
-        came = self._open(replies, RiskReport, digest(encode(self._brief)))
+        self._say("phase 1 of 3: choosing")
+        came = self._open(replies)
         self._heard = {n: m for n, m in came.items() if isinstance(m, RiskReport)}
-        chosen = self._journal.find("chosen", study=self._agreed.name)
-        if chosen is None:
-            reports = came
-            self._require(sum(isinstance(m, RiskReport) for m in reports.values()))
-            request = self._role.choose(reports)
-            self._note_choice(request, reports)
-        else:
-            names = chosen["reports"]
-            reports = {n: decode(self._journal.payload(names[n])) for n in names}
-            request = self._role.choose(reports)
-        self._reports, self._request = reports, request
-        return self._post("model", request, self._role.asked)
+        stored = self._stored("chosen", "reports")
+        if stored is None:
+            self._require(len(self._heard))
+        self._reports = came if stored is None else stored
+        self._request = self._role.choose(self._reports)
+        chosen = {"request": self._journal.keep(encode(self._request))}
+        self._stand_by(
+            "chosen", {**chosen, "reports": self._kept(self._reports)}, "one_choice",
+            "This site chooses once per study, and another job of the same study did so "
+            "meanwhile. Submit it again.",
+        )  # fmt: skip
+        mixed = self._journal.find("mixed", study=self._agreed.name)
+        asked = [n for n in self._role.asked if mixed is None or n in mixed["models"]]
+        return self._post("model", dict.fromkeys(asked, self._request))
+
+    def mix(self, replies: Mapping[str, Reply]) -> Post:
+        """Let every source examine the others' mixture; a mixture, once told, stands."""
+        self._say("phase 2 of 3: mixing")
+        came = self._believed(self._open(replies))
+        stored = self._stored("mixed", "models")
+        if stored is None:
+            self._require(sum(isinstance(m, ModelReport) for m in came.values()))
+        models = came if stored is None else stored
+        for name in set(self._role.asked) - set(models):
+            self._fates[name].setdefault("model", MISSING)
+        examinations = self._without_the_missing(models)
+        if examinations:
+            mixed = {"models": self._kept(models), "examinations": self._kept(examinations)}
+            self._stand_by(
+                "mixed", mixed, "one_mixture",
+                "This site lets one mixture be examined per study, and another one was meanwhile. "
+                "Submit it again.",
+            )  # fmt: skip
+        return self._post("examine", examinations)
 
     def conclude(self, replies: Mapping[str, Reply]) -> Conclusion:
-        """Combine the models, keep the result here, and say how it ended."""
-        self._say("phase 2 of 2: combining")
-        came = self._open(replies, ModelReport, digest(encode(self._request)))
-        models = {n: m for n, m in came.items() if isinstance(m, ModelReport)}
-        reports = {n: m for n, m in self._reports.items() if isinstance(m, RiskReport)}
-        plan, brief = self._role.plan, self._brief
-        seen = (self._rows - brief.mean) / brief.sd if plan.scale else self._rows
-        for name, rule in accept_models(models, reports, plan, seen, self._site.trust).items():
-            self.fates[name] = f"rejected: {rule}"
-            del models[name]
-        self._require(len(models))
-        refusals = {n: m for n, m in came.items() if isinstance(m, Refusal)}
-        adaptation = self._without_the_missing({**models, **refusals})
-        return self._keep(adaptation)
+        """Make the promise, keep the result here, and say how it ended."""
+        self._say("phase 3 of 3: concluding")
+        return self._keep(self._role.conclude(self._open(replies)))
 
     def failed(self, error: FedCSAError) -> Conclusion:
         """How a study ended that came to nothing."""
@@ -164,16 +194,18 @@ class TargetDesk:
         rule = rule_of(error)
         done = self._journal.find("concluded", study=self._agreed.name)
         if done is not None or not isinstance(error, WITHOUT_MODEL):
-            return Conclusion(self._agreed.name, rule, dict(self.fates), "", _NOTHING)
+            return Conclusion(self._agreed.name, rule, self.fates, "", _NOTHING)
         whole = self._write(self._ending(rule, str(error)))
         told = np.frombuffer(whole, np.uint8) if self._site.share_result else _NOTHING
-        return Conclusion(self._agreed.name, rule, dict(self.fates), digest(whole), told)
+        return Conclusion(self._agreed.name, rule, self.fates, digest(whole), told)
 
     def send(self, message: Message, recipient: str, nonce: str = "") -> Reply:
-        """Write down a message that leaves outside of the two phases; its envelope and bytes.
+        """Write down a message that leaves outside of the three phases; its envelope and bytes.
 
         Parameters
         ----------
+        message : Message
+        recipient : str
         nonce : str
             Of whatever it answers.
         """
@@ -186,12 +218,12 @@ class TargetDesk:
     # The pieces -----------------------------------------------------------------------------
 
     @cached_property
-    def _rows(self) -> Array:
-        return self._site.read_rows(self._agreed.study)
+    def _data(self) -> Array | Table1:
+        return self._site.read_target(self._agreed.study)
 
     def _new_role(self) -> Target:
         return Target(
-            self._rows, self._agreed.study.plan(),
+            self._data, self._agreed.study.plan(),
             policy=self._site.policy, trusted_types=self._site.trust,
         )  # fmt: skip
 
@@ -203,65 +235,85 @@ class TargetDesk:
     def _brief(self) -> Brief:
         return self._role.brief(self._agreed.sources)
 
-    def _check_budget(self, lines: list[dict[str, Any]]) -> None:
-        self._site.policy.announce(self._brief, released_in_all(self._brief, self._rows, lines))
+    def _kept(self, messages: Mapping[str, Message]) -> dict[str, str]:
+        """Digests of messages by source, their bytes in the journal."""
+        return {name: self._journal.keep(encode(message)) for name, message in messages.items()}
 
-    def _note_choice(self, request: ModelRequest, reports: Mapping[str, Message]) -> None:
-        keep = self._journal.keep
-        choice = {
-            "request": keep(encode(request)),
-            "reports": {name: keep(encode(message)) for name, message in reports.items()},
-        }
-        chosen = self._journal.claim("chosen", {"study": self._agreed.name}, choice)
-        if chosen["request"] != choice["request"]:
-            raise PolicyError(
-                "one_choice",
-                "This site chooses once per study, and another job of the same study did so "
-                "meanwhile. Submit it again.",
-            )
+    def _stored(self, step: str, key: str) -> dict[str, Message] | None:
+        """The answers with which an earlier submission took `step`; those of now do not count."""
+        line = self._journal.find(step, study=self._agreed.name)
+        if line is None:
+            return None
+        stored = {name: decode(self._journal.payload(sha)) for name, sha in line[key].items()}
+        for name in self._questions:
+            if name in stored:
+                self._note_fate(name, stored[name])
+            elif self._fates[name][self._phase] == ANSWERED:  # it comes too late
+                self._fates[name][self._phase] = MISSING
+        return stored
 
-    def _open(
-        self, replies: Mapping[str, Reply], kind: type[Message], asked: str
-    ) -> dict[str, Message]:
+    def _stand_by(self, step: str, content: dict[str, Any], rule: str, why: str) -> None:
+        """Write down what is about to be told; a `PolicyError` if something else was told."""
+        told = self._journal.claim(step, {"study": self._agreed.name}, content)
+        if any(told.get(key) != value for key, value in content.items()):
+            raise PolicyError(rule, why)
+
+    def _open(self, replies: Mapping[str, Reply]) -> dict[str, Message]:
         """The replies that answer this site's questions, each source's fate noted."""
         came: dict[str, Message] = {}
         for name in sorted(self._questions):
             if name not in replies:
-                self.fates[name] = "missing"
+                self._fates[name][self._phase] = MISSING
                 continue
             try:
-                message = self._opened(name, *replies[name], kind, asked)
+                came[name] = self._opened(name, *replies[name])
             except ProtocolError as error:
-                self.fates[name] = f"rejected: {rule_of(error)}"
+                self._fates[name][self._phase] = f"rejected: {rule_of(error)}"
                 self._say(f"did not accept the answer of {name}: {error}")
                 continue
-            refused = isinstance(message, Refusal)
-            self.fates[name] = f"refused: {message.rule[:60]}" if refused else "answered"  # type: ignore[attr-defined]
-            came[name] = message
+            self._note_fate(name, came[name])
         return came
 
-    def _opened(
-        self, name: str, wire: bytes, payload: bytes, kind: type[Message], asked: str
-    ) -> Message:
+    def _note_fate(self, name: str, message: Message) -> None:
+        refused = isinstance(message, Refusal)
+        word = f"refused: {message.rule[:60]}" if refused else ANSWERED  # type: ignore[attr-defined]
+        self._fates[name][self._phase] = word
+
+    def _opened(self, name: str, wire: bytes, payload: bytes) -> Message:
+        """The answer of one source, or a `ProtocolError` if it is not one that can be."""
         envelope, question = Envelope.from_bytes(wire), self._questions[name]
         check_seal(wire, name, self._seal)
         check_reply(envelope, payload, question, self._used)
         self._used.add(question.nonce)
-        message = decode(payload, self._site.max_bytes)
+        message, kind = decode(payload, self._site.max_bytes), _ANSWERS[self._phase][0]
         if not isinstance(message, kind | Refusal):
             raise BindingError("phase_order", f"Source {name!r} must answer with a {kind.name}.")
         if message.study != self._agreed.name or message.source != name:  # type: ignore[attr-defined]
             raise BindingError("wrong_sender", f"The answer of source {name!r} must be its own.")
-        if message.in_reply_to != asked:  # type: ignore[attr-defined]
+        if message.in_reply_to != question.digest:  # type: ignore[attr-defined]
             raise BindingError("replayed", f"Source {name!r} must answer this very question.")
         if isinstance(message, RiskReport):
             accept_report(message, self._brief)
-        if isinstance(message, ModelReport) and message.candidate != self._request.candidate:
-            raise MessageError(f"Source {name!r} must send the candidate asked for.")
-        said = self._reports.get(name)
-        if isinstance(message, ModelReport) and isinstance(said, RiskReport):
-            check_model(message, self._brief, said)
+        if isinstance(message, ModelReport):
+            said = self._reports[name]
+            assert isinstance(said, RiskReport)  # noqa: S101 - else it was not asked
+            accept_model(message, self._brief, said, self._request.candidate)
+        if isinstance(message, ExaminationReport):
+            accept_examination(message, self._brief)
         return message
+
+    def _believed(self, came: Mapping[str, Message]) -> dict[str, Message]:
+        """Without the models that cannot be opened, or predict what no model would."""
+        models = {n: m for n, m in came.items() if isinstance(m, ModelReport)}
+        reports = {n: m for n, m in self._reports.items() if isinstance(m, RiskReport)}
+        plan, brief = self._role.plan, self._brief
+        rows = brief.mean[None] if isinstance(self._data, Table1) else self._data
+        seen = (rows - brief.mean) / brief.sd if plan.scale else rows
+        rejected = accept_models(models, reports, plan, seen, self._site.trust)
+        for name, rule in rejected.items():
+            self._fates[name]["model"] = f"rejected: {rule}"
+            self._say(f"did not accept the model of {name}: {rule}")
+        return {name: message for name, message in came.items() if name not in rejected}
 
     def _require(self, n_sources: int) -> None:
         if n_sources < self._min_sources:
@@ -269,16 +321,12 @@ class TargetDesk:
                 f"At least {self._min_sources} source(s) must answer; {n_sources} did."
             )
 
-    def _without_the_missing(self, answers: Mapping[str, Message]) -> Adaptation:
-        """As if the sources that sent neither model nor refusal had never been there.
+    def _without_the_missing(self, answers: Mapping[str, Message]) -> dict[str, Examination]:
+        """The mixtures as if sources that sent neither model nor refusal had never been there.
 
         Only if without them another candidate would have been chosen, they count as asked.
         """
-        missing = [
-            name
-            for name, report in self._reports.items()
-            if isinstance(report, RiskReport) and name not in answers and name in self._role.asked
-        ]
+        missing = [name for name in self._role.asked if name not in answers]
         kept = {n: m for n, m in self._reports.items() if n not in missing}
         enough = sum(isinstance(m, RiskReport) for m in kept.values()) >= MIN_SOURCES
         if missing and (enough or self._role.plan.combine == "mean"):
@@ -286,17 +334,18 @@ class TargetDesk:
             role.brief(sorted(kept))
             if role.choose(kept).candidate == self._request.candidate:
                 self._role = role
-                return role.conclude(answers)
+                return role.mix(answers)
         asked = digest(encode(self._request))
         silent = {n: Refusal(self._agreed.name, n, asked, "no_answer") for n in missing}
-        return self._role.conclude({**answers, **silent})
+        asked_of = self._role.mix({**answers, **silent})
+        return {name: message for name, message in asked_of.items() if name not in silent}
 
     def _keep(self, adaptation: Adaptation) -> Conclusion:
         whole = self._write(adaptation)
         told = np.frombuffer(whole, np.uint8) if self._site.share_result else _NOTHING
         self._journal.note("concluded", study=self._agreed.name, result=digest(whole))
         self._say(f"done: {adaptation.status}, the result is in {self.result_folder}")
-        return Conclusion(self._agreed.name, DONE, dict(self.fates), digest(whole), told)
+        return Conclusion(self._agreed.name, DONE, self.fates, digest(whole), told)
 
     def _ending(self, rule: str, text: str) -> Ending:
         """What is left of a study without a model."""
@@ -328,19 +377,21 @@ class TargetDesk:
         folder.mkdir(parents=True, exist_ok=True)
         return folder / name
 
-    def _post(self, phase: str, message: Message, recipients: tuple[str, ...] | list[str]) -> Post:
-        payload = encode(message)
-        if len(payload) > self._site.max_bytes:
+    def _post(self, phase: str, messages: Mapping[str, Message]) -> Post:
+        payloads = {name: encode(message) for name, message in messages.items()}
+        if any(len(payload) > self._site.max_bytes for payload in payloads.values()):
             raise PolicyError(
                 "max_bytes", f"A message here must have at most {self._site.max_bytes} bytes."
             )
+        self._phase = phase
         self._questions = {
-            name: ask(self._agreed.id, phase, self.name, name, payload) for name in recipients
+            name: ask(self._agreed.id, phase, self.name, name, payload)
+            for name, payload in payloads.items()
         }
         envelopes = {name: item.sealed(self._seal) for name, item in self._questions.items()}
         for name, wire in envelopes.items():
-            self._record(message, name, len(wire))
-        return Post(payload, envelopes)
+            self._record(messages[name], name, len(wire))
+        return Post({digest(payload): payload for payload in payloads.values()}, envelopes)
 
     def _record(self, message: Message, recipient: str, envelope_bytes: int) -> None:
         line = self._ledger.record(
@@ -358,12 +409,6 @@ class TargetDesk:
     _request: ModelRequest
 
 
-def released_in_all(brief: Brief, rows: Array, lines: list[dict[str, Any]]) -> int:
-    """Numbers about `rows` in `brief` and, after the journal's `lines`, in briefs before it."""
-    known = digest(rows.tobytes())
-    before = [x["numbers"] for x in lines if x["step"] == "announced" and x["rows"] == known]
-    return int(sum(before)) + _released(brief)
-
-
-def _released(brief: Brief) -> int:
-    return len(brief.embedding) + len(brief.mean) + len(brief.sd) + 1 + brief.rows.size
+def numbers_about_rows(brief: Brief) -> int:
+    """How many numbers about the target's rows a brief tells."""
+    return brief.rows.size or brief.table.n_numbers

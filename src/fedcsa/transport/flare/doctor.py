@@ -131,8 +131,7 @@ def _site(folder: Path, kit: Kit, path: Path | None) -> Iterator[Check]:
     try:
         site = SiteFile.load(path)
         yield "site file", True, str(path)
-        table = read_table(site.folder / site.table)
-        yield "table", True, f"{table.num_columns} columns"
+        yield _table(site)
         if site.state_folder.exists():
             check_memory(site.state_folder, kit.participant)
         check_head(site.state_folder, folder)
@@ -140,8 +139,16 @@ def _site(folder: Path, kit: Kit, path: Path | None) -> Iterator[Check]:
     except FedCSAError as error:
         yield "site", False, str(error)
         return
-    for study, phase in Approvals(site.state_folder).waiting():
-        yield "approval", True, f"{study} waits ({phase}): fedcsa site approve {study}"
+    for study in Approvals(site.state_folder).waiting():
+        yield "approval", True, f"{study} waits: fedcsa site approve {study}"
     lines = Status(site.state_folder).lines()
     if lines:
         yield "last", True, f"{lines[-1]['time']} {lines[-1]['text']}"
+
+
+def _table(site: SiteFile) -> Check:
+    if not site.table1:
+        return "table", True, f"{read_table(site.folder / site.table).num_columns} columns"
+    path = site.folder / site.table1  # what must be in it is up to a study
+    there = path.is_file()
+    return "table", there, f"Table 1 in {path}" if there else f"{path} must be a file; it is not."

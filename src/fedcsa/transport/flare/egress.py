@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from nvflare.apis.filter import ContentBlockedException, Filter
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
@@ -15,6 +17,8 @@ from fedcsa.protocol.envelope import Envelope
 from fedcsa.protocol.messages import (
     Brief,
     Conclusion,
+    Examination,
+    ExaminationReport,
     ModelReport,
     ModelRequest,
     Refusal,
@@ -25,7 +29,10 @@ from fedcsa.site.memory import check_head, remember_head
 from fedcsa.transport.flare.letters import is_bare, unpack
 from fedcsa.transport.flare.settings import kit_of, site_of
 
-_MAY_LEAVE = (Brief, RiskReport, ModelRequest, ModelReport, Refusal, Conclusion)
+_MAY_LEAVE = (
+    Brief, RiskReport, ModelRequest, ModelReport, Examination, ExaminationReport, Refusal,
+    Conclusion,
+)  # fmt: skip
 
 
 class EgressFilter(Filter):  # type: ignore[misc]
@@ -50,23 +57,46 @@ class EgressFilter(Filter):  # type: ignore[misc]
 
 
 def check_letter(letter: dict[str, object], site: SiteFile, name: str) -> None:
-    """Raise unless every part of `letter` may leave `site`."""
-    payload = letter.get("payload", letter.get("conclusion"))
-    if not isinstance(payload, bytes) or set(letter) not in (
-        {"envelope", "payload"}, {"envelopes", "payload"}, {"envelope", "conclusion"},
+    """Raise unless every part of `letter` may leave `site`.
+
+    Parameters
+    ----------
+    letter : dict
+    site : SiteFile
+    name : str
+        Of the site.
+    """
+    if set(letter) not in (
+        {"envelope", "payload"}, {"envelopes", "payloads"}, {"envelope", "conclusion"},
     ):  # fmt: skip
-        raise ContentBlockedException("a letter must hold one message")
-    check_message(payload, site, FileLedger(site.state_folder, name))
+        raise ContentBlockedException("a letter must hold one message for every envelope")
+    payloads = letter.get("payloads", {"": letter.get("payload", letter.get("conclusion"))})
     envelopes = letter.get("envelopes", {"": letter.get("envelope")})
-    if isinstance(envelopes, dict):
-        for wire in envelopes.values():
-            envelope = Envelope.from_bytes(wire)
-            if envelope.sender != name or envelope.digest != digest(payload):
-                raise ContentBlockedException("an envelope must be this site's, of this message")
+    if not isinstance(payloads, dict) or not isinstance(envelopes, dict):
+        raise ContentBlockedException("a letter must hold one message for every envelope")
+    written = FileLedger(site.state_folder, name).digests()
+    for payload in payloads.values():
+        check_message(payload, site, written)
+    digests = {digest(payload) for payload in payloads.values()}
+    for wire in envelopes.values():
+        envelope = Envelope.from_bytes(wire)
+        if envelope.sender != name or envelope.digest not in digests:
+            raise ContentBlockedException("an envelope must be this site's, of this message")
 
 
-def check_message(payload: bytes, site: SiteFile, ledger: FileLedger) -> None:
-    """Raise unless a message is of ours, as the site's file lets it out, and written down."""
+def check_message(payload: object, site: SiteFile, written: Collection[str]) -> None:
+    """Raise unless a message is of ours, as the site's file lets it out, and written down.
+
+    Parameters
+    ----------
+    payload : object
+        Bytes, unless something is wrong.
+    site : SiteFile
+    written : collection of str
+        SHA-256 of every message in the site's ledger.
+    """
+    if not isinstance(payload, bytes):
+        raise ContentBlockedException("a message must be bytes")
     message, policy = decode(payload), site.policy
     if not isinstance(message, _MAY_LEAVE):
         raise ContentBlockedException(f"a {message.name} does not leave a site")
@@ -80,7 +110,11 @@ def check_message(payload: bytes, site: SiteFile, ledger: FileLedger) -> None:
         message.n_rows, policy.count_band
     ):
         raise ContentBlockedException("the policy would tell the rows in bands")
+    if isinstance(message, ModelReport) and not policy.send_model:
+        raise ContentBlockedException("the policy sends no model")
+    if isinstance(message, ModelReport) and message.show and not policy.show_model:
+        raise ContentBlockedException("the policy shows no model to other sources")
     if encode(policy.release(message)) != payload:
         raise ContentBlockedException("the policy would round this message")
-    if digest(payload) not in ledger.digests():
+    if digest(payload) not in written:
         raise ContentBlockedException("a message must be in the ledger before it leaves")

@@ -51,7 +51,7 @@ class SourceExecutor(Executor):  # type: ignore[misc]
     def execute(
         self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
     ) -> Shareable:
-        """Answer a brief or a request; every error becomes a return code without a text."""
+        """Answer a question; every error becomes a return code without a text."""
         self._until = time.monotonic() + _PATIENCE * self._deadline
         self._abort = abort_signal
         try:
@@ -100,7 +100,7 @@ class TargetExecutor(Executor):  # type: ignore[misc]
         fl_ctx: FLContext,
         abort_signal: Signal,  # noqa: ARG002
     ) -> Shareable:
-        """Announce, choose or conclude."""
+        """Announce, choose, mix or conclude."""
         try:
             letter = unpack(shareable)
             if self._desk is None:
@@ -123,6 +123,8 @@ def _step(desk: TargetDesk, step: str, letter: dict[str, Any], nonce: str) -> di
         }
         if step == "choose":
             return _posted(desk.choose(replies))
+        if step == "mix":
+            return _posted(desk.mix(replies))
         conclusion = desk.conclude(replies)
     except FedCSAError as error:
         conclusion = desk.failed(error)
@@ -131,7 +133,7 @@ def _step(desk: TargetDesk, step: str, letter: dict[str, Any], nonce: str) -> di
 
 
 def _posted(post: Post) -> dict[str, Any]:
-    return {"payload": post.payload, "envelopes": dict(post.envelopes)}
+    return {"payloads": dict(post.payloads), "envelopes": dict(post.envelopes)}
 
 
 def _agreed(study: str) -> AgreedStudy:

@@ -10,9 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fedcsa.protocol.envelope import PHASES
 from fedcsa.site.agreed import AgreedStudy
 
 _HERE = "fedcsa.transport.flare"
+TARGET_STEPS = ["announce", "choose", "mix", "conclude"]
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,10 @@ def write_job(submission: Submission, folder: Path) -> Path:
             },
         }],
     })  # fmt: skip
-    _write_client(folder / "app_target", ["announce", "choose", "conclude"], "TargetExecutor", {
+    _write_client(folder / "app_target", TARGET_STEPS, "TargetExecutor", {
         "study": study, "min_sources": submission.min_sources, "nonce": submission.nonce,
     })  # fmt: skip
-    _write_client(folder / "app_source", ["risk", "model"], "SourceExecutor", {
+    _write_client(folder / "app_source", list(PHASES), "SourceExecutor", {
         "study": study, "target": submission.target, "deadline": submission.deadline,
     })  # fmt: skip
     return folder

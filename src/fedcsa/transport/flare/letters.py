@@ -12,7 +12,7 @@ from fedcsa.protocol.codec import MAX_BYTES
 from fedcsa.protocol.envelope import MAX_ENVELOPE_BYTES
 
 #: A site has no other way to say something.
-KEYS = {"envelope", "payload", "envelopes", "conclusion", "sources", "replies"}
+KEYS = {"envelope", "payload", "envelopes", "payloads", "conclusion", "sources", "replies"}
 _LETTER = "fedcsa"
 
 
