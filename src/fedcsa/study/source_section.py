@@ -47,7 +47,22 @@ def check_sources(sources: Mapping[str, Any]) -> None:
 
 
 def read_target(values: Mapping[str, Any], where: str, problems: list[str]) -> dict[str, str]:
-    """Where the target's rows are, or the Table 1 that stands for them."""
+    """Where the target's rows are, or the Table 1 that stands for them.
+
+    Parameters
+    ----------
+    values : mapping
+        The section ``[target]``.
+    where : str
+        Begins every sentence.
+    problems : list of str
+        Gains a sentence for everything that is wrong.
+
+    Returns
+    -------
+    dict of str to str
+        ``"table"`` and ``"table1"``, one of them empty.
+    """
     section = Section(values, where, problems)
     before = len(problems)
     found = {key: section.take(key, "str", "") for key in ("table", "table1")}
