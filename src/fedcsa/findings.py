@@ -170,6 +170,15 @@ def number(value: float) -> str:
     return f"{value:.0f}" if 999.5 <= abs(value) < 1e7 else f"{value:.3g}"
 
 
+def percent(share: float) -> str:
+    """A share, to a tenth of a percent.
+
+    >>> percent(0.95), percent(0.403444), percent(1e-5)
+    ('95 %', '40.3 %', '0 %')
+    """
+    return f"{round(100.0 * share, 1):g} %"
+
+
 @dataclass(frozen=True)
 class Finding:
     """One named danger, with its evidence.

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import printable
-from fedcsa.findings import ADVICE, left_out, number
-from fedcsa.report.words import about_left_out
+from fedcsa.findings import ADVICE, left_out, number, percent
+from fedcsa.report.words import about_left_out, count
 from fedcsa.roles.view import (
+    candidate_text,
     examined_sentence,
-    percent,
     ratio_sentence,
     risk_sentence,
     source_lines,
 )
 
 if TYPE_CHECKING:
-    from fedcsa.findings import Finding
+    from fedcsa.findings import Finding, percent
     from fedcsa.roles.adaptation import Adaptation
     from fedcsa.roles.promise import Verdict
 
@@ -81,17 +81,16 @@ def source_table(adaptation: Adaptation) -> Table:
     level = percent(adaptation.plan.level)
     for heading, justify in (
         ("source", "left"), ("weight", "right"), ("rows", "right"), ("effective", "right"),
-        ("imbalance", "right"), ("reaches", "left"), (f"risk found ({level})", "left"),
+        ("imbalance", "right"), (f"risk found ({level})", "left"),
     ):  # fmt: skip
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     for line in source_lines(adaptation):
         table.add_row(
             Text(printable(line.name)),
-            percent(line.weight or 0.0),
-            f"{line.n_rows}",
+            line.weight_text,
+            count(line.n_rows),
             number(line.effective_rows),
             number(line.imbalance),
-            "yes" if line.reaches else "no",
             Text(printable(line.found_text)),
         )
     return table
@@ -143,16 +142,3 @@ def _print_grid(screen: Console, findings: Sequence[Finding]) -> None:
             Text(finding.severity, style=_STYLES[finding.severity]), Text(printable(str(finding)))
         )
     screen.print(grid)
-
-
-def candidate_text(candidate: Any) -> str:
-    """A candidate as people write it.
-
-    >>> candidate_text({"penalty": 0.1, "ratio_power": 1.0})
-    'penalty 0.1, ratio_power 1'
-    """
-    parts = [
-        f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
-        for key, value in candidate.items()
-    ]
-    return ", ".join(parts) or "as given"

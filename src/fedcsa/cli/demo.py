@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.answer import candidate_text, print_adaptation
+from fedcsa.cli.answer import print_adaptation
 from fedcsa.cli.common import Json, Output, Quiet, named_errors, site_progress, unbroken
 from fedcsa.cli.report import report_line
 from fedcsa.findings import number
-from fedcsa.roles.view import interval
+from fedcsa.roles.view import candidate_text, interval
 
 if TYPE_CHECKING:
     from fedcsa.data.synthetic import Consortium

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from fedcsa.roles.promise import Leg
 
 
 @dataclass(frozen=True)
@@ -11,6 +13,9 @@ class Table:
 
     Attributes
     ----------
+    caption : str
+    headings : tuple of str
+    rows : tuple of tuple of str
     text : tuple of int
         Columns that are words; the others are numbers, aligned to the right.
     wrap : tuple of int
@@ -49,33 +54,42 @@ class Reason:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer in one sentence; `advice` is ``"use"``, ``"care"`` or ``"no"``.
+    """The first screen: whether to use it, how well it will do, and why.
 
-    Findings about sources that were left out stand apart, under a title of their own.
+    Attributes
+    ----------
+    advice : {"use", "care", "no"}
+        For the style sheet.
+    word, sign : str
+    sentences : tuple of (str, str)
+        Each with its name, for the style sheet; the first says most.
+    legs : tuple of Leg
     """
 
     advice: str
     word: str
     sign: str
-    sentence: str
-    reasons: tuple[Reason, ...] = ()
-    apart: str = ""
-    reasons_apart: tuple[Reason, ...] = ()
-
-    @property
-    def grave(self) -> tuple[Reason, ...]:
-        """Dangers and warnings."""
-        return tuple(reason for reason in self.reasons if reason.severity != "note")
-
-    @property
-    def notes(self) -> tuple[Reason, ...]:
-        """The others."""
-        return tuple(reason for reason in self.reasons if reason.severity == "note")
+    sentences: tuple[tuple[str, str], ...]
+    legs: tuple[Leg, ...] = ()
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, some sentences, a chart, the same as a table, and more tables."""
+    """A heading, some sentences, a chart, the same as a table, and more tables.
+
+    Attributes
+    ----------
+    name, title : str
+    sentences : tuple of str
+    svg : str
+    table : Table or None
+    folded : tuple of Table
+    formulas : tuple of str
+    reasons : tuple of Reason
+    apart : str
+        Title of findings about sources that were left out.
+    reasons_apart : tuple of Reason
+    """
 
     name: str
     title: str
@@ -84,6 +98,9 @@ class Section:
     table: Table | None = None
     folded: tuple[Table, ...] = ()
     formulas: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    apart: str = ""
+    reasons_apart: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,4 +110,4 @@ class Page:
     title: str
     subtitle: str
     verdict: Verdict
-    sections: tuple[Section, ...] = field(default_factory=tuple)
+    sections: tuple[Section, ...] = ()

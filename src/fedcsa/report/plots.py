@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fedcsa.errors import MissingExtraError, must
-from fedcsa.report.folder import view
-from fedcsa.result import summary
 from fedcsa.roles.adaptation import Adaptation
 
 if TYPE_CHECKING:
@@ -21,23 +18,23 @@ def plot_risk(result: Any) -> Figure:
     ----------
     result : Adaptation or fitted FedCSA
     """
-    content = _content(result)
+    adaptation = _adaptation(result)
     from fedcsa.report.charts.risk import draw
 
-    return draw(content).figure
+    return draw(adaptation).figure
 
 
 def plot_sources(result: Any) -> Figure:
-    """Draw weight and imbalance of every source, the heaviest first.
+    """Draw what every source found and its weight, and what a new site may expect (a forest plot).
 
     Parameters
     ----------
     result : Adaptation or fitted FedCSA
     """
-    content = _content(result)
+    adaptation = _adaptation(result)
     from fedcsa.report.charts.sources import draw
 
-    return draw(content).figure
+    return draw(adaptation).figure
 
 
 def plot_balance(result: Any) -> Figure:
@@ -47,10 +44,10 @@ def plot_balance(result: Any) -> Figure:
     ----------
     result : Adaptation or fitted FedCSA
     """
-    content = _content(result)
+    adaptation = _adaptation(result)
     from fedcsa.report.charts.balance import draw
 
-    return draw(content).figure
+    return draw(adaptation).figure
 
 
 def plot_backtest(result: Any) -> Figure:
@@ -61,15 +58,15 @@ def plot_backtest(result: Any) -> Figure:
     result : Adaptation or fitted FedCSA
         With a back-test.
     """
-    content = _content(result)
-    if content["backtest"] is None:
+    backtest = _adaptation(result).backtest
+    if backtest is None:
         raise must("result", "one with a back-test", "one without")
     from fedcsa.report.charts.backtest import draw
 
-    return draw(content).figure
+    return draw(backtest).figure
 
 
-def _content(result: Any) -> Mapping[str, Any]:
+def _adaptation(result: Any) -> Adaptation:
     try:
         import matplotlib  # noqa: F401 - only whether it is there
     except ImportError:
@@ -77,4 +74,4 @@ def _content(result: Any) -> Mapping[str, Any]:
     adaptation = getattr(result, "adaptation_", result)
     if not isinstance(adaptation, Adaptation):
         raise must("result", "an Adaptation or a fitted FedCSA", type(result).__name__)
-    return view(summary(adaptation))
+    return adaptation

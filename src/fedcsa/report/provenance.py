@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from fedcsa.findings import number, percent
 from fedcsa.protocol.ledger import FieldRecord, LedgerEntry
 from fedcsa.report import words
 from fedcsa.report.folder import Folder
 from fedcsa.report.model import Section, Table
+from fedcsa.report.sections import texts
+from fedcsa.roles.plan import Plan
 
 #: Fields listed one by one; a larger study's are shown by `fedcsa ledger`.
 MOST_FIELDS = 4000
-_MIXTURE = (
-    "R = F − (chance) + (the rest) · (1 + A)/(1 − A), with F = Σ aⱼ fⱼ(θ̂), A = Σ aⱼ², and the "
-    "disagreement of the models on the target's rows split into chance and the rest (squared and "
-    "Brier loss; bounds for the others)"
-)
 _FORMULAS = {
-    "guarded": (
-        "rⱼ(x) ≈ p_T(x) / pⱼ(x), from averages of the target alone",
-        "fⱼ(θ) = Σ rⱼ(xᵢ) L(θ; xᵢ, yᵢ) / Σ rⱼ(xᵢ), on rows that neither ratio nor model has seen",
-        "1/mⱼ = 1/ESSⱼ + min(δⱼ², 1)² + ιⱼ²/2, with δⱼ² the kernel imbalance, ιⱼ the imbalance",
-        "f(θ) = Σ mⱼ fⱼ(θ) / Σ mⱼ; θ̂ minimises f + ½ γ · standard error, for training weights r^γ",
-        _MIXTURE,
+    "validated": (
+        "w(x) ∝ exp(λᵀC(x)), Σ w = 1: weights under which a source's rows match the target's table",
+        "fⱼ(θ) = Σ w L(θ; x, y), on rows that the model has not seen",
+        "mⱼ = 1/(1/ESSⱼ + ιⱼ + ιⱼ²/2), with ESSⱼ the effective rows and ιⱼ the imbalance",
+        "f(θ) = Σ mⱼ fⱼ(θ) / Σ mⱼ; θ̂ minimises f + ½ γ · standard error, for training weights w^γ",
+        "log fⱼ of the others' mixture ~ N(μ + uⱼ, vⱼ), uⱼ ~ N(0, τ²), τ half-normal(0.2)",
+        "promise: the distribution of exp(μ + u) at a new site",
     ),
     "naive": ("f(θ) = Σ nⱼ mean(L)ⱼ / Σ nⱼ",),
     "fediwe": ("f(θ) = Σ nⱼ mean(r L)ⱼ / Σ nⱼ, the paper's eq. (04)",),
@@ -42,13 +40,9 @@ _SOFTWARE = "The fedcsa developers: fedcsa {version}, federated covariate shift 
 
 def ledger(folder: Folder) -> Section:
     """What left each site."""
-    title = "What left each site"
+    title, told = "What left each site", texts("ledger", folder)
     if not folder.ledgers:
-        text = (
-            "This folder holds no ledger. Every site keeps its own, and shows it with: "
-            "fedcsa ledger SITE"
-        )
-        return Section("ledger", title, (text,))
+        return Section("ledger", title, told, folded=_told(folder))
     groups = [
         (site, group) for site, entries in folder.ledgers.items() for group in _grouped(entries)
     ]
@@ -66,15 +60,6 @@ def ledger(folder: Folder) -> Section:
     )
     headings = ("site", "message", "to", "numbers", "bytes", "time (UTC)", "SHA-256")
     table = Table("Messages", headings, rows, (0, 1, 2, 5, 6), (2,))
-    sentences = [
-        "Every message stood in its site's ledger before it went. No field can hold a row"
-        + (
-            "."
-            if folder.content["plan"]["exchange"] != "rows"
-            else ", but the target's brief does."
-        ),
-        "Every field is listed in the folded tables, which a print leaves out.",
-    ]
     hashes = Table(
         "Hashes of the ledgers", ("site", "SHA-256"),
         tuple(
@@ -85,13 +70,26 @@ def ledger(folder: Folder) -> Section:
     )  # fmt: skip
     fields, left_out = _fields(groups)
     if left_out:
-        sentences.append(
-            f"The fields of {words.counted(left_out, 'message')} are not listed here; "
-            "fedcsa ledger RESULT --fields shows them."
+        which = f"The fields of {words.counted(left_out, 'message')} are not listed here"
+        told += (f"{which}; fedcsa ledger RESULT --fields shows them.",)
+    folded = (*_told(folder), _rules(groups), *fields, hashes)
+    return Section("ledger", title, told, table=table, folded=folded)
+
+
+def _told(folder: Folder) -> tuple[Table, ...]:
+    """The target's Table 1, which every source has seen."""
+    a = folder.adaptation
+    if a is None or a.plan.exchange == "rows":
+        return ()
+    told = a.table
+    rows = tuple(
+        (words.clean(name), "share" if flag else "mean", number(mean), "—" if flag else number(sd))
+        for name, flag, mean, sd in zip(
+            told.features, told.flags, told.mean.tolist(), told.sd.tolist(), strict=True
         )
-    return Section(
-        "ledger", title, tuple(sentences), table=table, folded=(_rules(groups), *fields, hashes)
     )
+    caption = f"Table 1 of the target, as it was told: {words.counted(told.n_rows, 'row')}"
+    return (Table(caption, ("feature", "", "value", "sd"), rows, (0, 1)),)
 
 
 def _rules(groups: Sequence[tuple[str, list[LedgerEntry]]]) -> Table:
@@ -146,35 +144,40 @@ def _shape(item: FieldRecord) -> str:
 
 
 def making(folder: Folder, version: str) -> Section:
-    """Study, versions, seed, hashes, formulas, citations."""
-    content = folder.content
-    rows = [("study", words.clean(content.get("study") or folder.federation.get("study", "")))]
-    if content:
-        rows += _design(content)
+    """Study, versions, seed, hashes, formulas, citations.
+
+    Parameters
+    ----------
+    folder : Folder
+    version : str
+        Of fedcsa.
+    """
+    answer = folder.answer
+    rows = [("study", folder.study)]
+    if answer is not None:
+        rows += _design(answer.plan, answer.n_target_rows)
+        rows.append(("computed by", f"fedcsa {folder.made_with}"))
     rows += [(f"SHA-256 of {name}", value) for name, value in folder.hashes.items() if "." in name]
     rows.append(("this page", f"fedcsa {version}; it computes nothing and holds no row"))
     shown = tuple((key, words.clean(value)) for key, value in rows)
     table = Table("Design", ("", ""), shown, (0, 1), (1,))
     sentences = (_PAPER, _SOFTWARE.format(version=version))
-    formulas = _FORMULAS.get(content.get("method", ""), ())
+    formulas = () if answer is None else _FORMULAS[answer.plan.method]
     return Section("making", "How it was made", sentences, table=table, formulas=formulas)
 
 
-def _design(content: Mapping[str, Any]) -> list[tuple[str, str]]:
-    plan = content["plan"]
-    model = plan["model"]
-    name = model.get("class") or model.get("name", "") if isinstance(model, Mapping) else model
-    classes = plan["classes"]
+def _design(plan: Plan, n_target_rows: int) -> list[tuple[str, str]]:
+    classes = [str(label) for label in plan.classes]
     return [
-        ("method", f"{plan['method']}, combined by {plan['combine']}"),
-        ("model", str(name)),
-        ("loss", words.loss(plan["loss"])[0]),
-        ("candidates", words.count(len(plan["candidates"]))),
-        ("features", words.listed(plan["features"], 12)),
-        *([("classes", words.listed([str(label) for label in classes], 12))] if classes else []),
-        ("target", words.counted(content["n_target_rows"], "row")),
-        ("exchange", f"{plan['exchange']}, {plan['scheme']}, folds {plan['folds']}"),
-        ("level", f"{plan['level']:.0%}"),
-        ("seed", str(plan["seed"])),
-        ("computed by", f"fedcsa {content['fedcsa']}"),
+        ("method", f"{plan.method}, combined by {plan.combine}"),
+        ("model", str(plan.model.get("class") or plan.model.get("name", ""))),
+        ("loss", words.loss(plan.loss)[0]),
+        ("candidates", words.count(len(plan.candidates))),
+        ("features", words.listed(plan.features, 12)),
+        *([("classes", words.listed(classes, 12))] if classes else []),
+        *([("rows of one patient", plan.group)] if plan.group else []),
+        ("target", words.counted(n_target_rows, "row")),
+        ("exchange", f"{plan.exchange}, {plan.scheme}, folds {plan.folds}"),
+        ("level", percent(plan.level)),
+        ("seed", str(plan.seed)),
     ]

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.random_effects import NewSite, new_site, power
-from fedcsa.findings import Advice, number
+from fedcsa.findings import Advice, number, percent
 from fedcsa.protocol.messages import ExaminationReport
 
 #: Prior scale of the between-site sd of log risks and log ratios: sites' risks differ by a fifth.
@@ -43,6 +43,8 @@ MIN_TARGET_ROWS = 50
 MIN_SKILL = 0.9
 #: Below this chance to see sites that differ, the agreement leg says so.
 LOW_POWER = 0.5
+#: A model with more weight is examined together with the others': without it, little is left.
+MOSTLY_OWN = 0.5
 #: Losses that are at most 1.
 BOUNDED = ("brier", "zero-one")
 
@@ -259,7 +261,8 @@ def _agreement(promise: Promise) -> Leg:
         )  # fmt: skip
     sentence = f"sites agree (probability that they differ much: {number(value)})"
     if promise.power < LOW_POWER:
-        sentence += f"; so few rows would show a difference in {promise.power:.0%} of studies only"
+        seen = percent(round(promise.power, 2))
+        sentence += f"; so few rows would show a difference in {seen} of studies only"
     return Leg("agreement", True, value, PROBABLY, sentence)
 
 

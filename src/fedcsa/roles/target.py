@@ -35,10 +35,8 @@ from fedcsa.roles.ending import Ending
 from fedcsa.roles.estimation import eligible, estimates, reaches, worth
 from fedcsa.roles.judgement import judge, refuse_without_overlap
 from fedcsa.roles.plan import Plan, instantiate
-from fedcsa.roles.promise import promise_of
+from fedcsa.roles.promise import MOSTLY_OWN, promise_of
 
-#: A model with more weight is examined together with the others': without it, little is left.
-MOSTLY_OWN = 0.5
 #: Fewer patients with a flag or a level are named.
 SMALL_LEVEL = 5
 

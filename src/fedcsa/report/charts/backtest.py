@@ -2,93 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import matplotlib as mpl
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from fedcsa.findings import number
 from fedcsa.report import words
 from fedcsa.report.charts.base import (
     ACCENT,
     DANGER,
-    FAINT,
     INK,
     MUTED,
     STYLE,
     Chart,
     height_of,
     names_down,
+    risk_axis,
 )
+from fedcsa.roles.backtest import Backtest, BacktestRow
+from fedcsa.roles.view import interval
 
 MOST_ROWS = 30
 
 
-def ordered(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def ordered(backtest: Backtest) -> list[BacktestRow]:
     """The sources as targets: broken promises first, then by name."""
-    rows = content["backtest"]["rows"]
-    return sorted(rows, key=lambda row: (outcome(row) != "broken", row["source"]))
-
-
-def outcome(row: Mapping[str, Any]) -> str:
-    """``kept``, ``broken`` or ``not judged``, as the back-test found it."""
-    kept = row.get("kept")
-    return "not judged" if kept is None else "kept" if kept else "broken"
-
-
-def text_of(row: Mapping[str, Any]) -> str:
-    """A row in words."""
-    return (
-        f"{words.clean(row['source'])}: promised {words.number(row['promised'])} "
-        f"({words.interval(row['lower'], row['upper'])}), realised "
-        f"{realised(row)} — {outcome(row)}"
+    return sorted(
+        backtest.rows, key=lambda row: (row.kept(backtest.level) is not False, row.source)
     )
 
 
-def realised(row: Mapping[str, Any]) -> str:
-    """The realised risk, and how far chance may have moved it."""
-    if row["realised"] is None or not row["slack"]:
-        return words.number(row["realised"])
-    return f"{words.number(row['realised'])} ± {words.number(row['slack'])}"
+def outcome(row: BacktestRow, level: float) -> str:
+    """``kept``, ``broken``, ``far off`` or ``not judged``.
+
+    Parameters
+    ----------
+    row : BacktestRow
+    level : float
+        Of the interval.
+    """
+    if row.far_off(level):
+        return "far off"
+    return {True: "kept", False: "broken", None: "not judged"}[row.kept(level)]
+
+
+def realised(row: BacktestRow, level: float) -> str:
+    """The realised risk, and how far chance may have moved it.
+
+    Parameters
+    ----------
+    row : BacktestRow
+    level : float
+        Of the interval.
+    """
+    slack = row.slack(level)
+    if row.realised is None or not slack:
+        return words.known(row.realised)
+    return f"{number(row.realised)} ± {number(slack)}"
+
+
+def _text(row: BacktestRow, level: float) -> str:
+    return (
+        f"{words.clean(row.source)}: promised {words.known(row.promised)} "
+        f"({interval(row.lower, row.upper)}), realised {realised(row, level)} "
+        f"— {outcome(row, level)}"
+    )
 
 
 @mpl.rc_context(STYLE)
-def draw(content: Mapping[str, Any]) -> Chart:
+def draw(backtest: Backtest) -> Chart:
     """One line a source: the promised interval, and the realised risk."""
-    shown = ordered(content)[:MOST_ROWS]
+    level, shown = backtest.level, ordered(backtest)[:MOST_ROWS]
     chart = Chart("Promised and realised risk, each source as the target", height_of(len(shown)))
     axes = chart.panels[0]
     values: list[float] = []
-    tones = []
+    names, tones = [], []
     for y, row in enumerate(shown):
-        broken = outcome(row) == "broken"
-        tones.append(DANGER if broken else INK if outcome(row) == "kept" else MUTED)
-        if row["lower"] is not None and row["upper"] is not None:
-            axes.plot([row["lower"], row["upper"]], [y, y], color=ACCENT, linewidth=1.8)
-            values += [row["lower"], row["upper"]]
-        if row["realised"] is not None:
-            ends = [row["realised"] - row["slack"], row["realised"] + row["slack"]]
-            axes.plot(ends, [y, y], color=DANGER if broken else INK, linewidth=0.8)
-        for key, look in (
-            ("promised", {"color": ACCENT}),
-            ("realised", {"color": DANGER if broken else INK, "marker": "D"}),
-        ):
-            if row[key] is not None:
-                chart.dot(axes, row[key], y, text_of(row), **look)
-                values.append(row[key])
-    names_down(axes, [f"{words.short(row['source'])}{_mark(row)}" for row in shown], tones)
-    positive = [value for value in values if value > 0.0]
-    if len(positive) == len(values) > 0 and max(values) > 20.0 * min(values):
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(10.0, (1.0, 3.0)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.xaxis.set_minor_locator(NullLocator())
-    else:
-        axes.set_xlim(left=min([0.0, *values]))
-    axes.grid(axis="x", color=FAINT, linewidth=0.5)
-    axes.set_xlabel("risk: ● promised, with its interval; ◆ realised, ± chance")
+        ended, text = outcome(row, level), _text(row, level)
+        broken = ended in ("broken", "far off")
+        tone = DANGER if broken else INK
+        names.append(words.short(row.source) + ("" if ended == "kept" else f" ({ended})"))
+        tones.append(MUTED if ended == "not judged" else tone)
+        if row.lower is not None and row.upper is not None:
+            axes.plot([row.lower, row.upper], [y, y], color=ACCENT, linewidth=1.8)
+            values += [row.lower, row.upper]
+        if row.promised is not None:
+            chart.dot(axes, row.promised, y, text, color=ACCENT)
+            values.append(row.promised)
+        if row.realised is not None:
+            slack = row.slack(level)
+            axes.plot(
+                [row.realised - slack, row.realised + slack], [y, y], color=tone, linewidth=0.8
+            )
+            chart.dot(axes, row.realised, y, text, color=tone, marker="D")
+            values.append(row.realised)
+    names_down(axes, names, tones)
+    risk_axis(axes, values)
+    axes.set_xlabel("risk: ● promised, with its interval for a new site; ◆ realised, ± chance")
     return chart
-
-
-def _mark(row: Mapping[str, Any]) -> str:
-    return "" if outcome(row) == "kept" else f" ({outcome(row)})"

@@ -9,9 +9,12 @@ from typing import Any
 
 import matplotlib as mpl
 
+from fedcsa.findings import number
 from fedcsa.report import words
 from fedcsa.report.charts.base import ACCENT, FAINT, INK, MUTED, STYLE, Chart, height_of, names_down
-from fedcsa.report.charts.sources import SourceLine, lines
+from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.ending import Ending
+from fedcsa.roles.view import SourceLine, source_lines
 
 MOST_FEATURES, MOST_SOURCES, COLUMNS = 20, 6, 3
 #: The usual bound for balance, in the target's standard deviations.
@@ -32,23 +35,25 @@ class Balance:
     hidden_sources: int
 
 
-def balance(content: Mapping[str, Any]) -> Balance:
+def balance(answer: Adaptation | Ending) -> Balance:
     """The features that differ most before weighting, and the heaviest and farthest sources."""
-    found = lines(content)
+    found = source_lines(answer)
     heavy = found[: MOST_SOURCES - 1]
     rest = sorted(found[MOST_SOURCES - 1 :], key=lambda line: -line.imbalance)
     sources = [*heavy, *rest[: MOST_SOURCES - len(heavy)]]
-    reports = content["reports"]
-    features = content["plan"]["features"]
+    reports, features = answer.reports, answer.plan.features
     largest = [
-        max(abs(reports[line.name]["difference_before"][index]) for line in sources)
+        max(abs(reports[line.name].difference_before[index]) for line in sources)
         for index in range(len(features))
     ]
     order = sorted(range(len(features)), key=lambda index: (-largest[index], index))
     order = order[:MOST_FEATURES]
 
     def of(key: str) -> dict[str, tuple[float, ...]]:
-        return {line.name: tuple(reports[line.name][key][i] for i in order) for line in sources}
+        return {
+            line.name: tuple(float(getattr(reports[line.name], key)[i]) for i in order)
+            for line in sources
+        }
 
     return Balance(
         tuple(features[index] for index in order),
@@ -61,9 +66,9 @@ def balance(content: Mapping[str, Any]) -> Balance:
 
 
 @mpl.rc_context(STYLE)
-def draw(content: Mapping[str, Any]) -> Chart:
+def draw(answer: Adaptation | Ending) -> Chart:
     """One panel a source, one line a feature."""
-    shown = balance(content)
+    shown = balance(answer)
     columns = min(COLUMNS, len(shown.sources))
     rows = math.ceil(len(shown.sources) / columns)
     height = rows * height_of(len(shown.features), 0.65) + 0.35
@@ -93,8 +98,8 @@ def _panel(chart: Chart, axes: Any, line: SourceLine, shown: Balance, limit: flo
     numbers = zip(shown.features, shown.before[line.name], shown.after[line.name], strict=True)
     for y, (feature, before, after) in enumerate(numbers):
         text = (
-            f"{words.clean(feature)} at {words.clean(line.name)}: {words.number(before)} before, "
-            f"{words.number(after)} after weighting"
+            f"{words.clean(feature)} at {words.clean(line.name)}: {number(before)} before, "
+            f"{number(after)} after weighting"
         )
         ends = [max(-limit, min(limit, value)) for value in (before, after)]
         axes.plot(ends, [y, y], color=FAINT, linewidth=1.2, zorder=1.0)
@@ -115,8 +120,8 @@ def _dot(
 def hidden(shown: Balance) -> str:
     """What the chart leaves out, in words."""
     parts: Sequence[str] = [
-        words.counted(number, noun)
-        for number, noun in ((shown.hidden_features, "feature"), (shown.hidden_sources, "source"))
-        if number
+        words.counted(many, noun)
+        for many, noun in ((shown.hidden_features, "feature"), (shown.hidden_sources, "source"))
+        if many
     ]
-    return f"{' and '.join(parts)} not shown." if parts else ""
+    return f"{' and '.join(parts)} not shown" if parts else ""

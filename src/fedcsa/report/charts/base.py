@@ -11,6 +11,7 @@ import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 #: In a report each of these is a variable of the page, so that they follow light and dark.
 INK, MUTED, FAINT, ACCENT, DANGER = "#1f2430", "#626a77", "#d4d8de", "#1f5fa6", "#b3261e"
@@ -62,13 +63,22 @@ class Chart:
         In inches.
     rows, columns : int
         Of panels; they share the vertical axis along a row.
+    widths : sequence of float, optional
+        Of the columns, beside each other.
     """
 
-    def __init__(self, label: str, height: float, rows: int = 1, columns: int = 1) -> None:
+    def __init__(
+        self,
+        label: str,
+        height: float,
+        rows: int = 1,
+        columns: int = 1,
+        widths: Sequence[float] | None = None,
+    ) -> None:
         self.label = label
         self.titles: dict[str, str] = {}
         self.figure = Drawing(figsize=(WIDTH, height), layout="constrained")
-        grid = self.figure.subplots(rows, columns, squeeze=False, sharey="row")
+        grid = self.figure.subplots(rows, columns, squeeze=False, sharey="row", width_ratios=widths)
         self.panels: list[Axes] = list(grid.ravel())
 
     def mark(self, artist: Artist, text: str) -> None:
@@ -90,6 +100,25 @@ def names_down(axes: Axes, names: Sequence[str], tones: Sequence[str]) -> None:
     axes.set_ylim(len(names) - 0.4, -0.6)
     for text, tone in zip(axes.get_yticklabels(), tones, strict=True):
         text.set_color(tone)
+
+
+def risk_axis(axes: Axes, values: Sequence[float]) -> None:
+    """A horizontal axis for risks: logarithmic where they span more than one plain one shows.
+
+    Parameters
+    ----------
+    axes : Axes
+    values : sequence of float
+        All that must be seen.
+    """
+    if len(values) and min(values) > 0.0 and max(values) > 20.0 * min(values):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(10.0, (1.0, 3.0)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_xlim(left=min([0.0, *values]))
+    axes.grid(axis="x", color=FAINT, linewidth=0.5)
 
 
 def height_of(n_rows: int, around: float = 0.75) -> float:

@@ -10,8 +10,11 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
+from fedcsa.findings import number
 from fedcsa.report import words
 from fedcsa.report.charts.base import ACCENT, DANGER, FAINT, INK, MUTED, STYLE, Chart
+from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.view import candidate_text
 
 #: More lines than these are told apart by nobody.
 MOST_LINES = 6
@@ -32,28 +35,25 @@ class Point:
     @property
     def text(self) -> str:
         """Candidate and risk in words."""
-        error = "" if self.error is None else f", standard error {words.number(self.error)}"
+        error = "" if self.error is None else f", standard error {number(self.error)}"
         mark = " — chosen" if self.chosen else ""
-        return f"{words.candidate(self.candidate)}: risk {words.number(self.risk)}{error}{mark}"
+        shown = words.clean(candidate_text(self.candidate))
+        return f"{shown}: risk {number(self.risk)}{error}{mark}"
 
 
-def points(content: Mapping[str, Any]) -> list[Point]:
-    """The candidates that were fitted everywhere, in their order."""
-    found = content["estimates"][content["method"]]
-    candidates = [content["plan"]["candidates"][index] for index in content["kept"]]
-    errors = found.get("standard_errors") or [None] * len(candidates)
-    chosen = candidates.index(found["candidate"])
+def points(a: Adaptation) -> list[Point]:
+    """The candidates that were chosen from, in their order."""
+    found = a.estimate
+    errors = [None] * len(a.kept) if found.standard_errors is None else found.standard_errors
     return [
-        Point(candidate, risk, error, index == chosen)
-        for index, (candidate, risk, error) in enumerate(
-            zip(candidates, found["risk"], errors, strict=True)
-        )
+        Point(a.plan.candidates[k], float(risk), error, index == found.chosen)
+        for index, (k, risk, error) in enumerate(zip(a.kept, found.risk, errors, strict=True))
     ]
 
 
-def at_edge(content: Mapping[str, Any]) -> bool:
+def at_edge(a: Adaptation) -> bool:
     """Whether the chosen value of a parameter lies at the edge of its grid."""
-    return any(item["code"] == "grid-edge" and not item["source"] for item in content["findings"])
+    return any(item.code == "grid-edge" and not item.source for item in a.findings)
 
 
 def axis_of(shown: Sequence[Point]) -> str | None:
@@ -70,9 +70,9 @@ def axis_of(shown: Sequence[Point]) -> str | None:
 
 
 @mpl.rc_context(STYLE)
-def draw(content: Mapping[str, Any]) -> Chart:
+def draw(a: Adaptation) -> Chart:
     """Risk over the candidates with a band of one standard error."""
-    shown = points(content)
+    shown = points(a)
     axis = axis_of(shown)
     chart = Chart("Estimated risk at the target for every candidate", 3.1)
     axes = chart.panels[0]
@@ -99,7 +99,7 @@ def draw(content: Mapping[str, Any]) -> Chart:
     axes.tick_params(axis="y", labelcolor=MUTED)
     if axis is not None:
         axes.margins(x=0.03)
-    if at_edge(content):
+    if at_edge(a):
         _say_edge(axes, shown, axis)
     return chart
 
@@ -158,7 +158,7 @@ def _say_edge(axes: Axes, shown: Sequence[Point], axis: str | None) -> None:
 def _others(point: Point, axis: str) -> str:
     """The other parameters of a candidate: points that share them are one line."""
     others = {key: value for key, value in point.candidate.items() if key != axis}
-    return words.candidate(others) if others else ""
+    return words.clean(candidate_text(others)) if others else ""
 
 
 def _is_number(value: Any) -> bool:

@@ -1,88 +1,55 @@
-"""Who carries the weight, and who lies how far off."""
+"""The forest plot: what every source found, and what a new site may expect."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Sequence
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter
 
+from fedcsa.findings import number, percent
+from fedcsa.reconcile import Reconciliation
 from fedcsa.report import words
 from fedcsa.report.charts.base import (
     ACCENT,
     DANGER,
-    FAINT,
     INK,
     MUTED,
     STYLE,
     Chart,
     height_of,
     names_down,
+    risk_axis,
 )
-from fedcsa.roles.judgement import FARTHEST_IMBALANCE as NO_OVERLAP
+from fedcsa.roles.adaptation import Adaptation
+from fedcsa.roles.promise import Promise
+from fedcsa.roles.view import SourceLine, interval, source_lines
 
 MOST_SOURCES = 24
-#: Imbalance is drawn on a logarithmic axis from here on.
-SMALLEST = 1e-3
-_FAR = ("no-overlap", "zero-ratio")
+#: An interval that reaches farther than this from the promise's is cut off at an arrow.
+FARTHEST = 5.0
 
 
-@dataclass(frozen=True)
-class SourceLine:
-    """What a report says of one source."""
-
-    name: str
-    weight: float | None  # None where there is no model
-    n_rows: int
-    n_validation: int
-    effective_rows: float
-    mean_ratio: float
-    imbalance: float
-    codes: tuple[str, ...]
-
-    @property
-    def far(self) -> bool:
-        """Whether it does not reach the target."""
-        return self.imbalance > NO_OVERLAP or any(code in _FAR for code in self.codes)
-
-    @property
-    def text(self) -> str:
-        """Name and numbers in words."""
-        weight = "" if self.weight is None else f"weight {words.percent(self.weight)}, "
-        return (
-            f"{words.clean(self.name)}: {weight}effective rows "
-            f"{words.count(self.effective_rows)} of {words.count(self.n_validation)}, "
-            f"imbalance {words.number(self.imbalance)}"
-        )
-
-
-def lines(content: Mapping[str, Any]) -> list[SourceLine]:
-    """Every source that reported, the heaviest first."""
-    weights = content.get("source_weights")
-    codes: dict[str, list[str]] = {}
-    for item in content["findings"]:
-        codes.setdefault(item["source"], []).append(item["code"])
-    found = [
-        SourceLine(
-            name=name,
-            weight=None if weights is None else weights.get(name, 0.0),
-            n_rows=report["n_rows"],
-            n_validation=report["n_validation"],
-            effective_rows=report["effective_rows"],
-            mean_ratio=report["ratio_mean"],
-            imbalance=content["imbalances"][name],
-            codes=tuple(dict.fromkeys(codes.get(name, ()))),
-        )
-        for name, report in content["reports"].items()
-    ]
-    return sorted(found, key=lambda line: (-(line.weight or 0.0), line.imbalance, line.name))
+def text_of(line: SourceLine) -> str:
+    """Name and numbers of a source in words."""
+    return words.clean(
+        f"{line.name}: weight {line.weight_text}, effective rows {number(line.effective_rows)} of "
+        f"{words.count(line.n_rows)}, imbalance {number(line.imbalance)}, "
+        f"risk found: {line.found_text}"
+    )
 
 
 def those_that_matter(found: Sequence[SourceLine], most: int = MOST_SOURCES) -> list[SourceLine]:
-    """The heaviest, and the farthest: the middle is left out."""
+    """The heaviest, and the farthest: the middle is left out.
+
+    Parameters
+    ----------
+    found : sequence of SourceLine
+        The heaviest first.
+    most : int
+    """
     if len(found) <= most:
         return list(found)
     tail = most // 4
@@ -91,42 +58,88 @@ def those_that_matter(found: Sequence[SourceLine], most: int = MOST_SOURCES) -> 
 
 
 @mpl.rc_context(STYLE)
-def draw(content: Mapping[str, Any]) -> Chart:
-    """Weight and imbalance of every source, side by side; without a model, imbalance alone."""
-    shown = those_that_matter(lines(content))
-    weighted = shown[0].weight is not None
-    label = "Weight and imbalance of every source" if weighted else "Imbalance of every source"
-    chart = Chart(label, height_of(len(shown)), columns=2 if weighted else 1)
-    if weighted:
+def draw(a: Adaptation, reconciliation: Reconciliation | None = None) -> Chart:
+    """One line a source, its risk found and its weight; then a new site, then what came true.
+
+    Parameters
+    ----------
+    a : Adaptation
+        Without a promise there are weights alone.
+    reconciliation : Reconciliation, optional
+    """
+    shown = those_that_matter(source_lines(a))
+    names = [words.short(line.name) for line in shown]
+    tones = [INK if line.reaches else DANGER for line in shown]
+    if a.promise is None:
+        chart = Chart("Weight of every source", height_of(len(shown)))
         _weights(chart, chart.panels[0], shown)
-    _imbalances(chart, chart.panels[-1], shown)
-    names = [words.short(line.name) + (" (far)" if line.far else "") for line in shown]
-    names_down(chart.panels[0], names, [DANGER if line.far else INK for line in shown])
+        names_down(chart.panels[0], names, tones)
+        return chart
+    further = ["a new site"] if reconciliation is None else ["a new site", "realised here"]
+    chart = Chart(
+        "Risk that every source found, and that a new site may expect",
+        height_of(len(shown) + len(further)),
+        columns=2,
+        widths=(3.0, 1.0),
+    )
+    forest = chart.panels[0]
+    _forest(chart, forest, shown, a.promise, reconciliation)
+    _weights(chart, chart.panels[1], shown)
+    names_down(forest, [*names, *further], [*tones, ACCENT, INK][: len(names) + len(further)])
+    forest.axhline(len(shown) - 0.5, color=MUTED, linewidth=0.6)
+    forest.set_xlabel(
+        f"risk found, {percent(a.promise.level)} interval; between sites: "
+        f"sd {number(a.promise.between_sites)} of the log risk"
+    )
     return chart
+
+
+def _forest(
+    chart: Chart,
+    axes: Axes,
+    shown: Sequence[SourceLine],
+    promise: Promise,
+    reconciliation: Reconciliation | None,
+) -> None:
+    low, high = promise.lower / FARTHEST, promise.upper * FARTHEST
+    axes.axvline(promise.risk, color=ACCENT, linewidth=0.8, linestyle=":", zorder=0.5)
+    values = [promise.lower, promise.upper]
+    for y, line in enumerate(shown):
+        if line.found is None or line.lower is None or line.upper is None:
+            axes.annotate(
+                words.short(line.why_not, 40), (promise.risk, y), xytext=(6, 0),
+                textcoords="offset points", va="center", color=DANGER, fontsize=8.5,
+            )  # fmt: skip
+            continue
+        ends = [max(line.lower, low), min(line.upper, high)]
+        axes.plot(ends, [y, y], color=INK, linewidth=1.0, zorder=1.5)
+        for end, told, marker in zip(ends, (line.lower, line.upper), "<>", strict=True):
+            if end != told:
+                axes.plot([end], [y], marker=marker, markersize=4.0, color=INK)
+        x = min(max(line.found, low), high)
+        size = 4.0 + 8.0 * math.sqrt(line.weight or 0.0)  # its area follows the weight
+        chart.dot(axes, x, y, text_of(line), marker="s", markersize=size, color=INK)
+        values += [x, *ends]
+    y = len(shown)
+    axes.plot([promise.lower, promise.upper], [y, y], color=ACCENT, linewidth=4.0)
+    between = interval(promise.lower, promise.upper)
+    text = f"a new site: {number(promise.risk)} ({between})"
+    chart.dot(axes, promise.risk, y, text, marker="D", markersize=8.0, color=ACCENT)
+    if reconciliation is not None:
+        r = reconciliation
+        if r.lower is not None and r.upper is not None:
+            axes.plot([r.lower, r.upper], [y + 1, y + 1], color=INK, linewidth=1.8)
+            values += [r.lower, r.upper]
+        text = f"realised: {number(r.realised)} ({interval(r.lower, r.upper)})"
+        chart.dot(axes, r.realised, y + 1, text, marker="D", color=INK)
+        values.append(r.realised)
+    risk_axis(axes, values)
 
 
 def _weights(chart: Chart, axes: Axes, shown: Sequence[SourceLine]) -> None:
     for y, line in enumerate(shown):
-        [bar] = axes.barh([y], [line.weight or 0.0], height=0.55, color=_tone(line))
-        chart.mark(bar, line.text)
+        [bar] = axes.barh([y], [line.weight or 0.0], height=0.55, color=ACCENT)
+        chart.mark(bar, text_of(line))
     axes.set_xlim(left=0.0)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100.0 * value:g}%"))
     axes.set_xlabel("weight")
-
-
-def _imbalances(chart: Chart, axes: Axes, shown: Sequence[SourceLine]) -> None:
-    for y, line in enumerate(shown):
-        x = max(line.imbalance, SMALLEST)
-        axes.plot([SMALLEST, x], [y, y], color=FAINT, linewidth=1.0, zorder=1.0)
-        marker = "X" if line.far else "o"
-        chart.dot(axes, x, y, line.text, color=_tone(line), marker=marker)
-    axes.set_xscale("log")
-    axes.set_xlim(SMALLEST * 0.8, max(2.0, *(2.0 * line.imbalance for line in shown)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_xlabel("imbalance after weighting")
-    axes.axvline(NO_OVERLAP, color=MUTED, linewidth=0.8, linestyle=":")
-
-
-def _tone(line: SourceLine) -> str:
-    return DANGER if line.far else ACCENT
