@@ -53,7 +53,7 @@ def findings_from_json(content: Sequence[Mapping[str, Any]]) -> tuple[Finding, .
 
 def plan_from_json(content: Mapping[str, Any]) -> Plan:
     """A plan out of plain values; it checks itself."""
-    values = {
+    values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
     }
     if values["public_sd"] is not None:  # None is NaN: no sd was agreed
@@ -76,12 +76,11 @@ def message_from_json(kind: type[Kind], content: Mapping[str, Any]) -> Kind:
     content : mapping
     """
     kinds = {item.name: item.metadata["kind"] for item in dataclasses.fields(kind)}
-    return kind(
-        **{
-            name: np.array(value, dtype=np.float64) if kinds[name] == "vector" else value
-            for name, value in content.items()
-        }
-    )
+    values: dict[str, Any] = {
+        name: np.array(value, dtype=np.float64) if kinds[name] == "vector" else value
+        for name, value in content.items()
+    }
+    return kind(**values)
 
 
 def promise_from_json(

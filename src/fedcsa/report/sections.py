@@ -40,7 +40,7 @@ def sources(folder: Folder) -> Section:
     if not found:
         table = Table("Sources", ("source", "what became of it"), tuple(absent), (0, 1))
         return Section("sources", "Sources", told, table=table)
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             words.clean(line.name),
             line.weight_text,
