@@ -80,18 +80,18 @@ def source_table(adaptation: Adaptation) -> Table:
     table = Table(title="Sources", title_justify="left", title_style="bold")
     level = percent(adaptation.plan.level)
     for heading, justify in (
-        ("source", "left"), ("weight", "right"), ("rows", "right"), ("effective", "right"),
-        ("imbalance", "right"), (f"risk found ({level})", "left"),
+        ("source", "left"), (f"risk found ({level})", "left"), ("weight", "right"),
+        ("rows", "right"), ("effective", "right"), ("imbalance", "right"),
     ):  # fmt: skip
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     for line in source_lines(adaptation):
         table.add_row(
             Text(printable(line.name)),
+            Text(printable(line.found_text)),
             line.weight_text,
             count(line.n_rows),
             number(line.effective_rows),
             number(line.imbalance),
-            Text(printable(line.found_text)),
         )
     return table
 

@@ -33,7 +33,7 @@ app = typer.Typer(
     epilog=(
         "Exit codes: 0 done · 2 wrong usage · 3 the study, its data or a result cannot be used · "
         "4 a site refused or the exchange failed · 5 no model could be fitted or trusted · "
-        "6 no source resembles the target · 7 a promise was broken · 130 interrupted."
+        "6 do not use it · 7 a promise was broken · 130 interrupted."
     ),
 )
 FIRST_STEPS = (

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -27,9 +27,12 @@ from fedcsa.errors import (
     StudyError,
 )
 
+if TYPE_CHECKING:
+    from fedcsa.roles.promise import Verdict
+
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
-EXIT_INPUT, EXIT_EXCHANGE, EXIT_MODEL, EXIT_NO_OVERLAP, EXIT_BROKEN = 3, 4, 5, 6, 7
+EXIT_INPUT, EXIT_EXCHANGE, EXIT_MODEL, EXIT_DO_NOT_USE, EXIT_BROKEN = 3, 4, 5, 6, 7
 #: As shells count: 128 and the number of the signal.
 EXIT_INTERRUPTED, EXIT_UNREAD = 130, 141
 #: What to do about a message that is not as it must be.
@@ -180,9 +183,15 @@ def _code_of(error: FedCSAError) -> int:
     codes = {
         ProtocolError: EXIT_EXCHANGE,
         ModelError: EXIT_MODEL,
-        NoOverlapError: EXIT_NO_OVERLAP,
+        NoOverlapError: EXIT_DO_NOT_USE,
     }
     return next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_INPUT)
+
+
+def follow(verdict: Verdict) -> None:
+    """End with the exit code of a verdict: "use it", with or without care, is an ordinary end."""
+    if verdict.advice == "no":
+        raise typer.Exit(EXIT_DO_NOT_USE)
 
 
 def report_error(kind: str, text: str, code: int, *, json: bool) -> None:

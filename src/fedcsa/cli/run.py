@@ -18,6 +18,7 @@ from fedcsa.cli.common import (
     Quiet,
     StudyFile,
     Trust,
+    follow,
     named_errors,
     site_progress,
     unbroken,
@@ -61,8 +62,9 @@ def run(
     """Run a study whose tables are all on this machine, and write a result folder.
 
     Reads the study file and its tables. The folder then holds numbers, models and ledgers, and
-    no row; an older result in it is replaced, anything else is left alone. Exit code 4 if sites
-    refused, 5 if no candidate could be fitted, 6 if no source resembles the target.
+    no row; an older result in it is replaced, anything else is left alone. Exit code 0 if the
+    verdict is to use the model, with or without care, 6 if it is not to use it; 4 if sites
+    refused, 5 if no candidate could be fitted.
 
     Examples
     --------
@@ -95,6 +97,7 @@ def run(
         screen.print(Text(line), soft_wrap=True)
 
     Output(json, quiet).answer(summary(adaptation), show, folder)
+    follow(adaptation.verdict)
 
 
 def carry_out(

@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import (
+    EXIT_DO_NOT_USE,
     EXIT_EXCHANGE,
     EXIT_MODEL,
-    EXIT_NO_OVERLAP,
     Json,
     Output,
     Quiet,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 study = typer.Typer(
     name="study", cls=Group, no_args_is_help=True, help="Run a study over a federation."
 )
-_EXITS = {"no_overlap": EXIT_NO_OVERLAP, "no_model": EXIT_MODEL}
+_EXITS = {"no_overlap": EXIT_DO_NOT_USE, "no_model": EXIT_MODEL}
 _PHASES = {"announce": "1 of 3", "risk": "1 of 3", "choose": "1 of 3", "model": "2 of 3",
            "mix": "2 of 3", "examine": "3 of 3", "conclude": "3 of 3"}  # fmt: skip
 

@@ -43,24 +43,24 @@ def sources(folder: Folder) -> Section:
     rows: list[tuple[str, ...]] = [
         (
             words.clean(line.name),
+            words.clean(line.found_text),
             line.weight_text,
             words.count(line.n_rows),
             number(line.effective_rows),
             number(line.imbalance),
             "yes" if line.reaches else "no",
-            words.clean(line.found_text),
         )
         for line in found
     ]
-    rows += [(name, *["—"] * 5, fate) for name, fate in absent]
+    rows += [(name, fate, *["—"] * 5) for name, fate in absent]
     tones = ("" if line.reaches else "far" for line in found)
     level = percent(folder.answer.plan.level) if folder.answer is not None else ""
     headings = (
-        "source", "weight", "rows", "effective rows", "imbalance", "reaches",
-        f"risk found ({level})",
+        "source", f"risk found ({level})", "weight", "rows", "effective rows", "imbalance",
+        "reaches",
     )  # fmt: skip
     table = Table(
-        "Sources", headings, tuple(rows), (0, 5, 6), (6,), (*tones, *("far" for _ in absent))
+        "Sources", headings, tuple(rows), (0, 1, 6), (1,), (*tones, *("far" for _ in absent))
     )
     svg = "" if a is None else inline(sources_chart.draw(a, folder.reconciliation), "sources")
     return Section("sources", title if a else "Sources", told, svg, table)

@@ -1,14 +1,22 @@
-"""A result in a notebook: verdict, promise, sources. It needs no other library."""
+"""A result in a notebook: verdict, promise, legs, sources. It needs no other library."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING
 
-from fedcsa.findings import ADVICE, number
+from fedcsa.findings import ADVICE, number, percent
+from fedcsa.roles.view import (
+    SourceLine,
+    examined_sentence,
+    ratio_sentence,
+    risk_sentence,
+    source_lines,
+)
 
 if TYPE_CHECKING:
     from fedcsa.roles.adaptation import Adaptation
+    from fedcsa.roles.promise import Leg
 
 #: Sources beyond these are counted only.
 MOST_SOURCES = 20
@@ -19,35 +27,35 @@ def result_html(adaptation: Adaptation) -> str:
     a = adaptation
     word, sign = ADVICE[a.verdict.advice]
     heading = f"<p><strong>{sign} {word}</strong>: {escape(a.verdict.sentence)}</p>"
-    names = sorted(a.reports, key=lambda name: (-a.source_weights.get(name, 0.0), name))
-    rows = "".join(_row(a, name) for name in names[:MOST_SOURCES])
+    told = [text for text in (risk_sentence(a), ratio_sentence(a), examined_sentence(a)) if text]
+    said = f"<p>{escape('; '.join(told))}</p>"
+    legs = "".join(_leg(leg) for leg in a.verdict.legs)
+    lines = source_lines(a)
+    found = f"risk found ({percent(a.plan.level)})"
     headings = "".join(
         f'<th scope="col">{text}</th>'
-        for text in ("source", "weight", "rows", "effective rows", "imbalance", "found")
+        for text in ("source", found, "weight", "rows", "effective rows", "imbalance")
     )
-    more = len(names) - MOST_SOURCES
-    rest = f"<p>and {more} more</p>" if more > 0 else ""
+    rows = "".join(_row(line) for line in lines[:MOST_SOURCES])
     table = f"<table><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>"
-    return f'<div class="fedcsa">{heading}<p>{escape(_risk(a))}</p>{table}{rest}</div>'
+    more = len(lines) - MOST_SOURCES
+    rest = f"<p>and {more} more</p>" if more > 0 else ""
+    return f'<div class="fedcsa">{heading}{said}<ul>{legs}</ul>{table}{rest}</div>'
 
 
-def _risk(a: Adaptation) -> str:
-    text = f"{a.plan.loss} risk at the target: {number(a.target_risk)}"
-    if a.promise is not None:
-        lower, upper = number(a.promise.lower), number(a.promise.upper)
-        text += f" ({a.promise.level:.0%} for a new site: {lower} to {upper})"
-    return text
+def _leg(leg: Leg) -> str:
+    sign = "✓" if leg.passed else "✕"
+    advice = f" What to do: {leg.advice}." if leg.advice else ""
+    return f"<li>{sign} <strong>{leg.name}</strong>: {escape(leg.sentence)}.{escape(advice)}</li>"
 
 
-def _row(a: Adaptation, name: str) -> str:
-    report, examined = a.reports[name], a.examinations.get(name)
-    found = number(examined.risk) if examined is not None and not examined.reason else "—"
+def _row(line: SourceLine) -> str:
     numbers = (
-        f"{a.source_weights.get(name, 0.0):.1%}",
-        f"{report.n_rows}",
-        number(report.effective_rows),
-        number(report.imbalance),
-        found,
+        escape(line.found_text),
+        line.weight_text,
+        f"{line.n_rows:,}",
+        number(line.effective_rows),
+        number(line.imbalance),
     )
     cells = "".join(f"<td>{text}</td>" for text in numbers)
-    return f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
+    return f'<tr><th scope="row">{escape(line.name)}</th>{cells}</tr>'
