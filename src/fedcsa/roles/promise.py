@@ -259,6 +259,11 @@ def _agreement(promise: Promise) -> Leg:
             f"(probability {number(value)})",
             "find out what differs between the sites; follow up some patients before relying on it",
         )  # fmt: skip
+    if len(promise.examined_by) < 2:  # the prior alone would speak
+        return Leg(
+            "agreement", False, value, PROBABLY, "one site cannot show whether sites differ",
+            "look for further sources that can examine the mixture",
+        )  # fmt: skip
     sentence = f"sites agree (probability that they differ much: {number(value)})"
     if promise.power < LOW_POWER:
         seen = percent(round(promise.power, 2))
