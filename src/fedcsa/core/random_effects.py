@@ -65,10 +65,7 @@ class NewSite:
 
     def differs_by_more(self, size: float) -> float:
         """Probability that τ exceeds `size`."""
-        return float(
-            self.probabilities[self.taus > size].sum()
-            + 0.5 * self.probabilities[self.taus == size].sum()
-        )
+        return float(self.probabilities @ _above(self.taus, size))
 
 
 def new_site(estimates: Array, variances: Array, scale: float, extra: float = 0.0) -> NewSite:
@@ -121,8 +118,14 @@ def power(variances: Array, scale: float, size: float) -> float:
     taus, _, _, log = _given_tau(estimates[:, None, :], variances, scale, points=201)
     p = np.exp(log - log.max(axis=1, keepdims=True))
     p[:, [0, -1]] /= 2.0
-    above = p[:, taus > size].sum(axis=1) / p.sum(axis=1)
+    above = p @ _above(taus, size) / p.sum(axis=1)
     return float((above >= 0.5).mean())
+
+
+def _above(taus: Array, size: float) -> Array:
+    """1 for every τ above `size`, ½ for one that equals it but for rounding."""
+    beyond: Array = np.where(np.isclose(taus, size, rtol=1e-9, atol=0.0), 0.5, taus > size)
+    return beyond
 
 
 def _given_tau(

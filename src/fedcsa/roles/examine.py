@@ -144,9 +144,7 @@ def examine(
         if not (risk > 0.0 and constant_risk > 0.0):
             return Examined("no_loss")
         second = _second_pass(brief, work, predict, constant, loss, first)
-    assert isinstance(work.weighing, TableWeighing)  # noqa: S101 - checked by the source
-    left = np.minimum(np.abs(work.weighing.tilt.difference), FARTHEST)
-    imbalance = float(np.mean(left**2))
+    imbalance = float(np.mean(np.minimum(np.abs(first.difference), FARTHEST) ** 2))
     v = float(sampling_variance(second.spread[0], second.squares[0], effective_rows))
     ratio = float(sampling_variance(second.spread[1], second.squares[1], effective_rows))
     if brief.loss == "zero-one":
@@ -188,6 +186,7 @@ class _First:
     """
 
     groups: Array  # (groups, columns)
+    difference: Array  # Σ w z
     lowest: float  # smallest loss
     y_range: tuple[float, float]
 
@@ -252,7 +251,7 @@ def _first_pass(
     n_classes = len(brief.classes)
     key = fold_key(generator_for(brief.seed, work.rows.source, "jackknife"))
 
-    def of_batch(batch: Batch) -> tuple[Array, float, float, float]:
+    def of_batch(batch: Batch) -> tuple[Array, Array, float, float, float]:
         w, prediction = work.weighing.judging(batch), predict(batch)
         L, K = _losses(brief, batch, prediction, constant, loss)
         columns = [w, w * L, w * K]
@@ -272,15 +271,16 @@ def _first_pass(
         sums = [
             np.bincount(labels, weights=column, minlength=JACKKNIFE_GROUPS) for column in columns
         ]
-        return np.column_stack(sums), float(L.min()), float(batch.y.min()), float(batch.y.max())
+        y = batch.y
+        return np.column_stack(sums), w @ batch.z, float(L.min()), float(y.min()), float(y.max())
 
-    groups: Array | None = None
+    groups = np.zeros((JACKKNIFE_GROUPS, 5 + 2 * n_classes))
+    difference = np.zeros(len(brief.features))
     lowest, low, high = np.inf, np.inf, -np.inf
-    for own, smallest, least, most in in_order(of_batch, work.rows):
-        groups = own if groups is None else groups + own
+    for own, left, smallest, least, most in in_order(of_batch, work.rows):
+        groups, difference = groups + own, difference + left
         lowest, low, high = min(lowest, smallest), min(low, least), max(high, most)
-    assert groups is not None  # noqa: S101 - there is a row
-    return _First(groups, lowest, (low, high))
+    return _First(groups, difference, lowest, (low, high))
 
 
 def _second_pass(
