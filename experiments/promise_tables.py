@@ -215,7 +215,7 @@ def site_lines(old: Evidence, new: Evidence) -> list[dict[str, Any]]:
             line[f"realised_{code}"] = np.mean([run.true for run in told]) if told else None
         both = pairs(*([run for run in each.real if run.family == name] for each in (old, new)))
         line["pairs"] = len(both)
-        line["score_difference"] = score_difference(both).value if both else None
+        line |= score_difference(both).columns("score_difference")
         lines.append(line)
     return lines
 
