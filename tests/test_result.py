@@ -7,6 +7,7 @@ import math
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,15 +18,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fedcsa import (
+    Adaptation,
     FedCSA,
     MessageError,
     ModelError,
     ResultError,
+    Table1,
     UntrustedError,
     load_result,
     save_result,
 )
-from fedcsa.result import load_ledgers, summary
+from fedcsa.result import FORMAT, load_ledgers, summary
 
 TREE = "sklearn.tree._tree.Tree"
 DAMAGED = (ResultError, MessageError, ModelError)
@@ -45,6 +48,14 @@ def consortium(seed=0):
     )
 
 
+def framed(X, y=None):
+    """A frame with a flag and two rows a patient."""
+    numbers = np.arange(len(X))
+    columns = {"x": X[:, 0], "sex": X[:, 1] > 0.0, "age": 50.0 + 9.0 * X[:, 1], "id": numbers // 2}
+    frame = pd.DataFrame({**columns, "sex": columns["sex"].astype(float)})
+    return frame.drop(columns="id" if y is None else []), y
+
+
 def labelled(sources, cut=0.0):
     return {name: (X, np.where(y > cut, "ill", "well")) for name, (X, y) in sources.items()}
 
@@ -57,13 +68,24 @@ def adaptation(kind):
     if kind == "linear":
         estimator = FedCSA(**own).fit(sources, target)
         estimator.backtest(sources)
-    elif kind == "scaled":
-        estimator = FedCSA(**own, public_sd=[1.0, 2.0], ratio={"bandwidth": 1.5}, level=0.8)
-        estimator.fit(sources, target)
+    elif kind == "described":
+        columns = {"x": {"kind": "number", "sd": 1.0}, "sex": "flag", "age": "number"}
+        estimator = FedCSA(**own, columns={**columns, "id": "group"}, level=0.8)
+        estimator.fit({name: framed(*pair) for name, pair in sources.items()}, framed(target)[0])
+    elif kind == "typed":
+        numbers = {"mean": [0.1, 0.2], "sd": [1.0, 1.1], "correlations": [[1.0, 0.3], [0.3, 1.0]]}
+        told = Table1.typed(120, ["x0", "x1"], [False, False], **numbers)
+        estimator = FedCSA(**own, compare=["naive", "feddae"]).fit(sources, told)
+    elif kind == "one source":
+        estimator = FedCSA(**own).fit({"a": sources["a"]}, target)
+    elif kind == "not all examined":
+        sources["c"] = sources["c"][0], np.zeros(len(sources["c"][1]))
+        estimator = FedCSA(**own).fit(sources, target)
     elif kind == "no overlap":
         estimator = FedCSA(**own, on_no_overlap="predict").fit(sources, target + 40.0)
     elif kind == "feddae":
-        estimator = FedCSA(**own, method="feddae", folds=(0.2, 0.5, 0.3)).fit(sources, target)
+        shares = {"exchange": "rows", "folds": (0.2, 0.5, 0.3)}
+        estimator = FedCSA(**own, method="feddae", **shares).fit(sources, target)
     elif kind == "fedle":
         weights = {"a": 1.0, "b é": 2.0, "c": 1.0}
         estimator = FedCSA(**own, method="fedle", fedle_weights=weights, exchange="rows")
@@ -84,7 +106,10 @@ def adaptation(kind):
     return estimator.adaptation_
 
 
-KINDS = ["linear", "scaled", "no overlap", "feddae", "fedle", "logistic", "pipeline", "forest"]
+KINDS = [
+    "linear", "described", "typed", "one source", "not all examined", "no overlap", "feddae",
+    "fedle", "logistic", "pipeline", "forest",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +133,7 @@ def equal(first, second):
             for item in dataclasses.fields(first)
         )
     if isinstance(first, np.ndarray):
-        return first.dtype == second.dtype and np.array_equal(first, second)
+        return first.dtype == second.dtype and np.array_equal(first, second, equal_nan=True)
     if hasattr(first, "items"):
         return sorted(first) == sorted(second) and all(equal(first[k], second[k]) for k in first)
     if isinstance(first, list | tuple):
@@ -122,20 +147,21 @@ def equal(first, second):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_result_predicts_the_same_bits(kind, saved):
     before, after = adaptation(kind), load_result(saved(kind), [TREE])
-    assert np.array_equal(after.output(ROWS), before.output(ROWS))
-    assert np.array_equal(after.predict(ROWS), before.predict(ROWS))
-    assert after.predict(ROWS).dtype == before.predict(ROWS).dtype
+    rows = np.resize(ROWS, (len(ROWS), len(before.plan.features)))
+    assert np.array_equal(after.output(rows), before.output(rows))
+    assert np.array_equal(after.predict(rows), before.predict(rows))
+    assert after.predict(rows).dtype == before.predict(rows).dtype
     if before.plan.classes:
-        assert np.array_equal(after.predict_proba(ROWS), before.predict_proba(ROWS))
+        assert np.array_equal(after.predict_proba(rows), before.predict_proba(rows))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "part",
     [
-        "plan", "kept", "estimates", "reports", "model_reports", "source_weights", "mean", "sd",
-        "n_target_rows", "constant_risks", "risk", "by_rows", "backtest", "findings", "ledgers",
-        "candidate", "target_risk", "interval", "status", "sources",
+        *(item.name for item in dataclasses.fields(Adaptation) if item.name != "models"),
+        "n_target_rows", "candidate", "target_risk", "interval", "verdict", "status", "sources",
+        "reaching", "refused",
     ],
 )  # fmt: skip
 def test_a_saved_result_is_the_same_in_every_part(kind, part, saved):
@@ -145,10 +171,19 @@ def test_a_saved_result_is_the_same_in_every_part(kind, part, saved):
 
 def test_the_kinds_of_this_file_cover_what_can_be_saved():
     assert adaptation("linear").backtest is not None
-    assert adaptation("linear").risk.lower is not None
-    assert adaptation("no overlap").status == "no overlap"
+    assert adaptation("linear").promise is not None
+    assert adaptation("described").plan.group == "id"
+    assert adaptation("described").plan.flags == (False, True, False)
+    assert np.isnan(adaptation("described").plan.public_sd).tolist() == [False, False, True]
+    assert adaptation("described").table.correlations is None
+    assert adaptation("typed").table.correlations is not None
+    assert set(adaptation("typed").estimates) == {"validated", "naive", "feddae"}
+    assert adaptation("one source").verdict.advice == "care"
+    assert adaptation("not all examined").examinations["c"].reason == "outcomes_alike"
+    assert adaptation("no overlap").refused
+    assert adaptation("no overlap").promise is None
     assert any(f.severity == "danger" for f in adaptation("no overlap").findings)
-    assert adaptation("feddae").risk is None
+    assert adaptation("feddae").promise is None
     assert {m.format for m in adaptation("logistic").model_reports.values()} == {"linear"}
     assert {m.format for m in adaptation("pipeline").model_reports.values()} == {"skops"}
 
@@ -202,7 +237,7 @@ def test_the_file_is_strict_json(kind, saved):
     text = (saved(kind) / "adaptation.json").read_text(encoding="utf-8")
     content = json.loads(text, parse_constant=no_constant)
     assert content == json.loads(json.dumps(summary(adaptation(kind))))
-    assert content["format"] == 1
+    assert content["format"] == FORMAT
 
 
 def test_the_file_says_what_the_adaptation_says(saved):
@@ -213,8 +248,18 @@ def test_the_file_says_what_the_adaptation_says(saved):
     assert content["status"] == result.status
     assert content["source_weights"] == dict(result.source_weights)
     assert content["candidate"] == dict(result.candidate)
-    assert content["constant_risks"] == dict(result.constant_risks)
-    assert set(content["estimates"]) == {"guarded", "naive", "fediwe", "feddae"}
+    assert content["verdict"]["advice"] == result.verdict.advice
+    assert content["verdict"]["words"] == result.status
+    assert content["verdict"]["sentence"] == result.verdict.sentence
+    for told, leg in zip(content["verdict"]["legs"], result.verdict.legs, strict=True):
+        assert told == dataclasses.asdict(leg)
+    promised = dataclasses.asdict(result.promise)
+    assert content["promise"] == {**promised, "examined_by": list(promised["examined_by"])}
+    assert {n: e["risk"] for n, e in content["examinations"].items()} == {
+        n: e.risk for n, e in result.examinations.items()
+    }
+    assert content["table"]["mean"] == result.table.mean.tolist()
+    assert set(content["estimates"]) == {"validated"}
     assert [f["text"] for f in content["findings"]] == [str(f) for f in result.findings]
     assert content["backtest"]["verdict"] == result.backtest.verdict
     assert "b é" in content["reports"]
@@ -298,20 +343,20 @@ def test_a_file_that_is_not_whole_is_damage(name, how, folder):
         b"null",
         b"\xff\xfe\x00",
         b"[" * 200_000,
-        b'{"format": 1}',
+        b'{"format": 2}',
         b'{"a": NaN}',
     ],
     ids=["empty", "cut off", "a list", "null", "not text", "deep", "nothing else", "no format"],
 )
 def test_a_file_that_is_not_json_is_damage(content, folder):
     (folder / "adaptation.json").write_bytes(content)
-    with pytest.raises(ResultError, match=r"damaged|must be of format 1"):
+    with pytest.raises(ResultError, match=r"damaged|must be of format"):
         load_result(folder)
     with pytest.raises(ResultError, match="damaged"):
         load_ledgers(folder)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None, [1]])
+@pytest.mark.parametrize("version", [0, 1, 3, "2", None, [2]])
 def test_another_format_is_refused_with_advice(version, folder):
     edit(folder, lambda content: content.update(format=version))
     with pytest.raises(ResultError, match="Read it with the version of fedcsa that wrote it"):
@@ -349,12 +394,10 @@ def edit(folder, change):
 
 
 #: What only tells a reader; it is computed again when a result is loaded.
-TOLD = {
-    "fedcsa", "study", "method", "candidate", "target_risk", "interval", "status",
-}  # fmt: skip
+TOLD = {"fedcsa", "study", "method", "candidate", "target_risk", "interval", "status"}
 KEYS = [
-    "source_weights", "risk", "by_rows", "constant_risks", "n_target_rows", "backtest", "findings",
-    "kept", "mean", "sd", "plan", "reports", "sites", "estimates",
+    "source_weights", "promise", "verdict", "examinations", "table", "n_target_rows", "backtest",
+    "findings", "kept", "plan", "reports", "sites", "estimates",
 ]  # fmt: skip
 
 
@@ -420,12 +463,15 @@ def test_a_strange_value_anywhere_is_damage_or_nothing_at_all(data, saved, folde
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("mean",), [0.0]),
-        (("mean",), [0.0, math.nan]),
-        (("mean",), [0.0, math.inf]),
-        (("sd",), [1.0, 1.0, 1.0]),
-        (("sd",), [1.0, 0.0]),
-        (("sd",), [1.0, -1.0]),
+        (("table", "mean"), [0.0]),
+        (("table", "mean"), [0.0, math.nan]),
+        (("table", "mean"), [0.0, math.inf]),
+        (("table", "sd"), [1.0, 1.0, 1.0]),
+        (("table", "sd"), [1.0, 0.0]),
+        (("table", "sd"), [1.0, -1.0]),
+        (("table", "features"), ["x0", "stranger"]),
+        (("table", "flags"), [True]),
+        (("table", "n_rows"), 50),
         (("kept",), []),
         (("kept",), [0, 1, 99]),
         (("kept",), [-1]),
@@ -433,13 +479,23 @@ def test_a_strange_value_anywhere_is_damage_or_nothing_at_all(data, saved, folde
         (("source_weights",), {}),
         (("source_weights", "a"), math.nan),
         (("source_weights", "a"), -5.0),
-        (("reports", "a", "kernel_imbalance"), 1e308),
+        (("reports", "a", "difference_after"), [1e308]),
         (("source_weights", "stranger"), 0.1),
         (("n_target_rows",), math.inf),
-        (("risk", "weights"), [1.0]),
-        (("risk", "risk"), "small"),
-        (("risk", "status"), "splendid"),
-        (("risk", "lower"), math.nan),
+        (("promise", "risk"), "small"),
+        (("promise", "risk"), -1.0),
+        (("promise", "lower"), math.nan),
+        (("promise", "lower"), 1e9),
+        (("promise", "upper"), 1e-9),
+        (("promise", "examined_by"), []),
+        (("promise", "examined_by"), ["stranger"]),
+        (("promise", "unknown"), 1.0),
+        (("verdict", "advice"), "splendid"),
+        (("examinations", "a", "risk_variance"), -1.0),
+        (("examinations", "a", "reason"), "tired"),
+        (("examinations", "stranger"), {}),
+        (("plan", "flags"), [True]),
+        (("plan", "compare"), ["validated"]),
         (("plan", "method"), "magic"),
         (("plan", "candidates"), []),
         (("plan", "features"), ["x0"]),
@@ -448,17 +504,17 @@ def test_a_strange_value_anywhere_is_damage_or_nothing_at_all(data, saved, folde
         (("plan", "unknown"), 1),
         (("reports",), {}),
         (("reports", "a", "effective_rows"), 1e9),
-        (("reports", "a", "loss_mean"), [1.0]),
+        (("reports", "a", "risk"), [1.0]),
         (("reports", "a", "unknown"), 1.0),
         (("findings",), [{"code": "all-is-well", "source": "", "evidence": {}}]),
         (("backtest", "level"), "high"),
         (("backtest", "rows"), [{"source": "a"}]),
         (("sites",), ["a"] * 50),
-        (("estimates", "guarded"), {}),
-        (("estimates", "guarded", "risk"), [1.0]),
-        (("estimates", "guarded", "candidate"), {"penalty": 7.0}),
-        (("estimates", "guarded", "source_weights", "a"), -1.0),
-        (("estimates", "guarded", "standard_errors"), [math.nan]),
+        (("estimates", "validated"), {}),
+        (("estimates", "validated", "risk"), [1.0]),
+        (("estimates", "validated", "candidate"), {"penalty": 7.0}),
+        (("estimates", "validated", "source_weights", "a"), -1.0),
+        (("estimates", "validated", "standard_errors"), [math.nan]),
     ],
     ids=lambda value: repr(value)[:40],
 )
@@ -511,12 +567,11 @@ def test_a_result_says_what_it_said_whatever_this_version_would_say(folder):
             told["risk"] = [2.0 * risk for risk in told["risk"]]
             weights = told["source_weights"]
             told["source_weights"] = dict(zip(weights, (0.5, 0.25, 0.25), strict=True))
-        del content["estimates"]["feddae"]  # it need not have compared all
 
     before = load_result(folder)
     edit(folder, older)
     after = load_result(folder)
-    assert set(after.estimates) == set(before.estimates) - {"feddae"}
+    assert set(after.estimates) == set(before.estimates)
     for method, found in after.estimates.items():
         np.testing.assert_array_equal(found.risk, 2.0 * before.estimates[method].risk)
         assert found.source_weights.tolist() == [0.5, 0.25, 0.25]
@@ -525,7 +580,7 @@ def test_a_result_says_what_it_said_whatever_this_version_would_say(folder):
 
 def test_models_of_another_candidate_than_the_chosen_are_damage(folder):
     def other(content):
-        told = content["estimates"]["guarded"]
+        told = content["estimates"]["validated"]
         tried = content["plan"]["candidates"]
         told["candidate"] = next(c for c in tried if c != told["candidate"])
 
@@ -534,7 +589,7 @@ def test_models_of_another_candidate_than_the_chosen_are_damage(folder):
         load_result(folder)
 
 
-@pytest.mark.parametrize("method", ["guarded", "naive", "feddae"])
+@pytest.mark.parametrize("method", ["validated", "naive", "feddae"])
 def test_a_median_with_a_source_that_failed_is_the_same_in_every_part(method, tmp_path):
     rng = np.random.default_rng(0)
     sources = {}
