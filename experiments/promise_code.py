@@ -72,7 +72,8 @@ def new_default(study: Study, seed: int, learner: dict[str, Any]) -> Told:
         "level": fitted.level,
         "between": fitted.between_sites_,
         "candidate": json.dumps(fitted.candidate_),
-        "last_weight": fitted.source_weights_[max(study.sources)],
+        # A source that sent no model has no weight.
+        "last_weight": fitted.source_weights_.get(max(study.sources), 0.0),
     }
     for name, leg in fitted.legs_.items():
         told |= {f"{name}_passed": leg.passed, f"{name}_value": leg.value}
@@ -153,8 +154,9 @@ class Lines:
         """The runs that are there, in the order of their keys."""
         if not self.path.is_file():
             return []
-        text = self.path.read_text(encoding="utf-8")
-        return sorted(map(json.loads, text.splitlines()), key=self._key_of)
+        lines = map(json.loads, self.path.read_text(encoding="utf-8").splitlines())
+        once = {self._key_of(line): line for line in lines}
+        return [once[key] for key in sorted(once)]
 
     def _key_of(self, line: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(line[name] for name in self.key)
