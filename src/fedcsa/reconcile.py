@@ -16,6 +16,7 @@ from fedcsa.findings import Advice, number
 from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.plan import encode_classes
 from fedcsa.roles.promise import Verdict
+from fedcsa.roles.view import interval
 
 Conclusion = Literal[
     "as promised",
@@ -198,6 +199,4 @@ def with_interval(risk: float, lower: float | None, upper: float | None) -> str:
     >>> with_interval(0.2, 0.15, 0.31)
     '0.2 (0.15 to 0.31)'
     """
-    if lower is None or upper is None:
-        return number(risk)
-    return f"{number(risk)} ({number(lower)} to {number(upper)})"
+    return number(risk) if lower is None else f"{number(risk)} ({interval(lower, upper)})"

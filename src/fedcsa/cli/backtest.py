@@ -101,6 +101,8 @@ def backtest(
 
 
 def _print(screen: Console, found: Backtest) -> None:
+    from fedcsa.roles.view import NEW_SITE, percent
+
     # Without lines between them all columns fit a narrow terminal.
     table = Table(
         title="Each source as the target", title_justify="left", title_style="bold", box=None
@@ -122,13 +124,8 @@ def _print(screen: Console, found: Backtest) -> None:
     meaning = printable(found.sentence.removeprefix(found.verdict))
     screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), meaning))
     if found.judged:
-        screen.print(
-            Text(
-                f"Intervals: {found.level:.0%} for a new site, if it differs from the others as "
-                "they differ from each other.\n",
-                style="dim",
-            )
-        )
+        told = f"Intervals: {percent(found.level)} for a new site, {NEW_SITE}.\n"
+        screen.print(Text(told, style="dim"))
     share = 1.0 - found.broken / len(found.judged) if found.judged else None
     for label, value in (
         ("promises kept, sampling aside", share),

@@ -79,18 +79,14 @@ def reconcile(
 
 def _print(screen: Console, found: Reconciliation) -> None:
     from fedcsa.reconcile import with_interval
+    from fedcsa.roles.view import NEW_SITE, percent
 
     verdict = found.verdict
     realised = with_interval(found.realised, found.lower, found.upper)
     screen.print(Text.assemble(("realised  ", "bold"), f"{realised} on {found.n_rows} rows"))
     if found.promised_lower is not None:
         promised = with_interval(found.promised, found.promised_lower, found.promised_upper)
-        screen.print(
-            Text.assemble(
-                ("promised  ", "dim"),
-                f"{promised}; {found.level:.0%} for a new site, "
-                "if it differs from these as they differ from each other",
-            )
-        )
+        promised += f"; {percent(found.level)} for a new site, {NEW_SITE}"
+        screen.print(Text.assemble(("promised  ", "dim"), promised))
     screen.print(Text(f"\n{found.conclusion}: {found.reason}"))
     screen.print(Text(verdict.words, style=f"bold {_COLOURS[verdict.advice]}"))
