@@ -203,15 +203,16 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         progress : function, optional
             Called with the phase, the source and "started" or "done".
         """
-        told = X_target if isinstance(X_target, Table1) else None
-        X, features = None, () if told is None else told.features
-        if told is None:
-            X, features = self._encoded(X_target, "The target", None)
-        data, plan, common = self._prepare(sources, features, X, told)
+        told: Array | Table1
+        if isinstance(X_target, Table1):
+            told, features = X_target, X_target.features
+        else:
+            told, features = self._encoded(X_target, "The target", None)
+        data, plan, common = self._prepare(sources, features, told)
         names = (*plan.features, *([plan.group] if plan.group else []))
         roles = [Source(name, *pair, features=names, **common) for name, pair in data.items()]
         target = Target(
-            X if told is None else told,
+            told,
             plan,
             policy=common["policy"],
             trusted_types=common["trusted_types"],
@@ -273,8 +274,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self,
         sources: Any,
         features: tuple[str, ...],
-        X_target: Array | None = None,
-        told: Table1 | None = None,
+        told: Array | Table1 | None = None,
     ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any]]:
         """Checked data by name, the plan, and what every site is given besides."""
         _check_sites(self.policy, self.trusted_types)
@@ -289,8 +289,11 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
                 "flags": coding.flags, "public_sd": coding.public_sd, "group": coding.group
             }  # fmt: skip
         elif self.exchange == "table":
-            seen = [X for X, _ in data.values()] + ([] if X_target is None else [X_target])
-            described = {"flags": flags_of(seen) if told is None else told.flags}
+            seen = [X for X, _ in data.values()]
+            if not isinstance(told, Table1):
+                described = {"flags": flags_of(seen if told is None else [*seen, told])}
+            else:
+                described = {"flags": told.flags}
         plan = self._plan(features, _classes(data) if _classifies(self.model) else (), described)
         check_weights_of(plan.fedle_weights, data)
         losses = {plan.loss: self.loss} if callable(self.loss) else {}

@@ -304,11 +304,8 @@ def _second_pass(
         C = balanced(batch.z, tilt.flags, tilt.correlations)
         return w @ squares, (w * w) @ squares, (w * deviations[:, 0]) @ C, float(w @ squares[:, 0])
 
-    total: tuple[Array, Array, Array, float] | None = None
-    for own in in_order(of_batch, work.rows):
-        total = own if total is None else tuple(a + b for a, b in zip(total, own, strict=True))  # type: ignore[assignment]
-    assert total is not None  # noqa: S101 - there is a row
-    return _Second(*total)
+    parts = zip(*in_order(of_batch, work.rows), strict=True)
+    return _Second(*(sum(part[1:], part[0]) for part in parts))
 
 
 def _losses(

@@ -526,7 +526,8 @@ def class_sums(y: Array, weights: Array, n_classes: int) -> Array:
     """
     if not n_classes:
         return np.array([float(weights @ y)])
-    return np.bincount(y.astype(np.intp), weights=weights, minlength=n_classes)
+    sums = np.bincount(y.astype(np.intp), weights=weights, minlength=n_classes)
+    return sums.astype(np.float64, copy=False)
 
 
 def _failures(

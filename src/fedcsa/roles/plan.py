@@ -162,8 +162,9 @@ class Plan:
             raise must("seed", "a whole number from 0 up", self.seed)
 
     def _settle_compare(self) -> None:
-        if isinstance(self.compare, str) or not isinstance(self.compare, Sequence):
-            raise must("compare", "a list of methods of the paper", type(self.compare).__name__)
+        given: object = self.compare
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise must("compare", "a list of methods of the paper", type(given).__name__)
         for method in self.compare:
             _one_of("compare", method, METHODS[1:])
         if "fedle" in self.compare and self.fedle_weights is None:

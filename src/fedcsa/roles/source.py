@@ -94,8 +94,8 @@ class Source:
         policy = policy or Policy()
         rows = SiteRows.in_memory(name, X, y, features, policy.count_band)
         self._start(name, rows, policy, trusted_types, clock)
-        self._losses = dict(losses or {})
-        self._ratio = ratio
+        self._losses.update(losses or {})
+        self._ratio: Any = ratio
         self._tell_errors = tell_errors
 
     @classmethod
@@ -139,7 +139,7 @@ class Source:
         self._rows = rows
         self._policy = policy
         self._losses: dict[str, Callable[..., Any]] = {}
-        self._ratio: Any = None
+        self._ratio = None
         self._tell_errors = False
         self._trusted = tuple(trusted_types)
         self.ledger = Ledger(name, clock)

@@ -221,8 +221,8 @@ class Target:
             seen = (self._X - self.table.mean) / self.table.sd if plan.scale else self._X
             outputs = np.stack([self._models[name].predict(seen) for name in shown], axis=1)
             a = model_weights(value, outputs)
-        given = dict(zip(shown, self._limit(a, MIN_MODELS).tolist(), strict=True))
-        return np.array([given.get(name, 0.0) for name in names])
+        share = dict(zip(shown, self._limit(a, MIN_MODELS).tolist(), strict=True))
+        return np.array([share.get(name, 0.0) for name in names])
 
     def _examination_for(self, name: str) -> Examination:
         """The mixture without the model of `name`, or the whole of it where most is its own."""

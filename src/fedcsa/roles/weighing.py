@@ -232,7 +232,7 @@ class RatioWeighing:
     @property
     def n_columns(self) -> int:
         """One a turn, and one for all rows."""
-        return self.ratios.shape[1]
+        return int(self.ratios.shape[1])
 
     def training(self, batch: Batch) -> Array:
         """Ratios of a batch's rows, shape (rows, turns + 1)."""
