@@ -8,6 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from fedcsa.cli.app import app
+from fedcsa.roles.promise import WORDS
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"<!-- begin:demo -->\n```text\n(.*?)```\n<!-- end:demo -->", re.DOTALL)
@@ -28,13 +29,16 @@ def test_the_readme_shows_what_the_demo_prints() -> None:
 def test_the_picture_has_the_figures_of_the_readme() -> None:
     shown = BLOCK.search(README.read_text(encoding="utf-8"))
     assert shown is not None
-    [line] = [line for line in shown.group(1).splitlines() if line.startswith("│ guarded")]
+    # A row of the table may go over several lines: its numbers stand in the first.
+    [line] = [line for line in shown.group(1).splitlines() if line.startswith("│ validated")]
     chosen, risk, interval, truth = (cell.strip() for cell in line.split("│")[2:6])
     picture = README.with_name("docs") / "_static" / "picture.svg"
     texts = re.findall(r">([^<]+)<", picture.read_text(encoding="utf-8"))
     assert chosen.split(",")[0] in texts
     assert f"{risk} ({interval.replace(' to ', '–')})" in texts
     assert f"truth, known in the demo: {truth}" in texts
+    advice = [text for text in texts if text in WORDS.values()]
+    assert [f"✓ {text.capitalize()} " in shown.group(1) for text in advice] == [True]
 
 
 if __name__ == "__main__":  # python tests/test_readme.py rewrites the block
