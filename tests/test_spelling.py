@@ -28,14 +28,14 @@ def federation_with(old, new):
 
 LASSO = {"class": "sklearn.linear_model.Lasso", "parameters": {"alhpa": 1.0}}
 CASES = {
-    "parameter of FedCSA": (lambda: FedCSA(metod="guarded"), "method"),
-    "method": (lambda: FedCSA(method="gaurded").fit({"a": ([[1.0]], [1.0])}, [[1.0], [2.0]]),
-               "guarded"),
+    "parameter of FedCSA": (lambda: FedCSA(metod="validated"), "method"),
+    "method": (lambda: FedCSA(method="valdiated").fit({"a": ([[1.0]], [1.0])}, [[1.0], [2.0]]),
+               "validated"),
     "candidate of an estimator": (
         lambda: FedCSA(Lasso(), {"alhpa": [1.0]}).fit({"a": ([[1.0]], [1.0])}, [[1.0], [2.0]]),
         "alpha"),
-    "exchange": (lambda: FedCSA(exchange="embeding").fit({"a": ([[1.0]], [1.0])}, [[1.0], [2.0]]),
-                 "embedding"),
+    "exchange": (lambda: FedCSA(exchange="tabel").fit({"a": ([[1.0]], [1.0])}, [[1.0], [2.0]]),
+                 "table"),
     "loss": (lambda: loss_named("sqared"), "squared"),
     "model": (lambda: model_description("rigde"), "ridge"),
     "described model": (lambda: build_model({"name": "rigde"}, 0), "ridge"),
@@ -47,8 +47,6 @@ CASES = {
     "preset of a policy": (lambda: build_policy({"preset": "sites"}), "site"),
     "rule of a policy": (lambda: build_policy({"min_fold_row": 3}), "min_fold_rows"),
     "key of a site file": (lambda: SiteFile.parse('tabel = "a.csv"', folder=Path()), "table"),
-    "phase in a site file": (
-        lambda: SiteFile.parse('table = "a.csv"\napprove = ["rsk"]', folder=Path()), "risk"),
     "key of a federation file": (lambda: federation_with("port =", "prot ="), "port"),
     "section of a federation file": (lambda: federation_with("[users.", "[user."), "users"),
     "role in a federation file": (lambda: federation_with('"source"', '"sorce"'), "source"),
@@ -84,7 +82,7 @@ def test_the_estimator_keeps_its_signature_and_can_be_cloned():
 
 def test_the_errors_are_ours():
     with pytest.raises(ParameterError, match="Unknown parameter 'metod'"):
-        FedCSA(metod="guarded")
+        FedCSA(metod="validated")
     with pytest.raises(StudyError, match="'role' must be one of"):
         federation_with('"source"', '"sorce"')
     with pytest.raises(DataError, match="missing: 'bmi'"):

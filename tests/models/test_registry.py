@@ -16,10 +16,10 @@ from fedcsa.models.linear import LinearRegression
 from fedcsa.models.registry import (
     build_candidates,
     build_model,
+    default_candidates,
     expand_candidates,
     model_description,
     unknown,
-    with_ratio_powers,
 )
 from fedcsa.models.sklearn import SklearnModel
 
@@ -133,9 +133,9 @@ def test_the_kind_of_the_outcome_is_checked():
 # Candidates ----------------------------------------------------------------------------------
 
 
-def test_without_candidates_the_grid_is_the_papers():
+def test_without_candidates_the_grid_is_the_models_own():
     ridge = expand_candidates("ridge", None)
-    assert [c["penalty"] for c in ridge] == np.linspace(0.0, 1.0, 101).tolist()
+    assert [c["penalty"] for c in ridge] == pytest.approx(PENALTIES)
     weighted = expand_candidates("weighted-least-squares", None)
     assert [c["ratio_power"] for c in weighted] == np.linspace(0.0, 1.0, 21).tolist()
     assert expand_candidates("sklearn", None) == ({},)
@@ -266,28 +266,41 @@ def test_the_nearest_known_name_is_suggested():
     assert unknown("thing", "q", ["b", "a"]) == "Unknown thing 'q'. Known: a, b."
 
 
-# Powers of the ratio under the guarded method ------------------------------------------------
+# The default grid ----------------------------------------------------------------------------
+
+PENALTIES = [0.0, *np.geomspace(1e-3, 1.0, 12).tolist()]
 
 
 @pytest.mark.parametrize(
-    ("model", "candidates", "method", "powers"),
+    ("model", "method", "powers"),
     [
-        ("ridge", [{"penalty": 0.1}], "guarded", [0.0, 0.5, 1.0]),
-        ("ridge", [{"penalty": 0.1}], "feddae", [None]),
-        ("ridge", [{"ratio_power": 0.3}, {}], "guarded", [0.3, None]),
-        (SVR(), [{}], "guarded", [0.0, 0.5, 1.0]),
-        (make_pipeline(StandardScaler(), Lasso()), [{}], "guarded", [0.0, 0.5, 1.0]),
-        (KNeighborsRegressor(), [{}], "guarded", [None]),
+        ("ridge", "validated", [0.0, 0.5, 1.0]),
+        ("ridge", "feddae", [None]),
+        (SVR(), "validated", [0.0, 0.5, 1.0]),
+        (SVR(), "naive", [None]),
+        (make_pipeline(StandardScaler(), Lasso()), "validated", [0.0, 0.5, 1.0]),
+        (KNeighborsRegressor(), "validated", [None]),
     ],
     ids=str,
 )
-def test_the_guarded_method_tries_three_powers_unless_told_otherwise(
-    model, candidates, method, powers
-):
-    found = with_ratio_powers(model_description(model), candidates, method)
-    assert [candidate.get("ratio_power") for candidate in found] == powers
+def test_the_default_method_tries_three_powers_where_a_model_takes_weights(model, method, powers):
+    found = default_candidates(model_description(model), method)
+    assert list(dict.fromkeys(candidate.get("ratio_power") for candidate in found)) == powers
+    assert len(found) == len(powers) * (len(PENALTIES) if model == "ridge" else 1)
+
+
+def test_the_default_ridge_grid_is_none_and_twelve_penalties_with_every_power():
+    found = default_candidates({"name": "ridge"}, "validated")
+    for power in (0.0, 0.5, 1.0):
+        tried = [c["penalty"] for c in found if c["ratio_power"] == power]
+        assert tried == pytest.approx(PENALTIES)
+
+
+def test_powers_that_are_the_models_own_grid_are_not_multiplied():
+    found = default_candidates({"name": "weighted-least-squares"}, "validated")
+    assert [c["ratio_power"] for c in found] == pytest.approx(np.linspace(0.0, 1.0, 21))
 
 
 def test_an_estimator_of_an_unknown_library_gets_no_powers():
     foreign = {"name": "sklearn", "estimator": {"class": "other.Model", "parameters": {}}}
-    assert with_ratio_powers(foreign, [{}], "guarded") == ({},)
+    assert default_candidates(foreign, "validated") == ({},)
