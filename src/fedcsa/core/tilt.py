@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -140,9 +139,10 @@ def fit_tilt(rows: Iterable[Array], flags: Flags, correlations: Array | None = N
     if correlations is not None:
         size += len(flags) * (len(flags) - 1) // 2
     start = np.zeros(size)
-    first = list(islice(rows, 2))
-    if len(first) == 2:  # a long table: the first batch's weights are nearly everybody's
-        start = _newton(first[:1], flags, correlations, start).coefficients
+    batches = iter(rows)
+    first = next(batches)
+    if next(batches, None) is not None:  # a long table: its first batch's λ is nearly the whole's
+        start = _newton([first], flags, correlations, start).coefficients
     return _newton(rows, flags, correlations, start)
 
 
