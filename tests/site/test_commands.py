@@ -50,7 +50,10 @@ def test_a_preview_shows_the_numbers_and_the_id_to_approve(call, federation):
     data = federation.folder / "abbey" / "site.toml"
     result = call("site", "preview", federation.study_file, "--data", data)
     assert result.exit_code == 0
-    for part in ("risk-report", "loss_mean", "model-report", "coefficients", federation.agreed.id):
+    for part in (
+        "risk-report", "difference_after", "model-report", "coefficients", "examination-report",
+        "constant_risk", federation.agreed.id,
+    ):  # fmt: skip
         assert part in result.stdout
     plain = json.loads(
         call("site", "preview", federation.study_file, "--data", data, "--json").stdout
@@ -70,15 +73,12 @@ def test_a_preview_of_a_refusal_names_the_rule(call, federation):
 def test_a_steward_approves_by_name(call, federation):
     data = federation.folder / "abbey" / "site.toml"
     approvals = Approvals(federation.state("abbey"))
-    approvals.ask("small@1", "risk")
+    approvals.ask("small@1")
     assert "approved: small@1" in call("site", "approve", "small", "--data", data).stdout
-    assert approvals.decision("small@1", "model") == "approved"
-    refused = call(
-        "site", "approve", "small", "--data", data, "--refuse", "--phase", "model", "--json"
-    )
+    assert approvals.decision("small@1") == "approved"
+    refused = call("site", "approve", "small", "--data", data, "--refuse", "--json")
     assert json.loads(refused.stdout) == {"study": "small@1", "decision": "refused"}
-    assert approvals.decision("small@1", "risk") == "approved"
-    assert call("site", "approve", "small", "--data", data, "--phase", "tea").exit_code == 2
+    assert approvals.decision("small@1") == "refused"
     assert call("site", "approve", "other", "--data", data).exit_code == 3
 
 
@@ -89,10 +89,10 @@ def test_a_sites_ledger_is_shown_and_verified(call, federation):
         result = call("ledger", path)
         assert result.exit_code == 0
         assert "the chain is intact" in result.stdout
-    assert "loss_mean" in call("ledger", data, "--fields").stdout
+    assert "ratio_variance" in call("ledger", data, "--fields").stdout
     assert [line["kind"] for line in json.loads(call("ledger", data, "--json").stdout)] == [
         "sent"
-    ] * 2
+    ] * 3
 
 
 def test_a_tampered_ledger_is_an_error_with_the_line(call, federation):

@@ -1,6 +1,7 @@
 """A study between desks: the numbers of one process, one disclosure, and ordinary failures."""
 
 import dataclasses
+import itertools
 import json
 import shutil
 
@@ -8,15 +9,20 @@ import numpy as np
 import pytest
 
 from fedcsa.cli.run import carry_out as run_in_process
+from fedcsa.data.table1 import write_table1
 from fedcsa.errors import ProtocolError, ResultError
 from fedcsa.protocol.chain import verify
 from fedcsa.protocol.codec import decode, digest, encode
-from fedcsa.protocol.envelope import Envelope
-from fedcsa.protocol.messages import Conclusion, ModelReport, RiskReport
+from fedcsa.protocol.envelope import Envelope, ask
+from fedcsa.protocol.messages import Conclusion, ExaminationReport, ModelReport, RiskReport
 from fedcsa.result import load_result, save_result, summary
+from fedcsa.site.source import ONE, SourceDesk
 from fedcsa.site.state import Approvals, Status
 
 SIZES = ("abbey", "birch", "castle")
+REPORTS = ("risk-report", "model-report", "examination-report")
+#: phase -> what comes before a trouble in a source's fate
+PHASES = {"risk": "", "model": "model ", "examine": "examination "}
 
 
 def conclusion(board):
@@ -34,7 +40,7 @@ def in_process(federation, without=()):
 def numbers(adaptation):
     """Everything but the ledgers, which hold times and each site's own part."""
     plain = json.loads(json.dumps(summary(adaptation)))
-    for report in plain["reports"].values():
+    for report in (*plain["reports"].values(), *plain["examinations"].values()):
         report.pop("in_reply_to", None)
     plain.pop("sites")
     models = {
@@ -67,6 +73,10 @@ def test_a_federated_study_equals_the_one_in_process_to_the_bit(make_federation,
     assert (told.outcome, set(told.sources.values())) == ("done", {"answered"})
     assert board.step == "done"
     same(federation)
+    found = load_result(federation.target.result_folder)
+    packed = kind == "pipeline"
+    assert set(found.examinations) == set(() if packed else SIZES)
+    assert (found.promise is None) == packed
 
 
 @pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline"])
@@ -111,11 +121,9 @@ def test_a_site_that_cannot_be_streamed_says_so_at_home_and_refuses(make_federat
 def test_every_message_that_left_is_in_the_ledger_of_its_site(federation):
     federation.attempt()
     for name in SIZES:
-        assert sent(federation, name) == [("sent", "risk-report"), ("sent", "model-report")]
-    left = sent(federation, "new")
-    assert left == [("sent", "brief")] * 3 + [("sent", "model-request")] * 3 + [
-        ("sent", "conclusion")
-    ]
+        assert sent(federation, name) == [("sent", message) for message in REPORTS]
+    asked = [m for m in ("brief", "model-request", "examination") for _ in SIZES]
+    assert sent(federation, "new") == [("sent", message) for message in (*asked, "conclusion")]
 
 
 def test_a_study_submitted_again_sends_the_same_bytes_and_nothing_new(federation):
@@ -126,7 +134,7 @@ def test_a_study_submitted_again_sends_the_same_bytes_and_nothing_new(federation
     board = federation.attempt()
     assert conclusion(board).outcome == "done"
     for name in SIZES:
-        assert sent(federation, name)[2:] == [("resent", "risk-report"), ("resent", "model-report")]
+        assert sent(federation, name)[3:] == [("resent", message) for message in REPORTS]
         assert {e.entry.sha256 for e in verify(federation.state(name))} == first[name]
 
 
@@ -141,8 +149,32 @@ def test_a_source_that_is_missing_from_the_start_is_as_if_it_were_not_there(fede
 def test_a_source_that_dies_before_its_model_is_as_if_it_were_not_there(federation):
     federation.absent = {("model", "abbey")}
     told = conclusion(federation.attempt(min_sources=2))
-    assert told.sources == {"abbey": "missing", "birch": "answered", "castle": "answered"}
+    assert told.sources == {"abbey": "model missing", "birch": "answered", "castle": "answered"}
     same(federation, without=["abbey"])
+
+
+def test_the_promise_rests_on_the_others_if_a_source_dies_in_the_examination(federation):
+    federation.absent = {("examine", "abbey")}
+    told = conclusion(federation.attempt(min_sources=3))
+    assert told.sources["abbey"] == "examination missing"
+    found, whole = load_result(federation.target.result_folder), in_process(federation)
+    assert found.source_weights == whole.source_weights  # its model stays in the mixture
+    assert found.promise.examined_by == ("birch", "castle")
+    findings = [(f.source, f.evidence["reason"]) for f in found.findings]
+    assert findings == [("abbey", "missing")]
+    others = {name: whole.examinations[name] for name in ("birch", "castle")}
+    assert {n: encode(m) for n, m in found.examinations.items()} == {
+        n: encode(m) for n, m in others.items()
+    }
+
+
+def test_without_any_examination_there_is_a_model_and_no_promise(federation):
+    federation.absent = {("examine", name) for name in SIZES}
+    told = conclusion(federation.attempt(min_sources=3))
+    assert (told.outcome, set(told.sources.values())) == ("done", {"examination missing"})
+    found = load_result(federation.target.result_folder)
+    assert (found.promise, found.verdict.advice) == (None, "care")
+    assert set(found.source_weights) == set(SIZES)
 
 
 def test_a_choice_that_was_told_stands_even_if_a_source_dies_before_its_model(make_federation):
@@ -150,10 +182,10 @@ def test_a_choice_that_was_told_stands_even_if_a_source_dies_before_its_model(ma
     federation.absent = {("model", "abbey")}
     told = conclusion(federation.attempt())
     found = load_result(federation.target.result_folder)
-    assert told.sources["abbey"] == "missing"
+    assert told.sources["abbey"] == "model missing"
     assert in_process(federation, ["abbey"]).candidate != found.candidate  # hence
     assert [f.source for f in found.findings if f.code == "source-refused"] == ["abbey"]
-    assert set(found.source_weights) == {"birch", "castle"}
+    assert set(found.source_weights) == set(found.examinations) == {"birch", "castle"}
 
 
 def test_below_the_minimum_there_is_no_model(federation):
@@ -173,7 +205,7 @@ def test_below_the_minimum_there_is_no_model(federation):
 
 
 def test_a_target_that_dies_between_the_phases_resumes_with_the_same_choice(federation):
-    federation.absent = {("conclude", "new")}
+    federation.absent = {("mix", "new")}
     with pytest.raises(ProtocolError, match="The target 'new' must answer"):
         federation.attempt()
     before = federation.target._request
@@ -184,9 +216,44 @@ def test_a_target_that_dies_between_the_phases_resumes_with_the_same_choice(fede
     same(federation)
 
 
-def test_a_source_restarted_between_the_phases_sends_its_model(federation):
+@pytest.mark.parametrize("lost", ["examine", "conclude"])
+@pytest.mark.parametrize("without", [(), ("abbey",)])
+def test_a_target_that_dies_after_mixing_lets_the_same_mixture_be_examined(
+    federation, lost, without
+):
+    """Were it another one, no source would examine it: each examines one a study."""
+    gone = {("model", name) for name in without}
+    everyone = {("examine", name) for name in SIZES} if lost == "examine" else set()
+    federation.absent = {("conclude", "new"), *gone, *everyone}
+    with pytest.raises(ProtocolError, match="The target 'new' must answer"):
+        federation.attempt()
+    # Whoever is there or not now must not change the mixture.
+    federation.absent = set() if without else {("model", "birch"), ("risk", "castle")}
+    told = conclusion(federation.attempt())
+    fates = {name: "model missing" if name in without else "answered" for name in SIZES}
+    assert told.sources == fates
+    same(federation, without)
+    for name in without:
+        assert ("sent", "model-report") not in sent(federation, name)  # nobody would use it
+
+
+@pytest.mark.parametrize("phase", ["model", "examine"])
+def test_a_source_restarted_between_the_phases_answers_to_the_bit_the_same(federation, phase):
+    def restart(task, name, letter):
+        if task == ("risk" if phase == "model" else "model"):
+            fresh = SourceDesk(name, federation.site(name), federation.agreed, "new")
+            federation.sources[name] = fresh
+        return letter
+
+    federation.tamper = restart
+    told = conclusion(federation.attempt(min_sources=3))
+    assert set(told.sources.values()) == {"answered"}
+    same(federation)
+
+
+def test_a_study_whose_sources_sent_no_model_goes_on_when_they_do(federation):
     federation.absent = {("model", name) for name in SIZES}
-    federation.attempt()
+    assert conclusion(federation.attempt()).outcome == "min_sources"
     federation.absent = set()
     assert conclusion(federation.attempt(min_sources=3)).outcome == "done"
     same(federation)
@@ -210,14 +277,46 @@ def test_a_changed_study_of_the_same_name_gets_no_second_brief(federation):
     assert set(told.sources.values()) == {"refused: one_brief"}
 
 
-def test_numbers_about_the_same_rows_add_up_over_studies(federation):
-    for name in ("small", "second", "third"):
-        text = federation.study_file.read_text(encoding="utf-8")
-        federation.study_file.write_text(
-            text.replace(f'name = "{federation.study.name}"', f'name = "{name}"'), encoding="utf-8"
-        )
-        outcome = conclusion(federation.attempt()).outcome
-    assert outcome == "max_release_share"
+def test_the_journal_counts_the_numbers_about_the_targets_rows(federation):
+    federation.attempt()
+    announced = federation.target._journal.find("announced")
+    assert announced["numbers"] == 1 + 2 + 2 + 1  # rows, means, sds, one correlation
+
+
+# A target that has only its Table 1 ----------------------------------------------------------
+
+
+def with_table1(federation):
+    """The target's own Table 1 in place of its rows."""
+    study = federation.study
+    write_table1(federation.folder / "new" / "table1.csv", study.read_target_table(), study.coding)
+    (federation.folder / "new" / "site.toml").write_text('table1 = "table1.csv"\n')
+    text = federation.study_file.read_text(encoding="utf-8")
+    federation.study_file.write_text(
+        text.replace('table = "new/table.csv"', 'table1 = "new/table1.csv"'), encoding="utf-8"
+    )
+
+
+@pytest.mark.parametrize("kind", ["ridge", "classifier"])
+def test_a_target_may_have_only_its_table(make_federation, kind):
+    federation = make_federation(kind)
+    federation.attempt()
+    rows = federation.target._brief
+    with_table1(federation)
+    for name in ("new", *SIZES):
+        forget(federation, name)
+    told = conclusion(federation.attempt(min_sources=3))
+    assert (told.outcome, set(told.sources.values())) == ("done", {"answered"})
+    assert encode(federation.target._brief) == encode(rows)
+    same(federation)
+    found = load_result(federation.target.result_folder)
+    assert found.promise.examined_by == SIZES
+
+
+def test_a_wild_model_is_rejected_by_a_target_without_rows(federation):
+    with_table1(federation)
+    lie(federation, "model", lambda m: encode(dataclasses.replace(m, intercept=1e6)))
+    assert conclusion(federation.attempt()).sources["abbey"] == "model rejected: wild_model"
 
 
 # Refusals ------------------------------------------------------------------------------------
@@ -239,12 +338,63 @@ def test_a_refusal_by_policy_is_an_ordinary_outcome_under_its_name(federation):
         ("exchanges = []", "exchanges"),
         ("min_target_rows = 101", "min_target_rows"),
         ("max_parameters_per_row = 0.001", "max_parameters_per_row"),
-        ("min_bandwidth = 50.0", "min_bandwidth"),
+        ("min_sd_share = 50.0", "min_sd_share"),
+        ("min_penalty = 1.0", "min_penalty"),
+        ("min_effective_rows = 1000.0", "min_effective_rows"),
+        ("max_row_share = 0.0001", "max_row_share"),
     ],
 )
 def test_every_rule_of_a_site_refuses_by_its_name(federation, rules, rule):
     federation.configure("abbey", f"[policy]\n{rules}")
     assert conclusion(federation.attempt()).sources["abbey"] == f"refused: {rule}"
+
+
+def test_a_site_that_sends_no_model_examines_all_the_same(federation):
+    federation.configure("abbey", "[policy]\nsend_model = false")
+    told = conclusion(federation.attempt(min_sources=2))
+    assert told.sources["abbey"] == "model refused: send_model"
+    assert sent(federation, "abbey") == [
+        ("sent", "risk-report"), ("sent", "refusal"), ("sent", "examination-report"),
+    ]  # fmt: skip
+    found = load_result(federation.target.result_folder)
+    assert set(found.source_weights) == {"birch", "castle"}
+    assert found.promise.examined_by == SIZES
+
+
+def test_a_model_that_may_not_be_shown_is_sent_marked_and_has_no_weight(federation):
+    federation.configure("abbey", "[policy]\nshow_model = false")
+    told = conclusion(federation.attempt(min_sources=3))
+    assert told.sources["abbey"] == "answered"
+    found = load_result(federation.target.result_folder)
+    assert {n: m.show for n, m in found.model_reports.items()} == {
+        "abbey": False, "birch": True, "castle": True,
+    }  # fmt: skip
+    assert found.source_weights["abbey"] == 0.0
+    assert found.promise.examined_by == SIZES
+    assert [f.source for f in found.findings if f.code == "model-not-shown"] == ["abbey"]
+    other = federation.target._role._examinations["birch"]  # of castle alone
+    assert np.array_equal(other.coefficients[0], found.models["castle"].coefficients)
+
+
+def test_packed_mixtures_stay_at_the_target_and_the_study_says_so(make_federation):
+    federation = make_federation("pipeline")
+    told = conclusion(federation.attempt(min_sources=3))
+    assert (told.outcome, set(told.sources.values())) == ("done", {"answered"})
+    assert "examination" not in {message for _, message in sent(federation, "new")}
+    found = load_result(federation.target.result_folder)
+    reasons = {f.source: f.evidence["reason"] for f in found.findings if f.code == "not-examined"}
+    assert reasons == dict.fromkeys(SIZES, "packed_models")
+    assert "no-promise" in {f.code for f in found.findings}
+
+
+def test_a_source_opens_no_packed_mixture_unless_its_own_file_says_so(make_federation):
+    federation = make_federation("pipeline")
+    federation.configure("new", "[policy]\npacked_models = true")
+    federation.configure("abbey", "[policy]\npacked_models = true")
+    told = conclusion(federation.attempt(min_sources=3))
+    refused = "examination refused: packed_models"
+    assert told.sources == {"abbey": "answered", "birch": refused, "castle": refused}
+    assert load_result(federation.target.result_folder).promise.examined_by == ("abbey",)
 
 
 def test_a_target_does_not_announce_its_rows_unless_its_own_file_says_so(federation):
@@ -271,34 +421,47 @@ def test_a_target_sends_nothing_larger_than_its_own_file_says(federation):
 
 
 def test_a_source_sends_nothing_larger_than_its_own_file_says(make_federation):
-    federation = make_federation("close")
+    federation = make_federation("pipeline")
     federation.attempt()
-    (brief, *_), (report, *_) = (verify(federation.state(name)) for name in ("new", "abbey"))
-    assert brief.entry.n_bytes < report.entry.n_bytes
+    (brief, *_), (_, model) = (verify(federation.state(name)) for name in ("new", "abbey"))
+    assert brief.entry.n_bytes < model.entry.n_bytes
     for name in ("new", *SIZES):
         forget(federation, name)
-    federation.configure("abbey", f"max_bytes = {report.entry.n_bytes - 1}")
-    assert conclusion(federation.attempt()).sources["abbey"] == "refused: max_bytes"
-    assert sent(federation, "abbey") == [("sent", "refusal")]
+    federation.configure("abbey", f"max_bytes = {model.entry.n_bytes - 1}")
+    assert conclusion(federation.attempt()).sources["abbey"] == "model refused: max_bytes"
+    assert sent(federation, "abbey") == [("sent", "risk-report"), ("sent", "refusal")]
 
 
 def test_a_study_waits_for_approval_and_goes_on_with_it(federation):
-    federation.configure("abbey", 'approve = ["risk"]')
-    assert conclusion(federation.attempt()).sources["abbey"] == "refused: not_approved"
+    federation.configure("abbey", "approve = true")
+    told = conclusion(federation.attempt(min_sources=3))
+    assert (told.outcome, told.sources["abbey"]) == ("min_sources", "refused: not_approved")
     approvals = Approvals(federation.state("abbey"))
-    assert approvals.waiting() == [(federation.agreed.id, "risk")]
+    assert approvals.waiting() == [federation.agreed.id]
     approvals.decide("small", "approved")
     assert approvals.waiting() == []
+    assert conclusion(federation.attempt(min_sources=3)).sources["abbey"] == "answered"
+    assert sent(federation, "abbey")[1:] == [("sent", message) for message in REPORTS]
+    same(federation)
 
 
-def test_a_steward_may_refuse_the_model_alone(federation):
-    federation.configure("abbey", 'approve = ["risk", "model"]')
+@pytest.mark.parametrize(("phase", "fate"), PHASES.items())
+def test_a_steward_may_refuse_what_has_not_left_yet(federation, phase, fate):
+    federation.configure("abbey", "approve = true")
     approvals = Approvals(federation.state("abbey"))
-    approvals.decide(federation.agreed.id, "approved", ("risk",))
-    approvals.decide(federation.agreed.id, "refused", ("model",))
-    told = conclusion(federation.attempt())
-    assert told.sources["abbey"] == "refused: approval"
-    assert sent(federation, "abbey") == [("sent", "risk-report"), ("sent", "refusal")]
+    approvals.decide(federation.agreed.id, "approved")
+    before = {"risk": "announce", "model": "risk", "examine": "model"}[phase]
+
+    def refuse(task, name, letter):
+        if task == before and name in ("new", "abbey"):
+            approvals.decide("small", "refused")
+        return letter
+
+    federation.tamper = refuse
+    fates = conclusion(federation.attempt()).sources["abbey"].split("; ")
+    assert fates[0] == f"{fate}refused: approval"
+    left = [message for _, message in sent(federation, "abbey") if message != "refusal"]
+    assert left == list(REPORTS[: list(PHASES).index(phase)])
 
 
 def test_a_brief_that_is_not_as_agreed_is_refused(federation):
@@ -307,12 +470,11 @@ def test_a_brief_that_is_not_as_agreed_is_refused(federation):
     def ask_for_more(task, _name, letter):
         if task != "announce":
             return letter
-        brief = dataclasses.replace(decode(letter["payload"]), n_folds=4)
+        [payload] = letter["payloads"].values()
+        brief = dataclasses.replace(decode(payload), n_folds=4)
         payload = encode(brief)
-        from fedcsa.protocol.envelope import ask
-
         envelopes = {n: ask(original.id, "risk", "new", n, payload).to_bytes() for n in SIZES}
-        return {"payload": payload, "envelopes": envelopes}
+        return {"payloads": {digest(payload): payload}, "envelopes": envelopes}
 
     federation.tamper = ask_for_more
     board = federation.attempt()
@@ -322,21 +484,28 @@ def test_a_brief_that_is_not_as_agreed_is_refused(federation):
 # Bound messages ------------------------------------------------------------------------------
 
 
-def question(federation):
-    """A brief as it would come to abbey, with fresh desks."""
-    federation.attempt()
-    federation.target.brief()
-    post = federation.target.brief()
-    return post.envelopes["abbey"], post.payload
+def asked_again(federation, phase):
+    """The question of `phase` as it would come to abbey once more: envelope and payload."""
+    target = federation.target
+    message = {
+        "risk": target._brief,
+        "model": target._request,
+        "examine": target._role._examinations["abbey"],
+    }[phase]
+    post = target._post(phase, {"abbey": message})
+    return post.envelopes["abbey"], encode(message)
 
 
 def refused(federation, envelope, payload):
     return decode(federation.sources["abbey"].answer(envelope, payload)[1]).rule
 
 
-def test_a_replayed_question_is_refused_by_name(federation):
-    envelope, payload = question(federation)
-    assert isinstance(decode(federation.sources["abbey"].answer(envelope, payload)[1]), RiskReport)
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_replayed_question_is_refused_by_name(federation, phase):
+    federation.attempt()
+    envelope, payload = asked_again(federation, phase)
+    answer = decode(federation.sources["abbey"].answer(envelope, payload)[1])
+    assert isinstance(answer, RiskReport | ModelReport | ExaminationReport)
     assert refused(federation, envelope, payload) == "replayed"
 
 
@@ -346,51 +515,92 @@ def test_a_replayed_question_is_refused_by_name(federation):
         ({"study": "other@0"}, "other_study"),
         ({"sender": "birch"}, "wrong_sender"),
         ({"recipient": "birch"}, "wrong_recipient"),
-        ({"phase": "model"}, "phase_order"),
+        ({"phase": "end"}, "phase_order"),
         ({"digest": "0" * 64}, "digest"),
     ],
 )
-def test_a_question_bound_to_something_else_is_refused_by_name(federation, change, rule):
-    envelope, payload = question(federation)
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_question_bound_to_something_else_is_refused_by_name(federation, phase, change, rule):
+    federation.attempt()
+    envelope, payload = asked_again(federation, phase)
     forged = dataclasses.replace(Envelope.from_bytes(envelope), **change).to_bytes()
     assert refused(federation, forged, payload) == rule
 
 
-def test_a_model_is_not_sent_before_a_report(federation):
+@pytest.mark.parametrize(("phase", "other"), [*itertools.permutations(PHASES, 2)])
+def test_a_question_under_the_name_of_another_phase_is_refused(federation, phase, other):
     federation.attempt()
-    post = federation.target._post("model", federation.target._request, ["abbey"])
+    envelope, payload = asked_again(federation, phase)
+    forged = dataclasses.replace(Envelope.from_bytes(envelope), phase=other).to_bytes()
+    assert refused(federation, forged, payload) == "phase_order"
+
+
+@pytest.mark.parametrize("phase", ["model", "examine"])
+def test_nothing_is_sent_before_a_report(federation, phase):
+    federation.attempt()
+    envelope, payload = asked_again(federation, phase)
     forget(federation, "abbey")
-    assert refused(federation, post.envelopes["abbey"], post.payload) == "phase_order"
+    federation.sources["abbey"] = SourceDesk(
+        "abbey", federation.site("abbey"), federation.agreed, "new"
+    )
+    assert refused(federation, envelope, payload) == "phase_order"
 
 
-def test_replies_that_are_exchanged_between_sources_are_rejected_by_name(federation):
+@pytest.mark.parametrize(("phase", "rule"), ONE.items())
+def test_a_second_question_of_a_phase_is_refused_by_name(federation, phase, rule):
+    federation.attempt()
+    _, payload = asked_again(federation, phase)
+    message = decode(payload)
+    changes = {
+        "risk": {"mean": message.mean + message.sd} if phase == "risk" else {},
+        "model": {"candidate": 1 - getattr(message, "candidate", 0)},
+        "examine": {"constant": np.array([0.123])},
+    }
+    other = encode(dataclasses.replace(message, **changes[phase]))
+    envelope = ask(federation.agreed.id, phase, "new", "abbey", other).to_bytes()
+    assert refused(federation, envelope, other) == rule
+
+
+def test_an_examination_of_another_combination_than_agreed_is_refused(federation):
+    federation.absent = {("examine", "abbey")}
+    federation.attempt()
+    message = federation.target._role._examinations["abbey"]
+    payload = encode(dataclasses.replace(message, combine="median"))
+    envelope = ask(federation.agreed.id, "examine", "new", "abbey", payload).to_bytes()
+    assert refused(federation, envelope, payload) == "not_as_agreed"
+
+
+@pytest.mark.parametrize(("phase", "fate"), PHASES.items())
+def test_replies_that_are_exchanged_between_sources_are_rejected_by_name(federation, phase, fate):
     kept = {}
 
     def swap(task, name, letter):
-        if task == "risk":
+        if task == phase:
             kept[name] = letter
             return kept["abbey"]
         return letter
 
     federation.tamper = swap
     told = conclusion(federation.attempt())
-    assert told.sources["birch"] == told.sources["castle"] == "rejected: wrong_sender"
+    assert told.sources["birch"] == told.sources["castle"] == f"{fate}rejected: wrong_sender"
     assert told.sources["abbey"] == "answered"
+    assert told.outcome == "done"
 
 
-def test_a_reply_of_an_earlier_attempt_is_rejected_as_replayed(federation):
+@pytest.mark.parametrize(("phase", "fate"), PHASES.items())
+def test_a_reply_of_an_earlier_attempt_is_rejected_as_replayed(federation, phase, fate):
     kept = {}
 
     def record(task, name, letter):
-        return kept.setdefault(name, letter) if task == "risk" else letter
+        return kept.setdefault(name, letter) if task == phase else letter
 
     federation.tamper = record
     federation.attempt()
     # No journaled choice: a fresh target must judge the stale replies themselves.
     forget(federation, "new")
     told = conclusion(federation.attempt())
-    assert set(told.sources.values()) == {"rejected: replayed"}
-    assert told.outcome == "min_sources"
+    assert set(told.sources.values()) == {f"{fate}rejected: replayed"}
+    assert told.outcome == ("done" if phase == "examine" else "min_sources")
 
 
 # Lies ----------------------------------------------------------------------------------------
@@ -415,32 +625,62 @@ def test_a_billion_rows_and_a_negative_risk_are_rejected_by_name(federation):
     billion = 10**9
 
     def many_rows(report):
-        effective = report.effective_rows / report.n_validation * billion
-        grown = report.ratio_m2 / report.n_validation * billion
+        effective = report.effective_rows / report.n_judged * billion
         return encode(dataclasses.replace(
-            report, n_rows=billion, n_validation=billion, effective_rows=effective,
-            ratio_m2=grown, largest_share=2.0 / effective, variance=report.spread / effective,
+            report, n_rows=billion, n_judged=billion, effective_rows=effective,
+            largest_share=2.0 / effective, variance=report.variance / billion,
         ))  # fmt: skip
 
     lie(federation, "risk", many_rows)
     assert conclusion(federation.attempt()).sources["abbey"] == "rejected: malformed"
 
     def negative(report):
-        return encode(dataclasses.replace(report, loss_mean=-report.loss_mean))
+        return encode(dataclasses.replace(report, risk=-report.risk))
 
     forget(federation, "new")
     lie(federation, "risk", negative)
     assert conclusion(federation.attempt()).sources["abbey"] == "rejected: malformed"
 
 
-def test_numbers_that_are_not_finite_are_rejected_by_name(federation):
+@pytest.mark.parametrize(
+    ("phase", "field"), [("risk", "risk"), ("model", "coefficients"), ("examine", "level")]
+)
+def test_numbers_that_are_not_finite_are_rejected_by_name(federation, phase, field):
     def not_finite(report):
-        wire = encode(report)
-        loss = report.loss_mean.tobytes()
-        return wire.replace(loss, np.full(len(report.loss_mean), np.nan).tobytes())
+        numbers = getattr(report, field)
+        forged = encode(report).replace(numbers.tobytes(), np.full_like(numbers, np.nan).tobytes())
+        assert forged != encode(report)
+        return forged
 
-    lie(federation, "risk", not_finite)
-    assert conclusion(federation.attempt()).sources["abbey"] == "rejected: malformed"
+    lie(federation, phase, not_finite)
+    told = conclusion(federation.attempt())
+    assert (told.outcome, told.sources["abbey"]) == ("done", f"{PHASES[phase]}rejected: malformed")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"risk": 0.0},
+        {"risk": -1.0},
+        {"constant_risk": 0.0},
+        {"risk_variance": 0.0},
+        {"level": np.zeros(2), "level_variance": np.ones(2)},
+        {"level_variance": np.zeros(1)},
+    ],
+)
+def test_an_impossible_examination_costs_its_source_and_not_the_study(federation, change):
+    lie(federation, "examine", lambda report: encode(dataclasses.replace(report, **change)))
+    told = conclusion(federation.attempt(min_sources=3))
+    assert told.outcome == "done"
+    assert told.sources["abbey"] == "examination rejected: malformed"
+    found = load_result(federation.target.result_folder)
+    assert found.promise.examined_by == ("birch", "castle")
+
+
+def test_a_brier_loss_above_one_in_an_examination_is_rejected(make_federation):
+    federation = make_federation("classifier")
+    lie(federation, "examine", lambda report: encode(dataclasses.replace(report, risk=1.2)))
+    assert conclusion(federation.attempt()).sources["abbey"] == "examination rejected: malformed"
 
 
 def test_parameters_of_a_million_are_rejected_by_name(federation):
@@ -450,17 +690,13 @@ def test_parameters_of_a_million_are_rejected_by_name(federation):
 
     lie(federation, "model", wild)
     told = conclusion(federation.attempt(min_sources=2))
-    assert told.sources["abbey"] == "rejected: wild_model"
+    assert told.sources["abbey"] == "model rejected: wild_model"
     same(federation, without=["abbey"])
 
 
-def test_a_divergence_of_nearly_nothing_buys_no_weight(federation):
+def test_a_variance_of_nearly_nothing_buys_no_weight(federation):
     def tiny(report):
-        shrink = 1e-12
-        return encode(dataclasses.replace(report,
-            spread=report.spread * shrink, variance=report.variance * shrink,
-            explained=report.explained * shrink, product_m2=report.product_m2 * shrink,
-            co_moment=report.co_moment * 1e-6))  # fmt: skip
+        return encode(dataclasses.replace(report, variance=report.variance * 1e-12))
 
     lie(federation, "risk", tiny)
     honest = in_process(federation).source_weights["abbey"]

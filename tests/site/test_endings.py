@@ -69,17 +69,17 @@ def test_a_site_that_keeps_its_result_tells_only_that_there_is_none(federation, 
 
 
 def test_a_later_failure_never_replaces_a_result(federation):
+    federation.absent = {("model", "abbey")}
     told_by(federation)
     before = load_result(federation.target.result_folder).target_risk
-    federation.absent = {("model", "abbey")}
     told = told_by(federation, min_sources=3)
     assert (told.outcome, told.result, len(told.summary)) == ("min_sources", "", 0)
     assert load_result(federation.target.result_folder).target_risk == before
 
 
 def test_an_older_result_of_the_lead_does_not_outlive_a_failure(federation, tmp_path):
-    finish(told_by(federation), federation, tmp_path / "lead")
     federation.absent = {("model", "abbey")}
+    finish(told_by(federation), federation, tmp_path / "lead")
     with pytest.raises(typer.Exit):
         finish(told_by(federation, min_sources=3), federation, tmp_path / "lead")
     assert not (tmp_path / "lead" / "adaptation.json").exists()
@@ -92,6 +92,7 @@ def test_the_ledger_of_a_site_names_the_rules_that_a_message_passed(federation):
     rules = {item.entry.message: item.entry.rules for item in verify(federation.state("abbey"))}
     assert "min_fold_rows 30" in rules["risk-report"]
     assert "significant_digits 4" in rules["model-report"]
+    assert "significant_digits 4" in rules["examination-report"]
     target = {item.entry.message: item.entry.rules for item in verify(federation.state("new"))}
-    assert "max_release_share" in target["brief"]
+    assert "min_level_rows 5" in target["brief"]
     assert target["model-request"] == ""

@@ -6,10 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from fedcsa.errors import NoSourcesError, PolicyError, StudyError
+from fedcsa.errors import MessageError, NoSourcesError, PolicyError, StudyError
 from fedcsa.protocol.codec import decode, digest, encode
 from fedcsa.protocol.envelope import Envelope, ask
-from fedcsa.protocol.messages import ModelReport
+from fedcsa.protocol.messages import Brief, ModelReport
+from fedcsa.roles.target import Target
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.federation import RESERVED, Federation
 
@@ -22,29 +23,80 @@ def with_public_sd(federation):
     path.write_text(path.read_text().replace('bmi = "number"', "bmi = { sd = 1.0 }"))
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"bandwidth": 0.5}, "bandwidth"),
-        ({"basis": "fourier"}, "basis"),
-        ({"basis_seed": 4}, "basis_seed"),
-        ({"embedding": np.full(101, 0.01)}, "embedding"),
-        ({"shares": np.array([0.01, 0.01, 0.98])}, "shares"),
-        ({"sd": np.full(2, 0.1)}, "sd"),
-    ],
-)
-def test_a_brief_sharper_than_agreed_is_refused(federation, change, field):
+#: field of a brief -> what a target could say instead that is not as agreed
+OTHERWISE = {
+    "study": "another",
+    "features": ["age", "weight"],
+    "flags": [True, False],
+    "group": "patient",
+    "classes": ["ill", "well"],
+    "model": {"name": "weighted-least-squares"},
+    "candidates": [{"penalty": 0.5, "ratio_power": 0.0}],
+    "loss": "absolute",
+    "scheme": "rotate",
+    "n_folds": 4,
+    "shares": np.array([0.01, 0.01, 0.98]),
+    "refit": False,
+    "scale": False,
+    "moments": True,
+    "seed": 4,
+    "exchange": "rows",
+    "ratio": {"n_centres": 5},
+    "n_rows": 101,  # not in tens
+    "mean": np.array([0.12345, 0.1]),  # more digits than a table has
+    "sd": np.full(2, 0.29),  # below 0.3 of the public one
+    "correlations": np.array([[1.0, 0.123], [0.123, 1.0]]),
+}
+
+
+@pytest.mark.parametrize("field", [item.name for item in dataclasses.fields(Brief)])
+def test_a_brief_that_is_not_as_agreed_in_any_one_field_is_refused(federation, field):
     with_public_sd(federation)
-    federation.attempt()
-    brief = federation.target._brief
+    rows = federation.site("new").read_target(federation.study)
+    brief = Target(rows, federation.study.plan()).brief(["abbey"])
     federation.agreed.check(brief)
+    if field == "rows":  # a message of its own kind has no room for them
+        with pytest.raises(MessageError, match="rows if and only if they are exchanged"):
+            dataclasses.replace(brief, rows=rows)
+        return
+    change = {field: OTHERWISE[field]}
+    if field == "flags":  # a flag has a share, and then no correlations are told
+        none = np.empty((0, 0))
+        change |= {"mean": np.array([0.5, 0.1]), "sd": np.array([0.5, 1.0]), "correlations": none}
+    if field == "exchange":
+        change |= {"rows": rows, "correlations": np.empty((0, 0)), "n_rows": len(rows)}
     with pytest.raises(PolicyError, match=f"as agreed; {field} is not") as caught:
         federation.agreed.check(dataclasses.replace(brief, **change))
     assert caught.value.rule == "not_as_agreed"
 
 
+def test_the_floor_of_a_told_sd_is_three_tenths_of_the_public_one(federation):
+    with_public_sd(federation)
+    rows = federation.site("new").read_target(federation.study)
+    brief = Target(rows, federation.study.plan()).brief(["abbey"])
+    federation.agreed.check(dataclasses.replace(brief, sd=np.full(2, 0.3), mean=np.zeros(2)))
+
+
+def test_without_public_sds_there_is_no_floor(federation):
+    rows = federation.site("new").read_target(federation.study)
+    brief = Target(rows, federation.study.plan()).brief(["abbey"])
+    federation.agreed.check(dataclasses.replace(brief, sd=np.full(2, 0.01), mean=np.zeros(2)))
+
+
+def test_a_flag_is_told_in_its_agreed_unit(federation):
+    """A smaller one would make the target's share count for more."""
+    rows = federation.site("new").read_target(federation.study)
+    rows = np.column_stack([rows[:, 0], rows[:, 1] > 0.0])
+    text = federation.study_file.read_text()
+    federation.study_file.write_text(text.replace('bmi = "number"', 'bmi = "flag"'))
+    brief = Target(rows, federation.study.plan()).brief(["abbey"])
+    federation.agreed.check(brief)
+    with pytest.raises(PolicyError, match="as agreed; sd is not"):
+        federation.agreed.check(dataclasses.replace(brief, sd=np.array([brief.sd[0], 0.1])))
+
+
 def test_another_brief_for_one_source_is_another_message_than_its_envelope_says(federation):
-    """The coordinator carries one payload for all; whoever changes it for one breaks its digest."""
+    """An envelope names its payload; whoever changes one breaks its digest."""
     kept = {}
 
     def deliver_another(task, letters, arrived, deliver=federation.deliver):
@@ -75,20 +127,21 @@ def test_a_brief_that_changes_between_two_attempts_gets_no_second_answer(federat
 # A source ------------------------------------------------------------------------------------
 
 
-def test_an_impossible_prediction_variance_costs_its_source_and_not_the_study(federation):
+@pytest.mark.parametrize("change", [{"candidate": 7}, {"n_rows": 10}, {"link": "logistic"}])
+def test_an_impossible_model_costs_its_source_and_not_the_study(federation, change):
     def tamper(step, name, letter):
         if (step, name) != ("model", "abbey"):
             return letter
         report = decode(letter["payload"])
         assert isinstance(report, ModelReport)
-        payload = encode(dataclasses.replace(report, prediction_variance=1e6))
+        payload = encode(dataclasses.replace(report, **change))
         envelope = Envelope.from_bytes(letter["envelope"])
         wire = dataclasses.replace(envelope, digest=digest(payload)).to_bytes()
         return {"envelope": wire, "payload": payload}
 
     federation.tamper = tamper
     told = decode(federation.attempt(min_sources=2).conclusion)
-    assert (told.outcome, told.sources["abbey"]) == ("done", "rejected: malformed")
+    assert (told.outcome, told.sources["abbey"]) == ("done", "model rejected: malformed")
 
 
 # A coordinator -------------------------------------------------------------------------------

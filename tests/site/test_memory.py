@@ -1,6 +1,8 @@
 """What a site remembers: over crashes, beside other jobs, and when somebody takes it away."""
 
+import contextlib
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -10,18 +12,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fedcsa.errors import PolicyError
+from fedcsa.errors import PolicyError, ProtocolError
 from fedcsa.protocol.chain import HEAD, LEDGER, FileLedger, verify
 from fedcsa.protocol.codec import decode, encode
-from fedcsa.protocol.envelope import ask
+from fedcsa.protocol.envelope import PHASES, ask
 from fedcsa.protocol.journal import Journal
 from fedcsa.protocol.lines import locked
-from fedcsa.protocol.messages import Refusal, RiskReport
+from fedcsa.protocol.messages import MESSAGES, Refusal, RiskReport
 from fedcsa.roles.target import Target
-from fedcsa.site.memory import check_memory
+from fedcsa.site.memory import COUNTED, check_memory
 from fedcsa.site.source import SourceDesk
 from fedcsa.site.state import Approvals, Status
 
+#: after which phase something happens to a source -> how its fate then begins
+BETWEEN = {"risk": "model ", "model": "examination "}
 APPEND = """
 import sys
 from pathlib import Path
@@ -72,16 +76,52 @@ def test_a_ledger_cut_off_in_the_middle_of_a_line_goes_on(tmp_path):
     assert len(verify(tmp_path)) == 2
 
 
-def test_a_full_disk_lets_nothing_out(federation, monkeypatch):
+def question(federation, phase):
+    """What comes to abbey in `phase`, in an envelope of its own."""
+    target = federation.target
+    message = {
+        "risk": lambda: target._brief,
+        "model": lambda: target._request,
+        "examine": lambda: target._role._examinations["abbey"],
+    }[phase]()
+    post = target._post(phase, {"abbey": message})
+    return post.envelopes["abbey"], encode(message)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_full_disk_lets_nothing_out(federation, monkeypatch, phase):
     def full(*_):
         raise OSError(28, "No space left on device")
 
     federation.attempt()
     desk = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
-    post = federation.target.brief()
+    asked = question(federation, phase)
     monkeypatch.setattr("fedcsa.protocol.chain.append_line", full)
     with pytest.raises(OSError, match="No space"):  # what the engine's side turns into a code
-        desk.answer(post.envelopes["abbey"], post.payload)
+        desk.answer(*asked)
+
+
+@pytest.mark.parametrize("step", ["brief", "choose", "mix"])
+def test_a_full_disk_at_the_target_lets_nothing_out(federation, monkeypatch, step):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    replies = {}
+
+    def keep(task, name, letter):
+        if name != "new":
+            replies.setdefault(task, {})[name] = letter["envelope"], letter["payload"]
+        return letter
+
+    federation.tamper = keep
+    federation.absent = {({"brief": "announce"}.get(step, step), "new")}
+    with pytest.raises(ProtocolError, match="must answer"):
+        federation.attempt()
+    take = getattr(federation.target, step)
+    came = {"choose": replies.get("risk"), "mix": replies.get("model")}.get(step)
+    monkeypatch.setattr("fedcsa.protocol.chain.append_line", full)
+    with pytest.raises(OSError, match="No space"):
+        take(*([] if came is None else [came]))
 
 
 def test_a_clock_that_goes_back_changes_nothing(tmp_path):
@@ -134,21 +174,26 @@ def test_whoever_writes_waits_for_whoever_does_so_already(tmp_path, write):
     assert list(tmp_path.glob("*.jsonl"))
 
 
+def only(post):
+    [payload] = post.payloads.values()
+    return payload
+
+
 def other_brief(federation, post):
-    """A brief under the same study, as agreed in everything but the target's averages."""
-    brief = decode(post.payload)
-    payload = encode(dataclasses.replace(brief, mean=brief.mean + 0.01))
+    """A brief under the same study, as agreed in everything but the target's table."""
+    brief = decode(only(post))
+    payload = encode(dataclasses.replace(brief, n_rows=brief.n_rows + 10))
     envelope = ask(federation.agreed.id, "risk", "new", "abbey", payload)
     return envelope.to_bytes(), payload
 
 
-@pytest.mark.parametrize("approve", [(), ("risk",)])
+@pytest.mark.parametrize("approve", [False, True])
 def test_two_briefs_at_the_same_time_get_one_answer(federation, approve):
     """While one waits for approval another comes, in a job that must wait, too, or need not."""
     federation.attempt()
     post = federation.target.brief()
     envelope, payload = other_brief(federation, post)
-    site = dataclasses.replace(federation.site("abbey"), approve=("risk",), state="other-state")
+    site = dataclasses.replace(federation.site("abbey"), approve=True, state="other-state")
     another = dataclasses.replace(site, approve=approve)
     second = SourceDesk("abbey", another, federation.agreed, "new")
     answers = {}
@@ -159,7 +204,7 @@ def test_two_briefs_at_the_same_time_get_one_answer(federation, approve):
         return True
 
     first = SourceDesk("abbey", site, federation.agreed, "new", meanwhile)
-    answers["first"] = decode(first.answer(post.envelopes["abbey"], post.payload)[1])
+    answers["first"] = decode(first.answer(post.envelopes["abbey"], only(post))[1])
     answered, refused = ("first", "second") if approve else ("second", "first")
     assert isinstance(answers[answered], RiskReport)  # the one that was looked at
     assert answers[refused].rule == "one_brief"
@@ -179,6 +224,20 @@ def test_a_choice_that_another_job_made_meanwhile_is_not_made_again(federation, 
     assert decode(federation.attempt().conclusion).outcome == "one_choice"
 
 
+def test_a_mixture_that_another_job_told_meanwhile_is_not_told_again(federation, monkeypatch):
+    mix = Target.mix
+
+    def meanwhile(role, models):
+        journal = Journal(federation.state("new"))
+        told = {"abbey": journal.keep(b"another")}
+        journal.note("mixed", study="small", models={}, examinations=told)
+        return mix(role, models)
+
+    monkeypatch.setattr(Target, "mix", meanwhile)
+    assert decode(federation.attempt().conclusion).outcome == "one_mixture"
+    assert "examination" not in {item.entry.message for item in verify(federation.state("new"))}
+
+
 # What is taken away --------------------------------------------------------------------------
 
 
@@ -186,18 +245,36 @@ def refusals(federation):
     return dict(decode(federation.attempt().conclusion).sources)
 
 
+#: Of a source that lost its memory after it had answered all; what came before counts.
+LOST = "examination refused: "
+
+
 def test_a_lost_journal_is_noticed_by_the_ledger(federation):
     federation.attempt()
     (federation.state("abbey") / "journal.jsonl").unlink()
-    assert refusals(federation)["abbey"] == "refused: journal_lost"
+    assert refusals(federation)["abbey"] == f"{LOST}journal_lost"
 
 
-def test_journal_lines_taken_out_are_noticed(federation):
+@pytest.mark.parametrize("phase", PHASES)
+def test_journal_lines_taken_out_are_noticed(federation, phase):
     federation.attempt()
     path = federation.state("abbey") / "journal.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(line for line in lines if '"answered"' not in line))
-    assert refusals(federation)["abbey"] == "refused: journal_lost"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    kept = [x for x in lines if (x["step"], x.get("phase")) != ("answered", phase)]
+    assert len(kept) == len(lines) - 1
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    assert refusals(federation)["abbey"] == f"{LOST}journal_lost"
+
+
+@pytest.mark.parametrize("step", ["announced", "mixed"])
+def test_a_target_that_lost_what_it_told_announces_nothing(federation, step):
+    federation.attempt()
+    path = federation.state("new") / "journal.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    kept = [line for line in lines if line["step"] != step]
+    assert len(kept) == len(lines) - 1
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    assert decode(federation.attempt().conclusion).outcome == "journal_lost"
 
 
 def test_a_target_that_lost_its_journal_announces_nothing(federation):
@@ -210,23 +287,58 @@ def test_a_lost_ledger_is_noticed_by_the_journal(federation):
     federation.attempt()
     for name in (LEDGER, HEAD):
         (federation.state("abbey") / name).unlink()
-    assert refusals(federation)["abbey"] == "refused: ledger_lost"
+    assert refusals(federation)["abbey"] == f"{LOST}ledger_lost"
 
 
-def test_a_crash_between_journal_and_ledger_is_no_loss(federation, monkeypatch):
+def test_whatever_tells_about_rows_is_counted():
+    told_by_no_row = {"model-request", "refusal", "backtest-report", "conclusion"}
+    assert set(COUNTED) == set(MESSAGES) - told_by_no_row
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_crash_between_journal_and_ledger_is_no_loss(federation, monkeypatch, phase):
     def die(*_, **__):
         raise OSError("the power went")
 
+    # Nobody answers the phase, so that the target has asked and not gone on.
+    federation.absent = {(phase, name) for name in ("abbey", "birch", "castle")}
+    federation.absent |= {("conclude", "new")} if phase == "examine" else set()
+    with contextlib.suppress(ProtocolError):
+        federation.attempt()
+    asked = question(federation, phase)
     desk = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
-    federation.absent = {("risk", name) for name in ("abbey", "birch", "castle")}
-    federation.attempt()
-    post = federation.target.brief()
     with monkeypatch.context() as patch:
         patch.setattr(FileLedger, "record", die)
         with pytest.raises(OSError, match="power"):
-            desk.answer(post.envelopes["abbey"], post.payload)
+            desk.answer(*asked)
     federation.absent = set()
     assert refusals(federation)["abbey"] == "answered"
+    left = [item.entry.message for item in verify(federation.state("abbey")) if item.kind == "sent"]
+    assert sorted(left) == ["examination-report", "model-report", "risk-report"]
+
+
+@pytest.mark.parametrize("step", ["choose", "mix"])
+def test_a_target_that_crashes_between_journal_and_ledger_tells_the_same(
+    federation, monkeypatch, step
+):
+    record, dead = FileLedger.record, {"model-request": "choose", "examination": "mix"}
+
+    def die(ledger, message, *args, **kwargs):
+        if dead.get(message.name) == step:
+            raise OSError("the power went")
+        return record(ledger, message, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileLedger, "record", die)
+        with pytest.raises(OSError, match="power"):
+            federation.attempt()
+    journal = Journal(federation.state("new"))
+    told = journal.find({"choose": "chosen", "mix": "mixed"}[step])
+    federation.absent = {("risk", "birch"), ("model", "castle")}  # that changes nothing any more
+    outcome = decode(federation.attempt().conclusion)
+    assert journal.find({"choose": "chosen", "mix": "mixed"}[step]) == told
+    castle = "answered" if step == "mix" else "model missing"
+    assert outcome.sources == {"abbey": "answered", "birch": "answered", "castle": castle}
 
 
 def test_the_state_of_another_site_is_not_used(federation):
@@ -237,40 +349,48 @@ def test_the_state_of_another_site_is_not_used(federation):
     assert caught.value.rule == "other_site"
 
 
-def test_a_table_that_vanishes_between_the_phases_is_a_refusal_and_the_others_go_on(federation):
+@pytest.mark.parametrize(("after", "fate"), BETWEEN.items())
+def test_a_table_that_vanishes_between_the_phases_is_a_refusal_and_the_others_go_on(
+    federation, after, fate
+):
     def restart(task, name, letter):
-        if (task, name) == ("risk", "abbey"):
+        if (task, name) == (after, "abbey"):
             (federation.folder / "abbey" / "table.csv").unlink()
             fresh = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
             federation.sources["abbey"] = fresh
         return letter
 
     federation.tamper = restart
-    assert refusals(federation) == {
-        "abbey": "refused: failed", "birch": "answered", "castle": "answered",
-    }  # fmt: skip
+    told = refusals(federation)
+    assert told["abbey"].split("; ")[0] == f"{fate}refused: failed"
+    assert (told["birch"], told["castle"]) == ("answered", "answered")
     said = [line["text"] for line in Status(federation.state("abbey")).lines()]
     assert any("table.csv" in text for text in said)
 
 
-@pytest.mark.parametrize("stream", ["", "stream = true"])
-def test_rows_that_change_between_report_and_model_are_refused_after_a_restart(federation, stream):
+@pytest.mark.parametrize(
+    ("stream", "again"), [("", True), ("stream = true", True), ("stream = true", False)]
+)
+@pytest.mark.parametrize(("after", "fate"), BETWEEN.items())
+def test_rows_that_change_between_the_phases_are_refused(federation, after, fate, stream, again):
+    """Rows in memory cannot change without a restart; those that are read anew can."""
     federation.configure("abbey", stream)
 
     def restart(task, name, letter):
-        if (task, name) == ("risk", "abbey"):
+        if (task, name) == (after, "abbey"):
             path = federation.folder / "abbey" / "table.csv"
             header, first, *rest = path.read_text().splitlines(keepends=True)
             age, bmi, outcome = first.split(",")
             path.write_text("".join([header, f"{age},{bmi},{float(outcome) + 1e-9!r}\n", *rest]))
-            fresh = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
-            federation.sources["abbey"] = fresh
+            if again:
+                fresh = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
+                federation.sources["abbey"] = fresh
         return letter
 
     federation.tamper = restart
-    assert refusals(federation) == {
-        "abbey": "refused: rows_changed", "birch": "answered", "castle": "answered",
-    }  # fmt: skip
+    told = refusals(federation)
+    assert told["abbey"].split("; ")[0] == f"{fate}refused: rows_changed"
+    assert (told["birch"], told["castle"]) == ("answered", "answered")
 
 
 def test_a_cell_is_quoted_nowhere_not_even_at_its_own_site(federation):

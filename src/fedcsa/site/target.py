@@ -149,9 +149,8 @@ class TargetDesk:
         came = self._open(replies)
         self._heard = {n: m for n, m in came.items() if isinstance(m, RiskReport)}
         stored = self._stored("chosen", "reports")
-        if stored is None:
-            self._require(len(self._heard))
         self._reports = came if stored is None else stored
+        self._require(sum(isinstance(m, RiskReport) for m in self._reports.values()))
         self._request = self._role.choose(self._reports)
         chosen = {"request": self._journal.keep(encode(self._request))}
         self._stand_by(
@@ -168,9 +167,8 @@ class TargetDesk:
         self._say("phase 2 of 3: mixing")
         came = self._believed(self._open(replies))
         stored = self._stored("mixed", "models")
-        if stored is None:
-            self._require(sum(isinstance(m, ModelReport) for m in came.values()))
         models = came if stored is None else stored
+        self._require(sum(isinstance(m, ModelReport) for m in models.values()))
         for name in set(self._role.asked) - set(models):
             self._fates[name].setdefault("model", MISSING)
         examinations = self._without_the_missing(models)
