@@ -157,7 +157,7 @@ def test_sites_that_nobody_resembles_leave_the_promise_untested():
     sources = consortium(K=3, step=20.0)
     fitted = estimator().fit(sources, sources["site-0"][0] + 0.1)
     found = fitted.backtest(sources)
-    assert {row.status for row in found.rows} == {"no source resembles the target"}
+    assert {row.status for row in found.rows} == {"not reached"}
     assert [(row.lower, row.upper, row.covered, row.kept(0.95)) for row in found.rows] == [
         (None, None, None, None)
     ] * 3

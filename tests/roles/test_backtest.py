@@ -42,7 +42,7 @@ def row(realised=1.0, lower=0.5, upper=2.0, **changes):
     return BacktestRow(**values)
 
 
-REFUSED = row(None, None, None, promised=None, status="no source resembles the target")
+REFUSED = row(None, None, None, promised=None, status="not reached")
 #: Realised risk without error against a promise of 0.5 to 2: broken, and not far off.
 BROKEN = row(3.0, standard_error=0.0)
 
@@ -410,7 +410,7 @@ def test_a_site_that_nobody_reaches_is_a_row_without_a_promise():
     design = plan(on_no_overlap="predict")
     rehearsal, adaptation = rehearse(design, (X + 40.0, y))
     found = rehearsal.row(adaptation)
-    assert found.status == "no source resembles the target"
+    assert found.status == "not reached"
     assert (found.promised, found.lower, found.upper, found.covered) == (None,) * 4
     assert found.realised > 0.0
 

@@ -33,7 +33,7 @@ class BacktestRow:
     source : str
     n_rows : int
     status : str
-        The verdict of that study in words, or why nothing was promised.
+        The verdict of that study in words, "not reached", or the error that ended it.
     promised, lower, upper : float or None
         The promised risk and its prediction interval; None where nothing was promised.
     realised, standard_error : float or None

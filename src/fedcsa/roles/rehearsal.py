@@ -90,11 +90,11 @@ class Rehearsal:
 
     def row(self, adaptation: Adaptation) -> BacktestRow:
         """What was promised beside what came of it."""
-        promise, verdict, report = adaptation.promise, adaptation.verdict, self.report(adaptation)
+        promise, report = adaptation.promise, self.report(adaptation)
         return BacktestRow(
             source=self.name,
             n_rows=len(self._X),
-            status=verdict.sentence if adaptation.refused else verdict.words,
+            status="not reached" if adaptation.refused else adaptation.verdict.words,
             promised=None if promise is None else promise.risk,
             lower=None if promise is None else promise.lower,
             upper=None if promise is None else promise.upper,
