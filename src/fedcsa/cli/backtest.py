@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.answer import print_findings
 from fedcsa.cli.common import (
     EXIT_BROKEN,
     Json,
@@ -101,6 +100,7 @@ def backtest(
 
 
 def _print(screen: Console, found: Backtest) -> None:
+    from fedcsa.cli.answer import print_findings
     from fedcsa.roles.view import NEW_SITE, percent
 
     # Without lines between them all columns fit a narrow terminal.

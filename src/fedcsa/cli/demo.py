@@ -12,11 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.answer import print_adaptation
 from fedcsa.cli.common import Json, Output, Quiet, named_errors, site_progress, unbroken
 from fedcsa.cli.report import report_line
 from fedcsa.findings import number
-from fedcsa.roles.view import candidate_text, interval
 
 if TYPE_CHECKING:
     from fedcsa.data.synthetic import Consortium
@@ -165,6 +163,9 @@ def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> No
 def _print(
     screen: Console, drawn: Consortium, results: dict[str, Adaptation], truth: dict[str, float]
 ) -> None:
+    from fedcsa.cli.answer import print_adaptation
+    from fedcsa.roles.view import candidate_text, interval
+
     rows = sum(len(y) for _, y in drawn.sources.values())
     screen.print(
         f"A new hospital has {len(drawn.target)} patients and no outcomes. Five others have {rows} "

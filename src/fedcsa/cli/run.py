@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedcsa.cli.answer import print_adaptation
 from fedcsa.cli.common import (
     Json,
     Output,
@@ -72,6 +71,7 @@ def run(
     fedcsa run study.toml --stream             # tables larger than memory
     fedcsa run study.toml --json > answer.json # for a program
     """
+    from fedcsa.cli.answer import print_adaptation
     from fedcsa.result import save_result, summary
     from fedcsa.study import Study
 
