@@ -158,7 +158,7 @@ class Policy:
             exchanges=("table", "rows"),
             row_keeping_models=True,
             min_target_rows=2,
-            min_fold_rows=1,
+            min_fold_rows=0,
             max_parameters_per_row=float("inf"),
             min_sd_share=0.0,
             min_level_rows=0,
