@@ -362,4 +362,5 @@ def _explained(second: _Second, work: Work) -> float:
     G = moments[1:, 1:] - np.outer(mean, mean)
     # Σ w (C − mean)(L − f) = Σ w C (L − f), since Σ w (L − f) = 0
     b = np.linalg.solve(G + EXPLAINED_RIDGE * np.eye(len(G)), second.with_functions)
-    return min(float(b @ G @ b), second.loss_spread)
+    # G of rows that are all alike is rounding error, of either sign.
+    return min(max(float(b @ G @ b), 0.0), second.loss_spread)
