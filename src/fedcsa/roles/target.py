@@ -239,7 +239,7 @@ class Target:
             a = a / a.sum()
         linear = [m for n in weights if isinstance(m := self._models[n], LinearModel)]
         packed = len(linear) < len(members)
-        form, link = ("skops", "identity") if packed else ("linear", _link(linear))
+        form, link = ("skops", "identity") if packed else ("linear", _link(linear, len(self.plan.classes)))
         d = len(self.plan.features)
         coefficients = np.array([m.coefficients for m in linear]).reshape(len(linear), d)
         intercepts = np.array([m.intercept for m in linear])
@@ -395,5 +395,8 @@ def _exact(rows: Array, plan: Plan) -> Table1:
     return Table1(len(rows), plan.features, (False,) * len(plan.features), rows.mean(axis=0), sd)
 
 
-def _link(models: list[LinearModel]) -> str:
-    return models[0].link if models else "identity"
+def _link(models: list[LinearModel], n_classes: int) -> str:
+    """How the members' lines become predictions; without members, as those of the study would."""
+    if models:
+        return models[0].link
+    return "logistic" if n_classes == 2 else "identity"
