@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedcsa.core.overlap import overlap
 from fedcsa.core.risk import RiskMoments
 from fedcsa.protocol.codec import PROTOCOL_VERSION, digest, encode
 from fedcsa.protocol.messages import MESSAGES, Conclusion, Refusal
@@ -22,43 +21,55 @@ PREFIX = struct.Struct("<4sHI")
 
 
 @functools.cache
-def exchange(n_candidates=2, n_features=2, kind="embedding", n_target=40, method="feddae"):
-    """Every message of a small study: brief, report, request, model and a refusal."""
+def exchange(n_candidates=2, n_features=2, kind="table", n_target=200, moments=True):
+    """Every message of a small study of two sources; those of the source "a"."""
     rng = np.random.default_rng(5)
+    rows = {"method": "feddae", "exchange": "rows", "ratio": {"regularizations": [0.1]}}
+    table = {"compare": ("feddae",)} if moments else {}
     plan = Plan(
         features=tuple(f"x{i}" for i in range(n_features)),
         model={"name": "ridge"},
         candidates=tuple({"penalty": float(k)} for k in range(n_candidates)),
-        method=method,
-        exchange=kind,
+        **(rows if kind == "rows" else table),
     )
     target = Target(rng.normal(size=(n_target, n_features)), plan, policy=Policy.open())
-    X = rng.normal(size=(24, n_features))
-    y = X.sum(axis=1) + 0.3 * rng.normal(size=24)
-    source = Source("a", X, y, policy=Policy.open())
-    brief = target.brief(["a"])
-    report = source.answer(brief)
-    request = target.choose({"a": report})
-    model = source.answer(request)
-    refusal = Refusal("study", "a", digest(encode(brief)), "min_fold_rows")
+    sources = {}
+    for name in ("a", "b"):
+        X = rng.normal(size=(24, n_features))
+        y = X.sum(axis=1) + 0.3 * rng.normal(size=24)
+        sources[name] = Source(name, X, y, policy=Policy.open())
+    brief = target.brief([*sources])
+    reports = {name: source.answer(brief) for name, source in sources.items()}
+    request = target.choose(reports)
+    models = {name: source.answer(request) for name, source in sources.items()}
+    examination = target.mix(models).get("a")  # none where a method of the paper is asked for
     return SimpleNamespace(
-        brief=brief, report=report, request=request, model=model, refusal=refusal
+        brief=brief,
+        report=reports["a"],
+        request=request,
+        model=models["a"],
+        examination=examination,
+        found=examination and sources["a"].answer(examination),
+        refusal=Refusal("study", "a", digest(encode(brief)), "min_fold_rows"),
     )
 
 
 def crafted(ratios, losses):
-    """The report of an honest source with these ratios (rows,) and losses (rows, 3)."""
+    """The report of an honest source with these ratios (rows,) and losses (rows, candidates)."""
     ratios, losses = np.asarray(ratios, dtype=float), np.asarray(losses, dtype=float)
-    report = exchange().report
     moments = RiskMoments.of(ratios, losses)
-    numbers = overlap(ratios, np.zeros((len(ratios), 2)), 1.0)
+    total = ratios.sum()
+    shares = ratios / total if total > 0.0 else ratios
+    weights = shares if total > 0.0 else np.full(len(ratios), 1.0 / len(ratios))
     names = ("ratio_mean", "ratio_m2", "loss_mean", "loss_m2", "product_mean", "product_m2")
     return dataclasses.replace(
-        report,
+        exchange().report,
         n_rows=3 * len(ratios),
-        n_validation=len(ratios),
-        effective_rows=numbers.effective_rows,
-        largest_share=numbers.largest_share,
+        n_judged=len(ratios),
+        effective_rows=1.0 / float(shares @ shares) if total > 0.0 else 0.0,
+        largest_share=float(shares.max()),
+        risk=weights @ losses,
+        variance=np.square(weights) @ np.square(losses - weights @ losses),
         co_moment=moments.co_moment,
         **{name: getattr(moments, name) for name in names},
     )
@@ -69,7 +80,7 @@ SIMPLE = {"text": "Ulm", "whole": 7, "number": 0.123456, "flag": True}
 
 
 def all_messages():
-    """One message of every kind, both sorts of brief, report and model among them."""
+    """One message of every kind, every sort of brief, report and model among them."""
     small = exchange()
     packed = dataclasses.replace(
         small.model,
@@ -82,10 +93,24 @@ def all_messages():
         "brief": small.brief,
         "brief-rows": exchange(kind="rows").brief,
         "risk-report": small.report,
-        "risk-report-guarded": exchange(method="guarded").report,
+        "risk-report-bare": exchange(moments=False).report,
         "model-request": small.request,
         "model-report": small.model,
         "model-report-packed": packed,
+        "examination": small.examination,
+        "examination-packed": dataclasses.replace(
+            small.examination,
+            format="skops",
+            weights=np.array([0.75, 0.25]),
+            intercepts=np.empty(0),
+            coefficients=np.empty((0, 0)),
+            sizes=np.array([100.0, 156.0]),
+            packed=np.arange(256, dtype=np.uint8),
+        ),
+        "examination-report": small.found,
+        "examination-report-empty": dataclasses.replace(
+            small.found, reason="outcomes_alike", level=np.empty(0), level_variance=np.empty(0)
+        ),
         "refusal": small.refusal,
         "conclusion": Conclusion("study", "done", {"a": "answered"}, "", np.arange(9, dtype="u1")),
     }
@@ -96,7 +121,7 @@ def all_messages():
     return made
 
 
-KINDS = [*MESSAGES, "brief-rows", "risk-report-guarded", "model-report-packed"]
+KINDS = [*all_messages()]
 
 
 def split(wire):
