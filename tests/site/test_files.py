@@ -1,14 +1,26 @@
 """site.toml, federation.toml, and the study as every site gets it."""
 
+import dataclasses
+
 import pytest
 
 from fedcsa.errors import DataError, PolicyError, ResultError, StudyError
 from fedcsa.protocol.chain import verify
+from fedcsa.protocol.messages import (
+    MESSAGES,
+    Brief,
+    Examination,
+    ExaminationReport,
+    ModelReport,
+    ModelRequest,
+    RiskReport,
+)
 from fedcsa.protocol.policy import Policy
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.federation import TEMPLATE as FEDERATION_TEMPLATE
 from fedcsa.site.federation import Federation
 from fedcsa.site.file import TEMPLATE, SiteFile
+from fedcsa.site.meanings import MEANINGS
 from fedcsa.site.preview import preview
 from fedcsa.site.state import Approvals, Status
 
@@ -30,18 +42,41 @@ def test_the_template_is_a_site_file(tmp_path):
 
 
 def test_every_problem_of_a_site_file_is_told_at_once(tmp_path):
-    text = 'tabel = "t.csv"\napprove = ["tea"]\n[columns]\nage = 1\n[policy]\nmin_fold_rows = "x"'
+    text = 'tabel = "t.csv"\napprove = "tea"\n[columns]\nage = 1\n[policy]\nmin_fold_rows = "x"'
     with pytest.raises(StudyError, match=r"site\.toml") as caught:
         parse(text, tmp_path)
     told = str(caught.value)
     for part in (
-        "'table' must be given",
+        "'table' must be given, or 'table1'",
         "Did you mean 'table'",
         "'approve'",
         "[columns]",
         "min_fold",
     ):
         assert part in told
+
+
+def test_an_approval_by_phase_is_refused_with_the_word_to_write(tmp_path):
+    with pytest.raises(StudyError, match="write approve = true"):
+        parse('table = "t.csv"\napprove = ["risk", "model"]', tmp_path)
+    assert parse('table = "t.csv"\napprove = true', tmp_path).approve
+    assert not parse('table = "t.csv"', tmp_path).approve
+
+
+def test_a_site_has_rows_or_a_table_one_of_the_two(tmp_path):
+    assert parse('table1 = "t.csv"', tmp_path).table == ""
+    with pytest.raises(StudyError, match="one of the two"):
+        parse('table = "t.csv"\ntable1 = "t.csv"', tmp_path)
+
+
+def test_a_site_with_a_table_one_is_no_source(federation):
+    (federation.folder / "abbey" / "site.toml").write_text('table1 = "table1.csv"\n')
+    site = federation.site("abbey")
+    assert not site.has_outcomes(federation.study)
+    with pytest.raises(StudyError, match="must have a table of rows"):
+        site.source("abbey", federation.study)
+    told = federation.attempt()
+    assert told.sites["abbey"] == "risk: refused, failed"
 
 
 def test_a_site_file_that_is_not_there_or_not_text_is_named(tmp_path):
@@ -103,17 +138,48 @@ def test_a_brief_is_as_agreed_or_refused(federation):
 
 def test_a_preview_names_every_field_and_nothing_leaves(federation):
     found = preview(federation.study_file.read_text(), federation.site("abbey"))
-    assert [m["message"] for m in found["messages"]] == ["risk-report", "model-report"]
+    messages = ["risk-report", "model-report", "examination-report"]
+    assert [m["message"] for m in found["messages"]] == messages
+    assert {m["to"] for m in found["messages"]} == {"target"}
     assert found["refusals"] == []
     fields = {item["name"]: item["numbers"] for item in found["messages"][0]["fields"]}
-    assert fields["loss_mean"] == "3"  # two candidates and a constant
+    assert fields["risk"] == fields["variance"] == "2"  # candidates
     assert fields["difference_after"] == "2"
     assert not federation.state("abbey").exists()
 
 
-def test_a_preview_at_the_target_shows_the_brief(federation):
+def test_a_preview_at_the_target_shows_all_that_it_would_tell(federation):
     found = preview(federation.study_file.read_text(), federation.site("new"))
-    assert [m["message"] for m in found["messages"]] == ["brief"]
+    messages = ["brief", "model-request", "examination"]
+    assert [m["message"] for m in found["messages"]] == messages
+    assert [m["exact"] for m in found["messages"]] == [True, False, False]
+    assert found["numbers_about_rows"] == 6
+    assert not federation.state("new").exists()
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (kind, item.name)
+        for kind in (
+            Brief, RiskReport, ModelRequest, ModelReport, Examination, ExaminationReport,
+        )
+        for item in dataclasses.fields(kind)
+    ],
+)  # fmt: skip
+def test_every_field_that_leaves_has_a_description_of_its_own(message, field):
+    text = MEANINGS[message.name][field]
+    assert len(text) > 10
+    agreed = {"candidates", "classes", "combine", "exchange", "features", "flags", "group", "loss",
+              "model", "moments", "n_folds", "ratio", "refit", "scale", "scheme", "seed",
+              "shares"}  # fmt: skip
+    by_agreement = "as in the study's file" in text
+    assert by_agreement == (message in (Brief, Examination) and field in agreed)
+
+
+def test_no_description_is_of_a_field_that_does_not_exist():
+    for name, meanings in MEANINGS.items():
+        assert set(meanings) == {item.name for item in dataclasses.fields(MESSAGES[name])}
 
 
 def test_a_preview_says_what_the_policy_would_refuse(federation):
@@ -132,6 +198,7 @@ def test_the_preview_counts_as_many_numbers_as_then_leave(federation):
     federation.attempt()
     for message, line in zip(found["messages"], verify(federation.state("abbey")), strict=True):
         left = {item.name: " × ".join(map(str, item.shape)) or "1" for item in line.entry.fields}
+        assert message["message"] == line.entry.message
         shown = {item["name"]: item["numbers"] for item in message["fields"]}
         assert shown == {name: left[name] for name in shown}
         assert all(left[name] == "0" or left[name] == "1" for name in set(left) - set(shown))
@@ -142,34 +209,34 @@ def test_the_preview_counts_as_many_numbers_as_then_leave(federation):
 
 def test_a_decision_is_by_name_or_id_and_the_last_one_counts(tmp_path):
     approvals = Approvals(tmp_path)
-    approvals.ask("demo@1", "risk")
-    approvals.ask("demo@1", "risk")
-    assert approvals.waiting() == [("demo@1", "risk")]
+    approvals.ask("demo@1")
+    approvals.ask("demo@1")
+    assert approvals.waiting() == ["demo@1"]
     assert approvals.decide("demo", "approved") == "demo@1"
-    assert approvals.decision("demo@1", "model") == "approved"
-    approvals.decide("demo@1", "refused", ("model",))
-    assert approvals.decision("demo@1", "model") == "refused"
-    assert approvals.decision("demo@1", "risk") == "approved"
+    assert approvals.decision("demo@1") == "approved"
+    approvals.decide("demo@1", "refused")
+    assert approvals.decision("demo@1") == "refused"
+    assert approvals.waiting() == []
 
 
 def test_a_study_may_be_approved_beforehand_by_its_id(tmp_path):
     Approvals(tmp_path).decide("demo@1", "approved")
-    assert Approvals(tmp_path).decision("demo@1", "risk") == "approved"
+    assert Approvals(tmp_path).decision("demo@1") == "approved"
 
 
 def test_an_unknown_or_ambiguous_study_is_not_decided(tmp_path):
     approvals = Approvals(tmp_path)
-    approvals.ask("demo@1", "risk")
+    approvals.ask("demo@1")
     with pytest.raises(StudyError, match="Did you mean 'demo@1'"):
         approvals.decide("demo1", "approved")
-    approvals.ask("demo@2", "risk")
+    approvals.ask("demo@2")
     with pytest.raises(StudyError, match="say which: demo@1, demo@2"):
         approvals.decide("demo", "approved")
 
 
 def test_a_damaged_file_of_approvals_is_named(tmp_path):
     approvals = Approvals(tmp_path)
-    approvals.ask("demo@1", "risk")
+    approvals.ask("demo@1")
     path = tmp_path / "approvals.jsonl"
     path.write_text("{\n" + path.read_text())
     with pytest.raises(ResultError, match=r"approvals\.jsonl.*must be as fedcsa wrote it"):
@@ -181,12 +248,22 @@ def test_the_person_beside_a_site_reads_what_it_does(federation):
     said = [line["text"] for line in Status(federation.state("abbey")).lines()]
     left = {item.entry.message: item.entry.n_numbers for item in verify(federation.state("abbey"))}
     assert said == [
-        "phase 1 of 2: computing",
+        "phase 1 of 3: computing",
         f"sent {left['risk-report']} numbers (risk-report)",
-        "phase 2 of 2: computing",
+        "phase 2 of 3: computing",
         f"sent {left['model-report']} numbers (model-report)",
-        "done",
+        "phase 3 of 3: computing",
+        f"sent {left['examination-report']} numbers (examination-report)",
     ]
+    steps = [
+        line["text"]
+        for line in Status(federation.state("new")).lines()
+        if line["text"].startswith("phase")
+    ]
+    assert steps == [
+        "phase 1 of 3: announcing", "phase 1 of 3: choosing", "phase 2 of 3: mixing",
+        "phase 3 of 3: concluding",
+    ]  # fmt: skip
 
 
 def test_status_lines_come_in_order(tmp_path):

@@ -8,10 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fedcsa.cli.app import app
+from fedcsa.data.table1 import write_table1
 from fedcsa.errors import TableError
 from fedcsa.protocol.chain import verify
 from fedcsa.protocol.codec import decode
-from fedcsa.site.preview import preview
+from fedcsa.site.preview import EVERY_SOURCE, preview
 from fedcsa.site.state import Approvals
 
 
@@ -23,8 +24,8 @@ def rules(found):
     return [text.partition(":")[0] for text in found["refusals"]]
 
 
-def decide(federation, phase):
-    Approvals(federation.state("abbey")).decide("small", "approved", (phase,))
+def approve(federation):
+    Approvals(federation.state("abbey")).decide("small", "approved")
 
 
 def left(federation, name="abbey"):
@@ -35,26 +36,65 @@ def left(federation, name="abbey"):
 
 @pytest.mark.parametrize("stream", ["", "stream = true\n"])
 def test_what_a_steward_approves_is_to_the_bit_what_then_leaves(federation, stream):
-    federation.configure("abbey", f'{stream}approve = ["risk", "model"]')
+    federation.configure("abbey", f"{stream}approve = true")
     assert not any(message["exact"] for message in look(federation)["messages"])
     federation.attempt(min_sources=3)  # the brief has come, and waits
-    risk, model = look(federation)["messages"]
-    assert (risk["exact"], model["exact"]) == (True, False)  # nobody has chosen yet
+    risk, model, examination = look(federation)["messages"]
+    assert (risk["exact"], model["exact"], examination["exact"]) == (True, False, False)
     assert left(federation) == []
-    decide(federation, "risk")
+    approve(federation)
     federation.attempt(min_sources=3)
-    assert left(federation) == [risk["sha256"]]
+    assert left(federation)[0] == risk["sha256"]
     found = look(federation)
-    assert (rules(found), [m["exact"] for m in found["messages"]]) == ([], [True, True])
-    decide(federation, "model")
-    federation.attempt()
+    assert (rules(found), [m["exact"] for m in found["messages"]]) == ([], [True, True, True])
     assert left(federation) == [message["sha256"] for message in found["messages"]]
+
+
+@pytest.mark.parametrize("known", [1, 2, 3])
+def test_a_preview_is_exact_as_far_as_questions_have_come(federation, known):
+    """The site stops answering, as if it had been switched off; what came is in its journal."""
+    phases = ("risk", "model", "examine")
+    federation.absent = {(phase, "abbey") for phase in phases[known:]}
+    federation.attempt(min_sources=3 if known > 1 else 2)
+    assert [m["exact"] for m in look(federation)["messages"]] == [k < known for k in range(3)]
+
+
+def test_a_site_that_sends_no_model_previews_the_rest(federation):
+    federation.configure("abbey", "[policy]\nsend_model = false")
+    found = look(federation)
+    assert [m["message"] for m in found["messages"]] == ["risk-report", "examination-report"]
+    assert rules(found) == ["send_model"]
+
+
+def test_the_mark_of_a_model_that_may_not_be_shown_is_part_of_a_preview(federation):
+    federation.configure("abbey", "[policy]\nshow_model = false")
+    model = look(federation)["messages"][1]
+    assert {item["name"]: item["value"] for item in model["fields"]}["show"] is False
+
+
+def test_a_packed_study_previews_no_examination_and_says_why(make_federation):
+    found = look(make_federation("pipeline"))
+    assert [m["message"] for m in found["messages"]] == ["risk-report", "model-report"]
+    assert found["refusals"] == [
+        "packed_models: Only linear models are forwarded between sites, so nobody examines this "
+        "one."
+    ]
+
+
+def test_a_method_of_the_paper_examines_nothing(federation):
+    text = federation.study_file.read_text()
+    federation.study_file.write_text(text.replace("seed = 3", 'seed = 3\nmethod = "fediwe"'))
+    assert [m["message"] for m in look(federation)["messages"]] == ["risk-report", "model-report"]
+    assert [m["message"] for m in look(federation, "new")["messages"]] == ["brief", "model-request"]
+    assert decode(federation.attempt().conclusion).outcome == "done"
+    assert left(federation) == [item.entry.sha256 for item in verify(federation.state("abbey"))]
+    assert len(left(federation)) == 2
 
 
 def test_the_values_are_rounded_as_the_policy_says(federation):
     federation.configure("abbey", "[policy]\nsignificant_digits = 3")
     fields = {item["name"]: item["value"] for item in look(federation)["messages"][0]["fields"]}
-    for value in (*fields["loss_mean"], fields["ratio_mean"], *fields["difference_after"]):
+    for value in (*fields["risk"], fields["effective_rows"], *fields["difference_after"]):
         assert float(f"{value:.2e}") == value
 
 
@@ -65,21 +105,38 @@ def test_a_packed_model_is_shown_by_its_bytes(make_federation):
 
 
 def test_the_targets_preview_is_the_brief_that_leaves(federation):
-    (brief,) = look(federation, "new")["messages"]
+    brief = look(federation, "new")["messages"][0]
     federation.attempt()
     assert left(federation, "new")[0] == brief["sha256"]
-    assert [m["sha256"] for m in look(federation, "new")["messages"]] == [brief["sha256"]]
+
+
+def test_afterwards_the_targets_preview_is_all_that_left(federation):
+    federation.attempt()
+    found = look(federation, "new")["messages"]
+    assert all(message["exact"] for message in found)
+    assert [m["to"] for m in found] == [EVERY_SOURCE] * 2 + ["abbey", "birch", "castle"]
+    told = list(dict.fromkeys(left(federation, "new")))[:-1]  # without the conclusion
+    assert [m["sha256"] for m in found] == told
+
+
+def test_a_target_with_a_table_one_previews_what_it_tells(federation):
+    study = federation.study
+    path = federation.folder / "new"
+    rows = look(federation, "new")
+    write_table1(path / "table1.csv", study.read_target_table(), study.coding)
+    (path / "site.toml").write_text('table1 = "table1.csv"\n')
+    assert look(federation, "new") == rows
 
 
 def test_every_rule_that_would_refuse_is_named_not_only_the_first(federation):
     federation.configure(
         "abbey",
         '[policy]\nmin_fold_rows = 100\nmodels = ["weighted-least-squares"]\nfeatures = ["age"]\n'
-        "exchanges = []\nmax_parameters_per_row = 0.001\nmin_bandwidth = 50.0",
+        "exchanges = []\nmax_parameters_per_row = 0.001\nmin_sd_share = 50.0",
     )
     assert rules(look(federation)) == [
         "exchanges", "features", "models", "min_fold_rows", "max_parameters_per_row",
-        "min_bandwidth",
+        "min_sd_share",
     ]  # fmt: skip
     federation.configure("new", '[policy]\nexchanges = []\nfeatures = ["bmi"]')
     assert rules(look(federation, "new")) == ["exchanges", "features"]
@@ -95,14 +152,12 @@ def test_rules_beside_the_policy_are_named_too(federation):
     federation.attempt()
     (federation.state("abbey") / "ledger.jsonl").write_text("")
     assert rules(look(federation)) == ["failed"]  # the ledger's own error, in words
-    federation.configure("new", '[policy]\nmax_release_share = "none"')
     path = federation.folder / "new" / "table.csv"
-    path.write_text(path.read_text() + "1.0,1.0\n")
+    path.write_text(path.read_text() + "50.0,1.0\n")
     assert rules(look(federation, "new")) == ["one_brief"]
 
 
 def test_rows_that_changed_since_the_report_are_named(federation):
-    federation.configure("abbey", 'approve = ["model"]')
     federation.attempt()
     assert rules(look(federation)) == []
     path = federation.folder / "abbey" / "table.csv"
@@ -111,15 +166,19 @@ def test_rows_that_changed_since_the_report_are_named(federation):
     assert rules(look(federation)) == ["rows_changed"]
 
 
-def test_the_budget_over_studies_is_part_of_a_preview(federation):
-    text = federation.study_file.read_text().replace('"small"', '"second"', 1)
-    assert preview(text, federation.site("new"))["refusals"] == []
-    federation.attempt()
-    assert rules(preview(text, federation.site("new"))) == ["max_release_share"]
+def test_a_rare_level_that_would_not_be_told_is_part_of_the_targets_preview(federation):
+    text = federation.study_file.read_text()
+    federation.study_file.write_text(text.replace('bmi = "number"', 'bmi = "flag"'))
+    path = federation.folder / "new" / "table.csv"
+    header, *lines = path.read_text().splitlines()
+    for patients, refused in ((4, ["min_level_rows"]), (5, []), (0, [])):
+        rows = [f"{line.split(',')[0]},{int(k < patients)}" for k, line in enumerate(lines)]
+        path.write_text("\n".join([header, *rows]) + "\n")
+        assert rules(look(federation, "new")) == refused
 
 
 def test_a_brief_that_came_and_is_not_as_agreed_is_named(federation):
-    federation.configure("abbey", 'approve = ["risk"]')
+    federation.configure("abbey", "approve = true")
     federation.attempt()
     payloads = federation.state("abbey") / "payloads"
     (file,) = payloads.iterdir()
@@ -147,19 +206,19 @@ def test_the_command_shows_values_on_request_and_in_json(federation):
 
     plain = json.loads(call("--json"))
     fields = {item["name"]: item["value"] for item in plain["messages"][0]["fields"]}
-    shown = json.dumps(fields["loss_mean"])
+    shown = json.dumps(fields["difference_after"])
     assert shown in call("--values")
     assert shown not in call()
     assert "values are not" in call()
 
 
 def test_a_message_that_left_decodes_to_the_values_that_were_shown(federation):
-    federation.configure("abbey", 'approve = ["risk"]')
+    federation.configure("abbey", "approve = true")
     federation.attempt()
     shown = {item["name"]: item["value"] for item in look(federation)["messages"][0]["fields"]}
-    decide(federation, "risk")
+    approve(federation)
     federation.attempt()
     (sha256, *_) = left(federation)
     message = decode((federation.state("abbey") / "payloads" / f"{sha256}.fcsa").read_bytes())
-    assert shown["loss_mean"] == np.asarray(message.loss_mean).tolist()
+    assert shown["risk"] == np.asarray(message.risk).tolist()
     assert shown["effective_rows"] == message.effective_rows
