@@ -131,6 +131,15 @@ def test_the_doctor_looks_at_the_sites_own_file(kits, tmp_path):
     assert found["site"].startswith("not running")
 
 
+def test_the_doctor_looks_for_a_targets_table_one(kits, tmp_path):
+    (tmp_path / "site.toml").write_text('table1 = "t.csv"\n')
+    found = {what: ok for what, ok, _ in examine(kits / "new", tmp_path / "site.toml")}
+    assert not found["table"]
+    (tmp_path / "t.csv").write_text("feature,level,mean,sd,n\n")
+    found = {what: ok for what, ok, _ in examine(kits / "new", tmp_path / "site.toml")}
+    assert found["table"]
+
+
 @pytest.mark.parametrize(("days", "bad"), [(320, set()), (335, {"server.crt", "rootCA.pem"})])
 def test_the_doctor_warns_a_month_before_certificates_end(kits, monkeypatch, days, bad):
     class Later(datetime):
@@ -222,18 +231,10 @@ def test_the_doctor_finds_a_lost_journal(kits, tmp_path):
     (tmp_path / "t.csv").write_text("age,y\n1,2\n")
     (tmp_path / "site.toml").write_text('table = "t.csv"\n')
     report = ModelReport(
-        "demo",
-        "abbey",
-        "",
-        0,
-        10,
-        0.0,
-        "linear",
-        "identity",
-        0.0,
-        np.ones(1),
-        np.empty(0, np.uint8),
-    )
+        study="demo", source="abbey", in_reply_to="", candidate=0, n_rows=10, show=True,
+        format="linear", link="identity", intercept=0.0, coefficients=np.ones(1),
+        packed=np.empty(0, np.uint8),
+    )  # fmt: skip
     FileLedger(tmp_path / "state", "abbey").record(report, "new", envelope_bytes=1)
     bad = {
         what: text for what, ok, text in examine(kits / "abbey", tmp_path / "site.toml") if not ok
