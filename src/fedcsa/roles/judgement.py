@@ -36,11 +36,18 @@ def refuse_without_overlap(adaptation: Adaptation) -> None:
     far = sorted(adaptation.sources, key=lambda name: adaptation.reports[name].imbalance)
     nearest = adaptation.reports[far[0]]
     worst = int(np.argmax(np.abs(nearest.difference_after)))
+    off = (
+        f"still lies {abs(nearest.difference_after[worst]):.1f} standard deviations off in "
+        f"{adaptation.plan.features[worst]!r} after weighting"
+    )
+    if nearest.imbalance <= MAX_IMBALANCE:
+        off = (
+            f"has {nearest.effective_rows:.1f} effective rows, fewer than {MIN_EFFECTIVE_ROWS:.0f}"
+        )
     raise NoOverlapError(
-        f"At least one source must resemble the target; the nearest, {far[0]!r}, still lies "
-        f"{abs(nearest.difference_after[worst]):.1f} standard deviations off in "
-        f"{adaptation.plan.features[worst]!r} after weighting. Look for another source, or insist "
-        "with on_no_overlap='predict' and get a model without an interval."
+        f"At least one source must resemble the target; the nearest, {far[0]!r}, {off}. Look for "
+        "another source, or insist with on_no_overlap='predict' and get a model without an "
+        "interval."
     )
 
 
