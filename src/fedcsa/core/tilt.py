@@ -34,6 +34,8 @@ SMALLEST_GAIN = 1e-22
 MOST_STEPS = 200
 #: A step shorter than this share of Newton's gains nothing but rounding.
 SHORTEST_STEP = 1e-10
+#: A column whose variance is a smaller share of its mean square is constant but for rounding.
+CONSTANT = 1e-12
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -108,11 +110,13 @@ class Tilt:
 
     @property
     def own_correlations(self) -> Array:
-        """Correlations of z under the weights, shape (features, features)."""
+        """Correlations of z under the weights, shape (features, features); 0 of a constant."""
         d = len(self.flags)
-        mean = self.difference
-        covariance = self.moments[1 : d + 1, 1 : d + 1] - np.outer(mean, mean)
-        spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        mean, second = self.difference, self.moments[1 : d + 1, 1 : d + 1]
+        covariance = second - np.outer(mean, mean)
+        variance = np.diag(covariance)
+        constant = variance <= CONSTANT * np.diag(second)  # of one only rounding is left
+        spread = np.where(constant, 0.0, np.sqrt(np.maximum(variance, 0.0)))
         product = np.outer(spread, spread)
         found: Array = np.divide(covariance, product, out=np.zeros_like(product), where=product > 0)
         return np.clip(found, -1.0, 1.0)
