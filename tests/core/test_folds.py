@@ -11,12 +11,15 @@ import pytest
 from fedcsa.core.folds import (
     SCHEMES,
     THIRDS,
+    Turn,
     check_shares,
+    dealt_labels,
     fold_key,
     fold_labels,
     generator_for,
-    rotations,
+    group_labels,
     split_evenly,
+    turns,
 )
 from fedcsa.errors import DataError, ParameterError
 
@@ -79,84 +82,79 @@ def largest_remainder(n, shares):
 @pytest.mark.parametrize("shares", [THIRDS, (0.21, 0.49, 0.30), (0.25, 0.25, 0.5), (0.4, 0.3, 0.3)])
 @pytest.mark.parametrize("n", [10, 11, 12, 20, 50, 99, 100, 1000])
 def test_a_split_has_the_sizes_of_the_largest_remainder(n, shares):
-    [rotation] = rotations(n, "split", rng(), shares=shares)
-    parts = [rotation.density, rotation.train, rotation.validation]
-    assert [len(part) for part in parts] == largest_remainder(n, shares)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(n))
+    labels = dealt_labels(n, "split", rng(), shares)
+    assert np.bincount(labels).tolist() == largest_remainder(n, shares)
 
 
 def test_a_split_is_in_thirds_unless_told():
-    [rotation] = rotations(9, "split", rng())
-    assert len(rotation.density) == len(rotation.train) == len(rotation.validation) == 3
+    assert np.bincount(dealt_labels(9, "split", rng())).tolist() == [3, 3, 3]
     assert math.fsum(THIRDS) == 1.0
 
 
-@pytest.mark.parametrize("n", [6, 7, 8, 9, 100])
-def test_rotating_judges_every_row_once_and_uses_it_once_in_every_role(n):
-    turns = rotations(n, "rotate", rng())
-    assert len(turns) == 3
-    for turn in turns:
-        parts = [turn.density, turn.train, turn.validation]
-        assert sorted(np.concatenate(parts).tolist()) == list(range(n))
-        assert min(len(part) for part in parts) >= 2
-    for role in ("density", "train", "validation"):
-        rows = np.concatenate([getattr(turn, role) for turn in turns])
-        assert sorted(rows.tolist()) == list(range(n))
+def test_the_paper_splits_into_a_density_a_train_and_a_validation_part():
+    assert turns("split", 3) == [Turn((0,), (1,), 2)]
 
 
-def test_the_first_turn_of_rotating_is_the_split():
-    [single] = rotations(9, "split", rng(4))
-    first = rotations(9, "rotate", rng(4))[0]
-    for role in ("density", "train", "validation"):
-        assert getattr(single, role).tolist() == getattr(first, role).tolist()
+def test_rotating_uses_every_part_once_in_every_role():
+    found = turns("rotate", 3)
+    for role in (lambda t: t.density, lambda t: t.train, lambda t: (t.judge,)):
+        assert sorted(part for turn in found for part in role(turn)) == [0, 1, 2]
+    assert found[0] == turns("split", 3)[0]  # the first turn is the split
+    for turn in found:
+        assert sorted([*turn.density, *turn.train, turn.judge]) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("n", "n_folds"), [(4, 2), (10, 5), (13, 5), (101, 10)])
-def test_cross_fitting_judges_every_row_once_by_all_the_others(n, n_folds):
-    turns = rotations(n, "cross-fit", rng(), n_folds=n_folds)
-    assert len(turns) == n_folds
-    judged = np.concatenate([turn.validation for turn in turns])
-    assert sorted(judged.tolist()) == list(range(n))
-    for turn in turns:
-        others = sorted(set(range(n)) - set(turn.validation.tolist()))
-        assert sorted(turn.density.tolist()) == others
-        assert sorted(turn.train.tolist()) == others
-        assert n // n_folds <= len(turn.validation) <= -(-n // n_folds)
+@pytest.mark.parametrize("n_folds", [2, 3, 5, 10])
+def test_cross_fitting_judges_every_part_once_by_all_the_others(n_folds):
+    found = turns("cross-fit", n_folds)
+    assert [turn.judge for turn in found] == list(range(n_folds))
+    for turn in found:
+        assert sorted([*turn.train, turn.judge]) == list(range(n_folds))
+        assert turn.density == turn.train
 
 
-def test_cross_fitting_has_five_folds_unless_told():
-    assert len(rotations(10, "cross-fit", rng())) == 5
+@pytest.mark.parametrize("n_folds", [1, 0, -2, 2.5])
+def test_cross_fitting_has_two_folds_or_more(n_folds):
+    with pytest.raises(ParameterError, match=r"'n_folds' .* a whole number of at least 2"):
+        turns("cross-fit", n_folds)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", ["split", "rotate"])
 def test_a_scheme_follows_its_generator(scheme):
-    first, again, other = (
-        [turn.validation.tolist() for turn in rotations(60, scheme, rng(seed))]
-        for seed in (1, 1, 2)
-    )
+    first, again, other = (dealt_labels(60, scheme, rng(seed)).tolist() for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
 
-@pytest.mark.parametrize(
-    ("scheme", "n_folds", "needed"),
-    [("split", 5, 6), ("rotate", 5, 6), ("cross-fit", 5, 10), ("cross-fit", 3, 6)],
-)
-def test_a_source_must_have_two_rows_for_every_fold(scheme, n_folds, needed):
-    for n in (0, 1, needed - 1):
-        with pytest.raises(DataError, match=rf"at least {needed} rows, two for .* it has {n}\."):
-            rotations(n, scheme, rng(), n_folds=n_folds)
-    assert rotations(needed, scheme, rng(), n_folds=n_folds)
+@pytest.mark.parametrize("scheme", ["split", "rotate"])
+def test_a_source_must_have_two_rows_for_every_part(scheme):
+    for n in (0, 1, 5):
+        with pytest.raises(DataError, match=rf"at least 6 rows, two for .* it has {n}\."):
+            dealt_labels(n, scheme, rng())
+    assert np.bincount(dealt_labels(6, scheme, rng())).tolist() == [2, 2, 2]
 
 
-def test_every_fold_of_a_split_must_have_two_rows():
+def test_every_part_of_a_split_must_have_two_rows():
     with pytest.raises(DataError, match=r"at least 2 rows; 10 rows in shares \(0\.1, .* with 1\."):
-        rotations(10, "split", rng(), shares=(0.1, 0.4, 0.5))
+        dealt_labels(10, "split", rng(), (0.1, 0.4, 0.5))
 
 
 def test_an_unknown_scheme_is_refused_with_the_known_ones():
     with pytest.raises(ParameterError, match=r"'scheme' .*'split', 'rotate', .* Got 'bootstrap'"):
-        rotations(30, "bootstrap", rng())
+        turns("bootstrap", 3)
+    assert set(SCHEMES) == {"split", "rotate", "cross-fit"}
+
+
+def test_rows_of_one_patient_share_a_fold_wherever_they_stand():
+    patients = rng(1).integers(0, 2**53, 4000).astype(float)
+    visits = np.repeat(patients, 3)
+    labels = group_labels(visits, 5, key=7)
+    assert (labels.reshape(-1, 3) == labels[::3, None]).all()
+    order = rng(2).permutation(len(visits))
+    assert (group_labels(visits[order], 5, key=7) == labels[order]).all()
+    sizes = np.bincount(labels[::3], minlength=5)
+    assert np.abs(sizes - 800).max() < 5.0 * math.sqrt(800 * 0.8)
+    assert (group_labels(visits, 5, key=8) != labels).mean() > 0.7
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,18 @@ from fedcsa.core.weights import (
     METHODS,
     divergence_weights,
     estimate,
-    guarded_estimate,
+    model_weights,
     training_weights,
+    validated_estimate,
 )
 from fedcsa.errors import DataError, ParameterError
 
-#: The four estimates of the paper; "guarded" has a function of its own.
+#: The four estimates of the paper; "validated" has a function of its own.
 PAPER = ("naive", "fediwe", "feddae", "fedle")
 
 
-def test_the_methods_are_the_papers_and_the_guarded_one():
-    assert ("guarded", *PAPER) == METHODS
+def test_the_methods_are_the_papers_and_the_default():
+    assert ("validated", *PAPER) == METHODS
 
 
 def raw_sources(sizes, n_candidates, seed=0):
@@ -200,7 +201,7 @@ def test_fedle_weights_must_be_finite(bad):
         estimate("fedle", terms_of(raw_sources((12, 7), 1)), [1.0, bad])
 
 
-@pytest.mark.parametrize("method", ["fedavg", "guarded"])
+@pytest.mark.parametrize("method", ["fedavg", "validated"])
 def test_a_method_not_of_the_paper_is_refused_with_those_that_are(method):
     with pytest.raises(ParameterError, match=rf"'method' .*'naive', 'fediwe', .* Got '{method}'"):
         estimate(method, terms_of(raw_sources((12, 7), 1)))
@@ -212,75 +213,98 @@ def test_no_source_is_refused(method):
         estimate(method, [])
 
 
-# --- guarded -----------------------------------------------------------------------------------
+# --- validated ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("worth", [(3.0, 1.0, 6.0), (0.0, 2.0, 2.0), (1e-300, 3e-300, 0.0)])
-def test_the_guarded_risk_is_the_worth_weighted_self_normalised_risk(worth):
-    raw = raw_sources((12, 7, 30), 4, seed=5)
-    got = guarded_estimate(terms_of(raw), np.array(worth))
+def made_up(n_candidates=4, n_sources=3, seed=5):
+    rng = np.random.default_rng(seed)
+    return rng.gamma(2.0, 1.0, (n_candidates, n_sources)), rng.gamma(
+        1.0, 0.1, (n_candidates, n_sources)
+    )
+
+
+@pytest.mark.parametrize("worth", [(3.0, 1.0, 6.0), (0.0, 20.0, 20.0), (1e-300, 3e-300, 0.0)])
+def test_the_validated_risk_is_weighted_by_worth(worth):
+    risks, variances = made_up()
+    got = validated_estimate(risks, np.array(worth), np.zeros(4), variances)
     share = [value / math.fsum(worth) for value in worth]
-    risks = []
     for c in range(4):
-        self_normalised = [
-            math.fsum(r[i] * L[i, c] for i in range(len(r))) / math.fsum(r) for r, L in raw
-        ]
-        risks.append(math.fsum(s * f for s, f in zip(share, self_normalised, strict=True)))
+        expected = math.fsum(a * f for a, f in zip(share, risks[c], strict=True))
+        error = math.fsum(a * a * v for a, v in zip(share, variances[c], strict=True))
+        assert got.risk[c] == pytest.approx(expected, rel=1e-12)
+        assert got.standard_errors[c] == pytest.approx(math.sqrt(error), rel=1e-12)
         np.testing.assert_allclose(got.weights[c], share, rtol=1e-12)
-    np.testing.assert_allclose(got.risk, risks, rtol=1e-12)
-    assert got.method == "guarded"
-    assert got.chosen == risks.index(min(risks))
-    np.testing.assert_allclose(got.source_weights, share, rtol=1e-12)
-
-
-def test_sources_of_no_worth_are_weighted_by_rows():
-    sources = terms_of(raw_sources((10, 30), 2))
-    got = guarded_estimate(sources, np.zeros(2))
-    np.testing.assert_allclose(got.weights, [[0.25, 0.75]] * 2, rtol=1e-14)
-    expected = 0.25 * sources[0].self_normalised + 0.75 * sources[1].self_normalised
-    np.testing.assert_allclose(got.risk, expected, rtol=1e-13)
-
-
-def handicapped(powers, variances, caution=None, risks=((1.0, 0.9, 0.8), (1.0, 0.9, 0.8))):
-    """The choice among candidates whose risks at two equal sources are `risks`."""
-    raw = [(np.ones(4), np.tile(np.array(row), (4, 1))) for row in risks]
-    options = {} if caution is None else {"caution": caution}
-    return guarded_estimate(
-        terms_of(raw), np.ones(2), np.array(powers), np.array(variances), **options
-    ).chosen
-
-
-@pytest.mark.parametrize(
-    ("powers", "sd", "caution", "chosen"),
-    [
-        ((0.0, 0.5, 1.0), 0.0, None, 2),  # nothing is uncertain
-        ((0.0, 0.5, 1.0), 0.55, 0.5, 2),  # handicaps 0, 0.097, 0.194: 1, 0.997, 0.994
-        ((0.0, 0.5, 1.0), 0.58, 0.5, 0),  # 1, 1.003, 1.005
-        ((0.0, 0.5, 1.0), 0.58, None, 0),  # a half is the default
-        ((0.0, 0.5, 1.0), 100.0, 0.0, 2),  # no caution, no handicap
-        ((1.0, 1.0, 1.0), 100.0, 0.5, 2),  # all alike: nobody is handicapped
-        ((0.5, 0.0, 0.0), 100.0, 0.5, 2),
-    ],
-)
-def test_training_weights_must_be_worth_half_a_standard_error(powers, sd, caution, chosen):
-    # two equal sources: the standard error of the combined risk is sd/√2
-    assert handicapped(powers, [[sd**2] * 2] * 3, caution) == chosen
-
-
-def test_without_powers_the_smallest_risk_is_chosen():
-    raw = raw_sources((12, 7), 5, seed=8)
-    got = guarded_estimate(terms_of(raw), np.ones(2))
+    assert got.method == "validated"
     assert got.chosen == int(got.risk.argmin())
 
 
-def test_caution_changes_the_choice_and_no_risk():
-    raw = terms_of(raw_sources((12, 7), 3, seed=8))
-    powers, variances = np.array([0.0, 0.5, 1.0]), np.full((3, 2), 1e6)
-    bold = guarded_estimate(raw, np.ones(2), powers, variances, caution=0.0)
-    shy = guarded_estimate(raw, np.ones(2), powers, variances)
-    assert shy.chosen == 0
-    np.testing.assert_array_equal(bold.risk, shy.risk)
-    np.testing.assert_array_equal(bold.weights, shy.weights)
+@pytest.mark.parametrize(
+    ("powers", "sd", "chosen"),
+    [
+        ((0.0, 0.5, 1.0), 0.0, 2),  # nothing is uncertain
+        ((0.0, 0.5, 1.0), 0.55, 2),  # handicaps 0, 0.097, 0.194: 1, 0.997, 0.994
+        ((0.0, 0.5, 1.0), 0.58, 0),  # 1, 1.003, 1.005
+        ((1.0, 1.0, 1.0), 100.0, 2),  # all alike: nobody is handicapped
+        ((0.5, 0.0, 0.0), 100.0, 2),
+    ],
+)
+def test_training_weights_must_be_worth_half_a_standard_error(powers, sd, chosen):
+    # two equal sources: the standard error of the combined risk is sd/√2
+    risks = np.array([[1.0] * 2, [0.9] * 2, [0.8] * 2])
+    variances = np.full((3, 2), sd**2)
+    worth = np.array([50.0, 50.0])
+    assert validated_estimate(risks, worth, np.array(powers), variances).chosen == chosen
+
+
+@pytest.mark.parametrize(("worth", "chosen"), [(4.9, 0), (5.0, 2)])
+def test_training_weights_are_not_chosen_where_sources_are_worth_little(worth, chosen):
+    risks = np.array([[1.0] * 2, [0.9] * 2, [0.1] * 2])
+    powers = np.array([0.0, 0.5, 1.0])
+    found = validated_estimate(risks, np.full(2, worth), powers, np.zeros((3, 2)))
+    assert found.chosen == chosen
+    # … unless there is nothing else to choose
+    only = validated_estimate(risks, np.full(2, worth), np.ones(3), np.zeros((3, 2)))
+    assert only.chosen == 2
+
+
+def test_a_source_that_did_not_fit_a_candidate_has_no_say_about_it():
+    risks, variances = made_up()
+    fitted = np.ones((4, 3), dtype=bool)
+    fitted[1, 2] = fitted[3, :2] = False
+    got = validated_estimate(
+        risks, np.array([3.0, 1.0, 6.0]), np.zeros(4), variances, fitted=fitted
+    )
+    np.testing.assert_allclose(got.weights[1], [0.75, 0.25, 0.0])
+    np.testing.assert_allclose(got.weights[3], [0.0, 0.0, 1.0])
+    assert got.risk[1] == pytest.approx(0.75 * risks[1, 0] + 0.25 * risks[1, 1])
+    assert got.risk[3] == risks[3, 2]
+
+
+def test_models_that_agree_are_weighted_by_worth():
+    worth = np.array([1.0, 2.0, 5.0])
+    np.testing.assert_allclose(model_weights(worth, np.ones((4, 3))), worth / 8.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_of_fewer_than_three_models_none_is_far_from_the_others(n):
+    worth = np.arange(1.0, n + 1)
+    outputs = np.column_stack([np.zeros(5), np.full(5, 1e9)])[:, :n]
+    np.testing.assert_allclose(model_weights(worth, outputs), worth / worth.sum())
+
+
+def test_a_source_of_most_of_the_worth_does_not_take_all():
+    outputs = np.random.default_rng(0).normal(size=(40, 4))
+    a = model_weights(np.array([90.0, 4.0, 3.0, 3.0]), outputs)
+    assert a[0] < 0.99
+    assert (a > 0.005).all()
+
+
+def test_the_unit_of_predictions_does_not_matter():
+    outputs = np.random.default_rng(0).normal(size=(40, 4)) + [0, 0, 0, 5]
+    worth = np.array([1.0, 2.0, 3.0, 4.0])
+    base = model_weights(worth, outputs)
+    for unit in (1e-250, 1e-9, 1e9, 1e140):
+        np.testing.assert_allclose(model_weights(worth, unit * outputs), base, rtol=1e-9)
 
 
 # --- training weights --------------------------------------------------------------------------
@@ -312,17 +336,18 @@ def lower_median(values, weights):
     raise AssertionError("no median")
 
 
-@pytest.mark.parametrize("method", [*PAPER, "guarded"])
+@pytest.mark.parametrize("method", [*PAPER, "validated"])
 def test_under_a_median_no_source_has_more_than_a_third_and_the_middle_counts(method):
     sizes = (40, 5, 30, 20, 25)
     sources = terms_of(raw_sources(sizes, 6))
     variances = np.random.default_rng(0).gamma(1.0, 1.0, (6, 5))
     given = [9.0, 1.0, 1.1, 0.9, 1.2]  # no half is reached exactly
-    if method == "guarded":
-        found = guarded_estimate(sources, np.array(given), None, variances, combine="median")
+    if method == "validated":
+        risks = np.column_stack([source.plain for source in sources])
+        found = validated_estimate(risks, np.array(given), np.zeros(6), variances, "median")
     else:
         found = estimate(method, sources, given, variances, "median")
-    name = {"naive": "plain", "fediwe": "importance_weighted", "guarded": "self_normalised"}
+    name = {"naive": "plain", "fediwe": "importance_weighted", "validated": "plain"}
     values = [getattr(source, name.get(method, "control_variate")) for source in sources]
     assert found.weights.max() <= 1.0 / 3.0 + 1e-12
     for c in range(6):

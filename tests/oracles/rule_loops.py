@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-SCALES = {"risk": 0.2, "residual": 0.2, "rate": 0.5}
+SCALES = {"risk": 0.2, "residual": 0.2, "rate": 0.4}
 SIZES = {"risk": 0.2, "residual": 0.2, "rate": 0.3}
 
 
@@ -205,7 +205,9 @@ def ridge(z, y, weights, candidate):
         ]
         for k in range(d)
     ]
-    c = [math.fsum(t[i] * (z[i][k] - centre[k]) * (y[i] - level) for i in range(n)) for k in range(d)]
+    c = [
+        math.fsum(t[i] * (z[i][k] - centre[k]) * (y[i] - level) for i in range(n)) for k in range(d)
+    ]
     b = solve(G, c)
     return lambda row: level + dot(b, [row[k] - centre[k] for k in range(d)])
 
@@ -378,7 +380,9 @@ def mixture_for(site, sites, models, a, candidate, combine):
     shares = others or {site["name"]: 1.0}
     total = math.fsum(shares.values())
     constant = combined(
-        [by_name[k]["outcome"] for k in shares], [share / total for share in shares.values()], "mean"
+        [by_name[k]["outcome"] for k in shares],
+        [share / total for share in shares.values()],
+        "mean",
     )
     return predictions, constant
 
@@ -599,9 +603,7 @@ def study(sources, table, candidates, *, rows=None, fit=ridge, loss="squared", n
     seen = None if rows is None else [
         [(row[k] - table["mean"][k]) / table["sd"][k] for k in range(d)] for row in rows
     ]  # fmt: skip
-    a = model_weights(
-        [site["worth"] for site in senders], list(models.values()), seen, combine
-    )
+    a = model_weights([site["worth"] for site in senders], list(models.values()), seen, combine)
     weights = dict(zip(models, a, strict=True))
     found = {}
     for site in sites:

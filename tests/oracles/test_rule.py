@@ -94,7 +94,9 @@ CASES = {
 
 def flags_in(sources, X_target):
     every = [*(X for X, *_ in sources.values()), X_target]
-    return [bool(np.isin(np.vstack(every)[:, k], (0.0, 1.0)).all()) for k in range(X_target.shape[1])]
+    return [
+        bool(np.isin(np.vstack(every)[:, k], (0.0, 1.0)).all()) for k in range(X_target.shape[1])
+    ]
 
 
 @cache
