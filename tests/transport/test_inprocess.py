@@ -47,15 +47,19 @@ def test_the_sources_within_reach_are_named():
     assert set(InProcessTransport([source("b"), source("a")]).source_names) == {"a", "b"}
 
 
-def test_progress_is_told_phase_by_phase_and_source_by_source():
+@pytest.mark.parametrize(
+    ("method", "phases"),
+    [("validated", ("risk", "model", "examine")), ("feddae", ("risk", "model"))],
+)
+def test_progress_is_told_phase_by_phase_and_source_by_source(method, phases):
     seen = []
     transport = InProcessTransport(
         [source("b"), source("a")], progress=lambda *event: seen.append(event)
     )
-    run(target(), transport)
+    run(target(method=method), transport)
     assert seen == [
         (phase, name, state)
-        for phase in ("risk", "model")
+        for phase in phases
         for name in ("a", "b")
         for state in ("started", "done")
     ]
@@ -86,21 +90,19 @@ def test_if_all_refuse_no_model_is_asked_for():
 
 
 def test_the_result_holds_the_ledger_of_every_site():
-    adaptation = run(target(), InProcessTransport([source("b"), source("a")]))
+    adaptation = run(target(method="validated"), InProcessTransport([source("b"), source("a")]))
     assert set(adaptation.ledgers) == {"target", "a", "b"}
     sent = [(entry.message, entry.recipient) for entry in adaptation.ledgers["target"]]
-    assert sent == [
-        ("brief", "a"),
-        ("brief", "b"),
-        ("model-request", "a"),
-        ("model-request", "b"),
-    ]
+    asked = ("brief", "model-request", "examination")
+    assert sent == [(message, name) for message in asked for name in ("a", "b")]
     for name in ("a", "b"):
         entries = adaptation.ledgers[name]
-        assert [entry.message for entry in entries] == ["risk-report", "model-report"]
+        messages = (
+            adaptation.reports[name], adaptation.model_reports[name], adaptation.examinations[name],
+        )  # fmt: skip
+        assert [entry.message for entry in entries] == [message.name for message in messages]
         assert {entry.recipient for entry in entries} == {"target"}
-        assert entries[0].sha256 == digest(encode(adaptation.reports[name]))
-        assert entries[1].sha256 == digest(encode(adaptation.model_reports[name]))
+        assert [entry.sha256 for entry in entries] == [digest(encode(m)) for m in messages]
 
 
 def test_no_source_may_be_called_target():
@@ -111,34 +113,54 @@ def test_no_source_may_be_called_target():
 def test_an_answer_is_asked_for_message_by_message():
     transport = InProcessTransport([source("a"), source("b")])
     brief = target().brief(["a", "b"])
-    answers = transport.ask(brief, ["b"], "risk")
+    answers = transport.ask({"b": brief}, "risk")
     assert list(answers) == ["b"]
     assert answers["b"].in_reply_to == digest(encode(brief))
 
 
 class Swapping(InProcessTransport):
-    """Delivers every answer under the name of the other source."""
+    """Delivers every answer of one phase under the name of the other source."""
 
-    def ask(self, message, sources, phase):
-        answers = super().ask(message, sources, phase)
-        return dict(zip(sources, reversed(list(answers.values())), strict=True))
+    phase: str
+
+    def ask(self, messages, phase):
+        answers = super().ask(messages, phase)
+        if phase != self.phase:
+            return answers
+        return dict(zip(answers, reversed(list(answers.values())), strict=True))
 
 
 class Forgetful(InProcessTransport):
-    """Loses one of the models."""
+    """Loses the last answer of one phase."""
 
-    def ask(self, message, sources, phase):
-        answers = super().ask(message, sources, phase)
-        if phase == "model":
+    phase: str
+
+    def ask(self, messages, phase):
+        answers = super().ask(messages, phase)
+        if phase == self.phase:
             answers.popitem()
         return answers
 
 
-def test_answers_that_were_swapped_on_the_way_are_refused():
+@pytest.mark.parametrize("phase", ["risk", "model", "examine"])
+def test_answers_that_were_swapped_on_the_way_are_refused(phase):
+    transport = Swapping([source("a"), source("b")])
+    transport.phase = phase
     with pytest.raises(MessageError, match="must be its own, and to this very question"):
-        run(target(), Swapping([source("a"), source("b")]))
+        run(target(method="validated"), transport)
 
 
 def test_a_model_that_was_lost_on_the_way_is_missed():
+    transport = Forgetful([source("a"), source("b")])
+    transport.phase = "model"
     with pytest.raises(MessageError, match="'b' must answer with a model-report; nothing came"):
-        run(target(), Forgetful([source("a"), source("b")]))
+        run(target(), transport)
+
+
+def test_an_examination_that_was_lost_on_the_way_is_named_and_the_others_count():
+    transport = Forgetful([source("a"), source("b")])
+    transport.phase = "examine"
+    adaptation = run(target(method="validated"), transport)
+    assert adaptation.promise.examined_by == ("a",)
+    lost = [f.source for f in adaptation.findings if f.code == "not-examined"]
+    assert lost == ["b"]

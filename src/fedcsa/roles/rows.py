@@ -96,11 +96,11 @@ class StudyRows:
         in_place = list(self.columns) == list(range(len(self.columns)))
         picked = slice(0, len(self.columns)) if in_place else list(self.columns)
         for X, y in self.rows:
-            raw = X[:, picked]
+            # Laid out alike, rows give the same bits wherever they come from.
+            raw = np.ascontiguousarray(X[:, picked])
             z = (raw - self.mean) / self.sd
             groups = None if self.group is None else X[:, self.group]
-            # Laid out alike, rows give the same bits wherever they come from.
-            yield Batch(start, z, z if self.scale else np.ascontiguousarray(raw), y, groups)
+            yield Batch(start, z, z if self.scale else raw, y, groups)
             start += len(y)
 
     def whole(self) -> Batch:
