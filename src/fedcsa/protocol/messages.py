@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.core.risk import RiskMoments
 from fedcsa.core.table import Table1
+from fedcsa.errors import DataError
 from fedcsa.protocol.fields import Message, wire_field
 
 #: How messages call the target, whatever its site is called.
@@ -97,11 +98,14 @@ class Brief(Message):
         squares = ((0, 0),) if by_rows else ((0, 0), (d, d))
         self.must(self.correlations.shape in squares, "correlations of its features, or none")
         if not by_rows:
-            self.table  # noqa: B018 - it checks itself
+            try:
+                self.table  # noqa: B018 - it checks itself
+            except DataError:
+                self.must(False, "a table that does not contradict itself")
 
     @property
     def table(self) -> Table1:
-        """The target's Table 1; what contradicts itself is a `DataError`."""
+        """The target's Table 1."""
         told = self.correlations if len(self.correlations) else None
         return Table1(
             self.n_rows, tuple(self.features), tuple(self.flags), self.mean, self.sd, told
@@ -211,9 +215,8 @@ class RiskReport(Message):
         if rows > 0.0:
             # Σw² ≤ max w ≤ √Σw², with Σw² = 1/ESS
             self.must(SLACK * share * rows >= 1.0, "a largest share of at least 1 / effective rows")
-            self.must(
-                share**2 * rows <= SLACK**2, "a largest share of at most 1 / √(effective rows)"
-            )
+            most = SLACK / rows**0.5
+            self.must(share <= most, "a largest share of at most 1 / √(effective rows)")
 
     @property
     def imbalance(self) -> float:
