@@ -35,8 +35,8 @@ def exchange(n_candidates=2, n_features=2, kind="table", n_target=200, moments=T
     target = Target(rng.normal(size=(n_target, n_features)), plan, policy=Policy.open())
     sources = {}
     for name in ("a", "b"):
-        X = rng.normal(size=(24, n_features))
-        y = X.sum(axis=1) + 0.3 * rng.normal(size=24)
+        X = rng.normal(size=(60, n_features))
+        y = X.sum(axis=1) + 0.3 * rng.normal(size=60)
         sources[name] = Source(name, X, y, policy=Policy.open())
     brief = target.brief([*sources])
     reports = {name: source.answer(brief) for name, source in sources.items()}
