@@ -239,7 +239,9 @@ class Target:
             a = a / a.sum()
         linear = [m for n in weights if isinstance(m := self._models[n], LinearModel)]
         packed = len(linear) < len(members)
-        form, link = ("skops", "identity") if packed else ("linear", _link(linear, len(self.plan.classes)))
+        form, link = (
+            ("skops", "identity") if packed else ("linear", _link(linear, len(self.plan.classes)))
+        )
         d = len(self.plan.features)
         coefficients = np.array([m.coefficients for m in linear]).reshape(len(linear), d)
         intercepts = np.array([m.intercept for m in linear])
