@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from fedcsa.errors import MessageError
+from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.fields import thaw
-from fedcsa.protocol.messages import MESSAGES, ModelRequest, Refusal
+from fedcsa.protocol.messages import MESSAGES, REASONS, ModelRequest, Refusal
 
 ARRAYS = ("vector", "matrix", "blob")
 
@@ -509,3 +510,128 @@ def test_a_model_report_holds_exactly_one_model(messages, changes, rule):
 @pytest.mark.parametrize("link", ["identity", "logistic"])
 def test_a_linear_model_has_one_of_two_links(messages, link):
     assert dataclasses.replace(messages["model-report"], link=link).link == link
+
+
+# Rules of the examination ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"format": "pickle"}, "format 'linear' or 'skops'"),
+        ({"link": "probit"}, "link 'identity' or 'logistic'"),
+        ({"combine": "mode"}, "combine 'mean' or 'median'"),
+        ({"own_weight": -0.1}, "an own weight between 0 and 1"),
+        ({"own_weight": 1.1}, "an own weight between 0 and 1"),
+        ({"own_weight": 0.5}, "weights that sum to one"),
+        ({"weights": np.array([0.9])}, "weights that sum to one"),
+        ({"weights": np.empty(0)}, "weights that sum to one"),
+        ({"weights": np.array([1.5, -0.5])}, "weights that are not negative"),
+        ({"weights": np.array([0.5, 0.5])}, "an intercept a linear member"),
+        ({"intercepts": np.empty(0)}, "an intercept a linear member"),
+        ({"coefficients": np.zeros((2, 2))}, "coefficients a linear member"),
+        ({"sizes": np.array([3.0])}, "a size a packed member"),
+        ({"packed": BYTES}, "packed members of those sizes"),
+        ({"constant": np.empty(0)}, "a constant to compare with"),
+    ],
+)
+def test_an_examination_holds_whole_members_with_weights(messages, changes, rule):
+    asked = messages["examination"]
+    assert (len(asked.weights), asked.own_weight, asked.format) == (1, 0.0, "linear")
+    with pytest.raises(MessageError, match=f"A examination message must have {rule}"):
+        dataclasses.replace(asked, **changes)
+
+
+@pytest.mark.parametrize(
+    "sizes", [[100.0, 155.0], [100.5, 155.5], [0.0, 256.0], [-1.0, 257.0], [256.0]]
+)
+def test_packed_members_have_the_sizes_that_are_told(messages, sizes):
+    with pytest.raises(MessageError, match="size"):
+        dataclasses.replace(messages["examination-packed"], sizes=np.array(sizes))
+
+
+def test_the_own_model_may_take_the_rest_of_the_weight(messages):
+    asked = dataclasses.replace(messages["examination"], own_weight=0.75, weights=np.array([0.25]))
+    assert asked.own_weight + asked.weights.sum() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"risk_variance": -1e-9}, "a risk_variance that is not negative"),
+        ({"explained": -1e-9}, "a explained that is not negative"),
+        ({"ratio_variance": -1e-9}, "a ratio_variance that is not negative"),
+        ({"level_variance": np.array([-1e-9])}, "variances that are not negative"),
+        ({"level": np.zeros(2)}, "a variance for every level"),
+        ({"reason": "tired"}, "a known reason"),
+        ({"reason": "no_loss"}, "a reason or an estimate"),
+        ({"level": np.empty(0), "level_variance": np.empty(0)}, "a reason or an estimate"),
+    ],
+)
+def test_what_was_found_is_an_estimate_or_a_reason(messages, changes, rule):
+    with pytest.raises(MessageError, match=f"A examination-report message must have {rule}"):
+        dataclasses.replace(messages["examination-report"], **changes)
+
+
+@pytest.mark.parametrize("reason", [reason for reason in REASONS if reason])
+def test_every_reason_stands_in_for_an_estimate(messages, reason):
+    empty = dataclasses.replace(messages["examination-report-empty"], reason=reason)
+    assert len(empty.level) == 0
+
+
+# Every field damaged -----------------------------------------------------------------------------
+
+
+def damaged(kind, value):
+    """Values that a field may hold after an accident or a lie, of its own kind and of others."""
+    yield from (
+        None,
+        "",
+        "x" * 201,
+        -1,
+        10**400,
+        2.5,
+        math.nan,
+        math.inf,
+        True,
+        b"\0",
+        [],
+        {},
+        [None],
+    )
+    if kind == "text":
+        yield from (value + "!", value[:-1], "\0", "\ud7ff")
+    elif kind == "whole":
+        yield from (value + 1, max(value - 1, 0), 0, 2**63 - 1, 2**63, np.int64(7))
+    elif kind == "number":
+        yield from (-value, value + 1.0, 0.0, -0.0, 1e200, -1e200, 5e-324, np.float32(1.5))
+    elif kind == "flag":
+        yield from (not value, 0, np.bool_(value))
+    elif kind == "plain":
+        yield from ([*value, *value], {"0": "a", "": [1]}, [[], {}], [{"code": "a"}], "ab", 5)
+    else:
+        yield from (value.tolist(), value[:0], np.concatenate([value, value]), value[..., None])
+        yield from (value.astype(np.float32), value.astype(object), value[:-1])
+        filled = (0, 1, 255) if kind == "blob" else (0.0, 1.0, -1.0, 0.5, 1e200, -1e300, math.nan)
+        yield from (np.full_like(value, number) for number in filled)
+        yield from (np.full(shape, value.dtype.type(1)) for shape in ((1, 1), (3,), (0, 2), (2, 2)))
+
+
+EVERY_FIELD = [
+    (name, item.name) for name, cls in MESSAGES.items() for item in dataclasses.fields(cls)
+]
+
+
+@pytest.mark.parametrize(("name", "field"), EVERY_FIELD, ids=".".join)
+def test_a_damaged_field_is_a_message_error_or_survives_its_bytes(messages, name, field):
+    for message in (m for m in messages.values() if m.name == name):
+        [kind] = [i.metadata["kind"] for i in dataclasses.fields(message) if i.name == field]
+        refused = 0
+        for value in damaged(kind, getattr(message, field)):
+            try:
+                changed = dataclasses.replace(message, **{field: value})
+            except MessageError:
+                refused += 1
+                continue
+            assert decode(encode(changed)) == changed
+        assert refused
