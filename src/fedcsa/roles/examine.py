@@ -14,6 +14,7 @@ from fedcsa.core.losses import Loss, evaluate
 from fedcsa.core.medians import median_mixture
 from fedcsa.core.parallel import in_order, one_blas_thread
 from fedcsa.core.tilt import balanced
+from fedcsa.errors import PolicyError
 from fedcsa.models.base import Path
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.protocol.messages import FARTHEST, Brief, Examination
@@ -78,7 +79,7 @@ def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -
         weights = np.append(weights, asked.own_weight)
 
     def predict(batch: Batch) -> Array:
-        outputs = [member.predict(batch.seen) for member in members]
+        outputs = [_output(member, batch) for member in members]
         if asked.own_weight:
             outputs.append(_held_out(work, batch))
         if asked.combine == "median":
@@ -89,6 +90,17 @@ def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -
         return total
 
     return predict
+
+
+def _output(member: FittedModel, batch: Batch) -> Array:
+    """What a model of another site predicts; it may know nothing of a level that is only here."""
+    try:
+        output: Array = member.predict(batch.seen)
+    except Exception:  # a foreign model may fail in any way, and its text may quote a cell
+        output = np.full(1, np.nan)
+    if not np.isfinite(output).all():
+        raise PolicyError("mixture_failed", "The others' mixture cannot predict the rows here.")
+    return output
 
 
 def _held_out(work: Work, batch: Batch) -> Array:
