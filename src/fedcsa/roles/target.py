@@ -183,6 +183,7 @@ class Target:
         self._models = {
             name: unpack(self._sent[name], self.plan, self._trusted) for name in self._sent
         }
+        self._leave_out_unable()
         weights = self._weigh()
         self._weights = dict(zip(sorted(self._models), weights.tolist(), strict=True))
         if self.plan.method != "validated":
@@ -196,6 +197,34 @@ class Target:
                 self._findings.append(Finding("not-examined", name, {"reason": error.rule}))
         self._examinations = asked
         return asked
+
+    @property
+    def _seen(self) -> Array | None:
+        """The target's rows as the models see them."""
+        if self._X is None or not self.plan.scale:
+            return self._X
+        return (self._X - self.table.mean) / self.table.sd
+
+    def _leave_out_unable(self) -> None:
+        """A model may know nothing of a level that the target has: then it has no part."""
+        seen = self._seen
+        for name in sorted(self._models) if seen is not None else ():
+            try:
+                able = bool(np.isfinite(self._models[name].predict(seen)).all())
+                reason = "NonFinitePrediction"
+            except Exception as error:  # its text may quote a cell
+                able, reason = False, type(error).__name__
+            if not able:
+                evidence = {"candidates": 1.0, "of": float(len(self.plan.candidates))}
+                self._findings.append(
+                    Finding("candidate-failed", name, {**evidence, "reason": reason})
+                )
+                del self._models[name], self._sent[name]
+        if not self._models:
+            raise NoSourcesError(
+                "At least one model must be able to predict the target's rows; all fail on them. "
+                "Check that the sources have every level that the target has."
+            )
 
     def _weigh(self) -> Array:
         """Weights of the models in alphabetical order."""
@@ -217,8 +246,8 @@ class Target:
             )
         value = worth({name: self._reports[name] for name in shown})
         a = value / value.sum()
-        if self._X is not None:
-            seen = (self._X - self.table.mean) / self.table.sd if plan.scale else self._X
+        seen = self._seen
+        if seen is not None:
             outputs = np.stack([self._models[name].predict(seen) for name in shown], axis=1)
             a = model_weights(value, outputs)
         share = dict(zip(shown, self._limit(a, MIN_MODELS).tolist(), strict=True))
