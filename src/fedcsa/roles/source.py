@@ -29,7 +29,7 @@ from fedcsa.protocol.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.protocol.policy import Admission, Policy
+from fedcsa.protocol.policy import Admission, Policy, narrow_features
 from fedcsa.roles.examine import examine, members_of, mixture_of
 from fedcsa.roles.measure import Measurement, Work, fit_chosen, measure, prepare
 from fedcsa.roles.plan import LossFunctions, check_loss, instantiate
@@ -230,6 +230,11 @@ class Source:
         study.work = prepare(brief, self._rows.of(brief), model, candidates, self._ratio)
         found = measure(brief, study.work, len(candidates), loss)
         self.failures = dict(found.texts)
+        # The strict rule refuses such a table; where it is off, the danger is named.
+        narrow = narrow_features(brief, self._rows.sd(brief.features), Policy.min_sd_share)
+        if narrow:
+            named = Finding("narrow-table", evidence={"features": float(narrow)})
+            found = replace(found, findings=(*found.findings, named))
         return self._risk_report(brief, in_reply_to, found)
 
     def _risk_report(self, brief: Brief, in_reply_to: str, found: Measurement) -> RiskReport:

@@ -208,7 +208,9 @@ class Target:
     def _leave_out_unable(self) -> None:
         """A model may know nothing of a level that the target has: then it has no part."""
         seen = self._seen
-        for name in sorted(self._models) if seen is not None else ():
+        if seen is None:
+            return
+        for name in sorted(self._models):
             try:
                 able = bool(np.isfinite(self._models[name].predict(seen)).all())
                 reason = "NonFinitePrediction"
