@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedcsa.core.overlap import overlap
 from fedcsa.core.risk import RiskMoments
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.protocol.codec import digest, encode
@@ -43,7 +42,7 @@ def plan(model="ridge", candidates=(0.0, 0.1, 1.0), **options):
         features=FEATURES,
         model=description,
         candidates=expand_candidates(description["name"], candidates),
-        **{"method": "feddae", **options},
+        **options,
     )
 
 
@@ -70,24 +69,38 @@ def request_for(brief, candidate=0):
 def crafted(report, ratios, losses, after=(0.0, 0.0)):
     """The same source's report, had it found these ratios and losses (one column a candidate).
 
-    The constant prediction, the last column of a report, loses 1 on every row.
+    With moments for the paper's methods if the report has them.
     """
-    ratios = np.asarray(ratios, dtype=float)
-    losses = np.column_stack([losses, np.ones(len(ratios))])
-    moments = RiskMoments.of(ratios, losses)
-    numbers = overlap(ratios, np.zeros((len(ratios), 2)), 1.0)
-    names = ("ratio_mean", "ratio_m2", "loss_mean", "loss_m2", "product_mean", "product_m2")
-    return dataclasses.replace(
-        report,
-        n_rows=3 * len(ratios),
-        n_validation=len(ratios),
-        effective_rows=numbers.effective_rows,
-        largest_share=numbers.largest_share,
-        co_moment=moments.co_moment,
-        difference_after=np.asarray(after, dtype=float),
-        findings=(),
-        **{name: getattr(moments, name) for name in names},
-    )
+    ratios, losses = np.asarray(ratios, dtype=float), np.asarray(losses, dtype=float)
+    n, total = len(ratios), float(np.sum(ratios))
+    w = ratios / total if total else np.full(n, 1.0 / n)
+    risk = w @ losses
+    squares = float(w @ w)
+    changed = {
+        "n_rows": n,
+        "n_judged": n,
+        "effective_rows": 1.0 / squares if total else 0.0,
+        "largest_share": float(w.max()) if total else 0.0,
+        "risk": risk,
+        "variance": (w * w) @ (losses - risk) ** 2,
+        "difference_after": np.asarray(after, dtype=float),
+        "findings": (),
+    }
+    if len(report.loss_mean):
+        moments = RiskMoments.of(ratios, losses)
+        names = ("ratio_mean", "ratio_m2", "loss_mean", "loss_m2", "product_mean", "product_m2")
+        changed |= {name: getattr(moments, name) for name in (*names, "co_moment")}
+    return dataclasses.replace(report, **changed)
+
+
+def finish(target, sources, request):
+    """The models and the examinations, as a transport would bring them."""
+    models = {name: sources[name].answer(request) for name in target.asked}
+    return examined(target, sources, target.mix(models))
+
+
+def examined(target, sources, asked):
+    return target.conclude({name: sources[name].answer(item) for name, item in asked.items()})
 
 
 @pytest.fixture(scope="session")
@@ -101,5 +114,7 @@ def make():
         study=study,
         request_for=request_for,
         crafted=crafted,
+        finish=finish,
+        examined=examined,
         features=FEATURES,
     )

@@ -12,7 +12,7 @@ from fedcsa.errors import DataError, ModelError
 from fedcsa.models.fitted import LinearModel
 
 TREES = ("sklearn.tree._tree.Tree",)
-METHODS = ["naive", "fediwe", "feddae", "guarded"]
+METHODS = ["naive", "fediwe", "feddae", "validated"]
 
 
 @pytest.mark.parametrize("scale", [True, False])
@@ -21,7 +21,7 @@ def test_a_prediction_is_the_weighted_sum_by_hand(make, method, scale):
     adaptation = make.study(make.plan(method=method, scale=scale))
     X, _ = make.rows(7, 123)
     for row, predicted in zip(X, adaptation.predict(X), strict=True):
-        seen = (row - adaptation.mean) / adaptation.sd if scale else row
+        seen = (row - adaptation.table.mean) / adaptation.table.sd if scale else row
         total = 0.0
         for name in ("a", "b"):
             model = adaptation.models[name]
@@ -36,7 +36,7 @@ def test_a_prediction_is_the_weighted_sum_by_hand(make, method, scale):
 def test_a_prediction_by_packed_models_is_the_weighted_sum(make):
     adaptation = make.study(make.plan(SVR(), None))
     X, _ = make.rows(7, 123)
-    seen = (X - adaptation.mean) / adaptation.sd
+    seen = (X - adaptation.table.mean) / adaptation.table.sd
     by_hand = sum(
         adaptation.source_weights[name] * adaptation.models[name].estimator.predict(seen)
         for name in ("a", "b")
@@ -44,7 +44,7 @@ def test_a_prediction_by_packed_models_is_the_weighted_sum(make):
     np.testing.assert_allclose(adaptation.predict(X), by_hand, rtol=1e-14)
 
 
-def classes_study(make, estimator, classes, method="feddae", loss="log"):
+def classes_study(make, estimator, classes, method="validated", loss="log"):
     design = make.plan(estimator, None, classes=classes, loss=loss, method=method)
     sources = [make.source(n, make.labelled(90, i, classes)) for i, n in enumerate("ab")]
     return make.study(design, sources, trusted_types=TREES)
@@ -72,7 +72,7 @@ def test_probabilities_sum_to_one_and_the_largest_is_the_label(make, estimator, 
 def test_probabilities_are_the_weighted_sum_of_the_sources(make):
     adaptation = classes_study(make, LogisticRegression(), ("no", "yes"))
     X, _ = make.rows(25, 77)
-    seen = (X - adaptation.mean) / adaptation.sd
+    seen = (X - adaptation.table.mean) / adaptation.table.sd
     yes = np.zeros(25)
     for name in ("a", "b"):
         model = adaptation.models[name]
@@ -118,18 +118,23 @@ def test_the_result_says_what_was_chosen_and_at_which_risk(make, method):
     assert sum(adaptation.source_weights.values()) == pytest.approx(1.0, abs=1e-12)
 
 
-def test_the_guarded_method_gives_an_interval_around_its_risk(make):
-    sources = [make.source("a", make.rows(200, 1)), make.source("b", make.rows(200, 2))]
-    adaptation = make.study(make.plan(method="guarded"), sources, n=100)
+def test_the_default_method_gives_an_interval_around_its_risk(make):
+    sources = [make.source(name, make.rows(200, i)) for i, name in enumerate("abc")]
+    adaptation = make.study(sources=sources, n=100)
     lower, upper = adaptation.interval
-    assert 0.0 < lower <= adaptation.target_risk <= upper
-    assert adaptation.status in ("ok", "weak overlap", "sources disagree")
+    assert 0.0 < lower < adaptation.target_risk < upper
+    assert adaptation.target_risk == adaptation.promise.risk
+    assert adaptation.status == adaptation.verdict.words == "use it"
 
 
-def test_the_papers_methods_are_not_judged(make):
-    adaptation = make.study()
-    assert adaptation.status == "not judged"
-    assert adaptation.interval is None
+@pytest.mark.parametrize("method", ["naive", "fediwe", "feddae"])
+def test_the_papers_methods_have_no_promise(make, method):
+    adaptation = make.study(make.plan(method=method))
+    assert adaptation.verdict.advice == "care"
+    assert adaptation.verdict.sentence == "a method of the paper, without a promise"
+    assert adaptation.verdict.legs == ()
+    assert (adaptation.promise, adaptation.interval) == (None, None)
+    assert adaptation.examinations == {}
 
 
 def test_repr_shows_no_array(make):
