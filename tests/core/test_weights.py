@@ -300,7 +300,7 @@ def test_a_source_of_most_of_the_worth_does_not_take_all():
 
 
 def test_the_unit_of_predictions_does_not_matter():
-    outputs = np.random.default_rng(0).normal(size=(40, 4)) + [0, 0, 0, 5]
+    outputs = np.random.default_rng(0).normal([0, 0, 0, 5], 1.0, (40, 4))
     worth = np.array([1.0, 2.0, 3.0, 4.0])
     base = model_weights(worth, outputs)
     for unit in (1e-250, 1e-9, 1e9, 1e140):

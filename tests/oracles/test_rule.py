@@ -316,7 +316,7 @@ def test_the_weight_of_a_far_model_is_that_of_the_rule():
 
     rng = np.random.default_rng(1)
     worth = np.array([40.0, 5.0, 20.0, 9.0])
-    outputs = rng.normal(size=(25, 4)) + [0.0, 0.1, 0.0, 4.0]
+    outputs = rng.normal([0.0, 0.1, 0.0, 4.0], 1.0, (25, 4))
     models = [lambda row, k=k: float(row[k]) for k in range(4)]
     slow = loops.model_weights(worth.tolist(), models, outputs.tolist())
     close(package.model_weights(worth, outputs), slow, "weights")

@@ -9,14 +9,20 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from fedcsa.core.density_ratio import ULSIF
-from fedcsa.core.embedding import EmbeddingRatio, MeanEmbedding
-from fedcsa.core.folds import rotations, split_evenly
+from fedcsa.core.folds import dealt_labels, fold_labels, split_evenly
 from fedcsa.core.kernels import squared_distances
 from fedcsa.core.losses import CLASSIFICATION, REGRESSION, evaluate
-from fedcsa.core.overlap import overlap
+from fedcsa.core.random_effects import new_site
 from fedcsa.core.ridge import ridge_path
 from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
-from fedcsa.core.weights import divergence_weights, estimate, guarded_estimate
+from fedcsa.core.table import Table1
+from fedcsa.core.tilt import balanced, fit_tilt, target_equivalent_rows
+from fedcsa.core.weights import (
+    divergence_weights,
+    estimate,
+    model_weights,
+    validated_estimate,
+)
 
 # The same examples on every run: a failure here is a failure everywhere.
 thorough = settings(deadline=None, derandomize=True, max_examples=150)
@@ -115,17 +121,31 @@ def test_every_method_gives_weights_that_sum_to_one_and_a_finite_risk(
     assert got.risk[got.chosen] == got.risk.min()
 
 
+worths = st.lists(st.floats(1e-300, 1e15), min_size=1, max_size=6)
+
+
 @thorough
-@given(rows_and_divergences(), st.lists(st.floats(0.0, 1e300), min_size=6, max_size=6))
-@example(([3, 5], [[1.0, 1.0]]), [0.0] * 6)
-@example(([3, 5], [[1.0, 1.0]]), [TINIEST] * 6)
-def test_guarded_weights_sum_to_one_for_any_worth(case, worth):
-    n_rows, divergence = case
-    sources = [terms_with(n, np.ones(len(divergence)), np.ones(len(divergence))) for n in n_rows]
-    got = guarded_estimate(sources, np.array(worth[: len(sources)]))
+@given(worths, st.integers(1, 4), st.integers(0, 100))
+def test_validated_weights_sum_to_one_for_any_worth(worth, n_candidates, seed):
+    rng = np.random.default_rng(seed)
+    risks = rng.gamma(1.0, size=(n_candidates, len(worth)))
+    powers = rng.choice([0.0, 0.5, 1.0], n_candidates)
+    got = validated_estimate(risks, np.array(worth), powers, 0.1 * risks)
     assert (got.weights >= 0.0).all()
     np.testing.assert_allclose(got.weights.sum(axis=1), 1.0, rtol=1e-12)
-    assert got.weights.shape == (len(divergence), len(sources))
+    assert (got.risk >= risks.min(axis=1) * (1 - 1e-12)).all()
+    assert (got.risk <= risks.max(axis=1) * (1 + 1e-12)).all()
+    handicapped = got.risk + 0.5 * powers * got.standard_errors
+    if sum(worth) >= 10.0:
+        assert handicapped[got.chosen] == handicapped.min()
+
+
+@thorough
+@given(worths, npst.arrays(float, (5, 6), elements=st.floats(-1e9, 1e9)))
+def test_model_weights_sum_to_one_whatever_the_models_say(worth, outputs):
+    a = model_weights(np.array(worth), outputs[:, : len(worth)])
+    assert (a >= 0.0).all()
+    assert a.sum() == pytest.approx(1.0, rel=1e-12)
 
 
 @quick
@@ -310,29 +330,53 @@ def test_repeating_and_reordering_rows_changes_no_term(case, times, random):
     np.testing.assert_allclose(after.divergence, before.divergence, atol=1e-12 * scale**2)
 
 
-# --- overlap -----------------------------------------------------------------------------------
+# --- tables, tilts, new sites --------------------------------------------------------------------
+
+
+@st.composite
+def small_tables(draw):
+    d = draw(st.integers(1, 3))
+    # few distinct values, so that repeated rows and constant columns are ordinary
+    values = st.sampled_from([0.0, 0.1, 1.0, -2.0, 1 / 3])
+    tables = [
+        draw(npst.arrays(float, (draw(st.integers(2, 8)), d), elements=values)) for _ in range(2)
+    ]
+    return tables[0], tables[1]
 
 
 @thorough
+@given(small_tables(), st.floats(-1e6, 1e6), st.sampled_from([1e-6, 1.0, 1e6]))
+def test_any_two_small_tables_give_weights_that_meet_their_condition(tables, origin, unit):
+    source, target = (unit * table + origin for table in tables)
+    d = source.shape[1]
+    table = Table1.of(target, [f"x{k}" for k in range(d)], [False] * d)
+    z = (source - table.mean) / table.sd
+    flags = np.zeros(d, dtype=bool)
+    tilt = fit_tilt([z], flags)
+    w = tilt.weights(z)
+    assert w.sum() == pytest.approx(1.0, abs=1e-8)
+    left = w @ balanced(z, flags)
+    np.testing.assert_allclose(left, -2e-3 * tilt.coefficients, atol=1e-7)
+    iota = np.array([np.mean((w @ z) ** 2)])
+    [worth] = target_equivalent_rows(np.array([1.0 / (w @ w)]), iota)
+    assert 0.0 <= worth <= len(z) * (1 + 1e-8)
+
+
+@quick
 @given(
-    ratios=st.lists(st.floats(0.0, 1e300), min_size=1, max_size=10),
-    shift=st.floats(-100.0, 100.0),
+    st.lists(st.tuples(st.floats(-20.0, 20.0), st.floats(1e-12, 1e6)), min_size=1, max_size=8),
+    st.sampled_from([0.2, 0.4]),
+    st.floats(0.0, 10.0),
 )
-@example(ratios=[TINIEST] * 3, shift=0.0)
-@example(ratios=[1e300, TINIEST], shift=0.0)
-@example(ratios=[0.0], shift=1.0)
-def test_overlap_is_finite_and_within_its_bounds(ratios, shift):
-    rows = shift + np.arange(float(len(ratios)))[:, None]
-    got = overlap(np.array(ratios), rows, 1.0)
-    n = len(ratios)
-    if max(ratios) == 0.0:
-        assert (got.effective_rows, got.largest_share) == (0.0, 0.0)
-    else:
-        assert 1.0 - 1e-9 <= got.effective_rows <= n * (1 + 1e-9)
-        assert 1.0 / n - 1e-9 <= got.largest_share <= 1.0 + 1e-9
-    # a weighted mean lies among its rows
-    assert rows.min() - 1e-9 <= got.difference_after[0] <= rows.max() + 1e-9
-    assert np.isfinite([got.mean_ratio, got.imbalance]).all()
+def test_a_new_site_has_an_ordered_finite_interval_for_any_examinations(found, scale, extra):
+    y, v = (np.array(column) for column in zip(*found, strict=True))
+    site = new_site(y, v, scale, extra)
+    low, high = site.interval(0.95)
+    assert np.isfinite([low, high]).all()
+    assert low <= site.quantile(0.5) <= high
+    assert 0.0 <= site.between_sites <= 6.0 * scale
+    for value in (site.below(0.0), site.differs_by_more(0.2)):
+        assert -1e-12 <= value <= 1.0 + 1e-12
 
 
 # --- folds -------------------------------------------------------------------------------------
@@ -349,14 +393,24 @@ def test_even_folds_are_a_partition(n, k, seed):
 
 @thorough
 @given(st.integers(60, 500), st.tuples(*[st.integers(1, 20)] * 3), st.integers(0, 2**32))
-def test_three_folds_are_a_partition_within_one_row_of_their_shares(n, parts, seed):
+def test_three_parts_are_within_one_row_of_their_shares(n, parts, seed):
     shares = [part / sum(parts) for part in parts]
     assume(min(shares) * n >= 2)
-    [turn] = rotations(n, "split", np.random.default_rng(seed), shares=shares)
-    folds = [turn.density, turn.train, turn.validation]
-    assert sorted(np.concatenate(folds).tolist()) == list(range(n))
-    for fold, share in zip(folds, shares, strict=True):
-        assert abs(len(fold) - share * n) < 1.0 + 1e-9
+    labels = dealt_labels(n, "split", np.random.default_rng(seed), shares)
+    sizes = np.bincount(labels, minlength=3)
+    assert sizes.sum() == n
+    assert (np.abs(sizes - np.array(shares) * n) < 1.0 + 1e-9).all()
+
+
+@thorough
+@given(st.integers(1, 400), st.integers(2, 20), st.integers(0, 2**63 - 1), st.data())
+def test_a_row_keeps_its_fold_however_the_table_is_read(n, k, key, data):
+    whole = fold_labels(0, n, k, key)
+    start = data.draw(st.integers(0, n - 1))
+    stop = data.draw(st.integers(start + 1, n))
+    assert fold_labels(start, stop, k, key).tolist() == whole[start:stop].tolist()
+    sizes = np.bincount(whole, minlength=k)
+    assert sizes.max() - sizes.min() <= 1
 
 
 # --- losses ------------------------------------------------------------------------------------
@@ -407,34 +461,11 @@ def test_squared_distances_are_those_of_a_loop(X, C, offset):
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-13 * extent)
 
 
-@st.composite
-def small_tables(draw):
-    d = draw(st.integers(1, 3))
-    # few distinct values, so that repeated rows and constant columns are ordinary
-    values = st.sampled_from([0.0, 0.1, 1.0, -2.0, 1 / 3])
-    tables = [
-        draw(npst.arrays(float, (draw(st.integers(2, 8)), d), elements=values)) for _ in range(2)
-    ]
-    return tables[0], tables[1]
-
-
 @quick
 @given(small_tables(), st.sampled_from(["coefficients", "ratio"]), st.sampled_from([0.0, 0.5]))
 def test_ulsif_is_finite_and_not_negative_on_any_small_table(tables, nonnegative, alpha):
     source, target = tables
     fitted = ULSIF(nonnegative=nonnegative, alpha=alpha, random_state=0).fit(source, target)
-    assert np.isfinite(fitted.cv_scores_).all()
-    for rows in tables:
-        ratios = fitted.predict(rows)
-        assert np.isfinite(ratios).all()
-        assert (ratios >= 0.0).all()
-
-
-@quick
-@given(small_tables(), st.sampled_from(["bumps", "fourier"]))
-def test_the_embedding_ratio_is_finite_and_not_negative_on_any_small_table(tables, kind):
-    source, target = tables
-    fitted = EmbeddingRatio(random_state=0).fit(source, MeanEmbedding.of(target, kind=kind))
     assert np.isfinite(fitted.cv_scores_).all()
     for rows in tables:
         ratios = fitted.predict(rows)
