@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo federation-demo test check docs picture bench paper paper-quick guard-study clean
+.PHONY: help setup demo federation-demo test check docs picture bench paper paper-quick clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,7 +48,6 @@ bench: $(STAMP)  ## measure every promise about speed against its floor and agai
 	$(BIN)/python -m benchmarks.render
 
 PAPER := table1 table1_reading figure2 parkinsons_tables theorems readings collapse real_studies
-GUARD := guard_study guard_table1 guard_resplit guard_reach guard_losses guard_backtest guard_real
 # Where data are absent a script says so and fails; the others still run.
 run-scripts = cd experiments && failed=; for script in $(1); do \
 	../$(BIN)/python $$script.py $(2) || failed="$$failed $$script"; done; \
@@ -60,9 +59,6 @@ paper: $(STAMP)  ## every table, figure and theorem of the paper, and its page (
 
 paper-quick: $(STAMP)  ## the same in under two minutes: does it run? (results/quick)
 	$(call run-scripts,$(PAPER),--quick,)
-
-guard-study: $(STAMP)  ## the study of the guarded method, and its page (half an hour)
-	$(call run-scripts,$(GUARD),--full,render_guarded)
 
 clean:  ## remove what was built, and the environment
 	rm -rf $(VENV) dist build docs/_build docs/generated docs/api/generated .mypy_cache .ruff_cache .pytest_cache .coverage demo federation-demo

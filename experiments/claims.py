@@ -28,18 +28,14 @@ def table1(results: Results) -> list[Claim]:
         verdict, told = under_readings(
             results, judge(lines, "difference"), f"table 1: better than {rival} in each row"
         )
-        mean = interval(results.one("table1_paired", row="all", **_pair(rival)), "difference")
+        mean = interval(results.one("table1_paired", row="all", rival=rival), "difference")
         figure = f"{mean} over all rows; {tally(lines, 'difference')} rows; {told}"
         found.append(Claim("Table 1", text, verdict, figure, unless(verdict, reasons[rival])))
     return found
 
 
-def _pair(rival: str) -> dict[str, str]:
-    return {"method": "feddae", "rival": rival}
-
-
 def _rows(results: Results, rival: str) -> list[Line]:
-    return [x for x in results("table1_paired", **_pair(rival)) if x["row"] != "all"]
+    return [x for x in results("table1_paired", rival=rival) if x["row"] != "all"]
 
 
 def _best(results: Results) -> Claim:

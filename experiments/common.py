@@ -9,19 +9,16 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
-from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 from threadpoolctl import threadpool_limits
 
 import fedcsa
@@ -32,11 +29,7 @@ Found = TypeVar("Found")
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("fedcsa", "numpy", "scipy", "scikit-learn")
-#: First of the seeds on which the rule was confirmed. Until it was frozen, it had been developed on
-#: seeds 30 000 to 30 019 and the first rule had been measured on those from 10 000.
-FIRST_SEED = 20_000
 PAPER_METHODS = ("naive", "fediwe", "feddae")
-STATUSES = ("ok", "sources disagree", "weak overlap", "no overlap")
 
 # The command line ---------------------------------------------------------------------------
 
@@ -158,17 +151,25 @@ def write_provenance(
 def paper_methods(
     sources: Mapping[str, tuple[Array, Array]], X_target: Array, seed: int, **settings: Any
 ) -> dict[str, fedcsa.Adaptation]:
-    """Naive, FedIW and FedDA with the same settings and folds.
+    """Naive, FedIW and FedDA: the target's rows, uLSIF, one split of every source.
 
     All three read the same reports, so a method that chooses the candidate of another also gets
     the same models, and only the weights are its own: then nothing is fitted twice.
+
+    Parameters
+    ----------
+    sources : mapping of str to (X, y)
+    X_target : array of shape (rows, features)
+    seed : int
+    **settings
+        Of `fedcsa.FedCSA`, the same for all three.
     """
     found: dict[str, fedcsa.Adaptation] = {}
     for method in PAPER_METHODS:
         if method in found:
             continue
         fitted = fedcsa.FedCSA(
-            method=method, random_state=seed, on_no_overlap="predict", **settings
+            method=method, compare=PAPER_METHODS, exchange="rows", random_state=seed, **settings
         ).fit(sources, X_target)
         mine = fitted.adaptation_
         for other in PAPER_METHODS:
@@ -180,85 +181,6 @@ def paper_methods(
     return {method: found[method] for method in PAPER_METHODS}
 
 
-def best_single(
-    guarded: fedcsa.FedCSA, sources: Mapping[str, tuple[Array, Array]], X_target: Array
-) -> fedcsa.FedCSA:
-    """Only the source that is worth most rows of the target, same settings and folds."""
-    adaptation = guarded.adaptation_
-    if len(sources) == 1:
-        return guarded
-    share = adaptation.estimates["guarded"].source_weights
-    best = adaptation.sources[int(np.argmax(share))]
-    alone = fedcsa.FedCSA(**guarded.get_params(deep=False))
-    return alone.fit({best: sources[best]}, X_target)
-
-
-@contextmanager
-def first_rule() -> Iterator[None]:
-    """The guarded method as it was first: no caution about training weights, no noise numbers."""
-    with (
-        patch("fedcsa.roles.estimation.CAUTION", 0.0),
-        patch("fedcsa.roles.target.prediction_variances", lambda _: None),
-    ):
-        yield
-
-
-def plain_training(
-    guarded: fedcsa.FedCSA, sources: Mapping[str, tuple[Array, Array]], X_target: Array
-) -> fedcsa.FedCSA:
-    """The guarded method had it only known models trained without importance weights."""
-    adaptation = guarded.adaptation_
-    plain = [
-        index
-        for index, kept in enumerate(adaptation.kept)
-        if adaptation.plan.candidates[kept]["ratio_power"] == 0.0
-    ]
-    best = plain[int(adaptation.estimates["guarded"].risk[plain].argmin())]
-    return _had_it_chosen(best, guarded, sources, X_target)
-
-
-def first_choice(
-    guarded: fedcsa.FedCSA, sources: Mapping[str, tuple[Array, Array]], X_target: Array
-) -> fedcsa.FedCSA:
-    """The model of the first rule; its promises are another matter, see `first_rule`."""
-    best = int(guarded.adaptation_.estimates["guarded"].risk.argmin())
-    return _had_it_chosen(best, guarded, sources, X_target)
-
-
-def _had_it_chosen(
-    best: int,
-    guarded: fedcsa.FedCSA,
-    sources: Mapping[str, tuple[Array, Array]],
-    X_target: Array,
-) -> fedcsa.FedCSA:
-    adaptation = guarded.adaptation_
-    if best == adaptation.estimate.chosen:
-        return guarded
-    candidate = dict(adaptation.plan.candidates[adaptation.kept[best]])
-    other = fedcsa.FedCSA(**{**guarded.get_params(), "candidates": [candidate]})
-    return other.fit(sources, X_target)
-
-
-def single_outputs(adaptation: fedcsa.Adaptation, X: Array) -> Array:
-    """Predictions of every source's own model, shape (rows, sources)."""
-    alone = [
-        replace(adaptation, source_weights={name: float(name == one) for name in adaptation.models})
-        for one in adaptation.models
-    ]
-    return np.column_stack([each.output(X) for each in alone])
-
-
-def best_mixture(outputs: Array, y: Array) -> Array:
-    """Weights ≥ 0 that sum to one and minimise the mean squared error: an oracle's."""
-    gram = outputs.T @ outputs / len(y)
-    size = float(np.trace(gram)) / len(gram)
-    root = np.linalg.cholesky(gram + 1e-9 * size * np.eye(len(gram)))
-    aim = np.linalg.solve(root, outputs.T @ y / len(y))
-    heavy = 1e3 * np.sqrt(size)  # holds the sum at one
-    weights, _ = nnls(np.vstack([root.T, np.full(len(gram), heavy)]), np.append(aim, heavy))
-    return weights / weights.sum()
-
-
 def risk(prediction: Array, y: Array) -> float:
     """Mean squared error."""
     return float(np.mean((prediction - y) ** 2))
@@ -267,13 +189,3 @@ def risk(prediction: Array, y: Array) -> float:
 def geometric_mean(values: Iterable[float]) -> float:
     """Of positive numbers."""
     return float(np.exp(np.mean(np.log(list(values)))))
-
-
-def ratio_of_means(numerator: Array, denominator: Array) -> tuple[float, float]:
-    """Ratio of two paired means and its standard error by the delta method."""
-    ratio = float(numerator.mean() / denominator.mean())
-    if len(numerator) < 2:
-        return ratio, float("nan")
-    residual = numerator - ratio * denominator
-    error = residual.std(ddof=1) / np.sqrt(len(residual)) / abs(denominator.mean())
-    return ratio, float(error)

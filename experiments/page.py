@@ -13,7 +13,7 @@ from common import ROOT, read_table
 
 Line = dict[str, str]
 NAMES = {
-    "guarded": "default",
+    "default": "default",
     "naive": "Naive",
     "fediwe": "FedIW",
     "feddae": "FedDA",

@@ -11,7 +11,7 @@ def real(results: Results) -> str:
             f"{x['data_set']}, {x['loss']} ({x['sites']})",
             NAMES[x["method"]],
             short(x["realised"]),
-            _spread(x, "minus_default") if x["method"] != "guarded" else "",
+            _spread(x, "minus_default") if x["method"] != "default" else "",
             number(x["regret"]),
             x["best"] if x["method"] not in ("pooled", "reference") else "",
             short(x["promise_off"]),
@@ -42,12 +42,14 @@ def real_words(results: Results) -> str:
             f"- {study[0]}, {study[1]}: smallest mean realised risk {NAMES[best['method']]} "
             f"({short(best['realised'])}), nearest promise {NAMES[nearest['method']]} (off by "
             f"{short(nearest['promise_off'])}); the default's promise is "
-            f"{_direction(lines['guarded'])}."
+            f"{_direction(lines['default'])}."
         )
     return "\n".join(told)
 
 
 def _direction(line: Line) -> str:
+    if not line["promise_bias"]:
+        return "never given"
     if float(line["promise_bias_upper"]) < 0.0:
         return "clearly too low"
     return "clearly too high" if float(line["promise_bias_lower"]) > 0.0 else "not clearly biased"
@@ -61,29 +63,30 @@ def real_verdicts(results: Results) -> str:
             x["judged"],
             number(x["coverage"]),
             number(x["kept"]),
-            f"{x['ok_right']} of {x['ok']}",
-            f"{x['flagged_right']} of {x['flagged']}",
+            f"{x['use_right']} of {x['use']}",
+            f"{x['warned_right']} of {x['warned']}",
             _gap(results, x),
         )
-        for x in results("real_studies", method="guarded")
+        for x in results("real_studies", method="default")
     ]
-    head = ("study, loss", "sites", "with an interval", "covered", "kept", "`ok` was right")
+    head = ("study, loss", "sites", "with an interval", "covered", "kept", "“use it” was right")
     return table((*head, "a warning was right", "promise off by, minus Naive's"), rows)
 
 
 def _gap(results: Results, line: Line) -> str:
     wanted = {key: line[key] for key in ("data_set", "loss")}
-    return _spread(results.one("real_studies", method="naive", **wanted), "gap")
+    naive = results.one("real_studies", method="naive", **wanted)
+    return _spread(naive, "gap") if naive["gap"] else "–"
 
 
 def real_sites(results: Results) -> str:
     """One line a site, where the loss is Brier's."""
-    methods = ("guarded", "naive", "fediwe", "feddae", "constant", "pooled", "reference")
+    methods = ("default", "naive", "fediwe", "feddae", "constant", "pooled", "reference")
     rows = [
         (
             f"{x['data_set']}: {x['site']} ({x['rows']})",
-            f"`{x['status']}`",
-            f"{number(x['promised_guarded'], 3)} {_ends(x)}",
+            x["verdict"],
+            f"{number(x['promised_default'], 3)} {_ends(x)}",
             *(number(x[f"realised_{method}"], 3) for method in methods),
         )
         for x in results("real_sites", loss="brier")

@@ -33,7 +33,6 @@ class RatioReading:
     """How the density ratio is read: every open choice of the paper that touches it."""
 
     shares: tuple[float, float, float] = THIRDS
-    exchange: str = "rows"
     grid: str = "median"
     clip: Literal["coefficients", "ratio"] = "coefficients"
     n_centres: int = 100
@@ -135,12 +134,8 @@ def split(n_rows: int, shares: Sequence[float], rng: np.random.Generator) -> Fol
 
 def density_ratio(
     reading: RatioReading, density: Array, X_target: Array, rng: np.random.Generator
-) -> fedcsa.ULSIF | fedcsa.EmbeddingRatio:
-    """p_T/p_S from the density fold and the target's rows, or its mean embedding."""
-    if reading.exchange == "embedding":
-        return fedcsa.EmbeddingRatio(random_state=rng).fit(
-            density, fedcsa.MeanEmbedding.of(X_target)
-        )
+) -> fedcsa.ULSIF:
+    """p_T/p_S from the density fold and the target's rows."""
     grid: Array | None = None
     if reading.grid == "absolute":
         grid = np.logspace(-3.0, 1.0, 9)

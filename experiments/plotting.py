@@ -18,7 +18,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "fediwe": {"color": "#E69F00", "marker": "^", "label": "FedIW"},
     "feddae": {"color": "#D55E00", "marker": "o", "label": "FedDA"},
     "reference": {"color": "#0072B2", "marker": "D", "label": "Reference"},
-    "guarded": {"color": "#009E73", "marker": "P", "label": "default"},
+    "default": {"color": "#009E73", "marker": "P", "label": "default"},
     "pooled": {"color": "#CC79A7", "marker": "X", "label": "pooled (not allowed)"},
     "constant": {"color": "#000000", "marker": "_", "label": "constant"},
 }

@@ -1,9 +1,9 @@
 """What the paper leaves open, as a grid of readings, and the readings under which claims hold.
 
 Open choices: an intercept or none; the penalty beside a mean or a sum of squares; folds of a third
-each or 21, 49 and 30 %; what is sent (rows or an embedding); uLSIF's bandwidth grid; what is
-clipped at zero. All readings see the same data, seed by seed, on rows of Table 1 and values of c of
-Figure 2; errors are mean absolute errors on fresh rows of the target.
+each or 21, 49 and 30 %; uLSIF's bandwidth grid; what is clipped at zero. All readings see the same
+data, seed by seed, on rows of Table 1 and values of c of Figure 2; errors are mean absolute errors
+on fresh rows of the target.
 
 Tables: ``readings`` (one line a reading), ``readings_claims`` (share of readings under which a
 claim holds in every cell; clearly, if every 95 % interval agrees; refuted, if some interval says
@@ -18,7 +18,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from common import PAPER_METHODS, Array, options, run_all, write_provenance, write_table
+from common import Array, options, run_all, write_provenance, write_table
 from families import Drawn, case1, case2
 from paired import Interval, difference, ratio_slope, slope_over, spread_ratio
 from paper_engine import (
@@ -32,9 +32,9 @@ from paper_engine import (
     prepare,
 )
 from plotting import panels, save
+from simulated import PRINTED_METHODS as METHODS
 from simulated import SOME_SIZES
 
-METHODS = (*PAPER_METHODS, "reference")
 RIVALS = ("naive", "fediwe", "reference")
 
 
@@ -59,15 +59,8 @@ QUICK = Settings(
 
 def ratio_readings(settings: Settings) -> list[RatioReading]:
     """Every way to read the density ratio."""
-    found = []
-    for shares in (THIRDS, settings.other_shares):
-        found += [
-            RatioReading(shares, "rows", grid, clip)
-            for grid in GRIDS
-            for clip in ("coefficients", "ratio")
-        ]
-        found.append(RatioReading(shares, "embedding"))
-    return found
+    kinds = product((THIRDS, settings.other_shares), GRIDS, ("coefficients", "ratio"))
+    return [RatioReading(*kind) for kind in kinds]
 
 
 def model_readings(settings: Settings) -> list[Ridge]:
@@ -152,14 +145,12 @@ def _turned(interval: Interval) -> Interval:
 
 def describe(ratio: RatioReading, model: Ridge) -> dict[str, Any]:
     """The reading in words."""
-    rows = ratio.exchange == "rows"
     return {
         "intercept": "free" if model.intercept else "none",
         "penalty": model.penalty_scale,
         "folds": "thirds" if ratio.shares == THIRDS else "21/49/30",
-        "exchange": ratio.exchange,
-        "grid": ratio.grid if rows else "",
-        "clip": ratio.clip if rows else "",
+        "grid": ratio.grid,
+        "clip": ratio.clip,
     }
 
 

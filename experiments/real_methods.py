@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from common import PAPER_METHODS, Array
+from common import Array, paper_methods
+from promise_code import Study, flags_of, guess, new_default
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import fedcsa
+from fedcsa.models.registry import POWERS
 
 Sources = Mapping[str, tuple[Array, Array]]
 
@@ -24,19 +26,19 @@ class Learner:
 
     loss: str  # "brier", "log" or "squared"
     values: tuple[float, ...]  # C of the logistic regression, or θ of the ridge regression
+    n_centres: int = 50  # of uLSIF, for the paper's methods
 
     @property
     def classes(self) -> bool:
         """Whether the outcome is 0 or 1."""
         return self.loss != "squared"
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """Model, candidates and loss for `fedcsa.FedCSA`."""
-        if not self.classes:
-            return {"model": "ridge", "candidates": list(self.values), "loss": "squared"}
-        model = LogisticRegression(solver="newton-cholesky")
-        return {"model": model, "candidates": {"C": list(self.values)}, "loss": self.loss}
+    def options(self, powers: Sequence[float]) -> dict[str, Any]:
+        """Model, candidates and loss for `fedcsa.FedCSA`, with training weights r^γ."""
+        name = "C" if self.classes else "penalty"
+        candidates = {name: list(self.values), "ratio_power": list(powers)}
+        model = LogisticRegression(solver="newton-cholesky") if self.classes else "ridge"
+        return {"model": model, "candidates": candidates, "loss": self.loss}
 
     def alone(self, value: float, n_rows: int) -> Any:
         """A scikit-learn model for rows in one place."""
@@ -63,55 +65,41 @@ class Answer:
     prediction: Array = field(repr=False)  # for the target's rows
     promised: float | None = None
     interval: tuple[float, float] | None = None
-    status: str = ""
+    verdict: str = ""
 
 
 def answers(
     sources: Sources, X: Array, learner: Learner, seed: int, public_sd: Any, level: float
 ) -> dict[str, Answer]:
-    """The default method, the paper's three on the same footing, pooled rows, a constant.
+    """The default method, the paper's three, pooled rows, a constant.
 
-    The paper's methods read the very reports of the default one (five folds, averages instead of
-    rows), without importance-weighted training, which they do not have.
+    The paper's methods are given the target's rows; they fit uLSIF and split every source in
+    thirds. Their features are scaled like the default's, and they train without weights.
+
+    Parameters
+    ----------
+    sources : mapping of str to (X, y)
+    X : array of shape (rows, features)
+        The target's.
+    learner : Learner
+    seed : int
+    public_sd : sequence of float or None
+        Agreed scales of the columns.
+    level : float
+        Of the interval.
     """
-    common = {
-        **learner.options,
-        "random_state": seed,
-        "public_sd": public_sd,
-        "on_no_overlap": "predict",
-    }
-    guarded = fedcsa.FedCSA(**common, level=level).fit(sources, X)
-    found = {
-        "guarded": Answer(
-            _number(guarded.adaptation_, X),
-            guarded.target_risk_,
-            guarded.interval_,
-            guarded.status_,
-        )
-    }
-    found |= _paper(guarded.adaptation_, sources, X, common)
+    flags = flags_of([X, *(rows for rows, _ in sources.values())])
+    study = Study(sources, X, flags, public_sd)
+    told, ours = new_default(study, seed, {**learner.options(POWERS), "level": level})
+    interval = None if told["lower"] is None else (told["lower"], told["upper"])
+    promised = None if interval is None else told["promised"]
+    found = {"default": Answer(guess(ours, X), promised, interval, told["verdict"])}
+    paper = {**learner.options([0.0]), "ratio": {"n_centres": learner.n_centres}}
+    for method, answer in paper_methods(sources, X, seed, **paper).items():
+        found[method] = Answer(_number(answer, X), answer.target_risk)
     found["pooled"] = Answer(_pooled(sources, X, learner, seed))
     mean = float(np.concatenate([y for _, y in sources.values()]).mean())
     found["constant"] = Answer(np.full(len(X), mean))
-    return found
-
-
-def _paper(
-    told: fedcsa.Adaptation, sources: Sources, X: Array, common: dict[str, Any]
-) -> dict[str, Answer]:
-    candidates = [dict(told.plan.candidates[index]) for index in told.kept]
-    plain = [i for i, candidate in enumerate(candidates) if not candidate.get("ratio_power")]
-    models: dict[int, fedcsa.Adaptation] = {}
-    found = {}
-    for method in PAPER_METHODS:
-        estimate = told.estimates[method]
-        best = plain[int(estimate.risk[plain].argmin())]
-        if best not in models:
-            one = {**common, "candidates": [candidates[best]], "method": "naive"}
-            models[best] = fedcsa.FedCSA(**one, scheme="cross-fit").fit(sources, X).adaptation_
-        weights = dict(zip(told.sources, estimate.weights[best].tolist(), strict=True))
-        mixture = replace(models[best], source_weights=weights)
-        found[method] = Answer(_number(mixture, X), float(estimate.risk[best]))
     return found
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from claims import all_claims, printed_below_floor
 from page import NAMES, Block, Line, Results, interval, number, percent, run, short, table
 from page_real import real, real_sites, real_verdicts, real_words
-from table1 import FLOOR, PRINTED_METHODS
+from simulated import METHODS, PRINTED_METHODS
+from table1 import FLOOR
 
 SCRIPTS = (
     "table1",
@@ -40,28 +41,25 @@ def floor(results: Results) -> str:
 
 
 def table1(results: Results) -> str:
-    methods = (*PRINTED_METHODS, "guarded")
     rows = []
     for line in results("table1"):
         row = [f"({line['n_target']}, {line['n_1']}, {line['n_2']})"]
-        for method in methods:
+        for method in PRINTED_METHODS:
             told = f"{number(line[f'{method}_mean'])} ± {number(line[f'{method}_sd'])}"
-            printed = line.get(f"{method}_printed")
-            row.append(f"{told} ({number(printed)})" if printed else told)
+            row.append(f"{told} ({number(line[f'{method}_printed'])})")
         rows.append(row)
-    return table(("(n_T, n_1, n_2)", *(NAMES[m] for m in methods)), rows)
+    return table(("(n_T, n_1, n_2)", *(NAMES[m] for m in PRINTED_METHODS)), rows)
 
 
 def table1_paired(results: Results) -> str:
     rows = []
     for line in results("table1_paired", row="all"):
-        wanted = {"method": line["method"], "rival": line["rival"]}
-        own = [x for x in results("table1_paired", **wanted) if x["row"] != "all"]
+        own = [x for x in results("table1_paired", rival=line["rival"]) if x["row"] != "all"]
         below, above = (_count(own, "difference", 0.0, way) for way in ("below", "above"))
         narrow, wide = (_count(own, "spread_ratio", 1.0, way) for way in ("below", "above"))
         rows.append(
             (
-                f"{NAMES[line['method']]} − {NAMES[line['rival']]}",
+                f"FedDA − {NAMES[line['rival']]}",
                 interval(line, "difference"),
                 f"{below} / {above} / {len(own) - below - above}",
                 f"{narrow} / {wide} / {len(own) - narrow - wide}",
@@ -172,17 +170,16 @@ def penalty_columns(results: Results) -> str:
 
 
 def figure2(results: Results) -> str:
-    methods = ("naive", "fediwe", "feddae", "reference", "guarded")
     rows = [
         (
             number(line["c"], 1),
-            *(interval(line, f"{method}_mean") for method in methods),
+            *(interval(line, f"{method}_mean") for method in METHODS),
             interval(line, "ratio"),
             percent(line["refused"]),
         )
         for line in results("figure2")
     ]
-    return table(("c", *(NAMES[m] for m in methods), "FedIW / FedDA", "default refuses"), rows)
+    return table(("c", *(NAMES[m] for m in METHODS), "FedIW / FedDA", "default refuses"), rows)
 
 
 def parkinsons(results: Results) -> str:
@@ -256,7 +253,7 @@ def reading_choices(results: Results) -> str:
     """Mean error of the methods by every choice, over all other choices."""
     lines = results("readings")
     rows = []
-    for choice in ("intercept", "penalty", "folds", "exchange", "grid", "clip"):
+    for choice in ("intercept", "penalty", "folds", "grid", "clip"):
         for value in dict.fromkeys(line[choice] for line in lines if line[choice]):
             own = [line for line in lines if line[choice] == value]
             means = [

@@ -26,7 +26,6 @@ from families import Drawn, case1
 from paper_engine import THIRDS, Ridge, held_out_ridge, own_ridge, split
 from scipy.special import logsumexp
 from table1 import Sizes, cut, printed
-from table1_rows import sizes_of
 
 SHARES = {"thirds": THIRDS, "21/49/30": (0.21, 0.49, 0.30)}
 #: Of Reference's penalty: leave one out, or seven rows in ten against the other three.
@@ -218,7 +217,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = QUICK if given.quick else FULL
     paper = printed()[: settings.rows]
     seeds = range(settings.first_seed, settings.first_seed + settings.data_sets)
-    tasks = [(sizes_of(row), seed, settings) for row in paper for seed in seeds]
+    sizes = [(row["n_target"], row["n_1"], row["n_2"]) for row in paper]
+    tasks = [(size, seed, settings) for size in sizes for seed in seeds]
     found = run_all(run_one, tasks, given.workers, "readings of table 1")
     shape = (len(paper), settings.data_sets, 2)
     runs = {r: np.array([each[r] for each in found]).reshape(shape) for r in readings()}

@@ -64,7 +64,7 @@ def under_readings(results: Results, verdict: str, name: str) -> tuple[str, str]
 
 def shared_choices(readings: Sequence[Line]) -> str:
     """What all these readings have in common."""
-    choices = ("intercept", "penalty", "folds", "exchange", "grid", "clip")
+    choices = ("intercept", "penalty", "folds", "grid", "clip")
     values = {choice: {line[choice] for line in readings} for choice in choices}
     told = [f"{choice} {min(one)}" for choice, one in values.items() if len(one) == 1]
     return f", all with {', '.join(told)}" if told else ""

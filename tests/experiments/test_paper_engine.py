@@ -5,6 +5,7 @@ from families import case1
 from page import Results, interval, render
 from paired import difference, mean_interval, mean_ratio, ratio_slope, slope_over, spread_ratio
 from paper_engine import (
+    GRIDS,
     RatioReading,
     Ridge,
     WeightedLeastSquares,
@@ -18,7 +19,7 @@ from sklearn.linear_model import RidgeCV
 from verdicts import judge, side, tally, under_readings
 
 import fedcsa
-from fedcsa.core.folds import generator_for, rotations
+from fedcsa.core.folds import dealt_labels, generator_for
 from fedcsa.core.ridge import ridge_path
 
 PENALTIES = np.linspace(0.0, 1.0, 11)
@@ -30,11 +31,14 @@ def drawn():
 
 
 def folds_of(drawn, seed):
-    plans = {
-        name: rotations(len(y), "split", generator_for(seed, name, "folds"))[0]
+    labels = {
+        name: dealt_labels(len(y), "split", generator_for(seed, name, "folds"))
         for name, (_, y) in drawn.sources.items()
     }
-    return {name: (p.density, p.train, p.validation) for name, p in plans.items()}
+    return {
+        name: tuple(np.flatnonzero(own == part) for part in range(3))
+        for name, own in labels.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -97,12 +101,8 @@ def test_folds_are_disjoint_and_have_their_shares():
 
 @pytest.mark.parametrize(
     "reading",
-    [
-        RatioReading(exchange="embedding"),
-        RatioReading(grid="absolute"),
-        RatioReading(grid="single"),
-    ],
-    ids=lambda reading: f"{reading.exchange}-{reading.grid}",
+    [RatioReading(grid=grid) for grid in GRIDS],
+    ids=GRIDS,
 )
 def test_every_reading_of_the_ratio_gives_ratios(drawn, reading):
     for each in prepare(drawn.sources, drawn.X_target, 1, reading):
@@ -166,13 +166,12 @@ def test_a_claim_holds_only_if_every_interval_agrees():
 def test_readings_widen_a_verdict_only_where_one_is_clear(tmp_path):
     line = {"claim": "c", "readings": 8, "holds": 0.5, "clearly": 0.25, "refuted": 0.125}
     write_table(tmp_path, "readings_claims", [line, {**line, "claim": "none", "clearly": 0.0}])
-    reading = {"intercept": "free", "penalty": "mean", "folds": "thirds", "exchange": "rows"}
+    reading = {"intercept": "free", "penalty": "mean", "folds": "thirds"}
     reading |= {"grid": "single", "clip": "ratio", "c": "clearly", "none": "fails"}
     write_table(tmp_path, "readings", [reading | {"penalty": "sum"}, reading | {"clip": "other"}])
     results = Results(tmp_path)
     assert under_readings(results, "does not hold", "c")[0] == (
-        "holds under 2 of 8 readings, all with intercept free, folds thirds, exchange rows, "
-        "grid single"
+        "holds under 2 of 8 readings, all with intercept free, folds thirds, grid single"
     )
     assert under_readings(results, "does not hold", "none")[0] == "does not hold"
     assert under_readings(results, "holds", "c")[0] == "holds"

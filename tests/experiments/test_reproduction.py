@@ -17,7 +17,7 @@ import theorems
 from common import ROOT, read_table
 from families import Family, case1
 from page import Results
-from real_data import Sites
+from real_data import DataAbsentError, Sites
 from render_reproduction import BLOCKS, SCRIPTS
 from scipy.stats import gaussian_kde
 from sklearn.linear_model import Ridge
@@ -83,6 +83,14 @@ def test_the_full_studies_are_what_the_paper_has():
     assert parkinsons_tables.FULL.seeds == 100
     assert parkinsons_tables.FULL.patients is None
     assert len(table1.printed("table2")) == len(table1.printed("table3")) == 4
+
+
+def test_the_printed_table_has_twenty_rows_and_fedda_is_its_winner():
+    rows = table1.printed()
+    assert len(rows) == 20
+    assert len({(row["n_target"], row["n_1"], row["n_2"]) for row in rows}) == 20
+    for row in rows:
+        assert row["feddae"][0] < min(row["naive"][0], row["fediwe"][0], row["reference"][0])
 
 
 def test_the_printed_value_is_a_quantile_of_the_resplit_distribution(quick):
@@ -222,6 +230,17 @@ def test_weights_by_rows_never_collapse_but_fedda_does(quick):
     assert any(float(x["collapsed"]) > 0.0 for x in lines if x["weighting"].startswith("feddae"))
 
 
+def test_the_far_source_of_case_1_has_next_to_no_weight_under_the_default(quick):
+    lines = read_table(quick / "collapse.csv")
+    [near] = [x for x in lines if x["weighting"] == "default" and x["setting"].startswith("case 1")]
+    assert float(near["far_weight"]) < 0.05
+
+
+def test_case_2_is_refused_when_the_sources_are_away(quick):
+    lines = {line["c"]: line for line in read_table(quick / "figure2.csv")}
+    assert lines["3"]["refused"] == lines["5"]["refused"] == "1"
+
+
 def test_limits_are_those_of_a_large_simulation():
     settings = theorems.FULL
     limit = theorems.limits(settings)
@@ -244,7 +263,35 @@ def test_real_studies_judge_every_method_at_every_site(quick_real):
     assert len(sites) == 2 * real_studies.QUICK.max_sites
     lines = read_table(quick_real / "real_studies.csv")
     assert {line["method"] for line in lines} == set(real_studies.METHODS)
-    assert all(float(line["regret"]) >= 1.0 for line in lines if line["method"] == "guarded")
+    assert all(float(line["regret"]) >= 1.0 for line in lines if line["method"] == "default")
+    judged = {line["data_set"]: line for line in lines if line["method"] == "default"}
+    for name, line in judged.items():
+        own = [site for site in sites if site["data_set"] == name]
+        assert int(line["use"]) + int(line["warned"]) == len(own)
+        assert int(line["judged"]) == sum(site["promised_default"] != "" for site in own)
+
+
+def test_where_nothing_was_promised_nothing_is_off():
+    sites = [
+        {"data_set": "a", "loss": "brier", "verdict": "use it", "covered": True, "kept": True}
+        | {"right": True, "promised_default": 0.2},
+        {"data_set": "a", "loss": "brier", "verdict": "do not use it", "covered": None}
+        | {"kept": None, "right": False, "promised_default": None},
+    ]
+    for site in sites:
+        site |= {f"realised_{method}": 0.25 for method in real_studies.METHODS}
+        site |= {f"promised_{method}": 0.35 for method in real_studies.PAPER_METHODS}
+    lines = {line["method"]: line for line in real_studies.study_lines(sites)}
+    assert lines["default"]["promise_off"] == pytest.approx(0.05)
+    assert lines["default"]["promise_bias"] == pytest.approx(-0.05)
+    assert lines["naive"]["promise_off"] == pytest.approx(0.1)
+    assert lines["naive"]["gap"] == pytest.approx(-0.05)  # over the one site that both promised
+    assert lines["constant"]["promise_off"] is None
+    assert [lines["default"][key] for key in ("judged", "use", "use_right", "warned")] == [
+        1, 1, 1, 1,
+    ]  # fmt: skip
+    never = [site | {"promised_default": None} for site in sites]
+    assert real_studies.study_lines(never)[0]["promise_off"] is None
 
 
 @pytest.mark.data
@@ -252,6 +299,22 @@ def test_real_studies_judge_every_method_at_every_site(quick_real):
 def test_the_page_can_be_written_from_any_results(quick_real):
     for name, block in BLOCKS.items():
         assert block(Results(quick_real)), name
+
+
+@pytest.mark.data
+@needs_data
+def test_the_stroke_trial_has_enough_countries():
+    sites = real_studies.sites_of("stroke", DATA, 100, None)
+    assert len(sites.rows) >= 18
+    assert all(len(y) >= 100 and set(y) == {0.0, 1.0} for _, y in sites.rows.values())
+    assert len(sites.public_sd) == len(sites.columns)
+
+
+def test_data_that_are_not_the_published_ones_are_refused(tmp_path):
+    (tmp_path / "parkinsons").mkdir()
+    (tmp_path / "parkinsons" / "parkinsons_updrs.data").write_text("x")
+    with pytest.raises(DataAbsentError, match="sha256 is another"):
+        real_studies.sites_of("parkinsons", tmp_path, 1, None)
 
 
 @pytest.mark.parametrize("script", REAL, ids=lambda script: script.__name__)
@@ -329,10 +392,11 @@ def poison(monkeypatch):
         (table1, "fresh", ((20, 30, 20), 1, table1.QUICK), (simulated, "answers")),
         (table1, "resplit", ((20, 30, 20), "kept", 1, table1.QUICK), (table1, "conclude")),
         (figure2, "run_one", (2.0, 1, figure2.QUICK), (simulated, "answers")),
+        (figure2, "run_one", (2.0, 1, figure2.QUICK), (figure2, "default_answer")),
         (readings, "run_one", (("case1", (20, 30, 20)), 1, readings.QUICK), (readings, "conclude")),
         (collapse, "run_one", ("case 2, c = 3", 1, collapse.QUICK), (collapse, "answers")),
     ],
-    ids=["table1-fresh", "table1-resplit", "figure2", "readings", "collapse"],
+    ids=["table1-fresh", "table1-resplit", "figure2", "figure2-default", "readings", "collapse"],
 )
 def test_poisoned_outcomes_of_a_simulated_target_move_nothing(
     monkeypatch, poison, module, runner, task, watched
