@@ -164,3 +164,26 @@ def test_an_examination_that_was_lost_on_the_way_is_named_and_the_others_count()
     assert adaptation.promise.examined_by == ("a",)
     lost = [f.source for f in adaptation.findings if f.code == "not-examined"]
     assert lost == ["b"]
+
+
+def test_every_source_examines_the_mixture_of_the_others():
+    asked = {}
+
+    class Listening(InProcessTransport):
+        def ask(self, messages, phase):
+            asked[phase] = dict(messages)
+            return super().ask(messages, phase)
+
+    adaptation = run(
+        target(method="validated"), Listening([source(n, 60 + k) for k, n in enumerate("abcd")])
+    )
+    models, weights = adaptation.models, adaptation.source_weights
+    assert max(weights.values()) < 0.5
+    for name, examination in asked["examine"].items():
+        others = {n: a for n, a in weights.items() if n != name}
+        total = sum(others.values())
+        line = sum(a * models[n].coefficients for n, a in others.items()) / total
+        np.testing.assert_allclose(examination.coefficients, [line], rtol=1e-12)
+        assert examination.own_weight == 0.0
+        constant = sum(a * adaptation.reports[n].outcome_mean for n, a in others.items()) / total
+        np.testing.assert_allclose(examination.constant, constant, rtol=1e-12)
