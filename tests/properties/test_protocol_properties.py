@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedcsa.core.overlap import overlap
 from fedcsa.core.risk import RiskMoments
 from fedcsa.errors import MessageError
 from fedcsa.protocol.codec import PROTOCOL_VERSION, decode, encode
@@ -21,8 +20,11 @@ from fedcsa.protocol.fields import Message, thaw
 from fedcsa.protocol.ledger import Ledger, LedgerEntry
 from fedcsa.protocol.messages import (
     MESSAGES,
+    REASONS,
     Brief,
     Conclusion,
+    Examination,
+    ExaminationReport,
     ModelReport,
     ModelRequest,
     Refusal,
@@ -43,7 +45,7 @@ quick = settings(
 
 
 @functools.cache
-def real(n_candidates, kind="embedding"):
+def real(n_candidates, kind="table"):
     """A brief and a report that were really exchanged, as patterns for others."""
     rng = np.random.default_rng(0)
     plan = Plan(
@@ -78,13 +80,30 @@ def vectors(size, elements=numbers):
 
 
 @st.composite
+def tables(draw, d):
+    """Shares and means, with correlations where a target may tell them."""
+    flags = draw(st.lists(st.booleans(), min_size=d, max_size=d))
+    mean = [draw(st.floats(0.0, 1.0) if flag else st.floats(-1e150, 1e150)) for flag in flags]
+    told = not any(flags) and draw(st.booleans())
+    return {
+        "n_rows": draw(st.integers(10_000 if told else 2, 2**63 - 1)),
+        "rows": np.empty((0, d)),
+        "flags": flags,
+        "mean": np.array(mean),
+        "sd": draw(vectors(d, st.floats(1e-150, 1e150))),
+        "correlations": np.eye(d) if told else np.empty((0, 0)),
+    }
+
+
+@st.composite
 def briefs(draw):
     features = draw(st.lists(names, min_size=1, max_size=4, unique=True))
     d = len(features)
-    kind = draw(st.sampled_from(["embedding", "rows"]))
+    kind = draw(st.sampled_from(["table", "rows"]))
     changes = {
         "study": draw(texts),
         "features": features,
+        "group": draw(texts.filter(lambda name: name not in features)),
         "classes": draw(st.lists(texts, max_size=3, unique=True)),
         "model": draw(st.dictionaries(texts, plain, max_size=2)),
         "candidates": draw(st.lists(st.dictionaries(texts, plain, max_size=2), min_size=1)),
@@ -92,42 +111,40 @@ def briefs(draw):
         "shares": draw(vectors(3)),
         "refit": draw(st.booleans()),
         "scale": draw(st.booleans()),
+        "moments": draw(st.booleans()),
         "seed": draw(wholes),
         "ratio": draw(st.dictionaries(texts, plain, max_size=2)),
-        "mean": draw(vectors(d)),
-        "sd": draw(vectors(d, st.floats(5e-324, 1.7e308))),
     }
     if kind == "rows":
         n = draw(st.integers(2, 6))
         changes |= {
             "n_rows": n,
             "rows": draw(hnp.arrays(np.float64, (n, d), elements=numbers)),
-            "bandwidth": draw(numbers),
+            "flags": draw(st.lists(st.booleans(), min_size=d, max_size=d)),
+            "mean": draw(vectors(d)),
+            "sd": draw(vectors(d, st.floats(5e-324, 1.7e308))),
+            "correlations": np.empty((0, 0)),
         }
     else:
-        changes |= {
-            "n_rows": draw(st.integers(2, 2**63 - 1)),
-            "rows": np.empty((0, d)),
-            "basis": draw(st.sampled_from(["bumps", "fourier"])),
-            "basis_seed": draw(wholes),
-            "bandwidth": draw(st.floats(5e-324, 1.7e308)),
-            "trace": draw(st.floats(0.0, 1.7e308)),
-            "embedding": draw(vectors(draw(st.integers(2, 6)))),
-        }
+        changes |= draw(tables(d))
     return dataclasses.replace(real(1, kind).brief, **changes)
 
 
 def honest(ratios, losses, **changes):
-    """The report of a source with these ratios (rows,) and losses (rows, candidates + 1)."""
+    """The report of a source with these ratios (rows,) and losses (rows, candidates)."""
     moments = RiskMoments.of(ratios, losses)
-    found = overlap(ratios, np.zeros((len(ratios), 2)), 1.0)
+    total = ratios.sum()
+    shares = ratios / total if total > 0.0 else ratios
+    weights = shares if total > 0.0 else np.full(len(ratios), 1.0 / len(ratios))
     copied = ("ratio_mean", "ratio_m2", "loss_mean", "loss_m2", "product_mean", "product_m2")
     return dataclasses.replace(
-        real(losses.shape[1] - 1).report,
+        real(losses.shape[1]).report,
         n_rows=3 * len(ratios),
-        n_validation=len(ratios),
-        effective_rows=found.effective_rows,
-        largest_share=found.largest_share,
+        n_judged=len(ratios),
+        effective_rows=1.0 / float(shares @ shares) if total > 0.0 else 0.0,
+        largest_share=float(shares.max()),
+        risk=weights @ losses,
+        variance=np.square(weights) @ np.square(losses - weights @ losses),
         co_moment=moments.co_moment,
         **{name: getattr(moments, name) for name in copied},
         **changes,
@@ -148,14 +165,15 @@ def ratios_and_losses(draw):
 @st.composite
 def risk_reports(draw):
     ratios, losses = draw(ratios_and_losses())
-    count, d = losses.shape[1] - 1, draw(st.integers(1, 4))
+    count, d = losses.shape[1], draw(st.integers(1, 4))
     return honest(
         ratios,
         losses,
         study=draw(texts),
         source=draw(texts),
         in_reply_to=draw(texts),
-        target_mean_ratio=draw(numbers),
+        outcome_mean=draw(vectors(draw(st.integers(1, 3)))),
+        correlations=draw(vectors(d * (d - 1) // 2, st.floats(-1.0, 1.0))),
         difference_before=draw(vectors(d)),
         difference_after=draw(vectors(d, st.floats(-1e150, 1e150))),
         failed=draw(st.dictionaries(st.integers(0, count - 1).map(str), texts, max_size=2)),
@@ -185,12 +203,55 @@ def model_reports(draw):
         in_reply_to=draw(texts),
         candidate=draw(wholes),
         n_rows=draw(wholes),
-        prediction_variance=draw(st.floats(0.0, 1e300)),
+        show=draw(st.booleans()),
         format="linear" if linear else "skops",
         link=draw(st.sampled_from(["identity", "logistic"])),
         intercept=draw(numbers),
         coefficients=draw(vectors(size)) if linear else np.empty(0),
         packed=np.empty(0, np.uint8) if linear else draw(hnp.arrays(np.uint8, size)),
+    )
+
+
+@st.composite
+def examinations(draw):
+    n, d, linear = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.booleans())
+    parts = np.array(draw(st.lists(st.floats(0.01, 1.0), min_size=n + 1, max_size=n + 1)))
+    weights = parts / parts.sum()
+    sizes = np.array(draw(st.lists(st.integers(1, 9), min_size=n, max_size=n)), dtype=float)
+    return Examination(
+        study=draw(texts),
+        brief=draw(texts),
+        candidate=draw(wholes),
+        combine=draw(st.sampled_from(["mean", "median"])),
+        own_weight=float(weights[n]),
+        weights=weights[:n],
+        format="linear" if linear else "skops",
+        link=draw(st.sampled_from(["identity", "logistic"])),
+        intercepts=draw(vectors(n)) if linear else np.empty(0),
+        coefficients=draw(vectors((n, d))) if linear else np.empty((0, 0)),
+        sizes=np.empty(0) if linear else sizes,
+        packed=draw(hnp.arrays(np.uint8, 0 if linear else int(sizes.sum()))),
+        constant=draw(vectors(draw(st.integers(1, 3)))),
+    )
+
+
+@st.composite
+def examination_reports(draw):
+    reason = draw(st.sampled_from(REASONS))
+    size = 0 if reason else draw(st.integers(1, 3))
+    spreads = st.floats(0.0, 1.7e308)
+    return ExaminationReport(
+        study=draw(texts),
+        source=draw(texts),
+        in_reply_to=draw(texts),
+        reason=reason,
+        risk=draw(numbers),
+        risk_variance=draw(spreads),
+        explained=draw(spreads),
+        constant_risk=draw(numbers),
+        ratio_variance=draw(spreads),
+        level=draw(vectors(size)),
+        level_variance=draw(vectors(size, spreads)),
     )
 
 
@@ -210,6 +271,8 @@ SPECIAL = {
     RiskReport: risk_reports(),
     ModelRequest: model_requests,
     ModelReport: model_reports(),
+    Examination: examinations(),
+    ExaminationReport: examination_reports(),
     Refusal: refusals,
 }
 
@@ -384,7 +447,7 @@ def test_rounding_twice_is_rounding_once(value, digits):
 @quick
 def test_an_honest_report_survives_rounding(pair, digits):
     report = honest(*pair)
-    policy = Policy(significant_digits=digits, min_effective_rows=0.0)
+    policy = Policy(significant_digits=digits, min_effective_rows=0.0, max_row_share=1.0)
     released = policy.release(report)
     assert decode(encode(released)) == released
     assert released.n_rows == report.n_rows
