@@ -25,7 +25,7 @@ from fedcsa.cli.common import (
 )
 from fedcsa.cli.report import report_line
 from fedcsa.errors import ResultError
-from fedcsa.findings import number
+from fedcsa.findings import number, percent
 
 if TYPE_CHECKING:
     from fedcsa.roles.backtest import Backtest, BacktestRow
@@ -101,7 +101,7 @@ def backtest(
 
 def _print(screen: Console, found: Backtest) -> None:
     from fedcsa.cli.answer import print_findings
-    from fedcsa.roles.view import NEW_SITE, percent
+    from fedcsa.roles.view import NEW_SITE
 
     # Without lines between them all columns fit a narrow terminal.
     table = Table(

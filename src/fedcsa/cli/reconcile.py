@@ -79,7 +79,7 @@ def reconcile(
 
 def _print(screen: Console, found: Reconciliation) -> None:
     from fedcsa.reconcile import with_interval
-    from fedcsa.roles.view import NEW_SITE, percent
+    from fedcsa.roles.view import NEW_SITE
 
     verdict = found.verdict
     realised = with_interval(found.realised, found.lower, found.upper)
