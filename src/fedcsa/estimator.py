@@ -142,7 +142,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     >>> X_target, _ = hospital(0.3, 100)
     >>> fedcsa = FedCSA(candidates=[0.0, 0.1, 1.0], random_state=0).fit(sources, X_target)
     >>> fedcsa.candidate_
-    {'penalty': 0.0, 'ratio_power': 0.0}
+    {'penalty': 0.0}
     >>> fedcsa.predict(X_target).shape
     (100,)
     """
@@ -382,7 +382,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             on_no_overlap=self.on_no_overlap,
             level=self.level,
             scale=self.scale,
-            ratio=_ratio(self.ratio),
+            ratio=_ratio(self.ratio, self.exchange),
             seed=_seed(self.random_state),
             compare=tuple(self.compare),
             **described,
@@ -400,8 +400,10 @@ def _run(target: Target, sources: Sequence[Source], progress: Progress | None) -
         raise CandidatesError(f"{error}\nThe model says: {'; '.join(sorted(texts)[:3])}") from None
 
 
-def _ratio(options: Any) -> dict[str, Any]:
+def _ratio(options: Any, exchange: str) -> dict[str, Any]:
     if options is not None and not isinstance(options, Mapping):
+        if exchange != "rows":
+            raise must("ratio", "left out unless exchange is 'rows'", type(options).__name__)
         if not (hasattr(options, "fit") and hasattr(options, "predict")):
             rule = "a mapping of options to values, or an object with fit and predict"
             raise must("ratio", rule, type(options).__name__)

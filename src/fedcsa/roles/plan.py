@@ -306,6 +306,8 @@ def _check_ratio(ratio: Any, exchange: str) -> None:
     """Raise unless every option exists and is of its kind; ranges are checked where it is used."""
     if not isinstance(ratio, Mapping):
         raise must("ratio", "a mapping of options to values", type(ratio).__name__)
+    if ratio and not _RATIO_OPTIONS[exchange]:
+        raise must("ratio", "left out unless exchange is 'rows'", sorted(ratio))
     for key, value in ratio.items():
         if key not in _RATIO_OPTIONS[exchange]:
             what = f"option of the ratio with exchange {exchange!r}"
