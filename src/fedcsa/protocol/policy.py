@@ -215,17 +215,19 @@ class Policy:
                 if name.startswith(ROW_KEEPERS):
                     yield _refusal("row_keeping_models", f"{name[:100]!r} would carry rows away")
 
-    def announcement_refusals(self, brief: Brief, fewest: int) -> Iterator[PolicyError]:
+    def announcement_refusals(self, brief: Brief, fewest: int | None) -> Iterator[PolicyError]:
         """Every rule under which a target must not announce `brief`.
 
         Parameters
         ----------
         brief : Brief
-        fewest : int
-            How many of its patients have the rarest flag or level, of those that some have.
+        fewest : int or None
+            How many of its patients have the rarest flag or level, of those that some have; None
+            if it has neither.
         """
         yield from self._design_refusals(brief)
-        if brief.exchange == "table" and fewest < self.min_level_rows:
+        small = fewest is not None and fewest < self.min_level_rows
+        if brief.exchange == "table" and small:
             yield _refusal(
                 "min_level_rows",
                 f"a flag or level must be of {self.min_level_rows} patients or more, or of none",

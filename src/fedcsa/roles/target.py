@@ -125,20 +125,29 @@ class Target:
         fewest = self.fewest
         for refusal in self._policy.announcement_refusals(brief, fewest):
             raise refusal
-        if not by_rows and fewest < SMALL_LEVEL:
+        if not by_rows and fewest is not None and fewest < SMALL_LEVEL:
             self._findings.append(Finding("small-level", evidence={"patients": float(fewest)}))
         self._brief = self._gate.release(brief, recipients)
         self._brief_digest = digest(encode(self._brief))
         return self._brief
 
     @property
-    def fewest(self) -> int:
-        """How many patients have, or lack, the rarest flag or level that some have."""
-        if self._X is None or not any(self.plan.flags):
-            return self.n_rows
-        counts = self._X[:, np.array(self.plan.flags)].sum(axis=0)
-        rare = np.minimum(counts, len(self._X) - counts)
-        return int(rare[rare > 0].min(initial=len(self._X)))
+    def fewest(self) -> int | None:
+        """How many patients have, or lack, the rarest flag or level that some have.
+
+        None if there is no flag and no level, or only a table.
+        """
+        if self._X is None:
+            return None
+        n, flags = len(self._X), dict[str, float]()
+        first = dict[str, float]()  # of a column of levels, those who have none of the others
+        counts = self._X.sum(axis=0)
+        for name, flag, count in zip(self.plan.features, self.plan.flags, counts, strict=True):
+            if flag:
+                column = name.partition("=")[0]
+                flags[name], first[column] = count, first.get(column, float(n)) - count
+        each = (min(count, n - count) for count in (*flags.values(), *first.values()))
+        return min((int(count) for count in each if count > 0), default=None)
 
     # What it chooses ------------------------------------------------------------------------
 
