@@ -86,7 +86,7 @@ def new_site(estimates: Array, variances: Array, scale: float, extra: float = 0.
     --------
     >>> site = new_site(np.array([0.1, 0.0, -0.1]), np.full(3, 0.01), 0.2)
     >>> round(site.quantile(0.5), 6) + 0.0, [round(end, 2) for end in site.interval(0.95)]
-    (0.0, [-0.31, 0.31])
+    (0.0, [-0.35, 0.35])
     """
     taus, weights, means, log = _given_tau(estimates, variances, scale)
     p = np.exp(log - log.max())

@@ -238,8 +238,8 @@ def target_equivalent_rows(effective_rows: Array, imbalance: Array) -> Array:
 
     Examples
     --------
-    >>> target_equivalent_rows(np.array([50.0, 20.0]), np.array([0.0, 9.0])).round(3)
-    array([50.  ,  0.02])
+    >>> target_equivalent_rows(np.array([50.0, 20.0]), np.array([0.0, 0.1])).round(1)
+    array([50. ,  6.5])
     """
     with np.errstate(divide="ignore"):
         inverse = 1.0 / np.asarray(effective_rows) + imbalance + np.square(imbalance) / 2.0

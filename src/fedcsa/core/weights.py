@@ -182,7 +182,7 @@ def model_weights(worth: Array, outputs: Array, iterations: int = 30) -> Array:
     --------
     >>> outputs = np.array([[0.0, 0.1, -0.1, 5.0]] * 3)
     >>> model_weights(np.ones(4), outputs).round(2)
-    array([0.31, 0.31, 0.31, 0.07])
+    array([0.33, 0.33, 0.33, 0.01])
     """
     a: Array = worth / worth.sum()
     if len(worth) < 3:
