@@ -93,9 +93,12 @@ def crafted(report, ratios, losses, after=(0.0, 0.0)):
     return dataclasses.replace(report, **changed)
 
 
-def finish(target, sources, request):
-    """The models and the examinations, as a transport would bring them."""
+def finish(target, sources, request, reports=None):
+    """The models, of as many rows as the `reports` say, and the examinations."""
     models = {name: sources[name].answer(request) for name in target.asked}
+    for name, report in (reports or {}).items():
+        if name in models:
+            models[name] = dataclasses.replace(models[name], n_rows=report.n_rows)
     return examined(target, sources, target.mix(models))
 
 

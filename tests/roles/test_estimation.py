@@ -1,5 +1,6 @@
 """The standard error of every candidate's risk, against loops over rows and sources."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -22,7 +23,7 @@ def crafted_study(make, method, **options):
         for name, site in sources.items()
     }
     request = target.choose(reports)
-    return target.conclude({name: site.answer(request) for name, site in sources.items()})
+    return make.finish(target, sources, request, reports)
 
 
 def terms(method, ratios, losses):
@@ -64,7 +65,7 @@ def test_given_weights_are_compared_beside_any_method(make):
         expected = 0.25 * means["a"] + 0.75 * means["b"]
         assert found.risk[candidate] == pytest.approx(expected, rel=1e-10)
     assert adaptation.target_risk == adaptation.estimates["naive"].risk.min()
-    assert set(adaptation.constant_risks) == {"naive", "fediwe", "feddae", "fedle"}
+    assert set(adaptation.estimates) == {"naive", "fedle"}
 
 
 def test_given_weights_of_absent_sources_alone_stop_no_other_method(make):
@@ -72,24 +73,73 @@ def test_given_weights_of_absent_sources_alone_stop_no_other_method(make):
     assert "fedle" not in adaptation.estimates
 
 
-def test_the_guarded_error_allows_for_the_imbalance(make):
-    adaptation = make.study(make.plan(method="guarded"))
+def test_the_error_of_the_default_method_is_that_of_its_sources(make):
+    adaptation = make.study()
     found = adaptation.estimate
+    m = [worth_of(adaptation.reports[name]) for name in adaptation.sources]
     for candidate in range(len(found.risk)):
-        total = 0.0
-        for position, name in enumerate(adaptation.sources):
-            report = adaptation.reports[name]
-            plain = report.loss_m2[candidate] / report.n_validation
-            spread = min(plain, report.spread[candidate])
-            variance = report.variance[candidate] + spread * report.kernel_imbalance
-            total += found.weights[candidate, position] ** 2 * variance
-        assert found.standard_errors[candidate] == pytest.approx(math.sqrt(total), rel=1e-12)
+        pairs = [
+            (value / math.fsum(m), adaptation.reports[name])
+            for value, name in zip(m, adaptation.sources, strict=True)
+        ]
+        risk = math.fsum(mu * report.risk[candidate] for mu, report in pairs)
+        variance = math.fsum(mu**2 * report.variance[candidate] for mu, report in pairs)
+        assert found.risk[candidate] == pytest.approx(risk, rel=1e-12)
+        assert found.standard_errors[candidate] == pytest.approx(math.sqrt(variance), rel=1e-12)
+
+
+def worth_of(report):
+    """1 / (1/ESS + ι + ι²/2)."""
+    iota = math.fsum(value**2 for value in report.difference_after) / 2
+    return 1.0 / (1.0 / report.effective_rows + iota + iota**2 / 2.0)
 
 
 def test_the_errors_stand_in_the_result(make):
-    adaptation = make.study(make.plan(method="guarded"))
+    adaptation = make.study(make.plan(compare=("naive", "fediwe", "feddae")))
     told = summary(adaptation)["estimates"]
-    assert set(told) == {"naive", "fediwe", "feddae", "guarded"}
+    assert set(told) == {"naive", "fediwe", "feddae", "validated"}
     for method, item in told.items():
         assert item["standard_errors"] == adaptation.estimates[method].standard_errors.tolist()
         assert len(item["standard_errors"]) == len(item["risk"])
+
+
+def test_the_papers_methods_are_estimated_only_where_a_study_asks(make):
+    plain = make.study()
+    assert set(plain.estimates) == {"validated"}
+    assert all(len(report.loss_mean) == 0 for report in plain.reports.values())
+    compared = make.study(make.plan(compare=("feddae",)))
+    assert set(compared.estimates) == {"validated", "feddae"}
+    assert compared.promise == plain.promise
+    assert dict(compared.source_weights) == dict(plain.source_weights)
+
+
+# A candidate that failed somewhere --------------------------------------------------------------
+
+
+def failed_study(make, failed, **options):
+    """The candidates that are kept if sources report failures: name -> indices."""
+    target = make.target(make.plan(**options))
+    sources = {name: make.source(name, make.rows(60, i)) for i, name in enumerate("abc")}
+    brief = target.brief(sorted(sources))
+    reports = {name: site.answer(brief) for name, site in sources.items()}
+    for name, indices in failed.items():
+        reasons = {str(index): "Boom" for index in indices}
+        reports[name] = dataclasses.replace(reports[name], failed=reasons)
+    return make.finish(target, sources, target.choose(reports))
+
+
+def test_a_candidate_that_failed_at_one_source_stays_in_the_choice(make):
+    adaptation = failed_study(make, {"a": [0, 1]})
+    assert adaptation.kept == (0, 1, 2)
+    weights = adaptation.estimate.weights
+    assert weights[0, 0] == weights[1, 0] == 0.0 < weights[2, 0]
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-12)
+    assert adaptation.candidate["penalty"] < 1.0
+    assert "a" not in adaptation.models  # where it failed there is none to ask for
+    assert "a" in adaptation.examinations  # but it examines the others'
+    [finding] = [f for f in adaptation.findings if f.code == "candidate-failed"]
+    assert dict(finding.evidence) == {"candidates": 2.0, "of": 3.0, "reason": "Boom"}
+
+
+def test_a_candidate_that_failed_at_most_of_the_worth_is_dropped(make):
+    assert failed_study(make, {"a": [0], "b": [0]}).kept == (1, 2)

@@ -7,6 +7,9 @@ from fedcsa.core.losses import CLASSIFICATION, REGRESSION
 from fedcsa.errors import DataError, ParameterError
 from fedcsa.roles.plan import Plan, check_loss, encode_classes, instantiate
 
+#: The paper's exchange, with one of its methods.
+ROWS = {"method": "feddae", "exchange": "rows"}
+
 
 def test_a_plan_keeps_what_it_was_given(make):
     plan = make.plan(study="stroke", seed=7, scale=False)
@@ -37,15 +40,15 @@ def test_a_plan_cannot_be_changed(make):
         ({"fedle_weights": {"a": 0.0}}, "not all zero, .* Got 'no weight at all'"),
         ({"exchange": "pigeon"}, "'exchange' parameter must be one of"),
         ({"scheme": "bootstrap"}, "'scheme' parameter must be one of"),
-        ({"folds": (0.5, 0.5, 0.5)}, "'folds' parameter must be"),
-        ({"folds": (1.0, 0.0, 0.0)}, "'folds' parameter must be"),
-        ({"folds": (0.5, 0.5)}, "'folds' parameter must be"),
-        ({"folds": 4}, "'folds' parameter must be 3"),
-        ({"scheme": "rotate", "folds": (0.2, 0.3, 0.5)}, "'folds' parameter must be 3"),
+        ({**ROWS, "folds": (0.5, 0.5, 0.5)}, "'folds' parameter must be"),
+        ({**ROWS, "folds": (1.0, 0.0, 0.0)}, "'folds' parameter must be"),
+        ({**ROWS, "folds": (0.5, 0.5)}, "'folds' parameter must be"),
+        ({**ROWS, "folds": 4}, "'folds' parameter must be 3"),
+        ({**ROWS, "scheme": "rotate", "folds": (0.2, 0.3, 0.5)}, "'folds' parameter must be 3"),
         ({"scheme": "cross-fit", "folds": 1}, "at least 2 for cross-fitting"),
         ({"scheme": "cross-fit", "folds": True}, "at least 2 for cross-fitting"),
         ({"scheme": "cross-fit", "folds": (0.2, 0.3, 0.5)}, "at least 2 for cross-fitting"),
-        ({"scheme": "rotate", "refit": False}, "'refit' parameter must be on"),
+        ({**ROWS, "scheme": "rotate", "refit": False}, "'refit' parameter must be on"),
         ({"scheme": "cross-fit", "refit": False}, "'refit' parameter must be on"),
         ({"seed": -1}, "'seed' parameter must be a whole number from 0 up"),
         ({"seed": 2**63}, "'seed' parameter must be a whole number from 0 up"),
@@ -59,25 +62,31 @@ def test_a_plan_cannot_be_changed(make):
         ({"level": [0.9]}, "'level' parameter must be a number between 0 and 1. Got 'list'"),
         ({"level": 0.9j}, "'level' parameter must be a number between 0 and 1. Got 'complex'"),
         ({"ratio": [1]}, "'ratio' parameter must be a mapping of options to values. Got 'list'"),
-        ({"ratio": {"bandwidth": "a"}}, r"ratio\['bandwidth'\]. parameter must be a number"),
-        ({"ratio": {"bandwidth": True}}, r"ratio\['bandwidth'\]. parameter must be a number"),
-        ({"ratio": {"n_features": "a"}}, r"ratio\['n_features'\]. parameter must be a number"),
-        ({"ratio": {"basis": 3}}, r"ratio\['basis'\]. parameter must be a text"),
-        ({"ratio": {"regularizations": "abc"}}, "must be a list of numbers. Got 'str'"),
-        ({"ratio": {"regularizations": ["a"]}}, "must be a list of numbers. Got 'list'"),
         (
-            {"exchange": "rows", "ratio": {"alpha": None}},
-            r"ratio\['alpha'\]. parameter must be a n",
+            {**ROWS, "ratio": {"alpha": None}},
+            r"ratio\['alpha'\]. parameter must be a number",
         ),
-        ({"exchange": "rows", "ratio": {"bandwidths": "1"}}, "must be a number or a list of"),
-        ({"method": "guarded", "exchange": "rows"}, "guarded method must have exchange='embedd"),
-        ({"method": "guarded", "scheme": "split"}, "guarded method must have .*scheme='cross-fit'"),
-        ({"ratio": {"bandwith": 1.0}}, "Unknown option of the ratio .* Did you mean 'bandwidth'"),
-        ({"ratio": {"n_centres": 5}}, "Unknown option of the ratio with exchange 'embedding'"),
+        ({**ROWS, "ratio": {"alpha": True}}, r"ratio\['alpha'\]. parameter must be a number"),
         (
-            {"exchange": "rows", "ratio": {"basis": "bumps"}},
-            "Unknown option of the ratio with exchange 'rows'",
+            {**ROWS, "ratio": {"n_centres": "a"}},
+            r"ratio\['n_centres'\]. parameter must be a number",
         ),
+        (
+            {**ROWS, "ratio": {"nonnegative": 3}},
+            r"ratio\['nonnegative'\]. parameter must be a text",
+        ),
+        ({**ROWS, "ratio": {"regularizations": "abc"}}, "a list of numbers. Got 'str'"),
+        ({**ROWS, "ratio": {"regularizations": ["a"]}}, "a list of numbers. Got 'list'"),
+        ({**ROWS, "ratio": {"bandwidths": "1"}}, "must be a number or a list of"),
+        ({"exchange": "rows"}, "default method must have exchange='table'"),
+        ({"scheme": "split"}, "default method must have .*scheme='cross-fit'"),
+        ({**ROWS, "ratio": {"bandwith": 1.0}}, "Unknown option of the ratio .* 'bandwidths'"),
+        ({"ratio": {"n_centres": 5}}, "Unknown option of the ratio with exchange 'table'"),
+        ({"compare": "naive"}, "'compare' parameter must be a list of methods of the paper"),
+        ({"compare": ("validated",)}, "'compare' parameter must be one of"),
+        ({"compare": ("fedle",)}, "'fedle_weights' parameter must be given if 'fedle' is compared"),
+        ({"flags": (True,)}, "'flags' parameter must be one true or false per feature"),
+        ({"group": "x0"}, "'group' parameter must be a column that is not a feature"),
     ],
     ids=str,
 )
@@ -90,8 +99,8 @@ def test_a_plan_that_contradicts_itself_is_refused(make, options, text):
     "options",
     [
         {"level": np.float32(0.9)},
-        {"ratio": {"bandwidth": None, "n_features": 4, "regularizations": (0.1, 1)}},
-        {"exchange": "rows", "ratio": {"bandwidths": None, "score_rows": None, "alpha": 0}},
+        {**ROWS, "ratio": {"bandwidths": 2, "n_centres": 4, "regularizations": (0.1, 1)}},
+        {**ROWS, "ratio": {"bandwidths": None, "score_rows": None, "alpha": 0}},
         {"fedle_weights": {"a": np.int64(1), "b": 0.0}},
     ],
     ids=str,
@@ -103,15 +112,16 @@ def test_numbers_of_any_kind_and_what_is_left_open_are_accepted(make, options):
 @pytest.mark.parametrize(
     ("options", "scheme", "folds", "refit"),
     [
-        ({"method": "feddae"}, "split", 3, False),
-        ({"method": "naive", "folds": 3}, "split", 3, False),
-        ({"method": "feddae", "refit": True}, "split", 3, True),
-        ({"method": "feddae", "scheme": "rotate"}, "rotate", 3, True),
-        ({"method": "feddae", "scheme": "cross-fit"}, "cross-fit", 5, True),
-        ({"method": "feddae", "scheme": "cross-fit", "folds": 10}, "cross-fit", 10, True),
-        ({"method": "feddae", "scheme": "cross-fit", "folds": 2}, "cross-fit", 2, True),
-        ({"method": "guarded"}, "cross-fit", 5, True),
-        ({"folds": (0.21, 0.49, 0.30)}, "split", (0.21, 0.49, 0.30), False),
+        ({}, "cross-fit", 5, True),
+        ({"folds": 10}, "cross-fit", 10, True),
+        ({"folds": 2}, "cross-fit", 2, True),
+        ({"method": "feddae"}, "cross-fit", 5, True),
+        ({**ROWS}, "split", 3, False),
+        ({**ROWS, "folds": 3}, "split", 3, False),
+        ({**ROWS, "refit": True}, "split", 3, True),
+        ({**ROWS, "scheme": "rotate"}, "rotate", 3, True),
+        ({**ROWS, "scheme": "cross-fit"}, "cross-fit", 5, True),
+        ({**ROWS, "folds": (0.21, 0.49, 0.30)}, "split", (0.21, 0.49, 0.30), False),
     ],
     ids=str,
 )
@@ -122,9 +132,31 @@ def test_what_is_left_open_is_filled_in(make, options, scheme, folds, refit):
     assert sum(plan.shares) == pytest.approx(1.0)
 
 
-def test_the_guarded_method_is_the_default(make):
+def test_the_validated_method_with_a_table_is_the_default(make):
     given = make.plan()
-    assert Plan(given.features, given.model, given.candidates).method == "guarded"
+    plan = Plan(given.features, given.model, given.candidates)
+    assert (plan.method, plan.exchange, plan.compare, plan.compared) == (
+        "validated",
+        "table",
+        (),
+        (),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "compared"),
+    [
+        ({"compare": ("naive", "feddae")}, ("naive", "feddae")),
+        ({"method": "fediwe"}, ("fediwe",)),
+        ({"method": "fediwe", "compare": ["naive", "fediwe"]}, ("fediwe", "naive")),
+        ({"fedle_weights": {"a": 1.0}}, ("fedle",)),
+    ],
+    ids=str,
+)
+def test_the_papers_methods_are_estimated_where_a_study_asks(make, options, compared):
+    plan = make.plan(**options)
+    assert plan.compared == compared
+    assert plan.design()["moments"]
 
 
 @pytest.mark.parametrize("loss", sorted(REGRESSION))

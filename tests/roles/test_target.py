@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from fedcsa.core.embedding import MeanEmbedding
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LassoCV, LogisticRegression
 from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
 
-from fedcsa.core.embedding import MeanEmbedding
 from fedcsa.errors import (
     CandidatesError,
     DataError,
