@@ -39,7 +39,7 @@ from fedcsa.transport.flare.process import EngineProcess
 from fedcsa.transport.flare.settings import write_settings
 
 SERVER, TARGET, LEAD = "localhost", "new", "lead@demo.org"
-STEPS = ("announce", "risk", "choose", "model", "conclude")
+STEPS = ("announce", "risk", "choose", "model", "mix", "examine", "conclude")
 PATIENCE = 900.0  # seconds for all sites to connect
 
 

@@ -1,6 +1,7 @@
 """Many sources in one process against the sum of their own times, and what the target does alone.
 
-A source's own time: to read the brief, to answer, to write its report, and the same for its model.
+A source's own time: to read the brief, to answer, to write its report; the same for its model, and
+for its examination of the others' mixture.
 All times are seconds of work on one core, so that they do not depend on what else the machine does.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -23,9 +24,9 @@ from benchmarks.harness import (
 )
 from benchmarks.studies import outcomes, rows_of, source, target
 from fedcsa import InProcessTransport, Source, Target, run
-from fedcsa.protocol.codec import decode, encode
+from fedcsa.protocol.codec import decode, digest, encode
 from fedcsa.protocol.fields import Message
-from fedcsa.protocol.messages import ModelReport, RiskReport
+from fedcsa.protocol.messages import ExaminationReport, ModelReport, RiskReport
 
 
 @dataclass(frozen=True)
@@ -61,20 +62,28 @@ def alone(settings: Settings, count: int) -> tuple[float, float]:
     """Sum of the sources' own times, and the time of the target between and after them."""
     site_list = sites(count, settings.rows, settings.features)
     asking = target(settings.features, settings.penalties)
-    wire = encode(asking.brief([site.name for site in site_list]))
-    reports, own = _answers(site_list, wire)
-    start = time.process_time()
-    wire = encode(asking.choose(reports))
-    target_time = time.process_time() - start
-    models, more = _answers(site_list, wire)
-    return own + more, target_time + timed(lambda: asking.conclude(models)).cpu
+    names = [site.name for site in site_list]
+    own, asked = 0.0, 0.0
+    messages: Mapping[str, Message] = dict.fromkeys(names, asking.brief(names))
+    for step in (
+        lambda came: dict.fromkeys(names, asking.choose(came)),
+        asking.mix,
+        asking.conclude,
+    ):
+        came, taken = _answers(site_list, {n: encode(each) for n, each in messages.items()})
+        start = time.process_time()
+        messages = step(came)
+        own, asked = own + taken, asked + time.process_time() - start
+    return own, asked
 
 
-def _answers(site_list: Sequence[Source], wire: bytes) -> tuple[dict[str, Message], float]:
+def _answers(
+    site_list: Sequence[Source], wires: Mapping[str, bytes]
+) -> tuple[dict[str, Message], float]:
     answers, total = {}, 0.0
     for site in site_list:
         start = time.process_time()
-        answer = encode(site.answer(decode(wire)))
+        answer = encode(site.answer(decode(wires[site.name])))
         total += time.process_time() - start
         answers[site.name] = decode(answer)
     return answers, total
@@ -100,6 +109,16 @@ def target_seconds(settings: Settings, count: int, candidates: int) -> float:
     wires = [
         encode(replace(model, source=name, coefficients=model.coefficients + noise[index]))
         for index, name in enumerate(names)
+    ]
+    start = time.process_time()
+    mixtures = asking.mix({name: decode(w) for name, w in zip(names, wires, strict=True)})
+    taken += time.process_time() - start
+    found = site.answer(mixtures[names[0]])
+    if not isinstance(found, ExaminationReport):
+        raise SystemExit("The source must examine the mixture; it refused.")
+    wires = [
+        encode(replace(found, source=name, in_reply_to=digest(encode(mixtures[name]))))
+        for name in names
     ]
     start = time.process_time()
     asking.conclude({name: decode(w) for name, w in zip(names, wires, strict=True)})

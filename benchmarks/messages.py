@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-
-import numpy as np
+from dataclasses import asdict, dataclass
 
 from benchmarks.harness import blas_threads, options, write_provenance, write_table
 from benchmarks.studies import outcomes, rows_of, source, target
 from fedcsa.protocol.codec import encode
+from fedcsa.protocol.messages import RiskReport
 
 
 @dataclass(frozen=True)
@@ -35,18 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             brief = target(settings.features, candidates).brief(["north"])
             with blas_threads(1):
                 report = source("north", X, y).answer(brief)
-            # A constant prediction is judged beside the candidates, hence one more of each.
-            per_candidate = sum(
-                getattr(report, item.name).nbytes
-                for item in fields(report)
-                if np.shape(getattr(report, item.name)) == (candidates + 1,)
-            )
+            if not isinstance(report, RiskReport):
+                raise SystemExit("The source must answer the brief; it refused.")
+            per_candidate = report.risk.nbytes + report.variance.nbytes
             lines.append(
                 {
                     "rows": rows,
                     "candidates": candidates,
                     "bytes": len(encode(report)),
-                    "bytes_per_candidate": per_candidate / (candidates + 1),
+                    "bytes_per_candidate": per_candidate / candidates,
                     "other_bytes": len(encode(report)) - per_candidate,
                 }
             )

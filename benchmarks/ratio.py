@@ -19,10 +19,10 @@ from benchmarks.harness import (
     write_provenance,
     write_table,
 )
-from fedcsa import ULSIF, EmbeddingRatio, MeanEmbedding
+from fedcsa import ULSIF
 from fedcsa.core.density_ratio import BANDWIDTH_MULTIPLES
 
-FLOOR, CAPPED, EXACT, EMBEDDING = "floor", "ulsif", "ulsif-exact", "embedding"
+FLOOR, CAPPED, EXACT = "floor", "ulsif", "ulsif-exact"
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lines = []
     for rows in settings.rows:
         source, target = two_samples(rows, settings.features)
-        embedding = MeanEmbedding.of(target)
         functions = {
             FLOOR: lambda s=source, t=target: floor(s, t, t[: settings.centres]),
             CAPPED: lambda s=source, t=target: ULSIF(random_state=0).fit(s, t),
             EXACT: lambda s=source, t=target: ULSIF(score_rows=None, random_state=0).fit(s, t),
-            EMBEDDING: lambda s=source, e=embedding: EmbeddingRatio(random_state=0).fit(s, e),
         }
         for threads in (1, None) if given.threads == "both" else (1,):
             with blas_threads(threads):

@@ -69,7 +69,6 @@ def ratio(results: Results) -> str:
         "floor": "floor: nine kernel and Gram matrices",
         "ulsif": "`ULSIF`, 9 × 9",
         "ulsif-exact": "`ULSIF(score_rows=None)`, exact leave-one-out",
-        "embedding": "`EmbeddingRatio`",
     }
     rows = [
         (
@@ -177,12 +176,14 @@ def target(results: Results) -> str:
 def table1(results: Results) -> str:
     rows = [
         (
-            *(line[key] for key in ("what", "runs", "workers")),
-            *(number(line[key]) for key in ("seconds", "cpu_seconds", "all_runs_on_two_cores")),
+            line["runs"],
+            *(number(line[key]) for key in ("seconds", "cpu_seconds")),
+            line["all_runs"],
+            number(line["all_runs_on_two_cores"]),
         )
         for line in results("table1")
     ]
-    head = ("", "runs", "processes", "seconds", "CPU seconds", "all runs on two free cores")
+    head = ("runs", "seconds", "CPU seconds", "runs in all", "these on two free cores, seconds")
     shares = [
         (line["part"], f"{100.0 * float(line['share']):.0f} %")
         for line in results("table1_profile")
@@ -213,7 +214,7 @@ def federation(results: Results) -> str:
         f"{computer['processor']}, {computer['cores']} cores; "
         f"load {before:g} at the beginning, {after:g} at the end."
     )
-    steps = ("announce", "risk", "choose", "model", "conclude")
+    steps = ("announce", "risk", "choose", "model", "mix", "examine", "conclude")
     keys = ("connect", "study", *steps, "megabytes", "in_process")
     rows = [
         (
