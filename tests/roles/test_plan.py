@@ -69,11 +69,11 @@ def test_a_plan_cannot_be_changed(make):
         ({**ROWS, "ratio": {"alpha": True}}, r"ratio\['alpha'\]. parameter must be a number"),
         (
             {**ROWS, "ratio": {"n_centres": "a"}},
-            r"ratio\['n_centres'\]. parameter must be a number",
+            r"'n_centres'\]. parameter must be a number",
         ),
         (
             {**ROWS, "ratio": {"nonnegative": 3}},
-            r"ratio\['nonnegative'\]. parameter must be a text",
+            r"'nonnegative'\]. parameter must be a text",
         ),
         ({**ROWS, "ratio": {"regularizations": "abc"}}, "a list of numbers. Got 'str'"),
         ({**ROWS, "ratio": {"regularizations": ["a"]}}, "a list of numbers. Got 'list'"),
