@@ -1,6 +1,7 @@
 """The report from the command line: who writes it, and what is said where it cannot be made."""
 
 import json
+import re
 import sys
 import webbrowser
 
@@ -50,11 +51,11 @@ def test_a_back_test_and_outcomes_are_added_to_it(finished, invoke):
     assert "No back-test was run" in html_of(finished / "r")
     invoke("backtest", finished / "study.toml", "--result", finished / "r", "-q")
     assert "Each source as the target" in html_of(finished / "r")
-    assert "outcomes arrived later" not in html_of(finished / "r")
+    assert "Realised on" not in html_of(finished / "r")
     result = invoke("reconcile", finished / "r", finished / "other.csv")
     assert result.exit_code == 7
     html = html_of(finished / "r")
-    assert "on 90 rows whose outcomes arrived later: worse than promised" in html
+    assert re.search(r"Realised on 90 rows: .*; far worse than promised: ", html)
     assert "Do not use it" in html
     assert "Each source as the target" in html
 
@@ -81,9 +82,9 @@ def test_a_folder_in_use_does_not_hide_why_a_study_ended(make_study, invoke, tmp
 
 def test_a_new_result_does_not_keep_an_older_ones_outcomes(finished, invoke):
     invoke("reconcile", finished / "r", finished / "later.csv")
-    assert "outcomes arrived later" in html_of(finished / "r")
+    assert "Realised on 90 rows: " in html_of(finished / "r")
     invoke("run", finished / "study.toml", "-o", finished / "r")
-    assert "outcomes arrived later" not in html_of(finished / "r")
+    assert "Realised on" not in html_of(finished / "r")
 
 
 @pytest.mark.parametrize("package", ["jinja2", "matplotlib"])

@@ -34,7 +34,7 @@ def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
     a, plan = adaptation, adaptation.plan
     print_verdict(screen, a.verdict)
     rows = [
-        ("promised", risk_sentence(a)),
+        ("estimated" if a.promise is None else "promised", risk_sentence(a)),
         ("", ratio_sentence(a)),
         ("examined", examined_sentence(a)),
         ("chosen", candidate_text(a.candidate)),
