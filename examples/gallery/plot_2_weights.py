@@ -49,7 +49,9 @@ axes[0].set(ylabel="its weight", ylim=(-0.03, 1.03))
 plt.show()
 
 # %%
-# The paper trusts a source whose weighted losses hardly vary. That says little about how near it
-# is, so the weight jumps from draw to draw, and a far source may get most of it. The default asks
-# instead how many rows carry the weight, and how near the weighted rows come to the target's
-# table. More: :doc:`/reproduction`.
+# The paper trusts a source whose weighted losses hardly vary; the default asks how many rows carry
+# the weight, and how near the weighted rows come to the target's table. Here both give nothing to a
+# source that is far away. While it is near, the paper's weight scatters more, since the variance of
+# few weighted losses is hard to estimate. With fewer rows, as in the paper's own simulations, that
+# variance may come out tiny at the far source, which then takes most of the weight:
+# :doc:`/reproduction` says how often.

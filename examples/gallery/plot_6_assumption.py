@@ -2,9 +2,9 @@
 What no method can see: a rule of the target's own
 ==================================================
 
-The one assumption is that the outcome follows the same rule everywhere, given the measurements.
-Here the new hospital departs from it by a constant: with equal measurements its patients stay
-longer. Its measurements are the same, so the promise is too.
+A promise is for a new site that differs from the others as they differ from each other. Here the
+others agree, and the new hospital alone departs by a constant: with equal measurements its patients
+stay longer. Its measurements are the same, so the promise is too.
 """
 
 import matplotlib.pyplot as plt
@@ -33,8 +33,8 @@ noise = np.array([[r.realised - r.lower, r.upper - r.realised] for r in later]).
 fig, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 ax.axhspan(*fedcsa.interval_, color="C0", alpha=0.2, label="promised")
 ax.axhline(fedcsa.target_risk_, color="C0")
-kept = np.array([found.conclusion == "kept" for found in later])
-for which, colour, label in ((kept, "k", "realised: kept"), (~kept, "C3", "realised: broken")):
+kept = np.array([found.conclusion == "as promised" for found in later])
+for which, colour, label in ((kept, "k", "realised: as promised"), (~kept, "C3", "realised: worse")):
     ax.errorbar(
         departures[which], realised[which], noise[:, which], fmt="o", color=colour, label=label
     )
@@ -43,5 +43,5 @@ ax.legend(loc="upper left")
 plt.show()
 
 # %%
-# Only outcomes can tell. ``reconcile`` says *worse than promised* as soon as they do, and a
-# back-test asks the same of the sources beforehand. See :doc:`/when-not`.
+# Only outcomes can tell. ``reconcile`` says so as soon as they do, and a back-test asks the same of
+# the sources beforehand. See :doc:`/when-not`.
