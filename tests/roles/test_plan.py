@@ -81,7 +81,7 @@ def test_a_plan_cannot_be_changed(make):
         ({"exchange": "rows"}, "default method must have exchange='table'"),
         ({"scheme": "split"}, "default method must have .*scheme='cross-fit'"),
         ({**ROWS, "ratio": {"bandwith": 1.0}}, "Unknown option of the ratio .* 'bandwidths'"),
-        ({"ratio": {"n_centres": 5}}, "Unknown option of the ratio with exchange 'table'"),
+        ({"ratio": {"n_centres": 5}}, "'ratio' parameter must be left out unless exchange"),
         ({"compare": "naive"}, "'compare' parameter must be a list of methods of the paper"),
         ({"compare": ("validated",)}, "'compare' parameter must be one of"),
         ({"compare": ("fedle",)}, "'fedle_weights' parameter must be given if 'fedle' is compared"),
