@@ -210,7 +210,7 @@ def test_between_sites_only_the_kind_of_an_error_is_told(make, moody):
 
 
 def test_a_loss_that_raises_is_shown_with_its_own_text(make):
-    def broken(prediction, y):
+    def broken(*_):
         raise ValueError("no loss today")
 
     with pytest.raises(ProtocolError, match="ValueError: no loss today"):
@@ -241,13 +241,13 @@ def level_study(counts, at_target):
     return FedCSA(model, random_state=0, scale=False).fit(sources, levels(80, 9, at_target)[0])
 
 
-def test_a_level_that_only_one_source_has_keeps_it_from_examining(make):
+def test_a_level_that_only_one_source_has_keeps_it_from_examining():
     fitted = level_study({"a": 3, "b": 3, "c": 3, "more": 4}, 3)
     assert of(fitted, "more", "not-examined") == [{"reason": "mixture_failed"}]
     rests_on_the_others(fitted)
 
 
-def test_a_model_that_does_not_know_a_level_of_the_target_has_no_part(make):
+def test_a_model_that_does_not_know_a_level_of_the_target_has_no_part():
     fitted = level_study({"a": 4, "b": 4, "c": 4, "less": 3}, 4)
     assert set(fitted.source_weights_) == set(OTHERS)
     assert of(fitted, "less", "candidate-failed")[0]["reason"] == "ValueError"
