@@ -30,7 +30,10 @@ def curves(lines: Iterable[dict[str, str]], size: str, value: str, label: str) -
 def plots(results: Results) -> dict[str, tuple[str, list[Curve]]]:
     """File -> label of the horizontal axis, and curves."""
     others = [line for line in results("peers") if line["version"]]
-    by_candidates = [line for line in results("source") if line["blas_threads"] == "1"]
+    by_candidates = [
+        {**line, "curve": f"{line['what']}, {line['candidates']} candidates"}
+        for line in results("source", blas_threads="1")
+    ]
     by_sources = [line for line in results("target") if line["varied"] == "sources"]
     by_count = [line for line in results("target") if line["varied"] == "candidates"]
     return {
@@ -41,7 +44,7 @@ def plots(results: Results) -> dict[str, tuple[str, list[Curve]]]:
         ),
         "bench-source": (
             "rows of a source",
-            curves(by_candidates, "rows", "cpu_seconds", "candidates")
+            curves(by_candidates, "rows", "cpu_seconds", "curve")
             + curves(results("stream"), "rows", "seconds", "kind"),
         ),
         "bench-sources": ("sources", curves(by_sources, "sources", "seconds", "varied")),

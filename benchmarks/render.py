@@ -121,17 +121,15 @@ def ridge(results: Results) -> str:
 def source(results: Results) -> str:
     rows = [
         (
-            line["rows"],
-            line["blas_threads"],
-            "floor" if line["candidates"] == "0" else line["candidates"],
+            *(line[key] for key in ("rows", "blas_threads", "candidates", "what")),
             *(number(line[key]) for key in ("seconds", "ratio", "cpu_ratio")),
             number(line["exponent"], 3),
         )
         for line in results("source")
     ]
-    head = ("rows", "BLAS threads", "candidates", "seconds", "× floor", "× floor, CPU", "exponent")
+    head = ("rows", "BLAS threads", "candidates", "", "seconds", "× floor", "× floor, CPU")
     drawn = figure("bench-source", "Seconds against rows of a source")
-    return table(head, rows) + drawn
+    return table((*head, "exponent"), rows) + drawn
 
 
 def stream(results: Results) -> str:

@@ -1,8 +1,9 @@
-"""What one source computes on its rows, against one pass over them with numpy.
+"""What one source computes on its rows, against the least arithmetic that this needs.
 
-The floor: what the table tells of every row (z, and z² − 1 of a number) and the second moments of
-that, chunk by chunk: one step of the weights' Newton method. On top come its other steps, the
-models of every candidate without each fold, and their losses on every row.
+The floor, with numpy alone and chunk by chunk: the weighted second moments of what the table tells
+of every row (z, and z² − 1 of a number), which is one step of the weights' Newton method; and the
+prediction of every candidate for every row, with the weighted sums of its losses and their squares.
+On top come the other steps, and the models of every candidate without each fold.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fedcsa.protocol.fields import Message
 from fedcsa.protocol.messages import Brief, RiskReport
 
 CHUNK = 16_384
-KEYS = ("blas_threads", "candidates")
+KEYS = ("blas_threads", "candidates", "what")
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,20 @@ class Settings:
 QUICK = Settings(rows=(500, 1_000), penalties=11, repeats=1)
 
 
-def floor(X: np.ndarray, brief: Brief) -> np.ndarray:
-    """Weighted second moments of the table's functions of every row, nothing else."""
-    d = 2 * X.shape[1]
-    slope, moments = np.zeros(d), np.zeros((d, d))
+def floor(X: np.ndarray, y: np.ndarray, brief: Brief) -> np.ndarray:
+    """Moments of the table's functions and losses of every candidate, once each."""
+    n, d = len(brief.candidates), X.shape[1]
+    rng = np.random.default_rng(0)
+    slopes, levels = rng.standard_normal((d, n)), rng.standard_normal(n)
+    moments, losses = np.zeros((2 * d, 2 * d)), np.zeros((2, n))
     for start in range(0, len(X), CHUNK):
         z = (X[start : start + CHUNK] - brief.mean) / brief.sd
         functions = np.hstack([z, z**2 - 1.0])
-        weights = np.exp(functions @ slope)
+        weights = np.exp(-functions[:, 0])
         moments += functions.T @ (weights[:, None] * functions)
-    return moments
+        loss = (z @ slopes + levels - y[start : start + CHUNK, None]) ** 2
+        losses += weights @ loss, weights @ loss**2
+    return losses
 
 
 def answer(X: np.ndarray, y: np.ndarray, brief: Brief) -> Taken:
@@ -88,17 +93,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         X = rows_of(rows, settings.features, seed=1)
         y = outcomes(X, seed=2)
         for threads in (1, None) if given.threads == "both" else (1,):
-            times: dict[str, list[Taken]] = {"floor": []}
-            with blas_threads(threads):
-                for _ in range(given.repeats or settings.repeats):
-                    times["floor"].append(timed(lambda X=X: floor(X, briefs[given.powers[0]])))
-                    for power, brief in briefs.items():
-                        times.setdefault(str(power), []).append(answer(X, y, brief))
             label = "all" if threads is None else str(threads)
-            for what, numbers in compared(times, "floor").items():
-                count = 0 if what == "floor" else int(what) * settings.penalties
-                line = {"rows": rows, "blas_threads": label, "candidates": count}
-                lines.append({**line, **numbers})
+            for brief in briefs.values():
+                times: dict[str, list[Taken]] = {"floor": [], "source": []}
+                with blas_threads(threads):
+                    for _ in range(given.repeats or settings.repeats):
+                        times["floor"].append(timed(lambda b=brief, X=X, y=y: floor(X, y, b)))
+                        times["source"].append(answer(X, y, brief))
+                shared = {"rows": rows, "blas_threads": label, "candidates": len(brief.candidates)}
+                lines += [
+                    {**shared, "what": what, **numbers}
+                    for what, numbers in compared(times, "floor").items()
+                ]
     for line in lines:
         same = [other for other in lines if all(line[k] == other[k] for k in KEYS)]
         several = len({other["rows"] for other in same}) > 1
