@@ -78,6 +78,7 @@ def reconcile(
 
 
 def _print(screen: Console, found: Reconciliation) -> None:
+    from fedcsa.findings import percent
     from fedcsa.reconcile import with_interval
     from fedcsa.roles.view import NEW_SITE
 
