@@ -148,12 +148,11 @@ def measure(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> Measurem
     """
     with one_blas_thread():
         sums = _judge(brief, work, n_candidates, loss)
-    ess = 1.0 / sums.squares if sums.total > 0.0 else 0.0
+    total = sums.total  # of the rows that are judged: 1, but for a split
+    ess = total**2 / sums.squares if total > 0.0 else 0.0
     variance = np.zeros(n_candidates)
-    if work.folds is not None:
-        variance = sampling_variance(
-            sums.spread / sums.total, sums.squared_spread, 1.0 / sums.squares
-        )
+    if work.folds is not None and total > 0.0:
+        variance = sampling_variance(sums.spread / total, sums.squared_spread / total**2, ess)
     failed, texts, findings = _failures(work, n_candidates, sums.failed)
     risk = sums.mean.copy()
     gone = list(failed)
@@ -162,10 +161,10 @@ def measure(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> Measurem
         n_judged=sums.n_judged,
         n_folds=0 if work.folds is None else work.folds.n_folds,
         effective_rows=ess if work.weighing.total > 0.0 else 0.0,
-        largest_share=sums.largest if work.weighing.total > 0.0 else 0.0,
+        largest_share=sums.largest / total if ess and work.weighing.total > 0.0 else 0.0,
         difference_before=sums.before / sums.n_rows,
-        difference_after=sums.after,
-        outcome_mean=sums.outcome,
+        difference_after=sums.after / total if ess else sums.before / sums.n_rows,
+        outcome_mean=sums.outcome / total if ess else sums.outcome,
         correlations=_correlations(brief, work),
         risk=risk,
         variance=variance,
