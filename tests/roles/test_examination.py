@@ -185,7 +185,7 @@ def test_an_examination_before_the_report_is_refused(make):
 def test_an_examination_of_another_study_is_an_error(make, forged):
     sources = sites(make)
     _, asked = asked_of(make, sources)
-    with pytest.raises(MessageError, match="must be of the study's|must name a candidate"):
+    with pytest.raises(MessageError, match=r"must be of the study's|must name a candidate"):
         sources["a"].answer(dataclasses.replace(asked["a"], **forged(asked["a"])))
 
 

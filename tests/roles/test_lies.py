@@ -1,130 +1,297 @@
-"""Sources that lie: what cannot be is refused, and under a median one lie moves nothing far."""
+"""Sources that lie: what cannot be is refused by name; under a median one lie moves little."""
 
 import dataclasses
 
 import numpy as np
 import pytest
+from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeClassifier
 
 from fedcsa.errors import MessageError, ParameterError
+from fedcsa.models.fitted import EstimatorModel
 from fedcsa.protocol.messages import Refusal
 from fedcsa.protocol.policy import round_significant
+from fedcsa.roles.acceptance import (
+    MAX_ROWS,
+    accept_examination,
+    accept_model,
+    accept_models,
+    accept_report,
+)
+
+TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
+TREES = ("sklearn.tree._tree.Tree",)
 
 
-@pytest.mark.parametrize("loss", ["squared", "brier", "zero-one", "log", "absolute"])
-@pytest.mark.parametrize("field", ["loss_m2", "product_m2", "spread"])
-def test_second_moments_that_no_losses_have_are_refused(make, loss, field):
+def reported(make, loss="squared", compare=("fediwe",)):
+    """A brief, and what an honest source says to it."""
     if loss in ("squared", "absolute"):
-        design, data = make.plan(method="guarded", loss=loss), make.rows(60)
+        plan, data = make.plan(loss=loss, compare=compare), make.rows(60)
     else:
-        model = DecisionTreeClassifier(max_depth=2, random_state=0)
-        design = make.plan(model, None, classes=("no", "yes"), loss=loss, method="guarded")
+        plan = make.plan(TREE, None, classes=("no", "yes"), loss=loss, compare=compare)
         data = make.labelled(60)
-    target = make.target(design)
-    report = make.source("a", data).answer(target.brief(["a"]))
-    target.choose({"a": report})  # the honest one passes
-    largest = {"loss_m2": 60 * 59 * report.loss_mean**2}
-    largest["product_m2"] = 60 * 59 * report.product_mean**2
-    largest["spread"] = 60 * report.loss_mean * report.product_mean / report.ratio_mean
-    if loss in ("brier", "zero-one"):
-        largest["loss_m2"] = np.full(len(report.loss_mean), 60 / 4)
-        largest["spread"] = np.full(len(report.loss_mean), 1 / 4)
-    forged = {field: 2.0 * largest[field]}
-    if field == "spread":  # the variance must fit it
-        forged["variance"] = forged["spread"] / report.effective_rows * 1.05
-        forged["explained"] = 0.0 * forged["spread"]
-    if field == "product_m2":
-        forged["co_moment"] = 0.0 * report.co_moment
-    with pytest.raises(MessageError, match=f"'a' has an impossible {field}"):
-        target.choose({"a": dataclasses.replace(report, **forged)})
+    brief = make.target(plan).brief(["a"])
+    return brief, make.source("a", data).answer(brief)
 
 
-@pytest.mark.parametrize("errors", [0, 1, 30, 59, 60])
-def test_losses_of_two_values_pass_whatever_their_mean_and_rounding(make, errors):
-    design = make.plan(
-        DecisionTreeClassifier(), None, classes=("no", "yes"), loss="zero-one", method="feddae"
-    )
-    target = make.target(design)
-    report = make.source("a", make.labelled(180)).answer(target.brief(["a"]))
-    losses = (np.arange(60) < errors).astype(float)[:, None]
-    forged = make.crafted(report, np.ones(60), losses)
+# Reports ------------------------------------------------------------------------------------
+
+
+def scaled(report, **factors):
+    return {name: factor * getattr(report, name) for name, factor in factors.items()}
+
+
+REPORTS = {
+    "rows": (lambda _: {"n_rows": MAX_ROWS + 1}, "at most 100000000 rows"),
+    "features": (
+        lambda r: {
+            "difference_before": np.zeros(3), "difference_after": np.zeros(3),
+            "correlations": np.empty(0),
+        },
+        "the study's 3 candidates and 2 features",
+    ),
+    "judged": (lambda r: {"n_rows": r.n_rows + 1}, "must judge every row once"),
+    "folds": (lambda _: {"n_folds": 6}, "must have the study's folds, or fewer"),
+    "moments": (
+        lambda r: {
+            n: np.empty(0)
+            for n in ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
+        },
+        "must have moments if the study asks",
+    ),
+    "outcome": (lambda r: {"outcome_mean": np.zeros(2)}, "must be on the study's outcome"),
+    "negative risk": (lambda r: {"risk": -r.risk}, "has a negative risk"),
+    "negative loss": (lambda r: scaled(r, loss_mean=-1.0), "has a negative risk"),
+    "negative product": (lambda r: scaled(r, product_mean=-1.0), "has a negative risk"),
+    "effective rows": (
+        lambda r: scaled(r, ratio_m2=30.0, co_moment=0.0),
+        "effective rows that follow from its ratio",
+    ),
+    "weighted risk": (lambda r: scaled(r, product_mean=1e6), "an impossible weighted risk"),
+    "spread of losses": (lambda r: {"loss_m2": 2 * 60 * 59 * r.loss_mean**2}, "loss_m2"),
+    "spread of products": (
+        lambda r: {"product_m2": 2 * 60 * 59 * r.product_mean**2}, "impossible product_m2",
+    ),
+    "words": (lambda _: {"failed": {"0": "row 7 of Ulm"}}, "by name, not in words"),
+    "long name": (lambda _: {"failed": {"0": "U" * 61}}, "by name, not in words"),
+    "code": (
+        lambda r: {"findings": [{"code": "no-overlap", "evidence": {"imbalance": 3.0}}]},
+        "findings of a source's own",
+    ),
+    "evidence": (
+        lambda r: {"findings": [{"code": "fit-warning", "evidence": {"to": "Ulm"}}]},
+        "findings of a source's own",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", REPORTS)
+def test_a_report_that_no_honest_source_could_send_is_refused_by_name(make, lie):
+    brief, report = reported(make)
+    accept_report(report, brief)  # the honest one passes
+    changed, text = REPORTS[lie]
+    with pytest.raises(MessageError, match=text) as caught:
+        accept_report(dataclasses.replace(report, **changed(report)), brief)
+    assert "'a'" in str(caught.value)
+    assert "Ulm" not in str(caught.value)
+
+
+CLASSES = {
+    "shares": (lambda r: {"outcome_mean": np.array([0.4, 0.4])}, "shares that sum to 1"),
+    "negative share": (lambda r: {"outcome_mean": np.array([-0.5, 1.5])}, "shares that sum to 1"),
+    "risk": (lambda r: {"risk": r.risk + 1.5}, "a risk above 1"),
+    "loss": (lambda r: {"loss_mean": r.loss_mean + 1.5}, "a risk above 1"),
+    "variance": (lambda r: {"variance": np.full(len(r.risk), 0.5)}, "an impossible variance"),
+    "spread": (lambda r: {"loss_m2": np.full(len(r.risk), 30.0)}, "an impossible loss_m2"),
+}
+
+
+@pytest.mark.parametrize("loss", ["brier", "zero-one"])
+@pytest.mark.parametrize("lie", CLASSES)
+def test_a_loss_of_at_most_one_bounds_what_can_be_said(make, loss, lie):
+    brief, report = reported(make, loss)
+    accept_report(report, brief)
+    changed, text = CLASSES[lie]
+    with pytest.raises(MessageError, match=text):
+        accept_report(dataclasses.replace(report, **changed(report)), brief)
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "brier", "zero-one", "log"])
+@pytest.mark.parametrize("digits", [3, 4])
+@pytest.mark.parametrize("compare", [(), ("fediwe",)])
+def test_rounding_makes_no_liar(make, loss, digits, compare):
+    brief, report = reported(make, loss, compare)
     rounded = {
-        name: round_significant(getattr(forged, name), 3)
-        for name in ("loss_mean", "loss_m2", "product_mean", "product_m2")
+        item.name: round_significant(getattr(report, item.name), digits)
+        for item in dataclasses.fields(report)
+        if item.metadata["kind"] == "vector"
     }
-    target.choose({"a": dataclasses.replace(forged, **rounded)})
+    accept_report(dataclasses.replace(report, **rounded), brief)
 
 
-def test_a_model_of_other_rows_than_the_reports_is_refused(make):
-    target = make.target(make.plan(method="guarded"))
-    source = make.source("a")
-    request = target.choose({"a": source.answer(target.brief(["a"]))})
-    model = source.answer(request)
-    for other in (model.n_rows - 1, model.n_rows + 1):
-        with pytest.raises(MessageError, match="'a' must be of the rows that its report was on"):
-            target.conclude({"a": dataclasses.replace(model, n_rows=other)})
+def test_the_target_refuses_what_the_checks_refuse(make):
+    target = make.target()
+    report = make.source("a").answer(target.brief(["a"]))
+    with pytest.raises(MessageError, match="'a' has a negative risk"):
+        target.choose({"a": dataclasses.replace(report, risk=-report.risk)})
 
 
-# A source that lies under a median ---------------------------------------------------------------
+# Models -------------------------------------------------------------------------------------
 
 
-def median_study(make, lie, model_lie=None, method="guarded"):
+def sent(make, model="ridge"):
+    plan = make.plan(model, (0.0, 0.1) if model == "ridge" else None)
+    target, site = make.target(plan), make.source("a")
+    brief = target.brief(["a"])
+    said = site.answer(brief)
+    request = target.choose({"a": said})
+    return target.plan, brief, said, request.candidate, site.answer(request)
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        (lambda m: {"candidate": m.candidate + 1}, "must send the candidate asked for"),
+        (lambda m: {"n_rows": m.n_rows - 1}, "must be of the rows that its report was on"),
+        (lambda m: {"n_rows": m.n_rows + 1}, "must be of the rows that its report was on"),
+        (
+            lambda _: {
+                "format": "skops", "coefficients": np.empty(0), "packed": np.ones(9, np.uint8)
+            },
+            "must send a model of the kind agreed on",
+        ),
+    ],
+)  # fmt: skip
+def test_a_model_that_was_not_agreed_is_refused_by_name(make, changed, text):
+    _, brief, said, candidate, model = sent(make)
+    accept_model(model, brief, said, candidate)
+    with pytest.raises(MessageError, match=text) as caught:
+        accept_model(dataclasses.replace(model, **changed(model)), brief, said, candidate)
+    assert "'a'" in str(caught.value)
+
+
+def verdicts(make, plan, said, model, **changed):
+    seen = make.rows(40, 99)[0]
+    forged = dataclasses.replace(model, **changed)
+    return accept_models({"a": forged}, {"a": said}, plan, seen, ())
+
+
+def test_a_model_that_cannot_be_is_left_out_by_its_kind(make):
+    plan, _, said, _, model = sent(make)
+    assert verdicts(make, plan, said, model) == {}
+    for changed, rule in (
+        ({"n_rows": MAX_ROWS + 1}, "malformed"),
+        ({"coefficients": np.ones(3)}, "malformed"),
+        ({"link": "logistic"}, "malformed"),
+        ({"coefficients": np.array([1e308, 1e308]), "intercept": 1e308}, "malformed"),
+    ):
+        assert verdicts(make, plan, said, model, **changed) == {"a": rule}
+
+
+def test_a_model_far_from_all_errors_is_wild(make):
+    plan, _, said, _, model = sent(make)
+    near = dataclasses.replace(model, source="b")
+    far = dataclasses.replace(model, source="c", intercept=1e6)
+    models = {"a": model, "b": near, "c": far}
+    found = accept_models(models, dict.fromkeys("abc", said), plan, make.rows(40, 99)[0], ())
+    assert found == {"c": "wild_model"}
+
+
+def test_a_packed_model_of_unknown_types_is_untrusted(make):
+    class Twisted(SVR):
+        pass
+
+    plan, _, said, _, model = sent(make, SVR())
+    X, y = make.rows(30)
+    packed = EstimatorModel(Twisted().fit(X, y)).pack()
+    assert verdicts(make, plan, said, model, packed=packed) == {"a": "untrusted"}
+    assert verdicts(make, plan, said, model, packed=model.packed[:-9]) == {"a": "malformed"}
+
+
+# Examinations -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"level": np.zeros(2), "level_variance": np.ones(2)}, "must be of the study's outcome"),
+        ({"risk": 0.0}, "an impossible risk"),
+        ({"risk": -1.0}, "an impossible risk"),
+        ({"constant_risk": 0.0}, "an impossible risk"),
+        ({"risk_variance": 0.0}, "an impossible risk"),
+        ({"level_variance": np.zeros(1)}, "an impossible risk"),
+    ],
+    ids=str,
+)
+def test_an_examination_that_cannot_be_is_refused_by_name(make, changed, text):
+    adaptation = make.study()
+    brief = make.target().brief(["a", "b"])
+    honest = adaptation.examinations["a"]
+    accept_examination(honest, brief)
+    with pytest.raises(MessageError, match=text) as caught:
+        accept_examination(dataclasses.replace(honest, **changed), brief)
+    assert "'a'" in str(caught.value)
+
+
+@pytest.mark.parametrize("field", ["risk", "constant_risk"])
+def test_an_examined_risk_above_one_is_refused_where_the_loss_is_at_most_one(make, field):
+    plan = make.plan(TREE, None, classes=("no", "yes"), loss="brier")
+    sources = [
+        make.source(name, make.labelled(80, i), trusted_types=TREES) for i, name in enumerate("ab")
+    ]
+    honest = make.study(plan, sources, trusted_types=TREES).examinations["a"]
+    brief = make.target(plan).brief(["a", "b"])
+    accept_examination(honest, brief)
+    with pytest.raises(MessageError, match="an impossible risk"):
+        accept_examination(dataclasses.replace(honest, **{field: 1.5}), brief)
+
+
+# A source that lies under a median ----------------------------------------------------------
+
+
+def median_study(make, lie, model_lie=None):
     """Five sources, the last of which lies; the last candidate is the worst by far."""
-    design = make.plan(method=method, combine="median", candidates=(0.0, 0.1, 1e4))
+    design = make.plan(combine="median", candidates=(0.0, 0.1, 1e4))
     sources = {name: make.source(name, make.rows(60, i)) for i, name in enumerate("abcde")}
     target = make.target(design)
     brief = target.brief(list(sources))
     reports = {name: source.answer(brief) for name, source in sources.items()}
     reports["e"] = dataclasses.replace(reports["e"], **lie(reports["e"]))
     request = target.choose(reports)
-    models = {name: source.answer(request) for name, source in sources.items()}
-    models["e"] = dataclasses.replace(models["e"], **(model_lie or {}))
-    return target.conclude(models)
+    models = {name: sources[name].answer(request) for name in target.asked}
+    if "e" in models:
+        models["e"] = dataclasses.replace(models["e"], **(model_lie or {}))
+    return make.examined(target, sources, target.mix(models))
 
 
 def tempting(report):
-    """Only the worst candidate seems any good; all moments fit."""
-    worst = [index for index in range(len(report.loss_mean)) if index % 3 == 2]
-    factor = np.full(len(report.loss_mean), 200.0)
-    factor[worst] = factor[-1] = 1.0
-    once, twice = ("loss_mean", "product_mean", "co_moment"), ("loss_m2", "product_m2")
-    twice = (*twice, "spread", "variance", "explained")
-    scaled = {name: factor * getattr(report, name) for name in once}
-    return scaled | {
-        name: factor**2 * getattr(report, name) for name in twice if len(getattr(report, name))
-    }
+    """Only the worst candidate seems any good."""
+    factor = np.array([200.0, 200.0, 1.0])
+    return {"risk": factor * report.risk, "variance": factor**2 * report.variance}
 
 
-def refusing(report):
+def refusing(_):
     """It says that all candidates failed but the worst."""
-    return {"failed": {str(i): "Boom" for i in range(len(report.loss_mean) - 1) if i % 3 != 2}}
+    return {"failed": {"0": "Boom", "1": "Boom"}}
 
 
-@pytest.mark.parametrize("method", ["guarded", "naive", "fediwe"])
-@pytest.mark.parametrize("lie", [tempting, refusing])
-def test_one_source_does_not_choose_for_all_under_a_median(make, lie, method):
-    adaptation = median_study(make, lie, method=method)
+def huge(report):
+    return {"risk": 1e9 * report.risk}
+
+
+@pytest.mark.parametrize("lie", [tempting, refusing, huge])
+def test_one_source_does_not_choose_for_all_under_a_median(make, lie):
+    adaptation = median_study(make, lie)
     assert adaptation.candidate["penalty"] < 1.0
-    honest = median_study(make, lambda _: {}, method=method)
+    honest = median_study(make, lambda _: {})
     assert adaptation.target_risk < 1.5 * honest.target_risk
-
-
-def test_a_risk_that_one_source_makes_up_does_not_reach_the_estimate_under_a_median(make):
-    def huge(report):
-        return {"loss_mean": 1e9 * report.loss_mean, "product_mean": 1e9 * report.product_mean}
-
-    lied, honest = median_study(make, huge), median_study(make, lambda _: {})
-    assert lied.target_risk < 1.5 * honest.target_risk
-    assert lied.constant_risks["guarded"] < 1.5 * honest.constant_risks["guarded"]
 
 
 def test_rows_that_one_source_makes_up_do_not_outweigh_the_others_under_a_median(make):
     def many(report):
         return {
             "n_rows": 10**6 * report.n_rows,
-            "n_validation": 10**6 * report.n_validation,
-            **{n: 1e6 * getattr(report, n) for n in ("ratio_m2", "loss_m2", "product_m2")},
-            "co_moment": 1e6 * report.co_moment,
+            "n_judged": 10**6 * report.n_judged,
             "effective_rows": 1e6 * report.effective_rows,
             "largest_share": report.largest_share / 1e6,
             "variance": report.variance / 1e6,
@@ -133,64 +300,12 @@ def test_rows_that_one_source_makes_up_do_not_outweigh_the_others_under_a_median
     wild = {"n_rows": 60 * 10**6, "coefficients": np.array([100.0, 100.0])}
     adaptation = median_study(make, many, wild)
     X, y = make.rows(200, 7)
-    for by_rows in (False, True):
-        error = np.abs(adaptation.predict(X, by_rows=by_rows) - y).mean()
-        assert error < 2.0 * np.abs(y - y.mean()).mean()
-    assert adaptation.by_rows.weights.max() == pytest.approx(1.0 / 3.0)
-
-
-def median_of(make, failed, n_sources=5):
-    """A study under a median in which sources fail candidates: name -> indices."""
-    design = make.plan(method="guarded", combine="median", candidates=(0.0, 0.1, 1e4))
-    names = "abcdefg"[:n_sources]
-    sources = {name: make.source(name, make.rows(60, i)) for i, name in enumerate(names)}
-    target = make.target(design)
-    brief = target.brief(list(sources))
-    reports = {name: source.answer(brief) for name, source in sources.items()}
-    for name, indices in failed.items():
-        reasons = {str(index): "Boom" for index in indices}
-        reports[name] = dataclasses.replace(reports[name], failed=reasons)
-    request = target.choose(reports)
-    return target, target.conclude({name: sources[name].answer(request) for name in target.asked})
-
-
-def test_two_sources_that_fail_a_candidate_drop_it_under_a_median_too(make):
-    _, adaptation = median_of(make, {"d": [0], "e": [0], "c": [1]})
-    assert 0 not in adaptation.kept
-    assert 1 in adaptation.kept  # one source's failure is not enough
-    weights = adaptation.estimates["guarded"].weights
-    row = adaptation.kept.index(1)
-    assert weights[row, 2] == 0.0  # it has no say about this one
-    assert (np.delete(weights, row, axis=0)[:, 2] > 0.0).all()  # but about the others
-    np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-12)
-
-
-@pytest.mark.parametrize("n_sources", [4, 5])
-def test_a_source_that_failed_the_chosen_candidate_is_not_asked_for_it(make, n_sources):
-    _, honest = median_of(make, {}, n_sources)
-    target, adaptation = median_of(make, {"b": [0, 1]}, n_sources)
-    assert adaptation.candidate["penalty"] < 1.0
-    assert "b" not in target.asked
-    assert "b" not in adaptation.models
-    assert "b" in adaptation.reports
-    assert adaptation.target_risk == pytest.approx(honest.target_risk, rel=0.5)
-
-
-@pytest.mark.parametrize(
-    ("failed", "n_sources"),
-    [
-        ({"a": [0], "d": [1]}, 4),  # d lies, a does not
-        ({"a": [0], "d": [0, 1]}, 4),
-        ({"a": [0], "b": [1], "e": [0]}, 5),
-    ],
-)
-def test_failures_of_honest_sources_do_not_help_one_that_lies(make, failed, n_sources):
-    _, adaptation = median_of(make, failed, n_sources)
-    assert adaptation.candidate["penalty"] < 1.0
+    assert np.abs(adaptation.predict(X) - y).mean() < 2.0 * np.abs(y - y.mean()).mean()
+    assert adaptation.source_weights["e"] <= 1.0 / 3.0 + 1e-12
 
 
 def test_a_median_of_too_few_reports_is_refused_before_a_model_is_asked_for(make):
-    target = make.target(make.plan(method="guarded", combine="median"))
+    target = make.target(make.plan(combine="median"))
     sources = {name: make.source(name, make.rows(60, i)) for i, name in enumerate("abcd")}
     brief = target.brief(list(sources))
     reports = {name: source.answer(brief) for name, source in sources.items()}
@@ -198,18 +313,3 @@ def test_a_median_of_too_few_reports_is_refused_before_a_model_is_asked_for(make
     with pytest.raises(ParameterError, match="'mean' with fewer than 4 sources"):
         target.choose(reports)
     assert "model-request" not in {entry.message for entry in target.ledger.entries}
-
-
-def test_one_enormous_candidate_does_not_excuse_the_others(make):
-    target = make.target(make.plan(method="guarded"))
-    report = make.source("a", make.rows(60)).answer(target.brief(["a"]))
-    factor = np.ones(len(report.loss_mean))
-    factor[2] = 1e70
-    once = {name: factor * getattr(report, name) for name in ("loss_mean", "product_mean")}
-    once["co_moment"] = factor * report.co_moment
-    twice = ("loss_m2", "product_m2", "spread", "variance", "explained")
-    scaled = once | {name: factor**2 * getattr(report, name) for name in twice}
-    target.choose({"a": dataclasses.replace(report, **scaled)})
-    scaled["loss_m2"][0] *= 1e10
-    with pytest.raises(MessageError, match="an impossible loss_m2"):
-        target.choose({"a": dataclasses.replace(report, **scaled)})
