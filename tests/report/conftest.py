@@ -2,27 +2,29 @@
 
 import functools
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fedcsa import FedCSA
-from fedcsa.core.ensemble import EnsembleRisk
-from fedcsa.core.overlap import overlap
 from fedcsa.core.risk import RiskMoments
+from fedcsa.core.table import Table1
 from fedcsa.findings import CATALOGUE, Finding
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.protocol.ledger import Ledger
-from fedcsa.protocol.messages import RiskReport
+from fedcsa.protocol.messages import ExaminationReport, RiskReport
 from fedcsa.report.page import write_report
 from fedcsa.result import save_result
 from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.backtest import Backtest, BacktestRow
 from fedcsa.roles.ending import Ending
-from fedcsa.roles.estimation import constant_risks, estimates
+from fedcsa.roles.estimation import estimates
 from fedcsa.roles.plan import Plan
+from fedcsa.roles.promise import promise_of
 
+MOMENTS = ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
 NASTY = (
     "<script>alert(1)</script>",
     "</title><img src=x onerror=alert(1)>",
@@ -47,21 +49,38 @@ def plan_of(features, candidates=(0.0, 0.1, 1.0), **options):
 def report_of(name, plan, seed, shift=0.0):
     """A report that an honest source could have sent."""
     rng = np.random.default_rng(seed)
-    n, count, d = 40, len(plan.candidates) + 1, len(plan.features)
+    n, d, count = 40, len(plan.features), len(plan.candidates)
     ratios, losses = rng.gamma(4.0, 0.25, n), rng.gamma(2.0, 0.5, (n, count))
-    moments, numbers = RiskMoments.of(ratios, losses), overlap(ratios, np.zeros((n, d)), 1.0)
-    spread = np.full(count, 0.5)
+    weights = ratios / ratios.sum()
     before = rng.normal(shift, 0.4, d)
+    m = RiskMoments.of(ratios, losses) if plan.compared else None
+    told = {key: getattr(m, key) if m else np.empty(0) for key in MOMENTS}
     return RiskReport(
-        study=plan.study, source=name, in_reply_to="0" * 64, n_rows=n, n_validation=n,
-        ratio_mean=moments.ratio_mean, ratio_m2=moments.ratio_m2, loss_mean=moments.loss_mean,
-        loss_m2=moments.loss_m2, product_mean=moments.product_mean,
-        product_m2=moments.product_m2, co_moment=moments.co_moment, spread=spread,
-        variance=spread / numbers.effective_rows * 1.02, explained=0.1 * spread,
-        kernel_imbalance=0.01, effective_rows=numbers.effective_rows,
-        largest_share=numbers.largest_share, target_mean_ratio=1.0,
-        difference_before=before, difference_after=before * (0.9 if shift else 0.1), failed={},
-        findings=(),
+        study=plan.study, source=name, in_reply_to="0" * 64, n_rows=n, n_judged=n, n_folds=5,
+        effective_rows=1.0 / (weights @ weights), largest_share=weights.max(),
+        difference_before=before, difference_after=before * (0.9 if shift else 0.1),
+        outcome_mean=np.array([0.4, 0.6] if plan.classes else [1.0]), correlations=np.empty(0),
+        risk=weights @ losses, variance=np.full(count, 0.01),
+        ratio_mean=m.ratio_mean if m else 0.0, ratio_m2=m.ratio_m2 if m else 0.0, **told,
+        failed={}, findings=(),
+    )  # fmt: skip
+
+
+def found_by(name, plan, seed, reason=""):
+    """What an honest source could have found of the others' mixture."""
+    rng = np.random.default_rng(1000 + seed)
+    none = np.empty(0)
+    if reason:
+        return ExaminationReport(
+            study=plan.study, source=name, in_reply_to="0" * 64, reason=reason, risk=0.0,
+            risk_variance=0.0, explained=0.0, constant_risk=0.0, ratio_variance=0.0, level=none,
+            level_variance=none,
+        )  # fmt: skip
+    return ExaminationReport(
+        study=plan.study, source=name, in_reply_to="0" * 64, reason="",
+        risk=0.3 * rng.lognormal(0.0, 0.1), risk_variance=0.02, explained=0.5,
+        constant_risk=0.7, ratio_variance=0.02, level=rng.normal(0.0, 0.1, 1),
+        level_variance=np.array([0.01]),
     )  # fmt: skip
 
 
@@ -75,34 +94,42 @@ def ledgers_of(reports):
 
 
 def adaptation_of(
-    names, features, *, far=(), findings=(), status="ok", kind="exact", backtest=None,
-    candidates=(0.0, 0.1, 1.0), ledgers=True, **options,
+    names, features, *, far=(), silent=(), findings=(), backtest=None, weights=None,
+    candidates=(0.0, 0.1, 1.0), ledgers=True, n_target_rows=60, kept=None, **options,
 ):  # fmt: skip
-    """A finished study; the sources in `far` lie far off and have no weight."""
+    """A finished study; the sources in `far` lie far off, those in `silent` cannot examine."""
     plan = plan_of(features, candidates, **options)
+    names = sorted(names)
     reports = {
         name: report_of(name, plan, index, 3.0 if name in far else 0.0)
-        for index, name in enumerate(sorted(names))
+        for index, name in enumerate(names)
     }
-    near = [name for name in sorted(names) if name not in far] or sorted(names)
+    near = [name for name in names if name not in far] or names
     shares = np.arange(len(near), 0, -1) / np.arange(len(near), 0, -1).sum()
-    weights = dict.fromkeys(sorted(names), 0.0) | dict(zip(near, shares.tolist(), strict=True))
-    kept = tuple(range(len(plan.candidates)))
-    inside = kind != "none"
-    risk = EnsembleRisk(
-        weights=np.array(list(weights.values())), risk=0.9123, average=0.95, ambiguity=0.05,
-        standard_error=0.1, lower=0.7456 if inside else None, upper=1.1789 if inside else None,
-        level=0.95, kind=kind, status=status, worst=1.4, target_rows=40.0,
-        kernel_imbalance=0.02, mean_imbalance=0.03, site=0.01, if_shared=0.9,
-    )  # fmt: skip
+    given = dict.fromkeys(names, 0.0) | dict(zip(near, shares.tolist(), strict=True))
+    kept = tuple(range(len(plan.candidates))) if kept is None else kept
     d = len(plan.features)
-    return Adaptation(
-        plan=plan, kept=kept, estimates=estimates(plan, reports, kept), reports=reports,
-        model_reports={}, models={}, source_weights=weights, mean=np.zeros(d), sd=np.ones(d),
-        n_target_rows=40, constant_risks=constant_risks(plan, reports), risk=risk, by_rows=risk,
-        backtest=backtest, findings=tuple(findings),
-        ledgers=ledgers_of(reports) if ledgers else {},
+    validated = plan.method == "validated"
+    examined = {
+        name: found_by(name, plan, index, "outcomes_alike" if name in silent else "")
+        for index, name in enumerate(names)
+        if validated
+    }
+    silence = [Finding("not-examined", name, {"reason": "outcomes_alike"}) for name in silent]
+    a = Adaptation(
+        plan=plan, table=Table1(n_target_rows, plan.features, plan.flags, np.zeros(d), np.ones(d)),
+        kept=kept, estimates=estimates(plan, reports, kept), reports=reports, model_reports={},
+        models={}, source_weights=weights or given, examinations=examined, backtest=backtest,
+        findings=(*findings, *silence), ledgers=ledgers_of(reports) if ledgers else {},
     )  # fmt: skip
+    if a.refused or not validated:
+        return a
+    promise = promise_of(
+        {name: examined[name] for name in a.reaching}, a.source_weights,
+        n_target_rows=n_target_rows, loss=plan.loss, n_classes=len(plan.classes),
+        level=plan.level,
+    )  # fmt: skip
+    return replace(a, promise=promise)
 
 
 def every_finding(source):
@@ -116,16 +143,17 @@ def every_finding(source):
 
 @functools.cache
 def small_study():
-    """A real study of three hospitals, with a back-test."""
+    """A real study of three hospitals, with a back-test and two methods of the paper."""
     rng = np.random.default_rng(3)
 
     def hospital(mean, rows):
         X = rng.normal(mean, 1.0, (rows, 3))
         return X, X.sum(axis=1) + rng.normal(size=rows)
 
-    sources = {"north": hospital(0.0, 60), "south": hospital(0.3, 50), "west": hospital(0.1, 70)}
-    fedcsa = FedCSA(candidates=[0.0, 0.01, 0.1, 1.0, 10.0], random_state=1)
-    fedcsa.fit(sources, rng.normal(0.1, 1.0, (40, 3)))
+    sources = {"north": hospital(0.0, 160), "south": hospital(0.3, 150), "west": hospital(0.1, 170)}
+    grid = {"penalty": [0.0, 0.01, 0.1, 1.0, 10.0], "ratio_power": [0.0, 0.5, 1.0]}
+    fedcsa = FedCSA(candidates=grid, compare=["naive", "feddae"], random_state=1)
+    fedcsa.fit(sources, rng.normal(0.1, 1.0, (60, 3)))
     fedcsa.backtest(sources)
     return fedcsa
 
@@ -136,19 +164,27 @@ def made(kind):
         return small_study().adaptation_
     if kind == "one source":
         return adaptation_of(["only"], ["x"], candidates=(0.5,))
+    if kind == "two sources":
+        return adaptation_of(["east", "west"], ["x"], weights={"east": 0.5, "west": 0.5})
+    if kind == "paper":
+        return adaptation_of(
+            ["a", "b"], ["x"], method="feddae", exchange="rows", compare=("naive",)
+        )
+    if kind == "no overlap":
+        return adaptation_of(["a", "b"], ["x"], far=["a", "b"], on_no_overlap="predict")
     if kind == "100 sources":
         names = [f"hospital {index:03}" for index in range(100)]
-        rows = [BacktestRow(n, 40, "ok", 1.0, 0.8, 1.3, 1.1, 0.1, 1.0) for n in names]
+        rows = [BacktestRow(n, 40, "use it", 1.0, 0.8, 1.3, 1.1, 0.1, 1.0) for n in names]
         return adaptation_of(
             names, ["age", "bmi"], far=names[90:], backtest=Backtest(tuple(rows), 0.95)
         )
     if kind == "300 features":
         return adaptation_of(["a", "b", "c"], [f"gene {index}" for index in range(300)])
     if kind == "every finding":
-        rows = (BacktestRow("a", 40, "ok", 1.0, 0.8, 1.3, 9.0, 0.1, 1.0),)
+        rows = (BacktestRow("a", 40, "use it", 1.0, 0.8, 1.3, 9.0, 0.1, 1.0),)
         return adaptation_of(
             ["a", "b"], ["age"], far=["b"], findings=every_finding("b"),
-            status="sources disagree", backtest=Backtest(rows, 0.95),
+            backtest=Backtest(rows, 0.95),
         )  # fmt: skip
     if kind == "nasty names":
         options = {"findings": [Finding("imbalance", NASTY[0], {NASTY[1][:40]: 2.5})]}
@@ -160,8 +196,8 @@ def made(kind):
 
 
 KINDS = (
-    "small", "one source", "100 sources", "300 features", "every finding", "nasty names",
-    "all refused",
+    "small", "one source", "two sources", "paper", "no overlap", "100 sources", "300 features",
+    "every finding", "nasty names", "all refused",
 )  # fmt: skip
 
 

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 import fedcsa
 from fedcsa import FedCSA
 from fedcsa.errors import MissingExtraError, ParameterError
-from fedcsa.report.charts import risk
-from fedcsa.report.folder import view
-from fedcsa.result import summary
+from fedcsa.findings import number, percent
+from fedcsa.report.charts import risk, sources
+from fedcsa.roles.view import risk_sentence, source_lines
 
 PLOTS = ["plot_risk", "plot_sources", "plot_balance", "plot_backtest"]
 
@@ -103,28 +103,88 @@ def test_the_axis_is_the_parameter_with_most_values_and_few_lines(candidates, ax
     ],
 )
 def test_the_axis_is_logarithmic_where_the_values_are(making, penalties, scale):
-    content = view(summary(making.adaptation_of("ab", ["x"], candidates=penalties)))
-    assert risk.draw(content).panels[0].get_xscale() == scale
+    adaptation = making.adaptation_of("ab", ["x"], candidates=penalties)
+    assert risk.draw(adaptation).panels[0].get_xscale() == scale
 
 
 def test_candidates_that_are_only_numbered_have_whole_numbers(making):
-    content = view(summary(making.adaptation_of("ab", ["x"], candidates=(0.5,))))
-    axes = risk.draw(content).panels[0]
+    axes = risk.draw(making.adaptation_of("ab", ["x"], candidates=(0.5,))).panels[0]
     assert axes.get_xlim() == (0.5, 1.5)
     shown = [tick for tick in axes.get_xticks() if 0.5 <= tick <= 1.5]
     assert shown == [1.0]
 
 
 def test_the_band_is_one_standard_error(making):
-    content = view(summary(making.adaptation_of("ab", ["x"], candidates=(0.0, 0.1, 1.0))))
-    [band] = risk.draw(content).panels[0].collections
-    found = content["estimates"]["guarded"]
+    adaptation = making.adaptation_of("ab", ["x"], candidates=(0.0, 0.1, 1.0))
+    [band] = risk.draw(adaptation).panels[0].collections
+    found = adaptation.estimate
     edges = {tuple(np.round(vertex, 9)) for vertex in band.get_paths()[0].vertices}
     for penalty, value, error in zip(
-        (0.0, 0.1, 1.0), found["risk"], found["standard_errors"], strict=True
+        (0.0, 0.1, 1.0), found.risk, found.standard_errors, strict=True
     ):
         for sign in (-1.0, 1.0):
             assert (round(penalty, 9), round(value + sign * error, 9)) in edges
+
+
+# The forest plot ----------------------------------------------------------------------------
+
+
+def segments(axes):
+    """Horizontal lines by height: the ends, and what marks them."""
+    return [
+        (float(line.get_ydata()[0]), sorted(map(float, line.get_xdata())))
+        for line in axes.lines
+        if len(line.get_xdata()) == 2 and line.get_ydata()[0] == line.get_ydata()[1]
+    ]
+
+
+def test_the_forest_has_a_line_a_source_and_the_promise_at_the_bottom(making):
+    adaptation = making.adaptation_of("abc", ["x"], far=["c"])
+    chart = sources.draw(adaptation)
+    forest, weights = chart.panels
+    near = [line for line in source_lines(adaptation) if line.reaches]
+    promise = adaptation.promise
+    expected = [(float(y), [line.lower, line.upper]) for y, line in enumerate(near)]
+    expected.append((3.0, [promise.lower, promise.upper]))
+    drawn = segments(forest)
+    for line in expected:
+        assert line in drawn
+    names = [text.get_text() for text in forest.get_yticklabels()]
+    assert names == ["a", "b", "c", "a new site"]
+    assert f"sd {number(promise.between_sites)} of the log risk" in forest.get_xlabel()
+    assert "does not reach the target" in [text.get_text() for text in forest.texts]
+    assert [bar.get_width() for bar in weights.patches] == [
+        line.weight for line in source_lines(adaptation)
+    ]
+
+
+def test_a_mark_of_the_forest_says_what_the_table_says(making):
+    adaptation = making.adaptation_of("abc", ["x"])
+    told = " ".join(sources.draw(adaptation).titles.values())
+    for line in source_lines(adaptation):
+        assert f"risk found: {line.found_text}" in told
+        assert f"weight {percent(line.weight)}" in told
+    promise = adaptation.promise
+    between = f"{number(promise.lower)} to {number(promise.upper)}"
+    assert f"a new site: {number(promise.risk)} ({between})" in told
+
+
+def test_an_interval_that_reaches_too_far_ends_in_an_arrow(making):
+    from dataclasses import replace
+
+    adaptation = making.adaptation_of("abc", ["x"])
+    wide = replace(adaptation.examinations["a"], risk_variance=100.0)
+    adaptation = replace(adaptation, examinations={**adaptation.examinations, "a": wide})
+    arrows = [line.get_marker() for line in sources.draw(adaptation).panels[0].lines]
+    assert "<" in arrows
+    assert ">" in arrows
+
+
+@pytest.mark.parametrize("kind", ["paper", "no overlap"])
+def test_without_a_promise_there_are_weights_alone(making, kind):
+    chart = sources.draw(making.made(kind))
+    assert len(chart.panels) == 1
+    assert "Weight" in chart.label
 
 
 # A notebook ---------------------------------------------------------------------------------
@@ -148,10 +208,12 @@ def test_a_result_shows_verdict_risk_and_sources(making):
     html = estimator.adaptation_._repr_html_()
     text = Texts(html).text
     assert "Use it" in text
-    lower, upper = estimator.interval_
-    assert f"{estimator.target_risk_:.3g} (95% interval {lower:.3g} to {upper:.3g})" in text
-    for name, weight in estimator.source_weights_.items():
-        assert re.search(rf'<th scope="row">{name}</th><td>{weight:.1%}</td>', html)
+    assert risk_sentence(estimator.adaptation_) in text
+    for leg in estimator.legs_.values():
+        assert leg.sentence in text
+    for line in source_lines(estimator.adaptation_):
+        cells = f"<td>{line.found_text}</td><td>{percent(line.weight)}</td>"
+        assert f'<th scope="row">{line.name}</th>{cells}' in html
     assert estimator._repr_html_() == html
     assert estimator._repr_mimebundle_()["text/html"] == html
 

@@ -111,7 +111,8 @@ def risk_axis(axes: Axes, values: Sequence[float]) -> None:
     values : sequence of float
         All that must be seen.
     """
-    if len(values) and min(values) > 0.0 and max(values) > 20.0 * min(values):
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    if 1e-100 < 20.0 * low < high < 1e100:  # beyond, a logarithmic axis overflows
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(10.0, (1.0, 3.0)))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
