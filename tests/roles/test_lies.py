@@ -1,4 +1,5 @@
 """Sources that lie: what cannot be is refused by name; under a median one lie moves little."""
+# ruff: noqa: ARG005 - every lie takes the honest report
 
 import dataclasses
 

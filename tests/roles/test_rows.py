@@ -8,13 +8,12 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import fedcsa.core.parallel
-import fedcsa.roles.rows
 from fedcsa.core import batches
 from fedcsa.core.batches import HeldBatches
 from fedcsa.errors import DataError, ParameterError
-from fedcsa.models.registry import model_description, with_ratio_powers
+from fedcsa.models.registry import model_description
 from fedcsa.protocol.codec import digest, encode
-from fedcsa.protocol.messages import ModelRequest
+from fedcsa.protocol.messages import Examination, ModelRequest
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.plan import Plan
 from fedcsa.roles.source import Source
@@ -91,34 +90,55 @@ CHANGES = {
 }
 
 
+class Read:
+    """Rows that are read anew for every pass, and not known to be in memory."""
+
+    def __init__(self, columns, X, y):
+        self.columns, self._rows = columns, HeldBatches(columns, X, y)
+
+    def __iter__(self):
+        return iter(self._rows)
+
+
 def plan_for(X, model=None, penalties=PENALTIES, **options):
     model = model or {"name": "ridge"}
-    candidates = with_ratio_powers(model, [{"penalty": p} for p in penalties], "guarded")
+    candidates = tuple(
+        {"penalty": p, "ratio_power": power} for power in (0.0, 0.5, 1.0) for p in penalties
+    )
     features = tuple(f"x{i}" for i in range(X.shape[1]))
     return Plan(study="s", features=features, model=model, candidates=candidates, **options)
 
 
-def asked(source, brief):
-    """The report, and the models of three candidates with different ratio powers."""
-    report = source.answer(brief)
-    models = []
+def asked(make_source, brief):
+    """The report, and for three ratio powers the model and an examination of another."""
+    answers = []
     for power in (0.0, 0.5, 1.0):
+        source = make_source()  # a real source sends one model
+        report = source.answer(brief)
         index = [c["ratio_power"] for c in brief.candidates].index(power) + 2
-        request = ModelRequest("s", digest(encode(brief)), index)
-        source._requests.clear()  # a real source sends one model
-        models.append(source.answer(request))
-    return report, models
+        told = digest(encode(brief))
+        model = source.answer(ModelRequest("s", told, index))
+        d = len(brief.features)
+        own = 0.6 if power else 0.0
+        examination = Examination(
+            study="s", brief=told, candidate=index, combine="mean", own_weight=own,
+            weights=np.array([1.0 - own]), format="linear", link="identity",
+            intercepts=np.array([0.3]), coefficients=np.full((1, d), 0.7), sizes=np.empty(0),
+            packed=np.empty(0, np.uint8), constant=np.array([0.1]),
+        )  # fmt: skip
+        answers += [model, replace(source.answer(examination), in_reply_to="")]
+    return report, answers
 
 
 def held(monkeypatch, X, y, brief):
-    monkeypatch.setattr(fedcsa.roles.rows, "SWEEP_ROWS", 10**9)
-    return asked(Source("a", X, y, policy=OPEN), brief)
+    monkeypatch.setattr(batches, "BATCH_ROWS", 10**6)
+    return asked(lambda: Source("a", X, y, policy=OPEN), brief)
 
 
 def streamed(monkeypatch, X, y, brief, size=64):
     monkeypatch.setattr(batches, "BATCH_ROWS", size)
     columns = tuple(f"x{i}" for i in range(X.shape[1]))
-    return asked(Source.streaming("a", HeldBatches(columns, X, y), policy=OPEN), brief)
+    return asked(lambda: Source.streaming("a", Read(columns, X, y), policy=OPEN), brief)
 
 
 def assert_close(ours, theirs, rtol):
@@ -128,6 +148,8 @@ def assert_close(ours, theirs, rtol):
         if isinstance(a, np.ndarray | float):
             a, b = np.atleast_1d(a), np.atleast_1d(b)
             scale = np.abs(b).max(initial=0.0)
+            if name == "variance":  # losses that are all alike but for rounding
+                scale = max(scale, 1e-16 * np.abs(theirs.risk).max() ** 2)
             np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * scale, err_msg=name)
         else:
             assert a == b, name
@@ -169,11 +191,9 @@ def test_nearly_collinear_columns_lose_no_digits(monkeypatch):
     # A Gram matrix would lose all of them: its condition number is 10^14 and more.
     X, y, X_target = tables("nearly collinear")
     brief = Target(X_target, plan_for(X, scale=False), policy=OPEN).brief(["a"])
-    report, models = streamed(monkeypatch, X, y, brief)
-    expected, expected_models = held(monkeypatch, X, y, brief)
+    report, _ = streamed(monkeypatch, X, y, brief)
+    expected, _ = held(monkeypatch, X, y, brief)
     assert_close(report, expected, 1e-6)
-    for model, other in zip(models, expected_models, strict=True):
-        assert model.prediction_variance == pytest.approx(other.prediction_variance, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -210,34 +230,12 @@ def test_neither_cores_nor_where_rows_are_kept_change_a_bit(monkeypatch):
     alone = [encode(message) for message in flat(streamed(monkeypatch, X, y, brief))]
     assert alone == first
     monkeypatch.setattr(fedcsa.core.parallel, "available_cores", lambda: 4)
-    monkeypatch.setattr(fedcsa.roles.rows, "SWEEP_ROWS", 1)
-    swept = [encode(m) for m in flat(asked(Source("a", X, y, policy=OPEN), brief))]
-    assert swept == first
+    in_memory = asked(lambda: Source("a", X, y, policy=OPEN), brief)
+    assert [encode(message) for message in flat(in_memory)] == first
 
 
 def flat(answer):
     return [answer[0], *answer[1]]
-
-
-def test_many_penalties_cost_few_evaluations_and_no_digits(monkeypatch):
-    X, y, X_target = tables("plain")
-    penalties = [0.0, *np.logspace(-6, 3, 400).tolist()]
-    brief = Target(X_target, plan_for(X, penalties=penalties), policy=OPEN).brief(["a"])
-    report, _ = streamed(monkeypatch, X, y, brief)
-    expected, _ = held(monkeypatch, X, y, brief)
-    assert_close(report, expected, 1e-10)
-    assert (report.product_mean >= 0.0).all()
-
-
-def test_many_penalties_lose_no_digits_beside_an_outlier_without_weight(monkeypatch):
-    X, y, X_target = tables("an outlier without weight")
-    penalties = np.linspace(0.0, 1.0, 60).tolist()
-    brief = Target(X_target, plan_for(X, penalties=penalties), policy=OPEN).brief(["a"])
-    report, _ = streamed(monkeypatch, X, y, brief)
-    expected, _ = held(monkeypatch, X, y, brief)
-    for name in ("product_mean", "product_m2", "spread", "variance"):
-        ours, theirs = getattr(report, name), getattr(expected, name)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9, err_msg=name)
 
 
 def test_a_study_over_streams_is_the_study_over_arrays(monkeypatch):
@@ -250,13 +248,16 @@ def test_a_study_over_streams_is_the_study_over_arrays(monkeypatch):
     monkeypatch.setattr(batches, "BATCH_ROWS", 50)
     columns = ("x0", "x1", "x2")
     streams = [
-        Source.streaming(name, HeldBatches(columns, X, y), policy=OPEN)
-        for name, (X, y) in data.items()
+        Source.streaming(name, Read(columns, X, y), policy=OPEN) for name, (X, y) in data.items()
     ]
     found = run(Target(X_target, plan, policy=OPEN), InProcessTransport(streams))
     assert found.candidate == expected.candidate
     assert found.target_risk == pytest.approx(expected.target_risk, rel=1e-10)
     np.testing.assert_allclose(found.output(X_target), expected.output(X_target), rtol=1e-9)
+    np.testing.assert_allclose(found.interval, expected.interval, rtol=1e-10)
+    for name, examined in expected.examinations.items():
+        same = replace(found.examinations[name], in_reply_to=examined.in_reply_to)
+        assert_close(same, examined, 1e-10)
 
 
 # What a forged brief cannot do ---------------------------------------------------------------
@@ -278,25 +279,6 @@ def test_training_weights_cannot_be_driven_onto_one_row(candidate, rule):
     for source in (stream(X, y), Source("a", X, y, policy=OPEN)):
         with pytest.raises(ParameterError, match=rule):
             source.answer(forged)
-
-
-def test_a_brief_that_forbids_refitting_is_not_answered_by_a_refitted_model():
-    X, y, X_target = tables("plain")
-    forged = replace(Target(X_target, plan_for(X), policy=OPEN).brief(["a"]), refit=False)
-    with pytest.raises(DataError, match="rows in memory"):
-        stream(X, y).answer(forged)
-
-
-def test_many_folds_are_counted_as_many(monkeypatch):
-    X, y, X_target = tables("plain", n=600)
-    brief = Target(X_target, plan_for(X, folds=150), policy=OPEN).brief(["a"])
-    report, _ = streamed(monkeypatch, X, y, brief)
-    expected, _ = held(monkeypatch, X, y, brief)
-    assert report.n_validation == 600
-    assert_close(report, expected, 1e-9)
-    strict = Policy(min_target_rows=2, max_release_share=None, max_parameters_per_row=99.0)
-    source = Source.streaming("a", HeldBatches(("x0", "x1", "x2"), X, y), policy=strict)
-    assert source.answer(brief).rule == "min_fold_rows"
 
 
 def test_whoever_asks_again_gets_the_same_again_though_rows_have_changed():
@@ -328,7 +310,7 @@ def test_a_refused_report_allows_no_model():
 
 def stream(X, y, **options):
     columns = tuple(f"x{i}" for i in range(X.shape[1]))
-    return Source.streaming("a", HeldBatches(columns, X, y), policy=OPEN, **options)
+    return Source.streaming("a", Read(columns, X, y), policy=OPEN, **options)
 
 
 def test_another_model_says_how_much_memory_it_needs_before_it_starts():
@@ -346,9 +328,9 @@ def test_another_model_says_how_much_memory_it_needs_before_it_starts():
 
 
 @pytest.mark.parametrize("options", [{}, {"scheme": "rotate"}])
-def test_other_schemes_need_the_rows_in_memory(options):
+def test_an_exchange_of_rows_need_the_rows_in_memory(options):
     X, y, X_target = tables("plain")
-    plan = plan_for(X, method="feddae", **options)
+    plan = plan_for(X, method="feddae", exchange="rows", **options)
     brief = Target(X_target, plan, policy=OPEN).brief(["a"])
     with pytest.raises(DataError, match="rows in memory"):
         stream(X, y).answer(brief)
@@ -365,13 +347,9 @@ def test_a_cell_that_is_no_number_is_found_in_a_later_batch(monkeypatch, bad):
             stream(table, outcomes).answer(brief)
 
 
-def test_too_few_rows_a_constant_outcome_and_missing_features_are_named():
+def test_missing_features_and_a_table_without_rows_are_named():
     X, y, X_target = tables("plain")
     brief = Target(X_target, plan_for(X), policy=OPEN).brief(["a"])
-    with pytest.raises(DataError, match=r"Source 'a': A source must have at least 10 rows"):
-        stream(X[:9], y[:9]).answer(brief)
-    with pytest.raises(DataError, match=r"source 'a' must vary; it is the same in all 333 rows"):
-        stream(X, np.ones(333)).answer(brief)
     with pytest.raises(DataError, match=r"missing: 'x2'"):
         stream(X[:, :2], y).answer(brief)
     with pytest.raises(DataError, match=r"must have rows; its table has none"):
@@ -380,4 +358,4 @@ def test_too_few_rows_a_constant_outcome_and_missing_features_are_named():
 
 def test_a_source_in_batches_shows_no_row():
     X, y, _ = tables("plain")
-    assert repr(stream(X, y)) == "Source('a', rows in batches, 3 features)"
+    assert repr(stream(X, y)) == "Source('a', rows in batches, 3 columns)"

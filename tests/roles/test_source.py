@@ -83,9 +83,7 @@ def test_a_brief_that_travelled_is_answered_as_if_it_had_not(make, exchange, sch
 def test_any_other_message_is_an_error(make):
     site = make.source("a")
     report = site.answer(brief_of(make))
-    with pytest.raises(
-        MessageError, match="answers a brief, a model request or an examination, not"
-    ):
+    with pytest.raises(MessageError, match="a model request or an examination, not a risk-report"):
         site.answer(report)
 
 
