@@ -7,19 +7,26 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fedcsa.backtest import run_backtest
 from fedcsa.core.arrays import Array
-from fedcsa.core.folds import check_shares
 from fedcsa.core.table import Table1, flags_of
 from fedcsa.data.describe import describe_columns
 from fedcsa.data.encoding import Coding
 from fedcsa.data.frames import as_described_matrix, as_named_matrix
-from fedcsa.errors import CandidatesError, DataError, known_parameters, must
-from fedcsa.models.description import describe
+from fedcsa.errors import CandidatesError, known_parameters
+from fedcsa.inputs import (
+    check_sites,
+    classes_of,
+    classifies,
+    fold_shares,
+    named_pairs,
+    ratio_options,
+    seed_of,
+)
 from fedcsa.models.registry import (
     check_names,
     default_candidates,
@@ -37,13 +44,8 @@ from fedcsa.transport.base import Progress, run
 from fedcsa.transport.inprocess import InProcessTransport
 
 
-def _classifies(model: Any) -> bool:
-    instance = hasattr(model, "get_params") and not isinstance(model, type)
-    return instance and bool(is_classifier(model))
-
-
 def _has_probabilities(estimator: FedCSA) -> bool:
-    return _classifies(estimator.model)
+    return classifies(estimator.model)
 
 
 class FedCSA(BaseEstimator):  # type: ignore[misc]
@@ -234,7 +236,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         ----------
         sources : as for `fit`
         """
-        name, X, _ = _named_pairs(sources)[0]
+        name, X, _ = named_pairs(sources)[0]
         features = self._encoded(X, f"Source {name!r}", None)[1]
         if self.columns is None and hasattr(self, "feature_names_in_"):
             features = tuple(self.feature_names_in_.tolist())
@@ -261,9 +263,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self.candidate_ = dict(adaptation.candidate)
         self.target_risk_ = adaptation.target_risk
         self.interval_ = adaptation.interval
-        self.between_sites_ = (
-            None if adaptation.promise is None else adaptation.promise.between_sites
-        )
+        promise = adaptation.promise
+        self.between_sites_ = None if promise is None else promise.between_sites
         self.verdict_ = adaptation.verdict.words
         self.legs_ = {leg.name: leg for leg in adaptation.verdict.legs}
         self.examinations_ = dict(adaptation.examinations)
@@ -277,10 +278,10 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         told: Array | Table1 | None = None,
     ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any]]:
         """Checked data by name, the plan, and what every site is given besides."""
-        _check_sites(self.policy, self.trusted_types)
+        check_sites(self.policy, self.trusted_types)
         data = {
             name: (self._encoded(X, f"Source {name!r}", features, with_group=True)[0], y)
-            for name, X, y in _named_pairs(sources)
+            for name, X, y in named_pairs(sources)
         }
         coding = self._coding
         described: dict[str, Any] = {}
@@ -294,7 +295,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
                 described = {"flags": flags_of(seen if told is None else [*seen, told])}
             else:
                 described = {"flags": told.flags}
-        plan = self._plan(features, _classes(data) if _classifies(self.model) else (), described)
+        plan = self._plan(features, classes_of(data) if classifies(self.model) else (), described)
         check_weights_of(plan.fedle_weights, data)
         losses = {plan.loss: self.loss} if callable(self.loss) else {}
         check_loss(plan.loss, len(plan.classes), losses)
@@ -376,14 +377,14 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             fedle_weights=self.fedle_weights,
             exchange=self.exchange,
             scheme=self.scheme,
-            folds=_folds(self.folds),
+            folds=fold_shares(self.folds),
             refit=self.refit,
             combine=self.combine,
             on_no_overlap=self.on_no_overlap,
             level=self.level,
             scale=self.scale,
-            ratio=_ratio(self.ratio, self.exchange),
-            seed=_seed(self.random_state),
+            ratio=ratio_options(self.ratio, self.exchange),
+            seed=seed_of(self.random_state),
             compare=tuple(self.compare),
             **described,
         )
@@ -398,90 +399,3 @@ def _run(target: Target, sources: Sequence[Source], progress: Progress | None) -
         if not texts:
             raise
         raise CandidatesError(f"{error}\nThe model says: {'; '.join(sorted(texts)[:3])}") from None
-
-
-def _ratio(options: Any, exchange: str) -> dict[str, Any]:
-    if options is not None and not isinstance(options, Mapping):
-        if exchange != "rows":
-            raise must("ratio", "left out unless exchange is 'rows'", type(options).__name__)
-        if not (hasattr(options, "fit") and hasattr(options, "predict")):
-            rule = "a mapping of options to values, or an object with fit and predict"
-            raise must("ratio", rule, type(options).__name__)
-        return {}
-    listed = {k: list(v) if isinstance(v, tuple) else v for k, v in (options or {}).items()}
-    return {key: describe(value) for key, value in listed.items()}
-
-
-def _check_sites(policy: Any, trusted: Any) -> None:
-    """Raise unless these are rules and names that a site can be given."""
-    if not isinstance(policy, Policy | None):
-        raise must("policy", "a Policy or None", type(policy).__name__)
-    texts = isinstance(trusted, Collection) and all(isinstance(name, str) for name in trusted)
-    if not texts or isinstance(trusted, str):
-        raise must("trusted_types", "a list of full names of classes", type(trusted).__name__)
-
-
-def _folds(folds: Any) -> int | tuple[float, float, float] | None:
-    if folds is None or isinstance(folds, int | np.integer):
-        return None if folds is None else int(folds)
-    return check_shares(folds)
-
-
-def _named_pairs(sources: Any) -> list[tuple[str, Any, Any]]:
-    if isinstance(sources, Mapping):
-        items = [(str(name), pair) for name, pair in sources.items()]
-    elif isinstance(sources, Sequence) and not isinstance(sources, str):
-        items = [(f"source-{index + 1}", pair) for index, pair in enumerate(sources)]
-    else:
-        raise must("sources", "a mapping name -> (X, y) or a list of pairs", type(sources).__name__)
-    if not items:
-        raise must("sources", "at least one source", 0)
-    names = [name for name, _ in items]
-    if len(set(names)) < len(names):
-        raise must("sources", "sources with distinct names", max(names, key=names.count))
-    triples = []
-    for name, pair in items:
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise DataError(
-                f"Source {name!r} must be a pair (X, y); it is not. Put both in a tuple."
-            )
-        if pair[1] is None:
-            raise DataError(
-                f"Source {name!r} must have outcomes y; they are missing. "
-                "A site without outcomes can only be the target."
-            )
-        triples.append((name, pair[0], pair[1]))
-    return triples
-
-
-def _classes(data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
-    """The union of all sources' labels, sorted; in a federation the study file declares them."""
-    labels: set[Any] = set()
-    for name, (_, y) in data.items():
-        found = np.asarray(y).ravel().tolist()
-        if any(label is None or label != label for label in found):
-            raise DataError(
-                f"The outcome of source {name!r} must be complete; some are missing. "
-                "Drop those rows."
-            )
-        labels |= set(found)
-    if not all(isinstance(label, str | int | float) for label in labels):
-        raise DataError("Classes must be texts or numbers; some are neither. Convert them first.")
-    try:
-        return tuple(sorted(labels))
-    except TypeError:
-        raise DataError(
-            "Classes must all be texts or all be numbers; they are mixed. Convert them first."
-        ) from None
-
-
-def _seed(random_state: Any) -> int:
-    if random_state is None:
-        return int(np.random.default_rng().integers(2**32))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**32))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
-        return int(random_state)
-    raise must("random_state", "a whole number, a generator or None", type(random_state).__name__)

@@ -158,6 +158,23 @@ def risk_terms(moments: RiskMoments) -> RiskTerms:
     )
 
 
+def sampling_variance(spread: Array, squared_spread: Array, effective_rows: float) -> Array:
+    """V = max(Σ w²(L − f)², V/ESS) · ESS/max(ESS − 1, ½).
+
+    Parameters
+    ----------
+    spread : array
+        V = Σ w (L − f)².
+    squared_spread : array
+        Σ w² (L − f)².
+    effective_rows : float
+        ESS.
+    """
+    ess = effective_rows
+    variance: Array = np.maximum(squared_spread, spread / ess) * (ess / max(ess - 1.0, 0.5))
+    return variance
+
+
 def _centre(values: Array) -> tuple[Array, Array]:
     """Mean and deviations, exact (deviation 0) for a constant column."""
     first = values[0]

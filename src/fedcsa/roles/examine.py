@@ -13,12 +13,13 @@ from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
 from fedcsa.core.losses import Loss, evaluate
 from fedcsa.core.medians import median_mixture
 from fedcsa.core.parallel import in_order, one_blas_thread
+from fedcsa.core.risk import sampling_variance
 from fedcsa.core.tilt import balanced
 from fedcsa.errors import PolicyError
 from fedcsa.models.base import Path
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.protocol.messages import FARTHEST, Brief, Examination
-from fedcsa.roles.measure import Work, sampling_variance
+from fedcsa.roles.measure import Work
 from fedcsa.roles.rows import Batch
 from fedcsa.roles.weighing import TableWeighing
 

@@ -330,14 +330,8 @@ class Source:
         elif len(brief.candidates) > 1:
             paths = [replace(path, models=(path.models[asked.candidate],)) for path in work.paths]
             work = replace(work, paths=paths)
-        found = examine(
-            brief,
-            work,
-            mixture_of(asked, members, work),
-            asked.constant,
-            self._loss_of(brief),
-            work.effective_rows,
-        )
+        predict, loss = mixture_of(asked, members, work), self._loss_of(brief)
+        found = examine(brief, work, predict, asked.constant, loss, work.effective_rows)
         return ExaminationReport(
             study=asked.study, source=self.name, in_reply_to=in_reply_to, **vars(found)
         )

@@ -14,7 +14,7 @@ from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate, model_weights
 from fedcsa.errors import DataError, MessageError, NoSourcesError, PolicyError, must
 from fedcsa.findings import Finding
-from fedcsa.models.fitted import FittedModel, LinearModel
+from fedcsa.models.fitted import FittedModel
 from fedcsa.protocol.codec import digest, encode
 from fedcsa.protocol.fields import Message
 from fedcsa.protocol.ledger import Clock, Gate, Ledger, utc_now
@@ -34,8 +34,9 @@ from fedcsa.roles.adaptation import Adaptation, unpack
 from fedcsa.roles.ending import Ending
 from fedcsa.roles.estimation import eligible, estimates, reaches, worth
 from fedcsa.roles.judgement import judge, refuse_without_overlap
+from fedcsa.roles.mixing import examination_for
 from fedcsa.roles.plan import Plan, instantiate
-from fedcsa.roles.promise import MOSTLY_OWN, promise_of
+from fedcsa.roles.promise import promise_of
 
 #: Fewer patients with a flag or a level are named.
 SMALL_LEVEL = 5
@@ -199,7 +200,10 @@ class Target:
             return {}
         asked = {}
         for name in sorted(self._reports):
-            examination = self._examination_for(name)
+            examination = examination_for(
+                name, self._request, self._brief_digest, plan=self.plan, weights=self._weights,
+                models=self._models, reports=self._reports,
+            )  # fmt: skip
             try:
                 asked[name] = self._gate.release(examination, [name])
             except PolicyError as error:
@@ -263,49 +267,6 @@ class Target:
             a = model_weights(value, outputs)
         share = dict(zip(shown, self._limit(a, MIN_MODELS).tolist(), strict=True))
         return np.array([share.get(name, 0.0) for name in names])
-
-    def _examination_for(self, name: str) -> Examination:
-        """The mixture without the model of `name`, or the whole of it where most is its own."""
-        others = {n: a for n, a in self._weights.items() if n != name and a > 0.0}
-        rest = sum(others.values())
-        own = self._weights.get(name, 0.0)
-        shares = {n: a / rest for n, a in others.items()} if rest > 0.0 else {name: 1.0}
-        constant = sum(a * self._reports[n].outcome_mean for n, a in shares.items())
-        own = own if own > MOSTLY_OWN else 0.0
-        weights = others if own else shares
-        members = [self._sent[n] for n in weights]
-        a = np.array(list(weights.values()))
-        if not own:
-            a = a / a.sum()
-        linear = [m for n in weights if isinstance(m := self._models[n], LinearModel)]
-        packed = len(linear) < len(members)
-        form, link = (
-            ("skops", "identity") if packed else ("linear", _link(linear, len(self.plan.classes)))
-        )
-        d = len(self.plan.features)
-        coefficients = np.array([m.coefficients for m in linear]).reshape(len(linear), d)
-        intercepts = np.array([m.intercept for m in linear])
-        if not packed and self.plan.combine == "mean" and link == "identity" and len(a):
-            # A mean of lines is a line: one vector says all.
-            share = a / a.sum()
-            coefficients, intercepts = share @ coefficients, np.array([share @ intercepts])
-            coefficients, a = coefficients[None], np.array([a.sum()])
-        blobs = [np.asarray(self._models[n].pack()) for n in weights] if packed else []  # type: ignore[union-attr]
-        return Examination(
-            study=self.plan.study,
-            brief=self._brief_digest,
-            candidate=self._request.candidate,
-            combine=self.plan.combine,
-            own_weight=own,
-            weights=a,
-            format=form,
-            link=link,
-            intercepts=np.empty(0) if packed else intercepts,
-            coefficients=np.empty((0, d)) if packed else coefficients,
-            sizes=np.array([float(len(blob)) for blob in blobs]),
-            packed=np.concatenate(blobs) if blobs else np.empty(0, np.uint8),
-            constant=np.atleast_1d(constant),
-        )
 
     # What it concludes ----------------------------------------------------------------------
 
@@ -435,10 +396,3 @@ def _exact(rows: Array, plan: Plan) -> Table1:
     sd = rows.std(axis=0)
     sd = np.where((np.ptp(rows, axis=0) > 0.0) & (sd > 0.0), sd, 1.0)
     return Table1(len(rows), plan.features, (False,) * len(plan.features), rows.mean(axis=0), sd)
-
-
-def _link(models: list[LinearModel], n_classes: int) -> str:
-    """How the members' lines become predictions; without members, as those of the study would."""
-    if models:
-        return models[0].link
-    return "logistic" if n_classes == 2 else "identity"
