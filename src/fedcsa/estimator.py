@@ -286,9 +286,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         coding = self._coding
         described: dict[str, Any] = {}
         if coding is not None:
-            described = {
-                "flags": coding.flags, "public_sd": coding.public_sd, "group": coding.group
-            }  # fmt: skip
+            described = {"flags": coding.flags, "group": coding.group}
+            described["public_sd"] = coding.public_sd
         elif self.exchange == "table":
             seen = [X for X, _ in data.values()]
             if not isinstance(told, Table1):
