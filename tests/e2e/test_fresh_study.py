@@ -121,7 +121,7 @@ def test_a_fresh_study_goes_from_files_to_predictions(clinic):
 
     assert call("check", study) == "Nothing stands in the way.\n"
     told = call("run", study, "--out", result)
-    assert told.startswith("ok — use it")
+    assert "for a new site" in told
 
     # The same by hand, in Python.
     names = {"Leeds": "leeds.csv", "Turin": "turin.csv.gz", "St. Élie": "elie.csv"}
@@ -134,6 +134,9 @@ def test_a_fresh_study_goes_from_files_to_predictions(clinic):
     stored = load_result(result)
     assert stored.plan.features == ("age", "sex=M", "pressure", "pressure=missing")
     assert stored.target_risk == estimator.target_risk_
+    assert stored.verdict.words == estimator.verdict_ == "use it"
+    for name, found in estimator.examinations_.items():
+        assert stored.examinations[name].risk == found.risk
     assert dict(stored.source_weights) == estimator.source_weights_
     low, high = stored.interval
     assert low < float(np.mean(chance * (1.0 - chance))) < high  # the Bayes risk of these rows
@@ -149,11 +152,11 @@ def test_a_fresh_study_goes_from_files_to_predictions(clinic):
     backtest = json.loads(call("backtest", study, "--result", result, "--json"))
     assert backtest["verdict"] == "passed"
     assert [row["source"] for row in backtest["rows"]] == ["Leeds", "St. Élie", "Turin"]
-    assert load_result(result).status == "ok"
+    assert load_result(result).status == "use it"
 
     later = folder / "tables" / "later.csv"
     kept = json.loads(call("reconcile", result, later, "--json"))
-    assert (kept["conclusion"], kept["n_rows"]) == ("kept", 240)
+    assert (kept["conclusion"], kept["n_rows"]) == ("as promised", 240)
     call("predict", result, later, "--out", folder / "later.parquet")
     labels = np.array(tables["later.csv"][0]["bad"]) == "yes"
     score = estimator.predict_proba(by_hand(tables["later.csv"][0]))[:, 1]
@@ -161,7 +164,8 @@ def test_a_fresh_study_goes_from_files_to_predictions(clinic):
     assert kept["realised"] == pytest.approx(np.mean((score - labels) ** 2), rel=1e-12)
 
     moved = folder / "tables" / "moved.csv"
-    assert json.loads(call("reconcile", result, moved, "--json", code=7))["moved"] is True
+    broken = json.loads(call("reconcile", result, moved, "--json", code=7))
+    assert broken["conclusion"] == "worse than promised"
 
     ledger = json.loads(call("ledger", result, "--json"))
     assert set(ledger) == {"target", "Leeds", "Turin", "St. Élie"}
@@ -169,6 +173,27 @@ def test_a_fresh_study_goes_from_files_to_predictions(clinic):
         shapes = [f["shape"] for e in entries for f in e["fields"]]
         rows = {110, 220, 160, 190}
         assert not any(set(shape) & rows for shape in shapes), site
+
+
+def test_a_table_1_stands_for_the_targets_rows(clinic):
+    folder, _, new, _ = clinic
+    study, table1 = folder / "study.toml", folder / "table1.csv"
+    rows = folder / "tables" / "new.csv"
+    told = json.loads(call("table", rows, "--study", study, "--out", table1, "--json"))
+    assert told["n_rows"] == 110
+    text = STUDY.replace('table = "tables/new.csv"', 'table1 = "table1.csv"')
+    (folder / "told.toml").write_text(text, encoding="utf-8")
+    call("run", folder / "told.toml", "--out", folder / "told")
+    if not (folder / "result").exists():
+        call("run", study, "--out", folder / "result")
+    stored, by_table = load_result(folder / "result"), load_result(folder / "told")
+    for name, report in stored.reports.items():
+        assert by_table.reports[name].risk.tolist() == report.risk.tolist()
+    assert by_table.candidate == stored.candidate
+    assert by_table.interval == pytest.approx(stored.interval, rel=0.1)
+    call("predict", folder / "told", rows, "--out", folder / "q.csv")
+    with (folder / "q.csv").open(encoding="utf-8", newline="") as file:
+        assert len(list(csv.DictReader(file))) == len(new["age"])
 
 
 def test_no_patient_is_in_the_result(clinic):
