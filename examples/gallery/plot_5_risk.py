@@ -29,9 +29,9 @@ adaptation = fedcsa.fit(sources, X_new).adaptation_
 plot_risk(adaptation)
 
 # %%
-# The plain average of the sources' own risks, *naive*, answers another question. ``compare`` estimates
-# it beside the default. The truth is known here, because the patients are simulated; for every penalty
-# it is that of the mixture that it would have given.
+# The plain average of the sources' own risks, *naive*, answers another question. ``compare``
+# estimates it beside the default. The truth is known here, because the patients are simulated;
+# for every penalty it is that of the mixture that it would have given.
 
 X_truth, y_truth = hospital(1.0, 50_000)
 truth = []
@@ -53,8 +53,8 @@ plt.show()
 
 # %%
 # A dot marks each method's choice. *naive* averages the sources' own risks: it answers a question
-# about their patients. The default weights rows to the target's table. Its curve is the sources' own
-# estimate, which serves the choice. The promise comes from the examination, with an interval:
+# about their patients. The default weights rows to the target's table. Its curve is the sources'
+# own estimate, which serves the choice. The promise comes from the examination, with an interval:
 
 low, high = fedcsa.interval_
 print(f"promised {fedcsa.target_risk_:.2f} ({low:.2f} to {high:.2f}), {fedcsa.verdict_}")

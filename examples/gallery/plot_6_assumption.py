@@ -34,7 +34,10 @@ fig, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 ax.axhspan(*fedcsa.interval_, color="C0", alpha=0.2, label="promised")
 ax.axhline(fedcsa.target_risk_, color="C0")
 kept = np.array([found.conclusion == "as promised" for found in later])
-for which, colour, label in ((kept, "k", "realised: as promised"), (~kept, "C3", "realised: worse")):
+for which, colour, label in (
+    (kept, "k", "realised: as promised"),
+    (~kept, "C3", "realised: worse"),
+):
     ax.errorbar(
         departures[which], realised[which], noise[:, which], fmt="o", color=colour, label=label
     )

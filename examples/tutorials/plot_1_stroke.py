@@ -90,7 +90,7 @@ print(f"New Zealand  {len(X_new)} patients, no outcomes")
 # tells the mean and spread of every number and the share of every flag, rounded: its Table 1. The
 # agreed spread keeps a target of near-equal patients from asking for single rows.
 
-columns = {name: "flag" for name in X.columns}
+columns = dict.fromkeys(X.columns, "flag")
 for name, sd in (("age", 12.0), ("pressure", 28.0), ("delay", 12.0)):
     columns[name] = {"kind": "number", "sd": sd}
 fedcsa = FedCSA(
@@ -108,9 +108,9 @@ for name, leg in fedcsa.legs_.items():
     print(f"{name:10} {leg.sentence}")
 
 # %%
-# The verdict comes first, and below it the three legs on which it stands: enough sources *reach* the
-# target, they *agree*, and the model has *skill*, that is, it beats a constant. The promise is for a
-# new site, if it differs from these as they differ from each other.
+# The verdict comes first, and below it the three legs on which it stands: enough sources *reach*
+# the target, they *agree*, and the model has *skill*, that is, it beats a constant. The promise
+# is for a new site, if it differs from these as they differ from each other.
 #
 # What each of them found
 # -----------------------
@@ -173,8 +173,9 @@ print(f"{len(fedcsa.findings_)} in all")
 # Test the promise before you use it
 # ----------------------------------
 #
-# Nobody can check at the new hospital how far it differs from the others. What can be checked is whether such promises hold *among the others*: each of them in turn plays the new
-# hospital, receives a promise, and compares it with the outcomes that it has.
+# Nobody can check at the new hospital how far it differs from the others. What can be checked is
+# whether such promises hold *among the others*: each of them in turn plays the new hospital,
+# receives a promise, and compares it with the outcomes that it has.
 
 backtest = fedcsa.backtest(hospitals)
 for row in backtest.rows:

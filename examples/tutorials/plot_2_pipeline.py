@@ -84,7 +84,7 @@ def prepare():
 
 
 plain = make_pipeline(prepare(), LogisticRegression(solver="newton-cholesky"))
-described = {name: "number" for name in columns} | {"sex": "flag", "angina": "flag"}
+described = dict.fromkeys(columns, "number") | {"sex": "flag", "angina": "flag"}
 described |= {"age": {"kind": "number", "sd": 10}, "pressure": {"kind": "number", "sd": 18}}
 common = {"scale": False, "random_state": 0, "columns": described}
 fedcsa = FedCSA(plain, {"logisticregression__C": [0.1, 1.0]}, **common)
@@ -98,10 +98,10 @@ for name, leg in fedcsa.legs_.items():
 # What the verdict says
 # ---------------------
 #
-# *With care*, because no leg holds. Only two hospitals *reach* Budapest, and of two nobody can say how
-# sites differ. They do not *agree*: given the same measurements, more patients are ill in one than in
-# the other. And the *skill* is not sure. The interval is so wide that it promises little. Here is what
-# the models say about the first forty patients of Budapest:
+# *With care*, because no leg holds. Only two hospitals *reach* Budapest, and of two nobody can
+# say how sites differ. They do not *agree*: given the same measurements, more patients are ill in
+# one than in the other. And the *skill* is not sure. The interval is so wide that it promises
+# little. Here is what the models say about the first forty patients of Budapest:
 
 adaptation = fedcsa.adaptation_
 ill = list(adaptation.plan.classes).index("ill")
@@ -117,10 +117,10 @@ plt.show()
 
 # %%
 # In Switzerland and at the veterans' hospital more than three in four patients are ill, and no
-# column says why just these were sent there. The same measurements then mean something else, which
-# is not covariate shift, and no weighting repairs it. What each hospital found of the others' models,
-# on its own weighted patients: the risk, and how far ill patients lie above the expected ones, in
-# log-odds.
+# column says why just these were sent there. The same measurements then mean something else,
+# which is not covariate shift, and no weighting repairs it. What each hospital found of the
+# others' models, on its own weighted patients: the risk, and how far ill patients lie above the
+# expected ones, in log-odds.
 
 for name, found in fedcsa.examinations_.items():
     print(f"{name:12} risk {found.risk:.3f}, level {found.level[0]:+.2f}")
@@ -139,8 +139,8 @@ for row in backtest.rows:
 print(backtest.sentence)
 
 # %%
-# It *passes*, because the wide intervals allow for what the hospitals differ by. Three sources cannot
-# prove more.
+# It *passes*, because the wide intervals allow for what the hospitals differ by. Three sources
+# cannot prove more.
 #
 # A richer model?
 # ---------------
@@ -174,8 +174,8 @@ except NoSourcesError as error:
     print(error)
 
 # %%
-# The pipeline keeps no rows. With rules that are a little milder than the strict ones one hospital lets
-# it through. Whoever refuses is named, with the rule:
+# The pipeline keeps no rows. With rules that are a little milder than the strict ones one
+# hospital lets it through. Whoever refuses is named, with the rule:
 
 milder = Policy(max_row_share=0.25, packed_models=True)
 strict = FedCSA(plain, {"logisticregression__C": [0.1]}, policy=milder, **common)
