@@ -302,7 +302,8 @@ def test_whole_numbers_of_python_and_numpy_are_the_same_seed():
 
 
 def test_another_seed_gives_other_folds():
-    assert fit(random_state=1).target_risk_ != fit(random_state=2).target_risk_
+    one, two = (fit(random_state=seed).adaptation_.reports["north"] for seed in (1, 2))
+    assert (one.risk != two.risk).any()
 
 
 def test_no_random_state_draws_a_new_seed_every_time():
@@ -1352,3 +1353,44 @@ def test_columns_of_zeros_and_ones_are_flags_unless_described_otherwise():
     described = fit(sources, target, columns={"x0": {"kind": "number", "sd": 4.0}, "x1": "number"})
     assert described.adaptation_.table.flags == (False, False)
     assert described.adaptation_.table.sd[0] == pytest.approx(1.2)  # 0.3 of the public one
+
+
+# Columns described once ----------------------------------------------------------------------
+
+COLUMNS = {
+    "age": {"kind": "number", "sd": 12.0},
+    "smoker": "flag",
+    "stage": ["I", "II", "III"],
+    "patient": "group",
+}
+
+
+def described(seed, patients):
+    """A frame in which patients come two or three times, and an outcome of their own."""
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(patients), rng.integers(2, 4, patients))
+    n = len(ids)
+    frame = pd.DataFrame(
+        {
+            "stage": rng.choice(["I", "II", "III"], n, p=[0.5, 0.3, 0.2]),
+            "patient": [f"P{i}" for i in ids],
+            "age": rng.normal(60.0, 12.0, n),
+            "smoker": rng.integers(0, 2, n),
+        }
+    )
+    own = 2.0 * rng.normal(size=patients)[ids]
+    return frame, 0.2 * frame["age"] + (frame["stage"] == "III") + own + rng.normal(size=n)
+
+
+def test_columns_described_once_become_features_flags_and_groups():
+    sources = {name: described(i, 60) for i, name in enumerate(("north", "south", "west"))}
+    target = described(9, 50)[0].drop(columns="patient")
+    fitted = fit(sources, target, columns=COLUMNS)
+    plan = fitted.adaptation_.plan
+    assert plan.features == ("age", "smoker", "stage=II", "stage=III")
+    assert plan.flags == (False, True, True, True)
+    assert plan.group == "patient"
+    assert fitted.predict(target).shape == (len(target),)
+    apart = fit(sources, target, columns={k: v for k, v in COLUMNS.items() if k != "patient"})
+    for name, found in fitted.examinations_.items():  # patients are fewer than rows
+        assert found.level_variance[0] > apart.examinations_[name].level_variance[0]
