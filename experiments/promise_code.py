@@ -25,7 +25,10 @@ import fedcsa
 
 CODES = ("old", "new")
 #: Commit of the package, where it is not the one of the script.
-PACKAGE = {"old": "a3ba0df61a6026408c747420858fd0c7fd723a8d", "new": ""}
+PACKAGE = {
+    "old": "a3ba0df61a6026408c747420858fd0c7fd723a8d",
+    "new": "f4b633b1132417556a807e8eca752f9a61d8ac7f",
+}
 
 
 @dataclass(frozen=True)
