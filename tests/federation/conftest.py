@@ -158,9 +158,44 @@ class Live:
         )
         return path
 
-    def fresh_target(self):
-        """The budget of numbers about the target's rows is for people, not for twenty tests."""
-        self.configure("new", '[policy]\nmax_release_share = "none"')
+    def decide(self, name, study, decision):
+        """What the steward of a site says of a study; "asked" takes an approval back."""
+        from fedcsa.site.agreed import AgreedStudy
+        from fedcsa.site.state import Approvals
+
+        agreed = AgreedStudy(study.read_text(encoding="utf-8"))
+        Approvals(self.state(name)).decide(agreed.id, decision)
+
+    def hold(self, study, phase):
+        """Let a study of abbey and castle come to `phase`, and wait there at the site returned.
+
+        Both must wait for approval. One of them is let go, and stopped again before the other
+        lets the phase end: so nothing depends on who is faster.
+        """
+        for name in ("abbey", "castle"):
+            self.until_waiting(name, study, 1)
+        if phase == "risk":
+            self.decide("abbey", study, "approved")
+            return "castle"
+        self.decide("castle", study, "approved")
+        self.until_sent("castle", study, "risk-report")
+        self.decide("castle", study, "asked")
+        self.decide("abbey", study, "approved")
+        self.until_waiting("castle", study, 2)
+        if phase == "model":
+            return "castle"
+        self.until_sent("abbey", study, "model-report")
+        self.decide("abbey", study, "asked")
+        self.decide("castle", study, "approved")
+        self.until_waiting("abbey", study, 3)
+        return "abbey"
+
+    def until_waiting(self, name, study, number):
+        text = f"phase {number} of 3: waiting for fedcsa site approve"
+        wait_until(lambda: self.said(name, text, study.stem), f"{name} waits in phase {number}")
+
+    def until_sent(self, name, study, report):
+        wait_until(lambda: self.said(name, f"({report})", study.stem), f"{name} sends a {report}")
 
     def submit(self, study, *, min_sources=1, deadline=60, user="lead@demo.org"):
         """Start a submission; `finish` waits for it."""
@@ -214,7 +249,6 @@ def live(tmp_path_factory):
     # Workers start some sixty times: let them find compiled files, as those of real sites do.
     unwritten = os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     federation = Live(tmp_path_factory.mktemp("federation"))
-    federation.fresh_target()
     try:
         federation.start("localhost")
         federation.start_and_wait("new", *SOURCES)

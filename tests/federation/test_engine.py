@@ -22,21 +22,21 @@ from fedcsa.result import summary
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
 from fedcsa.site.source import SourceDesk
-from fedcsa.site.state import Approvals
 from fedcsa.study import Study
 
 psutil = pytest.importorskip("psutil", reason="it comes with the engine, nvflare")
 SOURCES = ("abbey", "birch", "castle", "dunes")
 TWO = ("abbey", "castle")
 KINDS = {"ridge": SOURCES, "classifier": TWO, "pipeline": ("birch", "dunes")}
-WAITING = "waiting for fedcsa site approve"
+APPROVE = "approve = true"
+REPORTS = ["risk-report", "model-report", "examination-report"]
 CONNECTED = "connected, waiting for a study"
 
 
 def numbers(adaptation):
     """All but the ledgers, which hold times and each site's own part."""
     plain = json.loads(json.dumps(summary(adaptation)))
-    for report in plain["reports"].values():
+    for report in (*plain["reports"].values(), *plain["examinations"].values()):
         report.pop("in_reply_to")
     plain.pop("sites")
     models = adaptation.model_reports
@@ -58,8 +58,19 @@ def until(holds, what, patience=180.0):
         time.sleep(0.1)
 
 
-def approve(live, name, study):
-    Approvals(live.state(name)).decide(study.stem, "approved")
+def held(live, name, phase, sources=TWO, **options):
+    """A study that waits in `phase`: its file, its submission, and the site that holds it."""
+    for site in TWO:
+        live.configure(site, APPROVE)
+    study = live.study(name, sources=sources)
+    submission = live.submit(study, **options)
+    return study, submission, live.hold(study, phase)
+
+
+def assert_nothing_was_disclosed_twice(live, study):
+    for name in TWO:
+        left = [message for kind, message in live.sent(name, study) if kind == "sent"]
+        assert sorted(left) == sorted(REPORTS)
 
 
 # Equal results -------------------------------------------------------------------------------
@@ -81,8 +92,11 @@ def test_the_federated_result_equals_the_one_in_process_to_the_bit(live, finishe
     shared = json.loads((study.with_suffix(".result") / "adaptation.json").read_text())
     assert shared["target_risk"] == live.result(study).target_risk
     assert not (study.with_suffix(".result") / "models").exists()
+    reports = REPORTS[:2] if kind == "pipeline" else REPORTS  # a packed mixture is not examined
     for name in KINDS[kind]:
-        assert live.sent(name, study) == [("sent", "risk-report"), ("sent", "model-report")]
+        assert live.sent(name, study) == [("sent", message) for message in reports]
+    examined = KINDS[kind] if kind != "pipeline" else ()
+    assert tuple(live.result(study).examinations) == examined
 
 
 @pytest.mark.usefixtures("finished")
@@ -95,83 +109,78 @@ def test_the_server_keeps_no_message(live):
 # Whatever dies -------------------------------------------------------------------------------
 
 
-def test_a_source_killed_in_either_phase_is_as_if_it_were_not_there(calm):
-    calm.configure("castle", 'approve = ["risk", "model"]')
-    studies = {p: calm.study(f"killed-in-{p}", sources=TWO) for p in ("risk", "model")}
-    agreed = AgreedStudy(studies["model"].read_text(encoding="utf-8"))
-    Approvals(calm.state("castle")).decide(agreed.id, "approved", ("risk",))
-    running = {p: calm.submit(s, min_sources=1, deadline=25) for p, s in studies.items()}
-    for phase, study in studies.items():
-        text = f"phase {1 if phase == 'risk' else 2} of 2: {WAITING}"
-        until(lambda text=text, study=study: calm.said("castle", text, study.stem), "castle holds")
+def test_a_source_killed_before_its_model_is_as_if_it_were_not_there(calm):
+    running = {
+        fate: held(calm, f"killed-in-{phase}", phase, min_sources=1, deadline=40)
+        for phase, fate in (("model", "model missing"), ("risk", "missing"))
+    }
+    assert {site for _, _, site in running.values()} == {"castle"}
     calm.kill("castle")
-    for phase, study in studies.items():
-        told = calm.finish(running[phase])
-        assert told["sources"] == {"abbey": "answered", "castle": "missing"}
+    for fate, (study, submission, _) in running.items():
+        assert calm.finish(submission)["sources"] == {"abbey": "answered", "castle": fate}
         assert_same(calm, study, without=["castle"])
 
 
+def test_a_source_killed_in_the_examination_is_named_and_the_promise_rests_on_the_others(calm):
+    study, submission, site = held(calm, "killed-in-examine", "examine", min_sources=2, deadline=25)
+    calm.kill(site)
+    told = calm.finish(submission)
+    [other] = set(TWO) - {site}
+    assert told["sources"] == {other: "answered", site: "examination missing"}
+    found = calm.result(study)
+    assert set(found.source_weights) == set(TWO)
+    assert found.promise.examined_by == (other,)
+
+
 def test_a_killed_worker_costs_a_resubmission_and_no_second_disclosure(calm):
-    calm.configure("castle", 'approve = ["model"]')
-    study = calm.study("killed-worker", sources=TWO)
-    submission = calm.submit(study, min_sources=2, deadline=60)
-    until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
-    os.kill(calm.worker("castle"), signal.SIGKILL)
-    approve(calm, "castle", study)
+    study, submission, site = held(calm, "killed-worker", "model", min_sources=2)
+    os.kill(calm.worker(site), signal.SIGKILL)
+    calm.decide(site, study, "approved")
     told = calm.finish(submission)
     assert told["attempts"] >= 2
     assert set(told["sources"].values()) == {"answered"}
     assert_same(calm, study)
-    for name in TWO:
-        left = calm.sent(name, study)
-        assert sorted(m for kind, m in left if kind == "sent") == ["model-report", "risk-report"]
-        assert ("resent", "risk-report") in left
+    assert_nothing_was_disclosed_twice(calm, study)
+    assert all(("resent", "risk-report") in calm.sent(name, study) for name in TWO)
 
 
 def test_a_killed_server_costs_a_resubmission_and_no_second_disclosure(calm):
-    calm.configure("castle", 'approve = ["model"]')
-    study = calm.study("killed-server", sources=TWO)
-    submission = calm.submit(study, min_sources=2, deadline=60)
-    until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
+    study, submission, site = held(calm, "killed-server", "examine", min_sources=2)
     calm.kill("localhost")
-    approve(calm, "castle", study)
+    calm.decide(site, study, "approved")
     calm.start("localhost")
     told = calm.finish(submission)
     assert told["attempts"] >= 2
     assert set(told["sources"].values()) == {"answered"}
     assert_same(calm, study)
-    for name in TWO:
-        left = [m for kind, m in calm.sent(name, study) if kind == "sent"]
-        assert sorted(left) == ["model-report", "risk-report"]
+    assert_nothing_was_disclosed_twice(calm, study)
 
 
-def test_a_target_killed_between_the_phases_resumes_with_the_same_choice(calm):
-    calm.configure("castle", 'approve = ["model"]')
-    study = calm.study("killed-target", sources=TWO)
-    submission = calm.submit(study, min_sources=2, deadline=15)
-    until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
-    chosen = Journal(calm.state("new")).find("chosen", study=study.stem)
+@pytest.mark.parametrize(("phase", "told_before"), [("model", "chosen"), ("examine", "mixed")])
+def test_a_killed_target_resumes_with_what_it_told(calm, phase, told_before):
+    study, submission, site = held(
+        calm, f"killed-target-{phase}", phase, min_sources=2, deadline=15
+    )
+    before = Journal(calm.state("new")).find(told_before, study=study.stem)
     calm.kill("new")
-    approve(calm, "castle", study)
+    calm.decide(site, study, "approved")
     calm.start_and_wait("new")
     told = calm.finish(submission)
     assert set(told["sources"].values()) == {"answered"}
-    request = decode(Journal(calm.state("new")).payload(chosen["request"]))
-    found = calm.result(study)
-    assert found.candidate == found.plan.candidates[request.candidate]
-    assert [m for kind, m in calm.sent("new", study) if kind == "sent"].count("model-request") == 2
+    assert before is not None
+    assert Journal(calm.state("new")).find(told_before, study=study.stem) == before
+    left = [message for kind, message in calm.sent("new", study) if kind == "sent"]
+    assert [left.count(m) for m in ("brief", "model-request", "examination")] == [2, 2, 2]
     assert_same(calm, study)
+    assert_nothing_was_disclosed_twice(calm, study)
 
 
 def test_a_site_that_sleeps_past_the_deadline_is_missing(calm, sleeping):
-    calm.configure("castle", 'approve = ["risk"]')
-    study = calm.study("asleep", sources=TWO)
-    submission = calm.submit(study, min_sources=1, deadline=15)
-    until(lambda: calm.said("castle", WAITING, study.stem), "castle holds")
-    sleeping(calm.worker("castle"))
+    study, submission, site = held(calm, "asleep", "risk", min_sources=1, deadline=15)
+    sleeping(calm.worker(site))
     told = calm.finish(submission)
-    assert told["sources"]["castle"] == "missing"
-    assert_same(calm, study, without=["castle"])
+    assert told["sources"][site] == "missing"
+    assert_same(calm, study, without=[site])
 
 
 def test_refusals_are_told_by_name_no_text_leaves_and_too_few_sources_give_no_model(calm):

@@ -75,10 +75,8 @@ def test_the_mark_of_a_model_that_may_not_be_shown_is_part_of_a_preview(federati
 def test_a_packed_study_previews_no_examination_and_says_why(make_federation):
     found = look(make_federation("pipeline"))
     assert [m["message"] for m in found["messages"]] == ["risk-report", "model-report"]
-    assert found["refusals"] == [
-        "packed_models: Only linear models are forwarded between sites, so nobody examines this "
-        "one."
-    ]
+    [refusal] = found["refusals"]
+    assert refusal.startswith("packed_models: Only linear models are forwarded between sites")
 
 
 def test_a_method_of_the_paper_examines_nothing(federation):

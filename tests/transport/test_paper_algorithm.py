@@ -7,12 +7,15 @@ solved in exact fractions.
 import itertools
 import math
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from fedcsa.core.density_ratio import ULSIF
-from fedcsa.core.folds import dealt_labels, generator_for, turns
+from fedcsa.core.folds import dealt_labels, fold_key, fold_labels, generator_for, turns
+from fedcsa.core.table import Table1
+from fedcsa.core.tilt import fit_tilt
 from fedcsa.protocol.policy import Policy
 from fedcsa.roles.plan import Plan
 from fedcsa.roles.source import Source
@@ -87,29 +90,50 @@ def predict(model, row):
     return math.fsum([model[0], *(b * x for b, x in zip(model[1:], row, strict=True))])
 
 
-class Fold:
-    """Positions of the rows that the ratio, the models and the judgement see."""
+class Fold(NamedTuple):
+    density: np.ndarray
+    train: np.ndarray
+    validation: np.ndarray
 
-    def __init__(self, labels, turn):
-        self.density = np.flatnonzero(np.isin(labels, turn.density))
-        self.train = np.flatnonzero(np.isin(labels, turn.train))
-        self.validation = np.flatnonzero(labels == turn.judge)
+
+def table_of(X_target, plan):
+    return Table1.of(X_target, plan.features, plan.flags)
+
+
+def units(X_target, plan):
+    """Centre and spread: the target's own, or those of its table."""
+    if plan.exchange == "rows":
+        return X_target.mean(axis=0), X_target.std(axis=0)
+    table = table_of(X_target, plan)
+    return table.mean, table.sd
 
 
 class SlowSource:
     """Steps 1 to 3 of the algorithm at one source."""
 
     def __init__(self, name, X, y, X_target, plan):
-        self.name, self.raw, self.y, self.plan = name, X, y, plan
-        self.centre, self.spread = X_target.mean(axis=0), X_target.std(axis=0)
-        self.X = (X - self.centre) / self.spread if plan.scale else X
+        self.name, self.y, self.plan = name, y, plan
+        self.centre, self.spread = units(X_target, plan)
+        self.z = (X - self.centre) / self.spread
+        self.X = self.z if plan.scale else X
         self.X_target = X_target
-        labels = dealt_labels(len(X), plan.scheme, generator_for(SEED, name, "folds"), plan.shares)
-        self.folds = [Fold(labels, turn) for turn in turns(plan.scheme, 3)]
+        rng = generator_for(SEED, name, "folds")
+        if plan.scheme == "cross-fit":
+            labels = fold_labels(0, len(X), plan.n_folds, fold_key(rng))
+        else:
+            labels = dealt_labels(len(X), plan.scheme, rng, plan.shares)
+        self.folds = [
+            Fold(*(np.flatnonzero(np.isin(labels, part)) for part in (t.density, t.train, t.judge)))
+            for t in turns(plan.scheme, plan.n_folds)
+        ]
         self.ratios = [self.ratio(turn, fold.density) for turn, fold in enumerate(self.folds)]
 
     def ratio(self, turn, density):
-        """r̂ of every row, learnt from the density fold."""
+        """r̂ of every row, learnt from the density fold; n·w of all rows with a table."""
+        if self.plan.exchange == "table":
+            table = table_of(self.X_target, self.plan)
+            tilt = fit_tilt([self.z], np.array(table.flags), table.correlations)
+            return len(self.z) * tilt.weights(self.z)
         rng = generator_for(SEED, self.name, f"ratio-{turn}")
         target = self.X_target
         if self.plan.scale:
@@ -118,7 +142,8 @@ class SlowSource:
         return fitted.predict(self.X)
 
     def fit(self, rows, ratios, candidate):
-        weights = [r ** candidate["ratio_power"] for r in ratios]
+        floor = 1e-3 if self.plan.exchange == "table" else 0.0
+        weights = [max(r, floor) ** candidate["ratio_power"] for r in ratios]
         return ridge(self.X[rows], self.y[rows], weights, candidate["penalty"])
 
     def terms(self, candidate):
@@ -179,7 +204,8 @@ def slow_study(sources, X_target, plan):
     models = [slow[name].model(plan.candidates[chosen]) for name in names]
 
     def combined(row):
-        seen = (row - X_target.mean(axis=0)) / X_target.std(axis=0) if plan.scale else row
+        centre, spread = units(X_target, plan)
+        seen = (row - centre) / spread if plan.scale else row
         parts = zip(weights[chosen], models, strict=True)
         return math.fsum(a * predict(model, seen) for a, model in parts)
 
@@ -199,32 +225,35 @@ ROWS = {"bandwidths": [2.0, 4.0], "regularizations": [0.01, 0.1], "n_centres": 9
 
 @pytest.mark.parametrize("method", ["naive", "fediwe", "feddae", "fedle"])
 @pytest.mark.parametrize("scale", [True, False])
-@pytest.mark.parametrize("folds", OPTIONS)
-def test_a_run_equals_the_paper_written_slowly(method, scale, folds):
+@pytest.mark.parametrize(
+    ("exchange", "folds"), [*(("rows", folds) for folds in OPTIONS), ("table", "cross-fit")]
+)
+def test_a_run_equals_the_paper_written_slowly(method, scale, exchange, folds):
     sources, X_target = sites((19, 34, 25), 2)
     given = {"site-a": 0.2, "site-b": 0.5, "site-c": 0.3} if method == "fedle" else None
-    agrees(sources, X_target, method, scale, folds, given)
+    agrees(sources, X_target, method, scale, exchange, folds, given)
 
 
 @pytest.mark.parametrize(("sizes", "d"), [((15,), 1), ((12, 40), 1), ((30, 21), 4)])
 @pytest.mark.parametrize("method", ["naive", "fediwe", "feddae"])
-def test_one_source_one_feature_and_few_rows_are_ordinary(method, sizes, d):
+@pytest.mark.parametrize(("exchange", "folds"), [("rows", "split-refit"), ("table", "cross-fit")])
+def test_one_source_one_feature_and_few_rows_are_ordinary(method, exchange, folds, sizes, d):
     sources, X_target = sites(sizes, d, seed=4)
-    agrees(sources, X_target, method, True, "split-refit", None)
+    agrees(sources, X_target, method, True, exchange, folds, None)
 
 
-def agrees(sources, X_target, method, scale, folds, fedle_weights):
+def agrees(sources, X_target, method, scale, exchange, folds, fedle_weights):
     plan = Plan(
         features=tuple(f"x{i}" for i in range(X_target.shape[1])),
         model={"name": "ridge"},
         candidates=CANDIDATES,
         method=method,
         fedle_weights=fedle_weights,
-        exchange="rows",
+        exchange=exchange,
         scale=scale,
-        ratio=ROWS,
+        ratio=ROWS if exchange == "rows" else {},
         seed=SEED,
-        **OPTIONS[folds],
+        **OPTIONS.get(folds, {}),
     )
     risks, weights, chosen, models, combined = slow_study(sources, X_target, plan)
     target = Target(X_target, plan, policy=Policy.open())
