@@ -95,3 +95,8 @@ def _sharper_than_told(plan: Plan, brief: Brief) -> Iterator[str]:
 
 def _not_as_agreed(what: str, name: str) -> PolicyError:
     return PolicyError("not_as_agreed", f"The {what} must be as agreed; {name} is not.")
+
+
+def numbers_about_rows(brief: Brief) -> int:
+    """How many numbers about the target's rows a brief tells."""
+    return brief.rows.size or brief.table.n_numbers

@@ -27,13 +27,12 @@ from fedcsa.protocol.policy import Policy
 from fedcsa.roles.plan import Plan
 from fedcsa.roles.source import Source
 from fedcsa.roles.target import Target
-from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.file import SiteFile
 from fedcsa.site.meanings import MEANINGS
 from fedcsa.site.memory import check_memory
 from fedcsa.site.rules import rule_of
 from fedcsa.site.source import ONE, check_rows
-from fedcsa.site.target import numbers_about_rows
 
 EVERY_SOURCE = "every source"
 

@@ -41,7 +41,7 @@ from fedcsa.roles.acceptance import accept_examination, accept_model, accept_mod
 from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.ending import WITHOUT_MODEL, Ending
 from fedcsa.roles.target import Target
-from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.file import SiteFile
 from fedcsa.site.memory import check_memory
 from fedcsa.site.rules import rule_of
@@ -273,8 +273,7 @@ class TargetDesk:
         return came
 
     def _note_fate(self, name: str, message: Message) -> None:
-        refused = isinstance(message, Refusal)
-        word = f"refused: {message.rule[:60]}" if refused else ANSWERED  # type: ignore[attr-defined]
+        word = f"refused: {message.rule[:60]}" if isinstance(message, Refusal) else ANSWERED
         self._fates[name][self._phase] = word
 
     def _opened(self, name: str, wire: bytes, payload: bytes) -> Message:
@@ -314,10 +313,9 @@ class TargetDesk:
         return {name: message for name, message in came.items() if name not in rejected}
 
     def _require(self, n_sources: int) -> None:
-        if n_sources < self._min_sources:
-            raise NoSourcesError(
-                f"At least {self._min_sources} source(s) must answer; {n_sources} did."
-            )
+        least = self._min_sources
+        if n_sources < least:
+            raise NoSourcesError(f"At least {least} source(s) must answer; {n_sources} did.")
 
     def _without_the_missing(self, answers: Mapping[str, Message]) -> dict[str, Examination]:
         """The mixtures as if sources that sent neither model nor refusal had never been there.
@@ -377,10 +375,9 @@ class TargetDesk:
 
     def _post(self, phase: str, messages: Mapping[str, Message]) -> Post:
         payloads = {name: encode(message) for name, message in messages.items()}
-        if any(len(payload) > self._site.max_bytes for payload in payloads.values()):
-            raise PolicyError(
-                "max_bytes", f"A message here must have at most {self._site.max_bytes} bytes."
-            )
+        most = self._site.max_bytes
+        if any(len(payload) > most for payload in payloads.values()):
+            raise PolicyError("max_bytes", f"A message here must have at most {most} bytes.")
         self._phase = phase
         self._questions = {
             name: ask(self._agreed.id, phase, self.name, name, payload)
@@ -392,12 +389,8 @@ class TargetDesk:
         return Post({digest(payload): payload for payload in payloads.values()}, envelopes)
 
     def _record(self, message: Message, recipient: str, envelope_bytes: int) -> None:
-        line = self._ledger.record(
-            message,
-            recipient,
-            envelope_bytes=envelope_bytes,
-            rules=self._site.policy.rules(message),
-        )
+        rules = self._site.policy.rules(message)
+        line = self._ledger.record(message, recipient, envelope_bytes=envelope_bytes, rules=rules)
         self._journal.note("recorded", message=line.entry.sha256)
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name}) to {recipient}")
 
@@ -405,8 +398,3 @@ class TargetDesk:
         self._status.say(text, self._agreed.id)
 
     _request: ModelRequest
-
-
-def numbers_about_rows(brief: Brief) -> int:
-    """How many numbers about the target's rows a brief tells."""
-    return brief.rows.size or brief.table.n_numbers
