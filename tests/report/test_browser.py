@@ -6,10 +6,19 @@ from contextlib import contextmanager
 
 import pytest
 
-SECTIONS = ["risk", "candidates", "sources", "balance", "backtest", "ledger", "making"]
+from fedcsa.findings import number
+
+SECTIONS = ["sources", "balance", "backtest", "candidates", "ledger", "making"]
+#: Sections that not every report has: kind -> name -> the one that it follows
+FURTHER = {
+    "small": {"compared": "sources"},
+    "paper": {"compared": "sources"},
+    "every finding": {"findings": "sources"},
+    "nasty names": {"findings": "sources"},
+}
 CHARTS = {
-    "small": 5, "one source": 4, "100 sources": 5, "300 features": 4, "every finding": 5,
-    "nasty names": 4, "all refused": 0,
+    "small": 4, "one source": 3, "two sources": 3, "paper": 3, "no overlap": 3, "100 sources": 4,
+    "300 features": 3, "every finding": 4, "nasty names": 3, "all refused": 0,
 }  # fmt: skip
 WIDTHS = (390, 1280)
 
@@ -39,8 +48,12 @@ def test_every_report_is_whole_quiet_and_fits_the_screen(browser, results, kind)
     folder = results(kind)
     with opened(browser, folder) as page:
         shown = page.locator("main > section[id]").evaluate_all("all => all.map(s => s.id)")
-        left = ["sources", "ledger", "making"] if kind == "all refused" else SECTIONS
-        assert shown == ["verdict", *left]
+        expected = ["verdict", *SECTIONS]
+        for name, before in FURTHER.get(kind, {}).items():
+            expected.insert(expected.index(before) + 1, name)
+        if kind == "all refused":
+            expected = ["verdict", "sources", "findings", "ledger", "making"]
+        assert shown == expected
         names = page.locator("[id]").evaluate_all("all => all.map(e => e.id)")
         assert len(names) == len(set(names))
         for width in WIDTHS:
@@ -87,7 +100,7 @@ def test_dark_follows_the_reader(browser, results):
 def test_without_scripts_everything_is_there(browser, results):
     with opened(browser, results("small"), scripts=False) as page:
         text = page.locator("main").inner_text()
-        for word in ("Risk at the target", "north", "Back-test", "What left each site"):
+        for word in ("Use it", "north", "a new site", "Back-test", "What left each site"):
             assert word in text
         assert page.locator("svg.chart .mark title").count() > 30
         assert page.locator("#tip").is_hidden()
@@ -96,11 +109,12 @@ def test_without_scripts_everything_is_there(browser, results):
 def test_pointing_at_a_mark_shows_its_number_and_leaving_hides_it(browser, results):
     content = json.loads((results("small") / "adaptation.json").read_text(encoding="utf-8"))
     with opened(browser, results("small")) as page:
-        page.locator("#estimates-mark-0").hover()
+        page.locator("#sources .mark[aria-label^='a new site']").hover()
         tip = page.locator("#tip")
         assert tip.is_visible()
-        shown = re.search(r"this estimate: ([\d.]+)", tip.inner_text()).group(1)
-        assert float(shown) == pytest.approx(content["target_risk"], rel=5e-3)
+        lower, upper = map(number, content["interval"])
+        shown = f"a new site: {number(content['target_risk'])} ({lower} to {upper})"
+        assert tip.inner_text() == shown
         page.mouse.move(1, 1)
         assert tip.is_hidden()
 
@@ -123,13 +137,13 @@ def test_the_keyboard_reaches_every_mark(browser, results):
 
 def test_a_screen_as_narrow_as_a_phone_keeps_the_tip_inside(browser, results):
     with opened(browser, results("small"), width=390) as page:
-        page.locator("#estimates-mark-0").focus()
+        page.locator("#sources-mark-0").focus()
         box = page.locator("#tip").bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 390
 
 
-@pytest.mark.parametrize(("kind", "most"), [("small", 8), ("100 sources", 20), ("all refused", 3)])
+@pytest.mark.parametrize(("kind", "most"), [("small", 9), ("100 sources", 20), ("all refused", 3)])
 def test_it_prints_on_a_sane_number_of_pages(browser, results, kind, most):
     with opened(browser, results(kind)) as page:
         pdf = page.pdf(format="A4")
@@ -172,6 +186,18 @@ def test_foreign_names_are_text(browser, results, making):
         assert any(f"{name} column" in heard for name in making.NASTY[:4]) or "�" in heard
 
 
+@pytest.mark.parametrize("kind", ["small", "one source", "no overlap"])
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844)], ids=["desktop", "phone"])
+def test_the_first_screen_says_whether_how_well_and_why(browser, results, kind, size):
+    with opened(browser, results(kind), width=size[0]) as page:
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        parts = ["#verdict h2", "#verdict .why", "#verdict .promised"]
+        parts += [] if kind == "no overlap" else [".legs li:last-child"]
+        for part in parts:
+            box = page.locator(part).bounding_box()
+            assert box["y"] + box["height"] <= size[1], part
+
+
 def test_the_verdict_is_told_by_words_and_not_by_colour_alone(browser, results):
     words = {"small": "Use it", "every finding": "Do not use it", "all refused": "Do not use it"}
     for kind, word in words.items():
@@ -192,7 +218,7 @@ def test_every_kind_of_finding_is_there_with_what_to_do(browser, results):
     from fedcsa.findings import CATALOGUE
 
     with opened(browser, results("every finding")) as page:
-        text = page.locator("#verdict").text_content()
+        text = page.locator("#findings").text_content()
     for code, (_, meaning, advice) in CATALOGUE.items():
         assert code in text
         assert meaning[1:] in text

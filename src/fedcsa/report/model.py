@@ -64,6 +64,8 @@ class Verdict:
     sentences : tuple of (str, str)
         Each with its name, for the style sheet; the first says most.
     legs : tuple of Leg
+    measure : str
+        What the risk is.
     """
 
     advice: str
@@ -71,6 +73,7 @@ class Verdict:
     sign: str
     sentences: tuple[tuple[str, str], ...]
     legs: tuple[Leg, ...] = ()
+    measure: str = ""
 
 
 @dataclass(frozen=True)

@@ -155,8 +155,8 @@ def not_reaching(folder: Folder) -> str:
     far = [line.name for line in source_lines(folder.answer) if not line.reaches]
     if not far:
         return ""
-    do, them = ("does", "it") if len(far) == 1 else ("do", "them")
-    return f"{words.listed(far)} {do} not reach the target, and no promise rests on {them}"
+    them = "it" if len(far) == 1 else "them"
+    return f"the target is not reached by {words.listed(far)}, and no promise rests on {them}"
 
 
 @_of

@@ -18,8 +18,6 @@ MOST_PLACES = 6
 def verdict(folder: Folder) -> Verdict:
     """What to do with the model, how well it will do, and why."""
     told = said("verdict", folder)
-    measure = " ".join(text for _, text in said("measure", folder))
-    told += (("measure", measure),) if measure else ()
     if folder.answer is None and folder.federation.get("outcome") == "done":
         return Verdict("care", "Ask the target", "?", told)
     a = folder.adaptation
@@ -27,7 +25,8 @@ def verdict(folder: Folder) -> Verdict:
     if folder.reconciliation is not None:
         advice = folder.reconciliation.verdict.advice
     word, sign = ADVICE[advice]
-    return Verdict(advice, word, sign, told, () if a is None else a.verdict.legs)
+    measure = " ".join(text for _, text in said("measure", folder))
+    return Verdict(advice, word, sign, told, () if a is None else a.verdict.legs, measure)
 
 
 def findings(folder: Folder) -> Section:

@@ -79,7 +79,7 @@ def ratio_sentence(adaptation: Adaptation) -> str:
     """The risk beside that of a constant; nothing where it is not known."""
     if adaptation.promise is None:
         return ""
-    return f"that is {number(adaptation.promise.ratio)} of the risk of a constant prediction"
+    return f"the risk is {number(adaptation.promise.ratio)} of that of a constant prediction"
 
 
 def examined_sentence(adaptation: Adaptation) -> str:
