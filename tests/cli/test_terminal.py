@@ -71,8 +71,8 @@ def test_progress_without_escape_codes_is_lines(environment, study, tmp_path):
     assert "\x1b" not in shown
     lines = shown.splitlines()
     assert lines[0] == "reading the tables"
-    assert lines[1:4] == [f"phase 1 of 2, risk numbers: {name}" for name in "abc"]
-    assert lines[4:] == [f"phase 2 of 2, one model: {name}" for name in "abc"]
+    phases = ("1 of 3, risk numbers", "2 of 3, one model", "3 of 3, the others' models")
+    assert lines[1:] == [f"phase {phase}: {name}" for phase in phases for name in "abc"]
 
 
 @pytest.mark.parametrize("environment", PLAIN, ids=str)

@@ -72,7 +72,7 @@ CASES = {
     "examined": ({"silent": "a"}, PAPER, "2 of 3 sources examined the others' models"),
     "between_sites": ({}, PAPER, "the log risk has a standard deviation of"),
     "reach": ({}, NOTHING, "at least 10 effective rows and an imbalance of at most 0.06"),
-    "not_reaching": ({"far": "c"}, {}, "the target is not reached by c, and no promise rests on it"),
+    "not_reaching": ({"far": "c"}, {}, "is not reached by c, and no promise rests on it"),
     "sources_hidden": (MANY, {}, "16 sources more in the table"),
     "no_reports": (NOTHING, {}, "there are no numbers of theirs"),
     "table_weights": ({"compare": ("naive",)}, ROWS, "methods on the table's weights"),
