@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from fedcsa.core.arrays import is_whole
+from fedcsa.core.table import Table1
 from fedcsa.errors import (
     FedCSAError,
     MessageError,
@@ -31,6 +32,7 @@ from fedcsa.errors import (
     ModelError,
     ResultError,
 )
+from fedcsa.findings import Finding
 from fedcsa.protocol.codec import decode, encode
 from fedcsa.protocol.fields import thaw
 from fedcsa.protocol.ledger import LedgerEntry
@@ -40,14 +42,11 @@ from fedcsa.result_json import (
     backtest_to_json,
     estimates_from_json,
     estimates_to_json,
-    findings_from_json,
     findings_to_json,
     message_from_json,
     plain,
     plan_from_json,
     promise_from_json,
-    table_from_json,
-    verdict_to_json,
 )
 from fedcsa.roles.adaptation import Adaptation, unpack
 from fedcsa.roles.ending import Ending
@@ -146,7 +145,7 @@ def summary(adaptation: Adaptation | Ending) -> dict[str, Any]:
         return {**_common(a), "ended": {"rule": a.rule, "text": a.text}}
     return {
         **_common(a),
-        "verdict": verdict_to_json(a.verdict),
+        "verdict": {"words": a.verdict.words, **plain(a.verdict)},
         "promise": plain(a.promise),
         "candidate": thaw(a.candidate),
         "target_risk": a.target_risk,
@@ -224,13 +223,15 @@ def _restored(content: dict[str, Any]) -> Adaptation | Ending:
     }
     sizes = {(len(r.difference_after), len(r.risk)) for r in reports.values()}
     _require(sizes <= {(n_features, n_candidates)})
-    findings = findings_from_json(content["findings"])
+    findings = tuple(
+        Finding(item["code"], item["source"], item["evidence"]) for item in content["findings"]
+    )
     n_target_rows = content["n_target_rows"]
     _require(is_whole(n_target_rows, 2))
     if "ended" in content:
         rule, text = (str(content["ended"][key]) for key in ("rule", "text"))
         return Ending(plan, rule, text, n_target_rows, reports, findings)
-    table, kept = table_from_json(content["table"]), tuple(content["kept"])
+    table, kept = Table1(**content["table"]), tuple(content["kept"])
     _require(table.features == plan.features and table.n_rows == n_target_rows)
     known = {i for i in kept if is_whole(i, 0) and i < n_candidates}
     _require(kept and kept == tuple(sorted(known)))

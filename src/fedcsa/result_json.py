@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
 from fedcsa.findings import Finding
 from fedcsa.protocol.fields import Message, thaw
@@ -20,7 +19,7 @@ from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.backtest import Backtest, BacktestRow
 from fedcsa.roles.estimation import estimates
 from fedcsa.roles.plan import Plan
-from fedcsa.roles.promise import Promise, Verdict
+from fedcsa.roles.promise import Promise
 
 Kind = TypeVar("Kind", bound=Message)
 
@@ -46,11 +45,6 @@ def findings_to_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     ]
 
 
-def findings_from_json(content: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
-    """Findings out of plain values."""
-    return tuple(Finding(item["code"], item["source"], item["evidence"]) for item in content)
-
-
 def plan_from_json(content: Mapping[str, Any]) -> Plan:
     """A plan out of plain values; it checks itself."""
     values: dict[str, Any] = {
@@ -59,11 +53,6 @@ def plan_from_json(content: Mapping[str, Any]) -> Plan:
     if values["public_sd"] is not None:  # None is NaN: no sd was agreed
         values["public_sd"] = np.array(values["public_sd"], dtype=np.float64)
     return Plan(**values)
-
-
-def table_from_json(content: Mapping[str, Any]) -> Table1:
-    """A Table 1 out of plain values; it checks itself."""
-    return Table1(**content)
 
 
 def message_from_json(kind: type[Kind], content: Mapping[str, Any]) -> Kind:
@@ -105,11 +94,6 @@ def promise_from_json(
     if not promise.examined_by or not set(promise.examined_by) <= set(examined):
         raise ValueError
     return promise
-
-
-def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as plain values, for readers."""
-    return {"words": verdict.words, **plain(verdict)}
 
 
 def estimates_to_json(a: Adaptation) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fedcsa.report import provenance, sections, words
 from fedcsa.report.folder import Folder
-from fedcsa.report.model import Page
+from fedcsa.report.model import Page, Section
+from fedcsa.report.sentences import SECTIONS, said
 from fedcsa.report.verdict import findings, verdict
 
 
@@ -22,13 +25,21 @@ def assemble(folder: Folder, version: str) -> Page:
     if answer is not None and answer.findings:
         shown.append(findings(folder))
     if a is not None and len(a.estimates) > 1:
-        shown.append(sections.compared(folder, a))
+        shown.append(sections.compared(a))
     if answer is not None and answer.reports:
-        shown.append(sections.balance(folder, answer))
+        shown.append(sections.balance(answer))
     if a is not None:
-        shown += [sections.backtest(folder, a), sections.candidates(folder, a)]
+        shown += [sections.backtest(a), sections.candidates(a)]
     shown += [provenance.ledger(folder), provenance.making(folder, version)]
-    return Page(words.clean(folder.study), _subtitle(folder), verdict(folder), tuple(shown))
+    told = tuple(_with_sentences(section, folder) for section in shown)
+    return Page(words.clean(folder.study), _subtitle(folder), verdict(folder), told)
+
+
+def _with_sentences(section: Section, folder: Folder) -> Section:
+    if section.name not in SECTIONS:
+        return section
+    texts = tuple(text for _, text in said(section.name, folder))
+    return replace(section, sentences=(*texts, *section.sentences))
 
 
 def _subtitle(folder: Folder) -> str:

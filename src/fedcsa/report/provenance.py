@@ -9,7 +9,6 @@ from fedcsa.protocol.ledger import FieldRecord, LedgerEntry
 from fedcsa.report import words
 from fedcsa.report.folder import Folder
 from fedcsa.report.model import Section, Table
-from fedcsa.report.sections import texts
 from fedcsa.roles.plan import Plan
 
 #: Fields listed one by one; a larger study's are shown by `fedcsa ledger`.
@@ -40,9 +39,9 @@ _SOFTWARE = "The fedcsa developers: fedcsa {version}, federated covariate shift 
 
 def ledger(folder: Folder) -> Section:
     """What left each site."""
-    title, told = "What left each site", texts("ledger", folder)
+    title = "What left each site"
     if not folder.ledgers:
-        return Section("ledger", title, told, folded=_told(folder))
+        return Section("ledger", title, folded=_told(folder))
     groups = [
         (site, group) for site, entries in folder.ledgers.items() for group in _grouped(entries)
     ]
@@ -69,9 +68,8 @@ def ledger(folder: Folder) -> Section:
         (0, 1),
     )  # fmt: skip
     fields, left_out = _fields(groups)
-    if left_out:
-        which = f"The fields of {words.counted(left_out, 'message')} are not listed here"
-        told += (f"{which}; fedcsa ledger RESULT --fields shows them.",)
+    which = f"The fields of {words.counted(left_out, 'message')} are not listed here"
+    told = (f"{which}; fedcsa ledger RESULT --fields shows them.",) if left_out else ()
     folded = (*_told(folder), _rules(groups), *fields, hashes)
     return Section("ledger", title, told, table=table, folded=folded)
 

@@ -10,7 +10,7 @@ from fedcsa.report.charts import risk as risk_chart
 from fedcsa.report.charts import sources as sources_chart
 from fedcsa.report.folder import Folder
 from fedcsa.report.model import Section, Table
-from fedcsa.report.sentences import MOST_PRINTED, said
+from fedcsa.report.sentences import MOST_PRINTED
 from fedcsa.report.svg import inline
 from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.ending import Ending
@@ -20,26 +20,14 @@ from fedcsa.roles.view import candidate_text, interval, source_lines
 MOST_DIFFERENCES = 4000
 
 
-def texts(section: str, folder: Folder) -> tuple[str, ...]:
-    """The sentences of a section.
-
-    Parameters
-    ----------
-    section : str
-    folder : Folder
-    """
-    return tuple(text for _, text in said(section, folder))
-
-
 def sources(folder: Folder) -> Section:
     """What every source found, its weight, and how far off it is."""
     a, title = folder.adaptation, "What the sources found"
     found = [] if folder.answer is None else source_lines(folder.answer)
     absent = [(words.clean(name), words.clean(fate)) for name, fate in _absent(folder)]
-    told = texts("sources", folder)
     if not found:
         table = Table("Sources", ("source", "what became of it"), tuple(absent), (0, 1))
-        return Section("sources", "Sources", told, table=table)
+        return Section("sources", "Sources", table=table)
     rows: list[tuple[str, ...]] = [
         (
             words.clean(line.name),
@@ -63,7 +51,7 @@ def sources(folder: Folder) -> Section:
         "Sources", headings, tuple(rows), (0, 1, 6), (1,), (*tones, *("far" for _ in absent))
     )
     svg = "" if a is None else inline(sources_chart.draw(a, folder.reconciliation), "sources")
-    return Section("sources", title if a else "Sources", told, svg, table)
+    return Section("sources", title if a else "Sources", svg=svg, table=table)
 
 
 def _absent(folder: Folder) -> list[tuple[str, str]]:
@@ -76,14 +64,8 @@ def _absent(folder: Folder) -> list[tuple[str, str]]:
     return sorted((name, fate) for name, fate in fates.items() if name not in reported)
 
 
-def compared(folder: Folder, a: Adaptation) -> Section:
-    """The paper's methods, where a study asks for them.
-
-    Parameters
-    ----------
-    folder : Folder
-    a : Adaptation
-    """
+def compared(a: Adaptation) -> Section:
+    """The paper's methods, where a study asks for them."""
     rows = tuple(
         (
             method,
@@ -101,17 +83,11 @@ def compared(folder: Folder, a: Adaptation) -> Section:
     tones = tuple("own" if method == a.plan.method else "" for method in a.estimates)
     headings = ("method", "estimated risk", "chosen", "weights")
     table = Table("Estimates by method", headings, rows, (0, 2, 3), (2, 3), tones)
-    return Section("compared", "Beside other methods", texts("compared", folder), table=table)
+    return Section("compared", "Beside other methods", table=table)
 
 
-def candidates(folder: Folder, a: Adaptation) -> Section:
-    """Risk against the candidates.
-
-    Parameters
-    ----------
-    folder : Folder
-    a : Adaptation
-    """
+def candidates(a: Adaptation) -> Section:
+    """Risk against the candidates."""
     order = sorted(risk_chart.points(a), key=lambda point: point.risk)
     most = risk_chart.MOST_MARKS
     order = [point for rank, point in enumerate(order) if rank < most or point.chosen]
@@ -124,18 +100,11 @@ def candidates(folder: Folder, a: Adaptation) -> Section:
     printed = len(rows) <= MOST_PRINTED
     table = Table("Risk of every candidate", headings, rows, tones=tones, printed=printed)
     svg = inline(risk_chart.draw(a), "candidates")
-    told = texts("candidates", folder)
-    return Section("candidates", "Risk against the candidates", told, svg, table)
+    return Section("candidates", "Risk against the candidates", svg=svg, table=table)
 
 
-def balance(folder: Folder, answer: Adaptation | Ending) -> Section:
-    """The Love plot.
-
-    Parameters
-    ----------
-    folder : Folder
-    answer : Adaptation or Ending
-    """
+def balance(answer: Adaptation | Ending) -> Section:
+    """The Love plot."""
     shown = balance_chart.balance(answer)
     every = _every_difference(answer) if balance_chart.hidden(shown) else ()
     headings = ["feature"]
@@ -149,7 +118,7 @@ def balance(folder: Folder, answer: Adaptation | Ending) -> Section:
         rows.append(tuple(row))
     table = Table("Standardised mean differences", tuple(headings), tuple(rows))
     svg = inline(balance_chart.draw(answer), "balance")
-    return Section("balance", "Balance", texts("balance", folder), svg, table, every)
+    return Section("balance", "Balance", svg=svg, table=table, folded=every)
 
 
 def _every_difference(answer: Adaptation | Ending) -> tuple[Table, ...]:
@@ -168,17 +137,11 @@ def _every_difference(answer: Adaptation | Ending) -> tuple[Table, ...]:
     return (Table("Every feature at every source", headings, rows, (0, 1), printed=False),)
 
 
-def backtest(folder: Folder, a: Adaptation) -> Section:
-    """What was promised to every source that played the target.
-
-    Parameters
-    ----------
-    folder : Folder
-    a : Adaptation
-    """
-    title, told, found = "Back-test", texts("backtest", folder), a.backtest
+def backtest(a: Adaptation) -> Section:
+    """What was promised to every source that played the target."""
+    found = a.backtest
     if found is None:
-        return Section("backtest", title, told)
+        return Section("backtest", "Back-test")
     order = backtest_chart.ordered(found)
     rows = tuple(
         (
@@ -199,4 +162,5 @@ def backtest(folder: Folder, a: Adaptation) -> Section:
     )  # fmt: skip
     tones = tuple("far" if row.kept(found.level) is False else "" for row in order)
     table = Table("Each source as the target", headings, rows, (0, 6, 7), tones=tones)
-    return Section("backtest", title, told, inline(backtest_chart.draw(found), "backtest"), table)
+    svg = inline(backtest_chart.draw(found), "backtest")
+    return Section("backtest", "Back-test", svg=svg, table=table)

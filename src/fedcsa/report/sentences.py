@@ -1,13 +1,13 @@
-"""The sentences of the page: each a function that says nothing where it is not true.
+"""The sentences of the page, by section: each is said only where it is true.
 
-`SENTENCES` has all of them, by section; a test asks each for a result of which it is true and for
-one of which it is not.
+Every sentence has a name; a test asks for a result of which it is true, and for one of which it
+is not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from fedcsa.findings import number, percent
 from fedcsa.models.base import RATIO_POWER
@@ -17,7 +17,6 @@ from fedcsa.report.charts import balance as balance_chart
 from fedcsa.report.charts import risk as risk_chart
 from fedcsa.report.charts import sources as sources_chart
 from fedcsa.report.folder import Folder
-from fedcsa.roles.adaptation import Adaptation
 from fedcsa.roles.ending import Ending
 from fedcsa.roles.estimation import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS
 from fedcsa.roles.view import (
@@ -29,9 +28,33 @@ from fedcsa.roles.view import (
     source_lines,
 )
 
-Sentence = Callable[[Folder], str]
+#: The name of a sentence, and what it says.
+Said = Iterator[tuple[str, str]]
 #: Candidates in a table that is worth its paper.
 MOST_PRINTED = 100
+_REACH = (
+    "rows are weighted so that their means and spreads match the target's table; effective rows "
+    "are those that carry the weight, imbalance is the mean squared difference that is left, in "
+    "the target's standard deviations. A source reaches the target with at least "
+    f"{number(MIN_EFFECTIVE_ROWS)} effective rows and an imbalance of at most "
+    f"{number(MAX_IMBALANCE)}"
+)
+_TABLE_WEIGHTS = (
+    "the paper's methods on the table's weights, from this study's messages and candidates. The "
+    "paper itself fits a density ratio on the target's rows, and may say something else"
+)
+_SINGLE_MODELS = (
+    "this is the average risk of the sources' single models, each on rows of its own source that "
+    "it has not seen; the promise is about their mixture"
+)
+_HANDICAP = (
+    "training weights w^γ, with γ the ratio_power, must be better by γ/2 standard errors to be "
+    "chosen"
+)
+_DIFFERENCES = (
+    "differences of means between source and target, in the target's standard deviations; within "
+    "±0.25 is the usual bound for balance"
+)
 
 
 def said(section: str, folder: Folder) -> tuple[tuple[str, str], ...]:
@@ -40,360 +63,156 @@ def said(section: str, folder: Folder) -> tuple[tuple[str, str], ...]:
     Parameters
     ----------
     section : str
-        A key of `SENTENCES`.
+        A key of `SECTIONS`.
     folder : Folder
     """
-    found = ((tell.__name__, words.sentence(tell(folder))) for tell in SENTENCES[section])
+    found = ((name, words.sentence(text)) for name, text in SECTIONS[section](folder))
     return tuple((name, words.clean(text)) for name, text in found if text)
 
 
-def _of(tell: Callable[[Adaptation], str]) -> Sentence:
-    """A sentence about a model, which says nothing where there is none."""
-
-    def about(folder: Folder) -> str:
-        return "" if folder.adaptation is None else tell(folder.adaptation)
-
-    about.__name__ = tell.__name__
-    return about
-
-
-# The first screen ---------------------------------------------------------------------------
-
-
-def realised(folder: Folder) -> str:
-    """What came true, once outcomes have arrived."""
-    return "" if folder.reconciliation is None else folder.reconciliation.sentence
+def _verdict(folder: Folder) -> Said:
+    """The first screen: what came true, why, and how well."""
+    answer, outcome = folder.answer, folder.federation.get("outcome", "")
+    if folder.reconciliation is not None:
+        yield "realised", folder.reconciliation.sentence
+    if isinstance(answer, Ending):
+        yield "ended", f"there is no model. {answer.text}"
+    elif answer is None and outcome == "done":
+        yield "kept_away", "the study is done; the target keeps its result to itself. Ask there"
+    elif answer is None:
+        yield "failed", f"there is no model: the study ended ({outcome})"
+    else:
+        yield "why", answer.verdict.sentence
+        yield "promised", risk_sentence(answer)
 
 
-def ended(folder: Folder) -> str:
-    """Why there is no model."""
-    if isinstance(folder.answer, Ending):
-        return f"there is no model. {folder.answer.text}"
-    if folder.answer is None and folder.federation.get("outcome") != "done":
-        return f"there is no model: the study ended ({folder.federation.get('outcome', '')})"
-    return ""
-
-
-def kept_away(folder: Folder) -> str:
-    """Where to ask for a result that is not here."""
-    if folder.answer is None and folder.federation.get("outcome") == "done":
-        return "the study is done; the target keeps its result to itself. Ask there"
-    return ""
-
-
-@_of
-def why(a: Adaptation) -> str:
-    """The verdict's reason."""
-    return a.verdict.sentence
-
-
-@_of
-def promised(a: Adaptation) -> str:
-    """The risk, with its prediction interval."""
-    return risk_sentence(a)
-
-
-@_of
-def ratio(a: Adaptation) -> str:
-    """The risk beside that of a constant."""
-    return ratio_sentence(a)
-
-
-@_of
-def unit(a: Adaptation) -> str:
+def _measure(folder: Folder) -> Said:
     """What the risk is."""
-    return f"risk is the {', '.join(words.loss(a.plan.loss))}"
+    a = folder.adaptation
+    if a is None:
+        return
+    yield "ratio", ratio_sentence(a)
+    yield "unit", f"risk is the {', '.join(words.loss(a.plan.loss))}"
+    if a.plan.loss == "squared" and a.promise is not None:
+        risk, *ends = map(math.sqrt, (a.promise.risk, a.promise.lower, a.promise.upper))
+        root = f"its square root, {number(risk)} ({interval(*ends)})"
+        yield "root", f"{root}, is in units of the outcome"
 
 
-@_of
-def root(a: Adaptation) -> str:
-    """The risk in units of the outcome."""
-    if a.plan.loss != "squared" or a.promise is None:
-        return ""
-    risk, lower, upper = (
-        math.sqrt(value) for value in (a.promise.risk, a.promise.lower, a.promise.upper)
-    )
-    return f"its square root, {number(risk)} ({interval(lower, upper)}), is in units of the outcome"
-
-
-# Sources ------------------------------------------------------------------------------------
-
-
-@_of
-def examined(a: Adaptation) -> str:
-    """Who examined what."""
-    return examined_sentence(a)
-
-
-@_of
-def between_sites(a: Adaptation) -> str:
-    """How much sites differ."""
-    if a.promise is None:
-        return ""
-    return (
-        f"between sites the log risk has a standard deviation of {number(a.promise.between_sites)}"
-    )
-
-
-def reach(folder: Folder) -> str:
-    """What it takes to reach the target."""
-    if folder.answer is None or not folder.answer.reports:
-        return ""
-    return (
-        "rows are weighted so that their means and spreads match the target's table; effective "
-        "rows are those that carry the weight, imbalance is the mean squared difference that is "
-        "left, in the target's standard deviations. A source reaches the target with at least "
-        f"{number(MIN_EFFECTIVE_ROWS)} effective rows and an imbalance of at most "
-        f"{number(MAX_IMBALANCE)}"
-    )
-
-
-def not_reaching(folder: Folder) -> str:
-    """Who does not reach the target."""
-    if folder.answer is None:
-        return ""
-    far = [line.name for line in source_lines(folder.answer) if not line.reaches]
-    if not far:
-        return ""
-    them = "it" if len(far) == 1 else "them"
-    return f"the target is not reached by {words.listed(far)}, and no promise rests on {them}"
-
-
-@_of
-def sources_hidden(a: Adaptation) -> str:
-    """How many sources the chart leaves out."""
-    found = source_lines(a)
+def _sources(folder: Folder) -> Said:
+    a, answer = folder.adaptation, folder.answer
+    if answer is None or not answer.reports:
+        yield "no_reports", "there are no numbers of theirs here"
+        return
+    found = source_lines(answer)
+    if a is not None:
+        yield "examined", examined_sentence(a)
+    if a is not None and a.promise is not None:
+        spread = number(a.promise.between_sites)
+        yield "between_sites", f"between sites the log risk has a standard deviation of {spread}"
+    far = [line.name for line in found if not line.reaches]
+    if far:
+        them = "it" if len(far) == 1 else "them"
+        names = words.listed(far)
+        yield "far", f"the target is not reached by {names}, and no promise rests on {them}"
+    yield "reach", _REACH
     hidden = len(found) - len(sources_chart.those_that_matter(found))
-    if not hidden:
-        return ""
-    left = words.counted(hidden, "source")
-    return f"the chart shows the heaviest and the farthest; {left} more in the table"
+    if a is not None and hidden:
+        left = words.counted(hidden, "source")
+        yield "hidden", f"the chart shows the heaviest and the farthest; {left} more in the table"
 
 
-def no_reports(folder: Folder) -> str:
-    """That there are no numbers of the sources."""
-    none = folder.answer is None or not folder.answer.reports
-    return "there are no numbers of theirs here" if none else ""
+def _compared(folder: Folder) -> Said:
+    """What the paper's methods are given."""
+    a = folder.adaptation
+    if a is None or len(a.estimates) < 2:
+        return
+    if a.plan.exchange == "rows":
+        yield "ratio_weights", "all methods are given this study's messages and density ratios"
+    else:
+        yield "table_weights", _TABLE_WEIGHTS
 
 
-# The paper's methods ------------------------------------------------------------------------
-
-
-@_of
-def table_weights(a: Adaptation) -> str:
-    """What the paper's methods are given with a table."""
-    if a.plan.exchange != "table" or len(a.estimates) < 2:
-        return ""
-    return (
-        "the paper's methods on the table's weights, from this study's messages and candidates. "
-        "The paper itself fits a density ratio on the target's rows, and may say something else"
-    )
-
-
-@_of
-def ratio_weights(a: Adaptation) -> str:
-    """What the paper's methods are given with rows."""
-    if a.plan.exchange != "rows" or len(a.estimates) < 2:
-        return ""
-    return "all methods are given this study's messages, candidates and density ratios"
-
-
-# Candidates ---------------------------------------------------------------------------------
-
-
-@_of
-def chosen(a: Adaptation) -> str:
-    """How many were tried, and which was chosen."""
+def _candidates(folder: Folder) -> Said:
+    a = folder.adaptation
+    if a is None:
+        return
     tried = words.counted(len(a.kept), "candidate")
-    return f"{tried} tried; chosen: {candidate_text(a.candidate)}"
+    yield "chosen", f"{tried} tried; chosen: {candidate_text(a.candidate)}"
+    if risk_chart.at_edge(a):
+        yield "edge", "the choice lies at the edge of the grid: widen it in that direction"
+    dropped = len(a.plan.candidates) - len(a.kept)
+    if dropped:
+        which = words.counted(dropped, "candidate")
+        yield "dropped", f"{which} could not be fitted at enough sources"
+    if a.estimate.standard_errors is not None:
+        yield "band", "the band is one standard error to either side"
+    if a.promise is not None:
+        yield "single_models", _SINGLE_MODELS
+    if a.plan.method == "validated" and any(RATIO_POWER in c for c in a.plan.candidates):
+        yield "handicap", _HANDICAP
+    if len(a.kept) > risk_chart.MOST_MARKS:
+        yield "best_only", f"the best {words.count(risk_chart.MOST_MARKS)} are in the table"
+    if len(a.kept) > MOST_PRINTED:
+        yield "unprinted", "a print leaves out their table"
 
 
-@_of
-def edge(a: Adaptation) -> str:
-    """Whether a wider grid might do better."""
-    if not risk_chart.at_edge(a):
-        return ""
-    return "the choice lies at the edge of the grid: widen it in that direction"
-
-
-@_of
-def dropped(a: Adaptation) -> str:
-    """Whether candidates failed at too many sources."""
-    n = len(a.plan.candidates) - len(a.kept)
-    return f"{words.counted(n, 'candidate')} could not be fitted at enough sources" if n else ""
-
-
-@_of
-def band(a: Adaptation) -> str:
-    """What the band is."""
-    if a.estimate.standard_errors is None:
-        return ""
-    return "the band is one standard error to either side"
-
-
-@_of
-def single_models(a: Adaptation) -> str:
-    """Why these risks are not the promise."""
-    if a.promise is None:
-        return ""
-    return (
-        "this is the average risk of the sources' single models, each on rows of its own source "
-        "that it has not seen; the promise is about their mixture"
-    )
-
-
-@_of
-def handicap(a: Adaptation) -> str:
-    """That weighted training must be clearly better."""
-    if a.plan.method != "validated" or not any(RATIO_POWER in c for c in a.plan.candidates):
-        return ""
-    return (
-        "training weights w^γ, with γ the ratio_power, must be better by γ/2 standard errors to "
-        "be chosen"
-    )
-
-
-@_of
-def best_only(a: Adaptation) -> str:
-    """How many candidates are listed."""
-    if len(a.kept) <= risk_chart.MOST_MARKS:
-        return ""
-    return f"the best {words.count(risk_chart.MOST_MARKS)} are in the table"
-
-
-@_of
-def candidates_unprinted(a: Adaptation) -> str:
-    """Whether a print has their table."""
-    return "a print leaves out their table" if len(a.kept) > MOST_PRINTED else ""
-
-
-# Balance ------------------------------------------------------------------------------------
-
-
-def differences(folder: Folder) -> str:
-    """What the Love plot shows."""
+def _balance(folder: Folder) -> Said:
     if folder.answer is None or not folder.answer.reports:
-        return ""
-    return (
-        "differences of means between source and target, in the target's standard deviations; "
-        "within ±0.25 is the usual bound for balance"
-    )
-
-
-def differences_hidden(folder: Folder) -> str:
-    """What the Love plot leaves out."""
-    if folder.answer is None or not folder.answer.reports:
-        return ""
+        return
+    yield "differences", _DIFFERENCES
     hidden = balance_chart.hidden(balance_chart.balance(folder.answer))
-    return f"the largest differences before weighting are shown; {hidden}" if hidden else ""
+    if hidden:
+        yield "largest", f"the largest differences before weighting are shown; {hidden}"
 
 
-# Back-test ----------------------------------------------------------------------------------
+def _backtest(folder: Folder) -> Said:
+    a = folder.adaptation
+    if a is None:
+        return
+    if a.backtest is None:
+        only = "Only it compares promises with outcomes before the target has any"
+        yield "no_backtest", f"no back-test was run. {only}"
+        return
+    found, judged = a.backtest, len(a.backtest.judged)
+    yield "backtest", found.sentence
+    if judged:
+        kept = f"{judged - found.broken} of {words.counted(judged, 'promise')}"
+        yield "kept", f"kept, if the outcomes' own chance is allowed for: {kept}"
+    if found.coverage is not None:
+        yield "coverage", f"{percent(found.coverage)} of the intervals hold the realised risk"
+    if found.calibration is not None:
+        average = number(found.calibration)
+        yield "calibration", f"promised over realised risk is {average} on average"
+    if found.regret is not None:
+        times = number(found.regret)
+        yield "regret", f"realised risk is {times} times that of a site's own model"
+    hidden = len(found.rows) - backtest_chart.MOST_ROWS
+    if hidden > 0:
+        yield "left_out", f"the chart leaves out {words.counted(hidden, 'source')}"
 
 
-@_of
-def no_backtest(a: Adaptation) -> str:
-    """That none was run."""
-    if a.backtest is not None:
-        return ""
-    return "no back-test was run. Only it compares promises with outcomes before the target has any"
-
-
-@_of
-def backtest_verdict(a: Adaptation) -> str:
-    """The verdict of the back-test."""
-    return "" if a.backtest is None else a.backtest.sentence
-
-
-@_of
-def promises_kept(a: Adaptation) -> str:
-    """How many promises were kept."""
-    if a.backtest is None or not a.backtest.judged:
-        return ""
-    judged = len(a.backtest.judged)
-    kept = f"{judged - a.backtest.broken} of {words.counted(judged, 'promise')}"
-    return f"kept, if the outcomes' own chance is allowed for: {kept}"
-
-
-@_of
-def coverage(a: Adaptation) -> str:
-    """Share of intervals that hold."""
-    if a.backtest is None or a.backtest.coverage is None:
-        return ""
-    return f"{percent(a.backtest.coverage)} of the intervals hold the realised risk"
-
-
-@_of
-def calibration(a: Adaptation) -> str:
-    """Promised over realised."""
-    if a.backtest is None or a.backtest.calibration is None:
-        return ""
-    return f"promised over realised risk is {number(a.backtest.calibration)} on average"
-
-
-@_of
-def regret(a: Adaptation) -> str:
-    """Realised over a model of the site's own."""
-    if a.backtest is None or a.backtest.regret is None:
-        return ""
-    return f"realised risk is {number(a.backtest.regret)} times that of a site's own model"
-
-
-@_of
-def targets_hidden(a: Adaptation) -> str:
-    """How many sources the chart leaves out."""
-    hidden = 0 if a.backtest is None else len(a.backtest.rows) - backtest_chart.MOST_ROWS
-    return f"the chart leaves out {words.counted(hidden, 'source')}" if hidden > 0 else ""
-
-
-# What left ----------------------------------------------------------------------------------
-
-
-def recorded(folder: Folder) -> str:
-    """That nothing left without a record."""
-    return "every message stood in its site's ledger before it went" if folder.ledgers else ""
-
-
-def no_row(folder: Folder) -> str:
-    """That no message can hold a row."""
-    rows = folder.answer is not None and folder.answer.plan.exchange == "rows"
-    return "" if rows or not folder.ledgers else "no field can hold a row"
-
-
-def target_rows(folder: Folder) -> str:
-    """That the target's rows left it."""
-    rows = folder.answer is not None and folder.answer.plan.exchange == "rows"
-    return "the target's brief holds its rows; no other field can hold one" if rows else ""
-
-
-def fields_listed(folder: Folder) -> str:
-    """Where every field is."""
-    if not folder.ledgers:
-        return ""
-    return "every field is listed in the folded tables, which a print leaves out"
-
-
-def no_ledger(folder: Folder) -> str:
-    """Where the ledgers are."""
+def _ledger(folder: Folder) -> Said:
+    """What left the sites."""
+    if folder.answer is not None and folder.answer.plan.exchange == "rows":
+        yield "target_rows", "the target's brief holds its rows; no other field can hold one"
+    elif folder.ledgers:
+        yield "no_row", "no field can hold a row"
     if folder.ledgers:
-        return ""
-    return (
-        "this folder holds no ledger. Every site keeps its own, and shows it with: "
-        "fedcsa ledger SITE"
-    )
+        yield "recorded", "every message stood in its site's ledger before it went"
+        yield "fields", "every field is listed in the folded tables, which a print leaves out"
+    else:
+        where = "Every site keeps its own, and shows it with: fedcsa ledger SITE"
+        yield "no_ledger", f"this folder holds no ledger. {where}"
 
 
-SENTENCES: Mapping[str, tuple[Sentence, ...]] = {
-    "verdict": (realised, ended, kept_away, why, promised),
-    "measure": (ratio, unit, root),
-    "sources": (examined, between_sites, not_reaching, reach, sources_hidden, no_reports),
-    "compared": (table_weights, ratio_weights),
-    "candidates": (
-        chosen, edge, dropped, band, single_models, handicap, best_only, candidates_unprinted
-    ),
-    "balance": (differences, differences_hidden),
-    "backtest": (
-        no_backtest, backtest_verdict, promises_kept, coverage, calibration, regret, targets_hidden
-    ),
-    "ledger": (recorded, no_row, target_rows, fields_listed, no_ledger),
-}  # fmt: skip
+SECTIONS: Mapping[str, Callable[[Folder], Said]] = {
+    "verdict": _verdict,
+    "measure": _measure,
+    "sources": _sources,
+    "compared": _compared,
+    "candidates": _candidates,
+    "balance": _balance,
+    "backtest": _backtest,
+    "ledger": _ledger,
+}
