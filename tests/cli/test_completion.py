@@ -43,10 +43,9 @@ def ask(line, shell):
         ("fedcsa site ", ["init", "start", "preview", "approve"], ["submit"]),
         ("fedcsa run --s", ["--stream"], ["--json"]),
         ("fedcsa study submit --min", ["--min-sources"], ["--kit"]),
-        ("fedcsa site approve demo --phase ", ["risk", "model"], ["demo"]),
     ],
 )
-def test_commands_options_and_phases_are_offered(line, offered, withheld, shell):
+def test_commands_and_options_are_offered(line, offered, withheld, shell):
     answer = ask(line, shell)
     assert all(word in answer for word in offered)
     assert not any(word in answer for word in withheld)

@@ -38,7 +38,6 @@ def document(result):
         (("study", "submit", "no.toml", "--kit", "kit"), "StudyError", 3),
         (("run",), "UsageError", 2),
         (("rnu",), "UsageError", 2),
-        (("site", "approve", "demo", "--phase", "rsk"), "UsageError", 2),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )

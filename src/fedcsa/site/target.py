@@ -18,11 +18,11 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.medians import MIN_SOURCES
 from fedcsa.core.table import Table1
-from fedcsa.errors import BindingError, FedCSAError, NoSourcesError, PolicyError, ProtocolError
+from fedcsa.errors import FedCSAError, NoSourcesError, PolicyError
 from fedcsa.findings import Finding
 from fedcsa.protocol.chain import FileLedger
 from fedcsa.protocol.codec import decode, digest, encode
-from fedcsa.protocol.envelope import Envelope, Seal, ask, check_reply, check_seal
+from fedcsa.protocol.envelope import Seal, ask
 from fedcsa.protocol.fields import Message
 from fedcsa.protocol.journal import Journal
 from fedcsa.protocol.messages import (
@@ -43,22 +43,14 @@ from fedcsa.roles.ending import WITHOUT_MODEL, Ending
 from fedcsa.roles.target import Target
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.file import SiteFile
+from fedcsa.site.inbox import Inbox, Reply
 from fedcsa.site.memory import check_memory
 from fedcsa.site.rules import rule_of
 from fedcsa.site.state import Status
 
-#: Envelope and payload, as they came.
-Reply = tuple[bytes, bytes]
 DONE = "done"
 #: Stands in an envelope for the phase after the last.
 END = "end"
-ANSWERED, MISSING = "answered", "missing"
-#: What a source answers a phase with, and how that is called when something was wrong with it.
-_ANSWERS: Mapping[str, tuple[type[Message], str]] = {
-    "risk": (RiskReport, ""),
-    "model": (ModelReport, "model "),
-    "examine": (ExaminationReport, "examination "),
-}
 _NOTHING = np.empty(0, np.uint8)
 
 
@@ -109,22 +101,14 @@ class TargetDesk:
         self._journal = Journal(site.state_folder)
         self._ledger = FileLedger(site.state_folder, name)
         self._status = Status(site.state_folder)
-        self._phase = "risk"
-        self._questions: dict[str, Envelope] = {}
+        self._inbox = Inbox(agreed.name, agreed.sources, site.max_bytes, self._say, seal)
         self._reports: dict[str, Message] = {}
-        self._used: set[str] = set()
         self._heard: dict[str, RiskReport] = {}
-        #: source -> phase -> what became of its answer
-        self._fates: dict[str, dict[str, str]] = {n: {"risk": MISSING} for n in agreed.sources}
 
     @property
     def fates(self) -> dict[str, str]:
         """What became of every source: answered, or what was missing, refused or rejected."""
-        return {
-            name: "; ".join(_ANSWERS[p][1] + word for p, word in words.items() if word != ANSWERED)
-            or ANSWERED
-            for name, words in self._fates.items()
-        }
+        return self._inbox.fates
 
     # The four steps -------------------------------------------------------------------------
 
@@ -146,7 +130,7 @@ class TargetDesk:
     def choose(self, replies: Mapping[str, Reply]) -> Post:
         """Ask for the models of the best candidate; the choice, once made, stands."""
         self._say("phase 1 of 3: choosing")
-        came = self._open(replies)
+        came = self._inbox.open(replies, self._accept)
         self._heard = {n: m for n, m in came.items() if isinstance(m, RiskReport)}
         stored = self._stored("chosen", "reports")
         self._reports = came if stored is None else stored
@@ -165,12 +149,11 @@ class TargetDesk:
     def mix(self, replies: Mapping[str, Reply]) -> Post:
         """Let every source examine the others' mixture; a mixture, once told, stands."""
         self._say("phase 2 of 3: mixing")
-        came = self._believed(self._open(replies))
+        came = self._believed(self._inbox.open(replies, self._accept))
         stored = self._stored("mixed", "models")
         models = came if stored is None else stored
         self._require(sum(isinstance(m, ModelReport) for m in models.values()))
-        for name in set(self._role.asked) - set(models):
-            self._fates[name].setdefault("model", MISSING)
+        self._inbox.miss(set(self._role.asked) - set(models))
         examinations = self._without_the_missing(models)
         if examinations:
             mixed = {"models": self._kept(models), "examinations": self._kept(examinations)}
@@ -184,7 +167,7 @@ class TargetDesk:
     def conclude(self, replies: Mapping[str, Reply]) -> Conclusion:
         """Make the promise, keep the result here, and say how it ended."""
         self._say("phase 3 of 3: concluding")
-        return self._keep(self._role.conclude(self._open(replies)))
+        return self._keep(self._role.conclude(self._inbox.open(replies, self._accept)))
 
     def failed(self, error: FedCSAError) -> Conclusion:
         """How a study ended that came to nothing."""
@@ -243,11 +226,7 @@ class TargetDesk:
         if line is None:
             return None
         stored = {name: decode(self._journal.payload(sha)) for name, sha in line[key].items()}
-        for name in self._questions:
-            if name in stored:
-                self._note_fate(name, stored[name])
-            elif self._fates[name][self._phase] == ANSWERED:  # it comes too late
-                self._fates[name][self._phase] = MISSING
+        self._inbox.count_instead(stored)
         return stored
 
     def _stand_by(self, step: str, content: dict[str, Any], rule: str, why: str) -> None:
@@ -256,48 +235,16 @@ class TargetDesk:
         if any(told.get(key) != value for key, value in content.items()):
             raise PolicyError(rule, why)
 
-    def _open(self, replies: Mapping[str, Reply]) -> dict[str, Message]:
-        """The replies that answer this site's questions, each source's fate noted."""
-        came: dict[str, Message] = {}
-        for name in sorted(self._questions):
-            if name not in replies:
-                self._fates[name][self._phase] = MISSING
-                continue
-            try:
-                came[name] = self._opened(name, *replies[name])
-            except ProtocolError as error:
-                self._fates[name][self._phase] = f"rejected: {rule_of(error)}"
-                self._say(f"did not accept the answer of {name}: {error}")
-                continue
-            self._note_fate(name, came[name])
-        return came
-
-    def _note_fate(self, name: str, message: Message) -> None:
-        word = f"refused: {message.rule[:60]}" if isinstance(message, Refusal) else ANSWERED
-        self._fates[name][self._phase] = word
-
-    def _opened(self, name: str, wire: bytes, payload: bytes) -> Message:
-        """The answer of one source, or a `ProtocolError` if it is not one that can be."""
-        envelope, question = Envelope.from_bytes(wire), self._questions[name]
-        check_seal(wire, name, self._seal)
-        check_reply(envelope, payload, question, self._used)
-        self._used.add(question.nonce)
-        message, kind = decode(payload, self._site.max_bytes), _ANSWERS[self._phase][0]
-        if not isinstance(message, kind | Refusal):
-            raise BindingError("phase_order", f"Source {name!r} must answer with a {kind.name}.")
-        if message.study != self._agreed.name or message.source != name:  # type: ignore[attr-defined]
-            raise BindingError("wrong_sender", f"The answer of source {name!r} must be its own.")
-        if message.in_reply_to != question.digest:  # type: ignore[attr-defined]
-            raise BindingError("replayed", f"Source {name!r} must answer this very question.")
+    def _accept(self, message: Message) -> None:
+        """Raise a `MessageError` unless an honest source could have sent this."""
         if isinstance(message, RiskReport):
             accept_report(message, self._brief)
         if isinstance(message, ModelReport):
-            said = self._reports[name]
+            said = self._reports[message.source]
             assert isinstance(said, RiskReport)  # noqa: S101 - else it was not asked
             accept_model(message, self._brief, said, self._request.candidate)
         if isinstance(message, ExaminationReport):
             accept_examination(message, self._brief)
-        return message
 
     def _believed(self, came: Mapping[str, Message]) -> dict[str, Message]:
         """Without the models that cannot be opened, or predict what no model would."""
@@ -308,8 +255,7 @@ class TargetDesk:
         seen = (rows - brief.mean) / brief.sd if plan.scale else rows
         rejected = accept_models(models, reports, plan, seen, self._site.trust)
         for name, rule in rejected.items():
-            self._fates[name]["model"] = f"rejected: {rule}"
-            self._say(f"did not accept the model of {name}: {rule}")
+            self._inbox.reject(name, rule, f"its model is not accepted ({rule}).")
         return {name: message for name, message in came.items() if name not in rejected}
 
     def _require(self, n_sources: int) -> None:
@@ -375,15 +321,16 @@ class TargetDesk:
 
     def _post(self, phase: str, messages: Mapping[str, Message]) -> Post:
         payloads = {name: encode(message) for name, message in messages.items()}
-        most = self._site.max_bytes
-        if any(len(payload) > most for payload in payloads.values()):
-            raise PolicyError("max_bytes", f"A message here must have at most {most} bytes.")
-        self._phase = phase
-        self._questions = {
+        if any(len(payload) > self._site.max_bytes for payload in payloads.values()):
+            raise PolicyError(
+                "max_bytes", f"A message here must have at most {self._site.max_bytes} bytes."
+            )
+        questions = {
             name: ask(self._agreed.id, phase, self.name, name, payload)
             for name, payload in payloads.items()
         }
-        envelopes = {name: item.sealed(self._seal) for name, item in self._questions.items()}
+        self._inbox.expect(phase, questions)
+        envelopes = {name: item.sealed(self._seal) for name, item in questions.items()}
         for name, wire in envelopes.items():
             self._record(messages[name], name, len(wire))
         return Post({digest(payload): payload for payload in payloads.values()}, envelopes)
