@@ -24,6 +24,7 @@ from fedcsa.cli.common import (
     Quiet,
     console,
     fail,
+    follow,
     is_plain,
     named_errors,
     printable,
@@ -37,6 +38,7 @@ from fedcsa.errors import BindingError, MessageError, ResultError, StudyError, u
 if TYPE_CHECKING:
     from fedcsa.protocol.envelope import Seal
     from fedcsa.protocol.messages import Conclusion
+    from fedcsa.roles.adaptation import Adaptation
     from fedcsa.site.agreed import AgreedStudy
     from fedcsa.transport.flare.job import Submission
 
@@ -80,7 +82,7 @@ def submit(
 
     Reads the study file and the kit; writes the numbers that the target shares into a folder.
     Nothing is disclosed twice, however often it is submitted. Exit code 4 if too few sources
-    answered or the exchange failed, 5 if there is no model, 6 if no source resembles the target.
+    answered or the exchange failed, 5 if there is no model, 6 if the verdict is not to use it.
 
     Examples
     --------
@@ -164,14 +166,27 @@ def _finish(
         _save(out, agreed, plain, summary)
         line = report_line(out)
 
+    answer = _answer(summary, out) if told.outcome == "done" else None
+
     def show(screen: Console) -> None:
-        _print(screen, plain, summary, out)
+        _print(screen, plain, answer, out)
         screen.print(Text(line), soft_wrap=True)
 
     output.answer(plain, show, out)
     if told.outcome != "done":
         fail(_reason(told.outcome, target))
         raise typer.Exit(_EXITS.get(told.outcome, EXIT_EXCHANGE))
+    if answer is not None:
+        follow(answer.verdict)
+
+
+def _answer(summary: bytes, out: Path) -> Adaptation | None:
+    """The answer, if the target shares it."""
+    from fedcsa.result import restore
+    from fedcsa.roles.adaptation import Adaptation
+
+    found = restore(jsonlib.loads(summary), out) if summary else None
+    return found if isinstance(found, Adaptation) else None
 
 
 def _reason(rule: str, target: str) -> str:
@@ -199,16 +214,12 @@ def _check_out(out: Path) -> None:
         raise ResultError(f"The folder {str(out)!r} must be empty or hold an older result.")
 
 
-def _print(screen: Console, plain: dict[str, Any], summary: bytes, out: Path) -> None:
+def _print(screen: Console, plain: dict[str, Any], answer: Adaptation | None, out: Path) -> None:
     from fedcsa.cli.answer import print_adaptation
-    from fedcsa.result import restore
-    from fedcsa.roles.adaptation import Adaptation
 
-    if summary and plain["outcome"] == "done":
-        found = restore(jsonlib.loads(summary), out)
-        if isinstance(found, Adaptation):
-            print_adaptation(screen, found)
-            screen.print()
+    if answer is not None:
+        print_adaptation(screen, answer)
+        screen.print()
     table = Table(title="Answers", title_justify="left", title_style="bold")
     for heading in ("source", "what became of it"):
         table.add_column(heading)
