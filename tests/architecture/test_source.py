@@ -83,7 +83,7 @@ def test_randomness_is_an_argument():
         }
         # A state of its own only where a user may leave the seed open.
         open_seed = any(n == "np.random.default_rng" and not c.args for n, c in calls(path))
-        return used <= allowed and not (open_seed and named(path) != "estimator.py")
+        return used <= allowed and not (open_seed and named(path) != "inputs.py")
 
     assert offenders(asks) == []
     assert offenders(lambda path: "random" not in roots(path)) == []
