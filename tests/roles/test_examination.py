@@ -4,7 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.dummy import DummyRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from fedcsa.errors import MessageError, NoSourcesError
 from fedcsa.protocol.codec import encode
@@ -217,3 +218,40 @@ def test_a_source_that_does_not_reach_the_target_examines_without_a_say(make):
     assert "far" in adaptation.examinations
     assert "far" not in adaptation.reaching
     assert adaptation.promise.examined_by == NAMES
+
+
+def test_no_variance_is_an_exact_zero_whatever_the_losses(make):
+    """Rows with the table's own moments, and a loss that is the same on every row."""
+    X = np.array([[a, b] for a in (-1.0, 1.0) for b in (-1.0, 1.0)] * 25)
+    y = np.where(np.arange(100) % 2, 1.0, -1.0)
+    constant = DummyRegressor(strategy="constant", constant=0.0)
+    design = make.plan(constant, [{}], method="validated", loss="absolute")
+    adaptation = make.study(design, [make.source(name, (X, y)) for name in "abc"], X=X)
+    for found in adaptation.examinations.values():
+        assert found.risk == pytest.approx(1.0, rel=1e-12)
+        assert min(found.risk_variance, found.ratio_variance) >= 1e-12
+    assert adaptation.promise.risk == pytest.approx(1.0, abs=1e-5)
+    assert adaptation.verdict.words == "do not use it"
+
+
+@pytest.mark.parametrize("errors", [0, 1])
+def test_patients_without_an_error_are_a_small_rate_and_no_certainty(make, errors):
+    """Groups, and a zero-one loss that hardly anybody has."""
+    rng = np.random.default_rng(0)
+    sources = []
+    for name in "abc":
+        X = rng.normal(size=(120, 2))
+        labels = (X[:, 0] > 0.0).astype(int)
+        labels[:errors] = 1 - labels[:errors]
+        rows = np.column_stack([X, np.repeat(np.arange(40), 3)])
+        sources.append(make.source(name, (rows, labels), features=("x0", "x1", "patient")))
+    design = make.plan(
+        DecisionTreeClassifier(max_depth=1), [{}], method="validated", loss="zero-one",
+        classes=(0, 1), group="patient",
+    )  # fmt: skip
+    adaptation = make.study(design, sources)
+    for name, found in adaptation.examinations.items():
+        ess = adaptation.reports[name].effective_rows
+        assert found.risk >= 0.5 / (ess + 1.0) * (1 - 1e-9)
+        assert 0.0 < found.ratio_variance < 10.0
+    assert 0.0 < adaptation.promise.lower < adaptation.promise.upper < 1.0

@@ -27,6 +27,9 @@ from fedcsa.roles.weighing import TableWeighing
 JACKKNIFE_GROUPS = 20
 #: Ridge of the regression of the loss on the table's functions of x.
 EXPLAINED_RIDGE = 0.01
+#: No variance on a log or logit scale is smaller: nothing is known better than to a millionth. An
+#: exact zero would outweigh every other source.
+SMALLEST_VARIANCE = 1e-12
 
 Predictor = Callable[[Batch], Array]
 
@@ -165,12 +168,13 @@ def examine(
         if not (first.risk > 0.0 and first.constant_risk > 0.0):
             ratio = sum(_log_rate_variance(p, effective_rows) for p in (risk, constant_risk))
     if brief.group:  # rows of one patient are not independent: leave out patients, not rows
-        v = max(v, _jackknife(first.group_losses(risk=first.risk)) * first.risk**2)
-        ratio = max(ratio, _jackknife(first.group_ratios()))
+        v = max(v, _jackknife(first.without()[:, 1]))
+        rate_of = effective_rows if brief.loss == "zero-one" else None
+        ratio = max(ratio, _jackknife(first.group_ratios(rate_of)))
     if brief.classes:
         level, level_variance = _rates(first, effective_rows, len(brief.classes))
     else:
-        level = np.array([first.residual / first.residual_sd])
+        level = np.array([first.residual / (first.residual_sd or 1.0)])
         level_variance = np.array(
             [float(sampling_variance(second.spread[2], second.squares[2], effective_rows))]
         )
@@ -179,12 +183,12 @@ def examine(
     return Examined(
         reason="",
         risk=risk,
-        risk_variance=v / risk**2 + imbalance**2,
+        risk_variance=max(v / risk**2 + imbalance**2, SMALLEST_VARIANCE),
         explained=_explained(second, work) / risk**2,
         constant_risk=constant_risk,
-        ratio_variance=ratio + imbalance**2,
+        ratio_variance=max(ratio + imbalance**2, SMALLEST_VARIANCE),
         level=level,
-        level_variance=level_variance + imbalance,
+        level_variance=np.maximum(level_variance + imbalance, SMALLEST_VARIANCE),
     )
 
 
@@ -235,16 +239,16 @@ class _First:
         found: Array = rest / np.maximum(rest[:, :1], 1e-300)
         return found
 
-    def group_losses(self, risk: float) -> Array:
-        return self.without()[:, 1] / risk
-
-    def group_ratios(self) -> Array:
-        rest = self.without()
-        found: Array = np.log(np.maximum(rest[:, 1], 1e-300) / np.maximum(rest[:, 2], 1e-300))
+    def group_ratios(self, effective_rows: float | None) -> Array:
+        """Log of risk over the constant's without each group; of smoothed rates if asked for."""
+        rest = self.without()[:, 1:3]
+        if effective_rows is not None:
+            rest = (effective_rows * rest + 0.5) / (effective_rows + 1.0)
+        found: Array = np.log(np.maximum(rest[:, 0], 1e-300) / np.maximum(rest[:, 1], 1e-300))
         return found
 
     def group_residuals(self) -> Array:
-        found: Array = self.without()[:, 3] / self.residual_sd
+        found: Array = self.without()[:, 3] / (self.residual_sd or 1.0)
         return found
 
 
