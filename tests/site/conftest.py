@@ -8,6 +8,7 @@ import pytest
 
 from fedcsa.cli.federation_demo import write_sites
 from fedcsa.errors import FedCSAError
+from fedcsa.site import target as target_module
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.file import SiteFile
 from fedcsa.site.rounds import Board, carry_out
@@ -149,6 +150,17 @@ class Demo(Federation):
 
     def __init__(self, folder):
         self._at(folder, tuple(write_sites(folder, seed=1)))
+
+
+@pytest.fixture
+def reports():
+    """For tests that look at reports: one takes longer than the study itself."""
+
+
+@pytest.fixture(autouse=True)
+def without_reports(request, monkeypatch):
+    if "reports" not in request.fixturenames:
+        monkeypatch.setattr(target_module, "write_report", lambda _: None)
 
 
 @pytest.fixture

@@ -61,6 +61,13 @@ def test_a_preview_shows_the_numbers_and_the_id_to_approve(call, federation):
     assert plain["refusals"] == []
 
 
+def test_a_preview_at_the_target_counts_what_it_tells_and_asks_for_no_approval(call, federation):
+    data = federation.folder / "new" / "site.toml"
+    shown = call("site", "preview", federation.study_file, "--data", data).stdout
+    assert "It would tell 6 numbers about its rows." in shown
+    assert "site approve" not in shown
+
+
 def test_a_preview_of_a_refusal_names_the_rule(call, federation):
     federation.configure("abbey", "[policy]\nmin_fold_rows = 100")
     data = federation.folder / "abbey" / "site.toml"

@@ -12,6 +12,7 @@ from fedcsa.protocol.chain import verify
 from fedcsa.protocol.codec import decode, digest
 from fedcsa.result import load_result
 
+pytestmark = pytest.mark.usefixtures("reports")
 BOARD = {"attempts": 1, "seconds": {}, "bytes": {}}
 
 

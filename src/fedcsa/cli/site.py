@@ -171,9 +171,10 @@ def _print(screen: Console, found: dict[str, Any], data: Path, values: bool) -> 
         screen.print(Text("This site's file would let these leave, and nothing else."))
     if not all(message["exact"] for message in found["messages"]):
         screen.print(Text(_NOT_EXACT), soft_wrap=True)
-    name = shlex.quote(found["study"])
-    once = f"To approve all of them at once: fedcsa site approve {name} --data {data}"
-    screen.print(Text(once), soft_wrap=True)
+    if found["role"] == "source":
+        name = shlex.quote(found["study"])
+        once = f"To approve all of them at once: fedcsa site approve {name} --data {data}"
+        screen.print(Text(once), soft_wrap=True)
 
 
 _NOT_EXACT = (

@@ -48,8 +48,8 @@ class SiteFile:
     policy : Policy
         The strict one, with the changes of the section ``[policy]``.
     approve : bool
-        Whether studies wait for ``fedcsa site approve``; once said, it holds for all messages
-        of a study.
+        As a source: whether studies wait for ``fedcsa site approve``; once said, it holds for
+        all messages of a study.
     share_result : bool
         Whether, as the target, it tells the lead the result's numbers. Its model stays anyway.
     trust : tuple of str
@@ -230,7 +230,7 @@ table = "patients.csv"            # .csv, .tsv, .parquet
 # table1 = "table1.csv"           # instead, as a target without rows: its Table 1
 # stream = true                   # as a source: never hold the table, read it in batches
 # missing_values = ["?"]          # further spellings of a missing cell
-# approve = true                  # studies wait for: fedcsa site approve STUDY
+# approve = true                  # as a source: studies wait for fedcsa site approve STUDY
 # share_result = true             # as the target: tell the lead the numbers; the model stays here
 # trust = []                      # types outside scikit-learn that a model may hold
 # max_bytes = 268435456           # of a message, coming or going
