@@ -605,7 +605,10 @@ def test_a_table_without_outcomes_is_no_source(study, folder):
         ({"method": "fedda"}, ["The 'method' parameter must be one of"]),
         ({"seed": -1, "method": "fedda"}, ["The 'method' parameter", "The 'seed' parameter"]),
         ({"exchange": "row", "level": 2.0}, ["The 'exchange' parameter", "The 'level' parameter"]),
-        ({"ratio": {"n_feature": 3}, "seed": -1}, ["Unknown option of the ratio", "The 'seed'"]),
+        (
+            {"ratio": {"n_feature": 3}, "seed": -1},
+            ["The 'ratio' parameter must be left out", "The 'seed'"],
+        ),
         ({"method": "fedle", "seed": -1}, ["The 'fedle_weights' parameter", "The 'seed'"]),
         ({"fedle_weights": {"hospital_a": 1.0}}, ["must name every source of the study"]),
         (
