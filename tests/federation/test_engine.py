@@ -94,7 +94,9 @@ def test_the_federated_result_equals_the_one_in_process_to_the_bit(live, finishe
     assert not (study.with_suffix(".result") / "models").exists()
     reports = REPORTS[:2] if kind == "pipeline" else REPORTS  # a packed mixture is not examined
     for name in KINDS[kind]:
-        assert live.sent(name, study) == [("sent", message) for message in reports]
+        # On a loaded machine the server asks twice and the same bytes are sent again.
+        left = [message for how, message in live.sent(name, study) if how == "sent"]
+        assert left == list(reports)
     examined = KINDS[kind] if kind != "pipeline" else ()
     assert tuple(live.result(study).examinations) == examined
 
