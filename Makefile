@@ -28,7 +28,7 @@ federation-demo: $(STAMP)  ## run a real federation on this machine: a server, a
 
 test: $(STAMP)  ## run every test, the examples in the docs and the coverage gate
 	$(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder --cov --cov-report= -q
-	$(BIN)/coverage report --include='src/fedcsa/core/*,src/fedcsa/protocol/*' --fail-under=95 --skip-covered
+	$(BIN)/coverage report --include='src/fedcsa/core/*,src/fedcsa/messages/*' --fail-under=95 --skip-covered
 
 check: $(STAMP)  ## lint, format, types, import contracts
 	$(BIN)/ruff check .

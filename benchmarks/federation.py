@@ -29,14 +29,14 @@ from typing import Any
 
 from benchmarks.harness import PACKAGES, options, timed, write_provenance, write_table
 from benchmarks.studies import outcomes, rows_of
-from fedcsa.cli.run import carry_out
+from fedcsa.cli.run_command import carry_out
 from fedcsa.data.tables import write_table as write_rows
-from fedcsa.site.federation import Federation
+from fedcsa.federation.federation_file import Federation
+from fedcsa.federation.flare.kits import Kit, provision
+from fedcsa.federation.flare.process import EngineProcess
+from fedcsa.federation.flare.settings import write_settings
 from fedcsa.site.state import Status
 from fedcsa.study import Study
-from fedcsa.transport.flare.kits import Kit, provision
-from fedcsa.transport.flare.process import EngineProcess
-from fedcsa.transport.flare.settings import write_settings
 
 SERVER, TARGET, LEAD = "localhost", "new", "lead@demo.org"
 STEPS = ("announce", "risk", "choose", "model", "mix", "examine", "conclude")

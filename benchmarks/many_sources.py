@@ -23,10 +23,10 @@ from benchmarks.harness import (
     write_table,
 )
 from benchmarks.studies import outcomes, rows_of, source, target
-from fedcsa import InProcessTransport, Source, Target, run
-from fedcsa.protocol.codec import decode, digest, encode
-from fedcsa.protocol.fields import Message
-from fedcsa.protocol.messages import ExaminationReport, ModelReport, RiskReport
+from fedcsa import InProcess, Source, Target
+from fedcsa.messages.codec import decode, digest, encode
+from fedcsa.messages.fields import Message
+from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def sites(count: int, rows: int, features: int) -> list[Source]:
 def together(settings: Settings, count: int) -> float:
     site_list = sites(count, settings.rows, settings.features)
     asking = target(settings.features, settings.penalties)
-    return timed(lambda: run(asking, InProcessTransport(site_list))).cpu
+    return timed(lambda: run_study(asking, InProcess(site_list))).cpu
 
 
 def alone(settings: Settings, count: int) -> tuple[float, float]:

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 
 from benchmarks.harness import blas_threads, options, write_provenance, write_table
 from benchmarks.studies import outcomes, rows_of, source, target
-from fedcsa.protocol.codec import encode
-from fedcsa.protocol.messages import RiskReport
+from fedcsa.messages.codec import encode
+from fedcsa.messages.messages import RiskReport
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from benchmarks.harness import (
     write_table,
 )
 from fedcsa import ULSIF
-from fedcsa.core.density_ratio import BANDWIDTH_MULTIPLES
+from fedcsa.core.ulsif import BANDWIDTH_MULTIPLES
 
 FLOOR, CAPPED, EXACT = "floor", "ulsif", "ulsif-exact"
 

@@ -24,8 +24,8 @@ from benchmarks.harness import (
     write_table,
 )
 from benchmarks.studies import POWERS, outcomes, rows_of, source, target
-from fedcsa.protocol.fields import Message
-from fedcsa.protocol.messages import Brief, RiskReport
+from fedcsa.messages.fields import Message
+from fedcsa.messages.messages import Brief, RiskReport
 
 CHUNK = 16_384
 KEYS = ("blas_threads", "candidates", "what")

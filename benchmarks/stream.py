@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.harness import exponent, options, write_provenance, write_table
 from benchmarks.studies import outcomes, rows_of, target
 from fedcsa import Policy, Source, Study
-from fedcsa.protocol.messages import RiskReport
+from fedcsa.messages.messages import RiskReport
 
 ROW_GROUP = 1 << 17
 

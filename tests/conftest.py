@@ -14,6 +14,22 @@ os.environ.setdefault(
     str(Path(tempfile.gettempdir()) / f"fedcsa-hypothesis-{getpass.getuser()}"),
 )
 
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fedcsa.core.risk import RiskMoments
+from fedcsa.messages.codec import digest, encode
+from fedcsa.messages.messages import ModelRequest
+from fedcsa.messages.policy import Policy
+from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.plan import Plan
+from fedcsa.run import InProcess, run_study
+from fedcsa.source.source import Source
+from fedcsa.target.target import Target
+
 #: Files that take minutes: where there are several processes, one begins with each.
 LONG = ("tests/federation/test_engine.py", "tests/test_console.py")
 
@@ -21,3 +37,111 @@ LONG = ("tests/federation/test_engine.py", "tests/test_console.py")
 def pytest_collection_modifyitems(items):
     """Begin with the long files, so that none is left to one process at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+
+
+# Small sites, and a way to let any of them talk ----------------------------------------------
+
+FEATURES = ("x0", "x1")
+
+
+def rows(n=30, seed=0, shift=0.0):
+    """X and a noisy linear outcome."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(shift, 1.0, size=(n, 2))
+    return X, X @ [1.0, -0.5] + 0.5 * rng.normal(size=n)
+
+
+def labelled(n=60, seed=0, classes=("no", "yes")):
+    """X and labels that depend on it, every class present."""
+    X, y = rows(n, seed)
+    cuts = np.quantile(y, np.linspace(0.0, 1.0, len(classes) + 1)[1:-1])
+    return X, np.asarray(classes)[np.digitize(y, cuts)]
+
+
+def plan(model="ridge", candidates=(0.0, 0.1, 1.0), **options):
+    description = model_description(model)
+    if not isinstance(candidates, dict) and candidates is not None:
+        candidates = list(candidates)
+    return Plan(
+        features=FEATURES,
+        model=description,
+        candidates=expand_candidates(description["name"], candidates),
+        **options,
+    )
+
+
+def target(design=None, n=40, seed=99, X=None, **options):
+    table = rows(n, seed)[0] if X is None else X
+    return Target(table, design or plan(), **{"policy": Policy.open(), **options})
+
+
+def source(name="a", data=None, **options):
+    X, y = rows(30, sum(map(ord, name))) if data is None else data
+    return Source(name, X, y, **{"policy": Policy.open(), **options})
+
+
+def study(design=None, sources=None, **options):
+    """Run a whole study; options are the target's."""
+    sites = [source("a"), source("b")] if sources is None else sources
+    return run_study(target(design, **options), InProcess(sites))
+
+
+def request_for(brief, candidate=0):
+    return ModelRequest(brief.study, digest(encode(brief)), candidate)
+
+
+def crafted(report, ratios, losses, after=(0.0, 0.0)):
+    """The same source's report, had it found these ratios and losses (one column a candidate).
+
+    With moments for the paper's methods if the report has them.
+    """
+    ratios, losses = np.asarray(ratios, dtype=float), np.asarray(losses, dtype=float)
+    n, total = len(ratios), float(np.sum(ratios))
+    w = ratios / total if total else np.full(n, 1.0 / n)
+    risk = w @ losses
+    squares = float(w @ w)
+    changed = {
+        "n_rows": n,
+        "n_judged": n,
+        "effective_rows": 1.0 / squares if total else 0.0,
+        "largest_share": float(w.max()) if total else 0.0,
+        "risk": risk,
+        "variance": (w * w) @ (losses - risk) ** 2,
+        "difference_after": np.asarray(after, dtype=float),
+        "findings": (),
+    }
+    if len(report.loss_mean):
+        moments = RiskMoments.of(ratios, losses)
+        names = ("ratio_mean", "ratio_m2", "loss_mean", "loss_m2", "product_mean", "product_m2")
+        changed |= {name: getattr(moments, name) for name in (*names, "co_moment")}
+    return dataclasses.replace(report, **changed)
+
+
+def finish(target, sources, request, reports=None):
+    """The models, of as many rows as the `reports` say, and the examinations."""
+    models = {name: sources[name].answer(request) for name in target.asked}
+    for name, report in (reports or {}).items():
+        if name in models:
+            models[name] = dataclasses.replace(models[name], n_rows=report.n_rows)
+    return examined(target, sources, target.mix(models))
+
+
+def examined(target, sources, asked):
+    return target.conclude({name: sources[name].answer(item) for name, item in asked.items()})
+
+
+@pytest.fixture(scope="session")
+def make():
+    return SimpleNamespace(
+        rows=rows,
+        labelled=labelled,
+        plan=plan,
+        target=target,
+        source=source,
+        study=study,
+        request_for=request_for,
+        crafted=crafted,
+        finish=finish,
+        examined=examined,
+        features=FEATURES,
+    )

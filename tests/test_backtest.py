@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from fedcsa import FedCSA, MessageError, ParameterError, Policy
 from fedcsa.backtest import run_backtest
 from fedcsa.core.folds import fold_key, fold_labels, generator_for
-from fedcsa.protocol.messages import BacktestReport
+from fedcsa.messages.messages import BacktestReport
 
 PENALTIES = [0.0, 0.1, 1.0]
 

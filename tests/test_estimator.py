@@ -26,7 +26,7 @@ from fedcsa import (
     DataError,
     FedCSA,
     FedCSAError,
-    InProcessTransport,
+    InProcess,
     ModelError,
     NoOverlapError,
     NoSourcesError,
@@ -489,9 +489,9 @@ def test_sources_that_are_none_are_refused(sources, match):
 def test_two_sources_of_one_name_cannot_take_part():
     twins = [Source("a", *SOURCES["west"]), Source("a", *SOURCES["east"])]
     with pytest.raises(ParameterError, match=r"distinct names. Got 'a'"):
-        InProcessTransport(twins)
+        InProcess(twins)
     with pytest.raises(ParameterError, match="at least one source"):
-        InProcessTransport([])
+        InProcess([])
 
 
 def test_names_that_become_one_text_cannot_take_part():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from fedcsa.cli.app import app
-from fedcsa.roles.promise import WORDS
+from fedcsa.target.promise import WORDS
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"<!-- begin:demo -->\n```text\n(.*?)```\n<!-- end:demo -->", re.DOTALL)

@@ -12,11 +12,11 @@ from fedcsa.core.losses import loss_named
 from fedcsa.data.columns import require_columns
 from fedcsa.data.encoding import Feature
 from fedcsa.errors import nearest, one_of, unknown
+from fedcsa.federation.federation_file import TEMPLATE as FEDERATION
+from fedcsa.federation.federation_file import Federation
 from fedcsa.models.linear import LinearRegression
 from fedcsa.models.registry import build_candidates, build_model, model_description
-from fedcsa.site.federation import TEMPLATE as FEDERATION
-from fedcsa.site.federation import Federation
-from fedcsa.site.file import SiteFile
+from fedcsa.site.site_file import SiteFile
 from fedcsa.study.sections import build_policy
 
 

@@ -10,9 +10,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedcsa.core.density_ratio import ULSIF
+    from fedcsa.answer.plots import plot_backtest, plot_balance, plot_risk, plot_sources
+    from fedcsa.answer.store import load_result, save_result
     from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
     from fedcsa.core.table import Table1
+    from fedcsa.core.ulsif import ULSIF
     from fedcsa.core.weights import Estimate, estimate
     from fedcsa.errors import (
         BindingError,
@@ -35,27 +37,24 @@ if TYPE_CHECKING:
     )
     from fedcsa.estimator import FedCSA
     from fedcsa.findings import Finding
-    from fedcsa.protocol.policy import Policy
+    from fedcsa.messages.policy import Policy
+    from fedcsa.plan import Plan
     from fedcsa.reconcile import Reconciliation
-    from fedcsa.report.plots import plot_backtest, plot_balance, plot_risk, plot_sources
-    from fedcsa.result import load_result, save_result
-    from fedcsa.roles.adaptation import Adaptation
-    from fedcsa.roles.backtest import Backtest, BacktestRow
-    from fedcsa.roles.plan import Plan
-    from fedcsa.roles.promise import Leg, Promise, Verdict
-    from fedcsa.roles.source import Source
-    from fedcsa.roles.target import Target
+    from fedcsa.run import InProcess, run_study
+    from fedcsa.source.source import Source
     from fedcsa.study import Study
-    from fedcsa.transport.base import run
-    from fedcsa.transport.inprocess import InProcessTransport
+    from fedcsa.target.adaptation import Adaptation
+    from fedcsa.target.backtest_result import Backtest, BacktestRow
+    from fedcsa.target.promise import Leg, Promise, Verdict
+    from fedcsa.target.target import Target
 
 __version__ = "0.1.0"
 
 # Loaded when first used, so that `import fedcsa` costs little more than nothing.
 _HOMES = {
-    "Adaptation": "roles.adaptation",
-    "Backtest": "roles.backtest",
-    "BacktestRow": "roles.backtest",
+    "Adaptation": "target.adaptation",
+    "Backtest": "target.backtest_result",
+    "BacktestRow": "target.backtest_result",
     "BindingError": "errors",
     "CandidatesError": "errors",
     "DataError": "errors",
@@ -63,42 +62,42 @@ _HOMES = {
     "FedCSA": "estimator",
     "FedCSAError": "errors",
     "Finding": "findings",
-    "InProcessTransport": "transport.inprocess",
+    "InProcess": "run",
     "LedgerError": "errors",
-    "Leg": "roles.promise",
+    "Leg": "target.promise",
     "MessageError": "errors",
     "MissingExtraError": "errors",
     "ModelError": "errors",
     "NoOverlapError": "errors",
     "NoSourcesError": "errors",
     "ParameterError": "errors",
-    "Plan": "roles.plan",
-    "Policy": "protocol.policy",
+    "Plan": "plan",
+    "Policy": "messages.policy",
     "PolicyError": "errors",
-    "Promise": "roles.promise",
+    "Promise": "target.promise",
     "ProtocolError": "errors",
     "Reconciliation": "reconcile",
     "ResultError": "errors",
     "RiskMoments": "core.risk",
     "RiskTerms": "core.risk",
-    "Source": "roles.source",
+    "Source": "source.source",
     "Study": "study",
     "StudyError": "errors",
     "Table1": "core.table",
     "TableError": "errors",
-    "Target": "roles.target",
-    "ULSIF": "core.density_ratio",
+    "Target": "target.target",
+    "ULSIF": "core.ulsif",
     "UntrustedError": "errors",
-    "Verdict": "roles.promise",
+    "Verdict": "target.promise",
     "estimate": "core.weights",
-    "load_result": "result",
-    "plot_backtest": "report.plots",
-    "plot_balance": "report.plots",
-    "plot_risk": "report.plots",
-    "plot_sources": "report.plots",
+    "load_result": "answer.store",
+    "plot_backtest": "answer.plots",
+    "plot_balance": "answer.plots",
+    "plot_risk": "answer.plots",
+    "plot_sources": "answer.plots",
     "risk_terms": "core.risk",
-    "run": "transport.base",
-    "save_result": "result",
+    "run_study": "run",
+    "save_result": "answer.store",
 }
 
 __all__ = [
@@ -113,7 +112,7 @@ __all__ = [
     "FedCSA",
     "FedCSAError",
     "Finding",
-    "InProcessTransport",
+    "InProcess",
     "LedgerError",
     "Leg",
     "MessageError",
@@ -147,7 +146,7 @@ __all__ = [
     "plot_risk",
     "plot_sources",
     "risk_terms",
-    "run",
+    "run_study",
     "save_result",
 ]
 

@@ -8,13 +8,12 @@ from typing import Any
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import FedCSAError, must
-from fedcsa.protocol.policy import Policy
-from fedcsa.roles.backtest import Backtest, BacktestRow
-from fedcsa.roles.plan import LossFunctions, Plan
-from fedcsa.roles.rehearsal import Rehearsal
-from fedcsa.roles.source import Source
-from fedcsa.transport.base import Progress, run
-from fedcsa.transport.inprocess import InProcessTransport
+from fedcsa.messages.policy import Policy
+from fedcsa.plan import LossFunctions, Plan
+from fedcsa.play_target import Rehearsal
+from fedcsa.run import InProcess, Progress, run_study
+from fedcsa.source.source import Source
+from fedcsa.target.backtest_result import Backtest, BacktestRow
 
 
 def run_backtest(
@@ -71,7 +70,7 @@ def run_backtest(
 
 def _play(rehearsal: Rehearsal, others: Sequence[Source], progress: Progress | None) -> BacktestRow:
     try:
-        adaptation = run(rehearsal.target, InProcessTransport(others, progress))
+        adaptation = run_study(rehearsal.target, InProcess(others, progress))
     except FedCSAError as error:
         return rehearsal.refused(type(error).__name__)
     return rehearsal.row(adaptation)

@@ -27,21 +27,20 @@ from fedcsa.inputs import (
     ratio_options,
     seed_of,
 )
+from fedcsa.messages.policy import Policy
 from fedcsa.models.registry import (
     check_names,
     default_candidates,
     expand_candidates,
     model_description,
 )
-from fedcsa.protocol.policy import Policy
+from fedcsa.plan import Plan, check_loss, check_weights_of
 from fedcsa.reconcile import Reconciliation, reconcile
-from fedcsa.roles.adaptation import Adaptation
-from fedcsa.roles.backtest import Backtest
-from fedcsa.roles.plan import Plan, check_loss, check_weights_of
-from fedcsa.roles.source import Source
-from fedcsa.roles.target import Target
-from fedcsa.transport.base import Progress, run
-from fedcsa.transport.inprocess import InProcessTransport
+from fedcsa.run import InProcess, Progress, run_study
+from fedcsa.source.source import Source
+from fedcsa.target.adaptation import Adaptation
+from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.target import Target
 
 
 def _has_probabilities(estimator: FedCSA) -> bool:
@@ -392,7 +391,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
 def _run(target: Target, sources: Sequence[Source], progress: Progress | None) -> Adaptation:
     """Run the study; what a user's own model says when it fails everywhere is shown."""
     try:
-        return run(target, InProcessTransport(sources, progress))
+        return run_study(target, InProcess(sources, progress))
     except CandidatesError as error:
         texts = {text for source in sources for text in source.failures.values()}
         if not texts:

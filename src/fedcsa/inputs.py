@@ -11,8 +11,8 @@ from sklearn.base import is_classifier
 from fedcsa.core.arrays import Array
 from fedcsa.core.folds import check_shares
 from fedcsa.errors import DataError, must
+from fedcsa.messages.policy import Policy
 from fedcsa.models.description import describe
-from fedcsa.protocol.policy import Policy
 
 
 def ratio_options(options: Any, exchange: str) -> dict[str, Any]:

@@ -8,15 +8,15 @@ from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
+from fedcsa.answer.view import interval
 from fedcsa.core.arrays import as_matrix, as_vector
 from fedcsa.core.losses import Loss, evaluate, loss_named
 from fedcsa.core.realised import Place, mean_interval, place
 from fedcsa.errors import DataError
 from fedcsa.findings import Advice, number
-from fedcsa.roles.adaptation import Adaptation
-from fedcsa.roles.plan import encode_classes
-from fedcsa.roles.promise import Verdict
-from fedcsa.roles.view import interval
+from fedcsa.plan import encode_classes
+from fedcsa.target.adaptation import Adaptation
+from fedcsa.target.promise import Verdict
 
 Conclusion = Literal[
     "as promised",

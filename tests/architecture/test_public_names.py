@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 INIT = Path(fedcsa.__file__)
 NAMES = [name for name in fedcsa.__all__ if name != "__version__"]
 MODULES = ["fedcsa", *(m.name for m in pkgutil.walk_packages(fedcsa.__path__, "fedcsa."))]
-ENGINE = "fedcsa.transport.flare."
+ENGINE = "fedcsa.federation.flare."
 HEAVY = {
     "nvflare",
     "sklearn",
@@ -146,11 +146,11 @@ def test_the_command_line_computes_nothing_before_it_knows_what():
 
 
 def test_the_command_line_and_a_sites_desk_load_no_engine():
-    assert "nvflare" not in loaded_after("import fedcsa.cli.app, fedcsa.site.source")
+    assert "nvflare" not in loaded_after("import fedcsa.cli.app, fedcsa.site.source_desk")
 
 
 def test_the_arithmetic_and_the_protocol_load_neither_models_nor_tables():
-    core = [m for m in MODULES if m.startswith(("fedcsa.core", "fedcsa.protocol"))]
+    core = [m for m in MODULES if m.startswith(("fedcsa.core", "fedcsa.messages"))]
     loaded = loaded_after("import " + ", ".join(core))
     assert not loaded & (HEAVY - {"scipy"})
     assert "scipy" in loaded

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedcsa import Study, load_result
+from fedcsa.answer.store import load_ledgers, summary
+from fedcsa.answer.view import ratio_sentence, risk_sentence
 from fedcsa.backtest import run_backtest
 from fedcsa.cli.app import app
 from fedcsa.findings import number
 from fedcsa.reconcile import reconcile
-from fedcsa.result import load_ledgers, summary
-from fedcsa.roles.view import ratio_sentence, risk_sentence
 
 COMMANDS = [
     "demo", "run", "check", "table", "predict", "backtest", "reconcile", "report", "ledger",
@@ -248,7 +248,7 @@ def test_check_finds_nothing_in_a_good_study(finished, invoke):
 def test_check_computes_and_writes_nothing(finished, invoke, monkeypatch, tmp_path):
     study = finished() / "study.toml"  # made before nobody can answer any more
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fedcsa.roles.source.Source.answer", None)
+    monkeypatch.setattr("fedcsa.source.source.Source.answer", None)
     assert invoke("check", study).exit_code == 0
     assert list(tmp_path.iterdir()) == []
 

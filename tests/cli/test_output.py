@@ -157,11 +157,11 @@ def test_a_stream_is_one_object_a_line(capsys):
 
 SLOW = """
 import sys, time
-import fedcsa.transport.inprocess as inprocess
+import fedcsa.run
 def ask(*_):
     print("asked", file=sys.stderr, flush=True)
     time.sleep(60)
-inprocess.InProcessTransport.ask = ask
+fedcsa.run.InProcess.ask = ask
 from fedcsa.cli.app import main
 sys.argv = ["fedcsa", *sys.argv[1:]]
 main()
@@ -224,7 +224,7 @@ def test_a_reader_that_went_away_is_not_an_error(flags, finished):
 
 
 def test_findings_about_a_source_that_was_left_out_come_last_under_a_title(capsys):
-    from fedcsa.cli.answer import print_findings
+    from fedcsa.answer.terminal import print_findings
     from fedcsa.cli.common import console
     from fedcsa.findings import Finding
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fedcsa.core import ratio_scores
-from fedcsa.core.density_ratio import SCORE_ROWS, ULSIF
 from fedcsa.core.kernels import gaussian, squared_distances
 from fedcsa.core.ratio_scores import RatioSums, leave_one_out_scores, ratio_coefficients
+from fedcsa.core.ulsif import SCORE_ROWS, ULSIF
 from fedcsa.errors import ParameterError
 
 GRID = np.array([1e-3, 0.1, 1.0])

@@ -63,8 +63,8 @@ class Live:
     """The processes of a federation, and what a test does to them."""
 
     def __init__(self, folder):
-        from fedcsa.site.federation import Federation
-        from fedcsa.transport.flare.kits import provision
+        from fedcsa.federation.federation_file import Federation
+        from fedcsa.federation.flare.kits import provision
 
         self.folder = folder
         self.processes = {}
@@ -97,9 +97,9 @@ class Live:
         (self.folder / name / "site.toml").write_text(text, encoding="utf-8")
 
     def start(self, name):
-        from fedcsa.transport.flare.kits import Kit
-        from fedcsa.transport.flare.process import EngineProcess
-        from fedcsa.transport.flare.settings import write_settings
+        from fedcsa.federation.flare.kits import Kit
+        from fedcsa.federation.flare.process import EngineProcess
+        from fedcsa.federation.flare.settings import write_settings
 
         if name != "localhost":
             write_settings(self.kit(name), self.folder / name / "site.toml")
@@ -223,7 +223,7 @@ class Live:
 
     def result(self, study):
         """The target's own result."""
-        from fedcsa.result import load_result
+        from fedcsa.answer.store import load_result
         from fedcsa.site.agreed import AgreedStudy
 
         name = AgreedStudy(study.read_text(encoding="utf-8")).id.replace("@", "_")
@@ -231,7 +231,7 @@ class Live:
 
     def sent(self, name, study):
         """Kind and message of everything that left a site in a study."""
-        from fedcsa.protocol.chain import verify
+        from fedcsa.site.chain import verify
 
         return [
             (item.kind, item.entry.message)

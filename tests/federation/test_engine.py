@@ -12,16 +12,16 @@ import time
 
 import pytest
 
-from fedcsa.cli.run import carry_out as run_in_process
+from fedcsa.answer.store import summary
+from fedcsa.cli.run_command import carry_out as run_in_process
 from fedcsa.errors import LedgerError
-from fedcsa.protocol.chain import LEDGER, verify
-from fedcsa.protocol.codec import decode, encode
-from fedcsa.protocol.envelope import Envelope
-from fedcsa.protocol.journal import Journal
-from fedcsa.result import summary
+from fedcsa.messages.codec import decode, encode
+from fedcsa.messages.envelope import Envelope
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.file import SiteFile
-from fedcsa.site.source import SourceDesk
+from fedcsa.site.chain import LEDGER, verify
+from fedcsa.site.journal import Journal
+from fedcsa.site.site_file import SiteFile
+from fedcsa.site.source_desk import SourceDesk
 from fedcsa.study import Study
 
 psutil = pytest.importorskip("psutil", reason="it comes with the engine, nvflare")
@@ -241,8 +241,8 @@ def test_a_replayed_question_is_refused_by_the_state_that_a_real_run_left(calm, 
 SUBMIT = """
 import sys, time
 from pathlib import Path
-from fedcsa.transport.flare.kits import Kit
-from fedcsa.transport.flare.session import _session, _status
+from fedcsa.federation.flare.kits import Kit
+from fedcsa.federation.flare.session import _session, _status
 kit, job = Path(sys.argv[1]), sys.argv[2]
 with _session(kit, Kit.load(kit), 60.0) as session:
     try:
@@ -260,8 +260,8 @@ with _session(kit, Kit.load(kit), 60.0) as session:
 LOOK_AROUND = """
 import sys
 from pathlib import Path
-from fedcsa.transport.flare.kits import Kit
-from fedcsa.transport.flare.session import _session
+from fedcsa.federation.flare.kits import Kit
+from fedcsa.federation.flare.session import _session
 kit, secret = Path(sys.argv[1]), sys.argv[2]
 with _session(kit, Kit.load(kit), 60.0) as session:
     for target in ("server", "abbey"):
@@ -290,7 +290,7 @@ def in_a_process(script, *arguments):
 
 def submitted(live, tmp_path, study, change):
     """How a job folder ends that was changed before it was submitted."""
-    from fedcsa.transport.flare.job import Submission, write_job
+    from fedcsa.federation.flare.job import Submission, write_job
 
     agreed = AgreedStudy(study.read_text(encoding="utf-8"))
     folder = write_job(Submission(agreed, "new", 1, 30), tmp_path / "job")

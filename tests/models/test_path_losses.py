@@ -8,9 +8,9 @@ from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.core.losses import CLASSIFICATION, REGRESSION
 from fedcsa.errors import DataError, ModelError
-from fedcsa.models.base import Path, path_losses
+from fedcsa.models.estimators import SklearnModel
 from fedcsa.models.fitted import EstimatorModel, LinearModel
-from fedcsa.models.sklearn import SklearnModel
+from fedcsa.models.model import Path, path_losses
 
 X = np.array([[0.0, 1.0], [2.0, -1.0], [0.5, 0.5]])
 Y = np.array([1.0, -2.0, 0.25])

@@ -12,6 +12,7 @@ from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import FedCSAError, ModelError, ParameterError, UntrustedError
+from fedcsa.models.estimators import SklearnModel
 from fedcsa.models.linear import LinearRegression
 from fedcsa.models.registry import (
     build_candidates,
@@ -21,7 +22,6 @@ from fedcsa.models.registry import (
     model_description,
     unknown,
 )
-from fedcsa.models.sklearn import SklearnModel
 
 NAMES = ["ridge", "weighted-least-squares"]
 

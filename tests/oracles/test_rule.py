@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsRegressor
 
-from fedcsa import FedCSA, InProcessTransport, Plan, Policy, Source, Table1, Target, run
+from fedcsa import FedCSA, InProcess, Plan, Policy, Source, Table1, Target
 
 
 def load(path):
@@ -239,7 +239,7 @@ def test_rows_of_one_patient_stay_together():
     X_target = population(rng, 60, 0.2)[0]
     plan = Plan(("x0", "x1"), {"name": "ridge"}, tuple(GRID), seed=SEED, group="patient")
     target = Target(X_target, plan, policy=Policy.open())
-    adaptation = run(target, InProcessTransport(sources))
+    adaptation = run_study(target, InProcess(sources))
     table = table_of(X_target.tolist(), [False, False])
     slow = study(data, table, GRID, rows=X_target, seed=SEED)
     agree(adaptation, slow)

@@ -15,10 +15,10 @@ from hypothesis.extra import numpy as hnp
 
 from fedcsa.core.risk import RiskMoments
 from fedcsa.errors import MessageError
-from fedcsa.protocol.codec import PROTOCOL_VERSION, decode, encode
-from fedcsa.protocol.fields import Message, thaw
-from fedcsa.protocol.ledger import Ledger, LedgerEntry
-from fedcsa.protocol.messages import (
+from fedcsa.messages.codec import PROTOCOL_VERSION, decode, encode
+from fedcsa.messages.fields import Message, thaw
+from fedcsa.messages.ledger import Ledger, LedgerEntry
+from fedcsa.messages.messages import (
     MESSAGES,
     REASONS,
     Brief,
@@ -30,10 +30,10 @@ from fedcsa.protocol.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.protocol.policy import Policy, round_significant
-from fedcsa.roles.plan import Plan
-from fedcsa.roles.source import Source
-from fedcsa.roles.target import Target
+from fedcsa.messages.policy import Policy, round_significant
+from fedcsa.plan import Plan
+from fedcsa.source.source import Source
+from fedcsa.target.target import Target
 
 quick = settings(
     max_examples=40,

@@ -8,12 +8,12 @@ import pytest
 
 from fedcsa.cli.federation_demo import write_sites
 from fedcsa.errors import FedCSAError
-from fedcsa.site import target as target_module
+from fedcsa.federation.coordinator import Board, carry_out
+from fedcsa.site import target_desk as target_module
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.file import SiteFile
-from fedcsa.site.rounds import Board, carry_out
-from fedcsa.site.source import SourceDesk
-from fedcsa.site.target import TargetDesk
+from fedcsa.site.site_file import SiteFile
+from fedcsa.site.source_desk import SourceDesk
+from fedcsa.site.target_desk import TargetDesk
 from fedcsa.study import Study
 
 SIZES = {"abbey": 200, "birch": 220, "castle": 240}

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fedcsa.cli.app import app
-from fedcsa.cli.study import _save
-from fedcsa.protocol.chain import LEDGER
-from fedcsa.protocol.codec import decode
+from fedcsa.cli.study_command import _save
+from fedcsa.messages.codec import decode
+from fedcsa.site.chain import LEDGER
 from fedcsa.site.state import Approvals
 
 pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")

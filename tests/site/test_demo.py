@@ -5,8 +5,8 @@ from pathlib import Path
 
 from fedcsa.cli.common import Output
 from fedcsa.cli.federation_demo import tell_what_left
-from fedcsa.cli.study import _finish
-from fedcsa.protocol.codec import decode
+from fedcsa.cli.study_command import _finish
+from fedcsa.messages.codec import decode
 
 README = Path(__file__).parents[2] / "README.md"
 BLOCK = re.compile(

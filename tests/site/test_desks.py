@@ -8,15 +8,15 @@ import shutil
 import numpy as np
 import pytest
 
-from fedcsa.cli.run import carry_out as run_in_process
+from fedcsa.answer.store import load_result, save_result, summary
+from fedcsa.cli.run_command import carry_out as run_in_process
 from fedcsa.data.table1 import write_table1
 from fedcsa.errors import ProtocolError, ResultError
-from fedcsa.protocol.chain import verify
-from fedcsa.protocol.codec import decode, digest, encode
-from fedcsa.protocol.envelope import Envelope, ask
-from fedcsa.protocol.messages import Conclusion, ExaminationReport, ModelReport, RiskReport
-from fedcsa.result import load_result, save_result, summary
-from fedcsa.site.source import ONE, SourceDesk
+from fedcsa.messages.codec import decode, digest, encode
+from fedcsa.messages.envelope import Envelope, ask
+from fedcsa.messages.messages import Conclusion, ExaminationReport, ModelReport, RiskReport
+from fedcsa.site.chain import verify
+from fedcsa.site.source_desk import ONE, SourceDesk
 from fedcsa.site.state import Approvals, Status
 
 SIZES = ("abbey", "birch", "castle")

@@ -5,12 +5,12 @@ import json
 import pytest
 import typer
 
+from fedcsa.answer.store import load_result
 from fedcsa.cli.common import Output
-from fedcsa.cli.study import _finish
+from fedcsa.cli.study_command import _finish
 from fedcsa.errors import ResultError
-from fedcsa.protocol.chain import verify
-from fedcsa.protocol.codec import decode, digest
-from fedcsa.result import load_result
+from fedcsa.messages.codec import decode, digest
+from fedcsa.site.chain import verify
 
 pytestmark = pytest.mark.usefixtures("reports")
 BOARD = {"attempts": 1, "seconds": {}, "bytes": {}}

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from fedcsa.errors import DataError, PolicyError, ResultError, StudyError
-from fedcsa.protocol.chain import verify
-from fedcsa.protocol.messages import (
+from fedcsa.federation.federation_file import TEMPLATE as FEDERATION_TEMPLATE
+from fedcsa.federation.federation_file import Federation
+from fedcsa.messages.messages import (
     MESSAGES,
     Brief,
     Examination,
@@ -15,13 +16,12 @@ from fedcsa.protocol.messages import (
     ModelRequest,
     RiskReport,
 )
-from fedcsa.protocol.policy import Policy
+from fedcsa.messages.policy import Policy
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.federation import TEMPLATE as FEDERATION_TEMPLATE
-from fedcsa.site.federation import Federation
-from fedcsa.site.file import TEMPLATE, SiteFile
+from fedcsa.site.chain import verify
 from fedcsa.site.meanings import MEANINGS
 from fedcsa.site.preview import preview
+from fedcsa.site.site_file import TEMPLATE, SiteFile
 from fedcsa.site.state import Approvals, Status
 
 
@@ -192,7 +192,7 @@ def test_a_preview_says_what_the_policy_would_refuse(federation):
 
 
 def test_the_preview_counts_as_many_numbers_as_then_leave(federation):
-    from fedcsa.protocol.chain import verify
+    from fedcsa.site.chain import verify
 
     found = preview(federation.study_file.read_text(), federation.site("abbey"))
     federation.attempt()

@@ -28,23 +28,23 @@ from nvflare.apis.signal import Signal
 from nvflare.apis.wf_comm_spec import WFCommSpec
 from nvflare.fuel.utils import fobs
 
-from fedcsa.cli.study import open_conclusion
+from fedcsa.cli.study_command import open_conclusion
 from fedcsa.errors import BindingError, MessageError, StudyError
-from fedcsa.protocol.chain import LEDGER, FileLedger
-from fedcsa.protocol.codec import decode, digest, encode
-from fedcsa.protocol.envelope import Envelope, ask, reply
-from fedcsa.protocol.messages import BacktestReport, Conclusion, Refusal
-from fedcsa.site import target as target_module
-from fedcsa.transport.flare import controller as controller_module
-from fedcsa.transport.flare import executors as executors_module
-from fedcsa.transport.flare import seal as seal_module
-from fedcsa.transport.flare.controller import PROGRESS, StudyController
-from fedcsa.transport.flare.egress import EgressFilter
-from fedcsa.transport.flare.executors import SourceExecutor, TargetExecutor
-from fedcsa.transport.flare.job import Submission, write_job
-from fedcsa.transport.flare.letters import pack, unpack
-from fedcsa.transport.flare.seal import KitSeal
-from fedcsa.transport.flare.settings import SETTINGS
+from fedcsa.federation.flare import controller as controller_module
+from fedcsa.federation.flare import executors as executors_module
+from fedcsa.federation.flare import seal as seal_module
+from fedcsa.federation.flare.controller import PROGRESS, StudyController
+from fedcsa.federation.flare.egress import EgressFilter
+from fedcsa.federation.flare.executors import SourceExecutor, TargetExecutor
+from fedcsa.federation.flare.job import Submission, write_job
+from fedcsa.federation.flare.letters import pack, unpack
+from fedcsa.federation.flare.seal import KitSeal
+from fedcsa.federation.flare.settings import SETTINGS
+from fedcsa.messages.codec import decode, digest, encode
+from fedcsa.messages.envelope import Envelope, ask, reply
+from fedcsa.messages.messages import BacktestReport, Conclusion, Refusal
+from fedcsa.site import target_desk as target_module
+from fedcsa.site.chain import LEDGER, FileLedger
 
 SOURCES = ["abbey", "birch", "castle"]
 #: phase -> what comes before a trouble in a source's fate
@@ -664,7 +664,7 @@ def test_a_letter_that_is_too_large_or_of_another_shape_is_refused(content):
 
 
 def test_an_oversized_message_is_refused_before_it_is_parsed(monkeypatch):
-    monkeypatch.setattr("fedcsa.transport.flare.letters.MAX_BYTES", 10)
+    monkeypatch.setattr("fedcsa.federation.flare.letters.MAX_BYTES", 10)
     for letter in ({"payload": b"x" * 11}, {"payloads": {"0": b"x" * 11}}):
         with pytest.raises(MessageError, match="at most 10 bytes"):
             unpack(pack(letter))
@@ -676,7 +676,7 @@ def test_a_job_holds_names_of_our_classes_and_no_code(federation, tmp_path):
     assert {path.suffix for path in files} == {".json"}
     text = "".join(path.read_text() for path in files if "config" in path.name)
     paths = {part.split('"')[0] for part in text.split('"path": "')[1:]}
-    assert all(path.startswith("fedcsa.transport.flare.") for path in paths)
+    assert all(path.startswith("fedcsa.federation.flare.") for path in paths)
     assert len(paths) == 3
     tasks = [
         json.loads((folder / app / "config" / "config_fed_client.json").read_text())["executors"][0]

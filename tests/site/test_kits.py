@@ -12,16 +12,16 @@ pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
 
 from fedcsa.cli.app import app
 from fedcsa.errors import BindingError, StudyError
-from fedcsa.protocol.chain import FileLedger
-from fedcsa.protocol.lines import alone
-from fedcsa.protocol.messages import ModelReport, Refusal
-from fedcsa.site.federation import AUTHORITY, Federation
+from fedcsa.federation.federation_file import AUTHORITY, Federation
+from fedcsa.federation.flare import doctor
+from fedcsa.federation.flare.doctor import examine
+from fedcsa.federation.flare.hardening import AUTHORIZATION, problems_of, settle
+from fedcsa.federation.flare.kits import Kit, provision
+from fedcsa.federation.flare.seal import KitSeal
+from fedcsa.messages.messages import ModelReport, Refusal
+from fedcsa.site.chain import FileLedger
+from fedcsa.site.lines import alone
 from fedcsa.site.memory import check_head, remember_head
-from fedcsa.transport.flare import doctor
-from fedcsa.transport.flare.doctor import examine
-from fedcsa.transport.flare.hardening import AUTHORIZATION, problems_of, settle
-from fedcsa.transport.flare.kits import Kit, provision
-from fedcsa.transport.flare.seal import KitSeal
 
 SITES = {"new": "target", "abbey": "source"}
 USERS = {"lead@demo.org": "lead", "viewer@demo.org": "viewer"}

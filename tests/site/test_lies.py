@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from fedcsa.errors import MessageError, NoSourcesError, PolicyError, StudyError
-from fedcsa.protocol.codec import decode, digest, encode
-from fedcsa.protocol.envelope import Envelope, ask
-from fedcsa.protocol.messages import Brief, ModelReport
-from fedcsa.roles.target import Target
+from fedcsa.federation.federation_file import RESERVED, Federation
+from fedcsa.messages.codec import decode, digest, encode
+from fedcsa.messages.envelope import Envelope, ask
+from fedcsa.messages.messages import Brief, ModelReport
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.federation import RESERVED, Federation
+from fedcsa.target.target import Target
 
 # The target ----------------------------------------------------------------------------------
 

@@ -13,26 +13,26 @@ from datetime import UTC, datetime
 import pytest
 
 from fedcsa.errors import PolicyError, ProtocolError
-from fedcsa.protocol.chain import HEAD, LEDGER, FileLedger, verify
-from fedcsa.protocol.codec import decode, encode
-from fedcsa.protocol.envelope import PHASES, ask
-from fedcsa.protocol.journal import Journal
-from fedcsa.protocol.lines import locked
-from fedcsa.protocol.messages import MESSAGES, Refusal, RiskReport
-from fedcsa.roles.target import Target
+from fedcsa.messages.codec import decode, encode
+from fedcsa.messages.envelope import PHASES, ask
+from fedcsa.messages.messages import MESSAGES, Refusal, RiskReport
+from fedcsa.site.chain import HEAD, LEDGER, FileLedger, verify
+from fedcsa.site.journal import Journal
+from fedcsa.site.lines import locked
 from fedcsa.site.memory import COUNTED, check_memory
-from fedcsa.site.source import SourceDesk
+from fedcsa.site.source_desk import SourceDesk
 from fedcsa.site.state import Approvals, Status
+from fedcsa.target.target import Target
 
 #: after which phase something happens to a source -> how its fate then begins
 BETWEEN = {"risk": "model ", "model": "examination "}
 APPEND = """
 import sys
 from pathlib import Path
-from fedcsa.protocol.chain import FileLedger
-from fedcsa.protocol.journal import Journal
-from fedcsa.protocol.lines import locked
-from fedcsa.protocol.messages import Refusal
+from fedcsa.site.chain import FileLedger
+from fedcsa.site.journal import Journal
+from fedcsa.site.lines import locked
+from fedcsa.messages.messages import Refusal
 folder = Path(sys.argv[1])
 ledger, journal = FileLedger(folder, "abbey"), Journal(folder)
 print("ready", flush=True)
@@ -96,7 +96,7 @@ def test_a_full_disk_lets_nothing_out(federation, monkeypatch, phase):
     federation.attempt()
     desk = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
     asked = question(federation, phase)
-    monkeypatch.setattr("fedcsa.protocol.chain.append_line", full)
+    monkeypatch.setattr("fedcsa.site.chain.append_line", full)
     with pytest.raises(OSError, match="No space"):  # what the engine's side turns into a code
         desk.answer(*asked)
 
@@ -119,7 +119,7 @@ def test_a_full_disk_at_the_target_lets_nothing_out(federation, monkeypatch, ste
         federation.attempt()
     take = getattr(federation.target, step)
     came = {"choose": replies.get("risk"), "mix": replies.get("model")}.get(step)
-    monkeypatch.setattr("fedcsa.protocol.chain.append_line", full)
+    monkeypatch.setattr("fedcsa.site.chain.append_line", full)
     with pytest.raises(OSError, match="No space"):
         take(*([] if came is None else [came]))
 

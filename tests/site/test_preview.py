@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from fedcsa.cli.app import app
 from fedcsa.data.table1 import write_table1
 from fedcsa.errors import TableError
-from fedcsa.protocol.chain import verify
-from fedcsa.protocol.codec import decode
+from fedcsa.messages.codec import decode
+from fedcsa.site.chain import verify
 from fedcsa.site.preview import EVERY_SOURCE, preview
 from fedcsa.site.state import Approvals
 

@@ -14,9 +14,9 @@ from nvflare.fuel.flare_api.api_spec import (
 )
 
 from fedcsa.errors import PolicyError, ProtocolError
-from fedcsa.transport.flare import session as session_module
-from fedcsa.transport.flare.job import Submission
-from fedcsa.transport.flare.session import ATTEMPTS, run_study
+from fedcsa.federation.flare import session as session_module
+from fedcsa.federation.flare.job import Submission
+from fedcsa.federation.flare.session import ATTEMPTS, submit_study
 
 RUNNING = {"step": "risk", "conclusion": "", "problem": "", "sites": {"abbey": "risk: asked"}}
 DONE = {**RUNNING, "step": "done", "conclusion": "bytes", "sites": {"abbey": "model: answered"}}
@@ -84,7 +84,7 @@ def run(federation, tmp_path, monkeypatch):
     def start(server, deadline=60):
         monkeypatch.setattr(session_module, "new_secure_session", server.connect)
         submission = Submission(federation.agreed, "new", 1, deadline)
-        return run_study(tmp_path, submission, seen.append)
+        return submit_study(tmp_path, submission, seen.append)
 
     start.seen = seen
     return start

@@ -14,14 +14,13 @@ from fedcsa.core.table import Table1
 from fedcsa.data.encoding import Feature, Outcome
 from fedcsa.data.tables import read_table, write_table
 from fedcsa.errors import DataError, ParameterError, StudyError, TableError
+from fedcsa.messages.policy import Policy
 from fedcsa.models.registry import default_candidates
-from fedcsa.protocol.policy import Policy
-from fedcsa.roles.plan import Plan
-from fedcsa.roles.source import Source
-from fedcsa.roles.target import Target
+from fedcsa.plan import Plan
+from fedcsa.run import InProcess
+from fedcsa.source.source import Source
 from fedcsa.study import Study
-from fedcsa.transport.base import run
-from fedcsa.transport.inprocess import InProcessTransport
+from fedcsa.target.target import Target
 
 PLANTED, SECRET = 4711.25, "SECRET"
 TEXT = """
@@ -542,8 +541,8 @@ def test_a_study_runs(study):
         Source(name, *study.read_source(name), features=study.coding.columns, policy=policy)
         for name in study.sources
     ]
-    adaptation = run(
-        Target(study.read_target(), study.plan(), policy=policy), InProcessTransport(sources)
+    adaptation = run_study(
+        Target(study.read_target(), study.plan(), policy=policy), InProcess(sources)
     )
     assert set(adaptation.predict(study.read_target())) <= {"no", "yes"}
 

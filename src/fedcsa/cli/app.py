@@ -8,20 +8,20 @@ import typer
 from rich.text import Text
 
 from fedcsa import __version__
-from fedcsa.cli.backtest import backtest
-from fedcsa.cli.check import check
+from fedcsa.cli.backtest_command import backtest
+from fedcsa.cli.check_command import check
 from fedcsa.cli.common import console
-from fedcsa.cli.demo import demo
-from fedcsa.cli.federation import federation
-from fedcsa.cli.ledger import ledger
-from fedcsa.cli.predict import predict
+from fedcsa.cli.demo_command import demo
+from fedcsa.cli.federation_command import federation
+from fedcsa.cli.ledger_command import ledger
+from fedcsa.cli.predict_command import predict
 from fedcsa.cli.program import Command, Program
-from fedcsa.cli.reconcile import reconcile
-from fedcsa.cli.report import report
-from fedcsa.cli.run import run
-from fedcsa.cli.site import site
-from fedcsa.cli.study import study
-from fedcsa.cli.table import table
+from fedcsa.cli.reconcile_command import reconcile
+from fedcsa.cli.report_command import report
+from fedcsa.cli.run_command import run
+from fedcsa.cli.site_command import site
+from fedcsa.cli.study_command import study
+from fedcsa.cli.table_command import table
 
 app = typer.Typer(
     name="fedcsa",

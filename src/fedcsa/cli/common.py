@@ -28,7 +28,7 @@ from fedcsa.errors import (
 )
 
 if TYPE_CHECKING:
-    from fedcsa.roles.promise import Verdict
+    from fedcsa.target.promise import Verdict
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")

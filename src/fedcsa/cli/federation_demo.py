@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.table import Table
 
 from fedcsa.cli.common import Output
-from fedcsa.cli.demo import demo_study
+from fedcsa.cli.demo_command import demo_study
 from fedcsa.data.synthetic import FEATURES, consortium
 from fedcsa.data.tables import write_table
 from fedcsa.errors import ProtocolError
-from fedcsa.protocol.chain import verify
-from fedcsa.protocol.ledger import LedgerEntry
-from fedcsa.site.federation import Federation
+from fedcsa.federation.federation_file import Federation
+from fedcsa.messages.ledger import LedgerEntry
+from fedcsa.site.chain import verify
 from fedcsa.site.state import Status
 
 #: The fifth hospital of the demo treats children; a federation of four is enough to see it work.
@@ -31,7 +31,7 @@ _PATIENCE = 180.0
 
 def run_demo(out: Path, output: Output, seed: int) -> int:
     """Set up, run the demo study, report what left each site, stop everything; the exit code."""
-    from fedcsa.transport.flare.kits import provision
+    from fedcsa.federation.flare.kits import provision
 
     sources = write_sites(out, seed)
     sites = {"new": "target", **dict.fromkeys(sources, "source")}

@@ -12,8 +12,8 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.ridge import ridge_path
 from fedcsa.core.weights import training_weights
 from fedcsa.errors import one_of
-from fedcsa.models.base import RATIO_POWER, Candidate, Path
 from fedcsa.models.fitted import FittedModel, LinearModel
+from fedcsa.models.model import RATIO_POWER, Candidate, Path
 
 PENALTY = "penalty"
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from fedcsa.errors import ModelError, ParameterError, must, one_of, unknown
-from fedcsa.models.base import RATIO_POWER, Candidate, Model
 from fedcsa.models.description import build, describe, refuse_files
 from fedcsa.models.linear import PENALTY, LinearRegression
+from fedcsa.models.model import RATIO_POWER, Candidate, Model
 
 RIDGE, WEIGHTED = "ridge", "weighted-least-squares"
 #: The parameter that a bare number in `candidates` means.
@@ -71,7 +71,7 @@ def build_model(
         return LinearRegression(**options)
     if name != "sklearn":
         raise one_of("model", sorted(_MAIN), name[:60], " or a scikit-learn estimator")
-    from fedcsa.models.sklearn import SklearnModel
+    from fedcsa.models.estimators import SklearnModel
 
     estimator = build(description.get("estimator"), trusted)
     if not all(hasattr(estimator, method) for method in ("get_params", "fit", "predict")):
@@ -192,7 +192,7 @@ def default_candidates(
 def _takes_weights(description: Mapping[str, Any], trusted: Collection[str]) -> bool:
     if description.get("name") != "sklearn":
         return True
-    from fedcsa.models.sklearn import weight_keyword
+    from fedcsa.models.estimators import weight_keyword
 
     try:
         weight_keyword(build(description.get("estimator"), trusted))

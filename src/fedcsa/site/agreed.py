@@ -9,10 +9,10 @@ import numpy as np
 
 from fedcsa.core.table import Table1
 from fedcsa.errors import PolicyError, StudyError
-from fedcsa.protocol.envelope import study_id
-from fedcsa.protocol.fields import thaw
-from fedcsa.protocol.messages import Brief, Examination
-from fedcsa.roles.plan import Plan
+from fedcsa.messages.envelope import study_id
+from fedcsa.messages.fields import thaw
+from fedcsa.messages.messages import Brief, Examination
+from fedcsa.plan import Plan
 from fedcsa.study import Study
 from fedcsa.study.toml import format_toml, parse_toml
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from fedcsa.errors import BindingError, ProtocolError
-from fedcsa.protocol.codec import decode
-from fedcsa.protocol.envelope import Envelope, Seal, check_reply, check_seal
-from fedcsa.protocol.fields import Message
-from fedcsa.protocol.messages import ExaminationReport, ModelReport, Refusal, RiskReport
+from fedcsa.messages.codec import decode
+from fedcsa.messages.envelope import Envelope, Seal, check_reply, check_seal
+from fedcsa.messages.fields import Message
+from fedcsa.messages.messages import ExaminationReport, ModelReport, Refusal, RiskReport
 from fedcsa.site.rules import rule_of
 
 #: Envelope and payload, as they came.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fedcsa.protocol.messages import (
+from fedcsa.messages.messages import (
     Brief,
     Examination,
     ExaminationReport,

@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 
 from fedcsa.errors import PolicyError
-from fedcsa.protocol.chain import HEAD, LEDGER, verify
-from fedcsa.protocol.journal import Journal
-from fedcsa.protocol.lines import read_lines, write_whole
-from fedcsa.protocol.messages import (
+from fedcsa.messages.messages import (
     Brief,
     Examination,
     ExaminationReport,
     ModelReport,
     RiskReport,
 )
+from fedcsa.site.chain import HEAD, LEDGER, verify
+from fedcsa.site.journal import Journal
+from fedcsa.site.lines import read_lines, write_whole
 
 #: What tells something about rows: a site's budget is counted in these.
 COUNTED = (

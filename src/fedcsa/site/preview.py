@@ -11,10 +11,9 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import FedCSAError, PolicyError
-from fedcsa.protocol.codec import decode, digest, encode
-from fedcsa.protocol.fields import Message, thaw
-from fedcsa.protocol.journal import Journal
-from fedcsa.protocol.messages import (
+from fedcsa.messages.codec import decode, digest, encode
+from fedcsa.messages.fields import Message, thaw
+from fedcsa.messages.messages import (
     TARGET,
     Brief,
     Examination,
@@ -23,16 +22,17 @@ from fedcsa.protocol.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.protocol.policy import Policy
-from fedcsa.roles.plan import Plan
-from fedcsa.roles.source import Source
-from fedcsa.roles.target import Target
+from fedcsa.messages.policy import Policy
+from fedcsa.plan import Plan
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
-from fedcsa.site.file import SiteFile
+from fedcsa.site.journal import Journal
 from fedcsa.site.meanings import MEANINGS
 from fedcsa.site.memory import check_memory
 from fedcsa.site.rules import rule_of
-from fedcsa.site.source import ONE, check_rows
+from fedcsa.site.site_file import SiteFile
+from fedcsa.site.source_desk import ONE, check_rows
+from fedcsa.source.source import Source
+from fedcsa.target.target import Target
 
 EVERY_SOURCE = "every source"
 

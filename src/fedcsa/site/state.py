@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedcsa.errors import StudyError, unknown
-from fedcsa.protocol.ledger import Clock, utc_now
-from fedcsa.protocol.lines import append_line, locked, read_records
+from fedcsa.messages.ledger import Clock, utc_now
+from fedcsa.site.lines import append_line, locked, read_records
 
 _APPROVALS, _STATUS = "approvals.jsonl", "status.jsonl"
 

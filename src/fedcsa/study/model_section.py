@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedcsa.errors import FedCSAError, ModelError, ParameterError, StudyError, unknown
-from fedcsa.models.base import RATIO_POWER, Candidate
+from fedcsa.models.model import RATIO_POWER, Candidate
 from fedcsa.models.registry import (
     RIDGE,
     WEIGHTED,
@@ -161,7 +161,7 @@ def check_model(
             f"{type(estimator).__name__} must be able to predict; it only transforms. "
             "Name a regressor or a classifier."
         )
-    from fedcsa.models.sklearn import weight_keyword
+    from fedcsa.models.estimators import weight_keyword
 
     try:
         check_names(estimator, candidates)

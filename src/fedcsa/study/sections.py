@@ -9,7 +9,7 @@ from typing import Any
 from fedcsa.data.describe import WORDS_OF_A_COLUMN, spelled_out
 from fedcsa.data.encoding import Feature, Outcome
 from fedcsa.errors import ParameterError, StudyError, hint
-from fedcsa.protocol.policy import Policy
+from fedcsa.messages.policy import Policy
 from fedcsa.study.toml import Section, kind_of, raise_all
 
 

@@ -22,17 +22,17 @@ from fedcsa.data.streams import TableStream
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import read_table
 from fedcsa.errors import FedCSAError, ParameterError, StudyError, must, unknown
+from fedcsa.messages.fields import thaw
+from fedcsa.messages.messages import TARGET, Brief
+from fedcsa.messages.policy import Policy
 from fedcsa.models.registry import default_candidates
-from fedcsa.protocol.fields import thaw
-from fedcsa.protocol.messages import TARGET, Brief
-from fedcsa.protocol.policy import Policy
-from fedcsa.roles.plan import Plan, check_loss, check_weights_of
-from fedcsa.roles.source import Source
-from fedcsa.roles.target import Target
-from fedcsa.study.file import check_options, read_study, write_study
+from fedcsa.plan import Plan, check_loss, check_weights_of
+from fedcsa.source.source import Source
 from fedcsa.study.model_section import check_model, describe_model, list_candidates
 from fedcsa.study.sections import build_policy
 from fedcsa.study.source_section import SourceTable, check_sources, database_of
+from fedcsa.study.study_file import check_options, read_study, write_study
+from fedcsa.target.target import Target
 
 Value = TypeVar("Value")
 #: What a study says in its own words, or what follows from it; all else in a plan is an option.

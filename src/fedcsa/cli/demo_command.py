@@ -1,0 +1,194 @@
+"""``fedcsa demo``."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedcsa.cli.common import Json, Output, Quiet, named_errors, site_progress, unbroken
+from fedcsa.cli.report_command import report_line
+from fedcsa.findings import number
+
+if TYPE_CHECKING:
+    from fedcsa.data.synthetic import Consortium
+    from fedcsa.run import Progress
+    from fedcsa.study import Study
+    from fedcsa.target.adaptation import Adaptation
+
+#: Rows of the new hospital whose outcomes arrive later.
+LATER_ROWS = 2000
+#: The default first, then the naive mean and the paper's, on the same weights of rows.
+METHODS = ("validated", "naive", "fediwe", "feddae")
+
+
+#: They weight rows to the target's table here, not by a ratio fitted on its rows.
+_HONEST = dict.fromkeys(METHODS[2:], ", on the table's weights")
+
+
+@named_errors
+def demo(
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Also write the tables, a study file and the result into this folder.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Draws the patients and the folds.", min=0)
+    ] = 1,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show the method on five simulated hospitals with outcomes and a new one without.
+
+    Since they are simulated, the true risk is known, and stands beside every estimate. Reads
+    nothing; writes only the folder that --out names, with a study to play with.
+
+    Examples
+    --------
+    fedcsa demo
+    fedcsa demo --out demo    # then: fedcsa run demo/study.toml
+    """
+    from fedcsa.answer.store import summary
+    from fedcsa.data.synthetic import consortium
+
+    drawn = consortium(seed)
+    study = demo_study(drawn, seed)
+    results: dict[str, Adaptation] = {}
+    with site_progress(len(METHODS) * len(drawn.sources), quiet=quiet) as progress:
+        for method in METHODS:
+            results[method] = _adapt(study, drawn, method, progress)
+    truth = {method: _true_risk(result, drawn) for method, result in results.items()}
+    if out is not None:
+        with unbroken():
+            _write(out, study, drawn, results[METHODS[0]])
+            line = report_line(out / "result")
+
+    def show(screen: Console) -> None:
+        _print(screen, drawn, results, truth)
+        if out is not None:
+            _print_next(screen, out, line)
+
+    content = {m: {**summary(results[m]), "true_risk": truth[m]} for m in METHODS}
+    Output(json, quiet).answer(content, show, out)
+
+
+def _print_next(screen: Console, out: Path, report: str) -> None:
+    written = f"\nWritten to {out}: a study file, the tables, a result. {report}. Now try:"
+    screen.print(Text(written), soft_wrap=True)
+    for line in (
+        f"run {out}/study.toml",
+        f"backtest {out}/study.toml --result {out}/result",
+        f"predict {out}/result {out}/tables/new.csv",
+        f"reconcile {out}/result {out}/tables/outcomes-later.csv",
+        f"report {out}/result --open",
+        f"ledger {out}/result",
+    ):
+        screen.print(Text(f"  {_program()} {line}", style="bold"), soft_wrap=True)
+
+
+def _program() -> str:
+    """How to call this program from here: it may not be on the path."""
+    return "fedcsa" if shutil.which("fedcsa") else sys.argv[0]
+
+
+def demo_study(drawn: Consortium, seed: int) -> Study:
+    """The study file of the demo."""
+    from fedcsa.data.encoding import Feature, Outcome
+    from fedcsa.data.synthetic import FEATURES
+    from fedcsa.study import Study
+
+    return Study(
+        name="demo",
+        features=tuple(Feature(name) for name in FEATURES),
+        outcome=Outcome("days"),
+        model={"name": "ridge"},
+        target="tables/new.csv",
+        sources={name: _path_of(name) for name in drawn.sources},
+        options={"seed": seed},
+    )
+
+
+def _path_of(source: str) -> str:
+    return f"tables/{source.split()[0].lower()}.csv"
+
+
+def _adapt(study: Study, drawn: Consortium, method: str, progress: Progress | None) -> Adaptation:
+    from fedcsa.data.synthetic import FEATURES
+    from fedcsa.messages.policy import Policy
+    from fedcsa.run import InProcess, run_study
+    from fedcsa.source.source import Source
+    from fedcsa.study import Study
+    from fedcsa.target.target import Target
+
+    plan = Study(**{**vars(study), "options": {**study.options, "method": method}}).plan()
+    policy = Policy.open()
+    sources = [
+        Source(name, X, y, features=FEATURES, policy=policy)
+        for name, (X, y) in drawn.sources.items()
+    ]
+    return run_study(Target(drawn.target, plan, policy=policy), InProcess(sources, progress))
+
+
+def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> None:
+    from fedcsa.answer.store import save_result
+    from fedcsa.data.synthetic import FEATURES
+    from fedcsa.data.tables import write_table
+
+    tables = out / "tables"
+    tables.mkdir(parents=True, exist_ok=True)
+    for name, (X, y) in drawn.sources.items():
+        columns = dict(zip(FEATURES, X.T.tolist(), strict=True))
+        write_table(out / _path_of(name), {**columns, "days": y.tolist()})
+    write_table(out / study.target, dict(zip(FEATURES, drawn.target.T.tolist(), strict=True)))
+    later = dict(zip(FEATURES, drawn.judge_rows[:LATER_ROWS].T.tolist(), strict=True))
+    write_table(
+        tables / "outcomes-later.csv", {**later, "days": drawn.judge_outcomes[:LATER_ROWS].tolist()}
+    )
+    (out / "study.toml").write_text(study.to_toml(), encoding="utf-8")
+    save_result(result, out / "result", study.to_toml())
+
+
+def _print(
+    screen: Console, drawn: Consortium, results: dict[str, Adaptation], truth: dict[str, float]
+) -> None:
+    from fedcsa.answer.terminal import print_adaptation
+    from fedcsa.answer.view import candidate_text, interval
+
+    rows = sum(len(y) for _, y in drawn.sources.values())
+    screen.print(
+        f"A new hospital has {len(drawn.target)} patients and no outcomes. Five others have {rows} "
+        "patients\nwith outcomes (days in hospital), and no row leaves its site.\n"
+    )
+    print_adaptation(screen, results[METHODS[0]])
+    table = Table(title="Beside the truth", title_justify="left", title_style="bold")
+    for heading in ("method", "chosen", "estimated risk", "for a new site", "true risk"):
+        table.add_column(heading, justify="left" if heading in ("method", "chosen") else "right")
+    for method in METHODS:
+        result = results[method]
+        own = method == METHODS[0]
+        table.add_row(
+            f"{method} (default)" if own else f"{method}{_HONEST.get(method, '')}",
+            candidate_text(result.candidate),
+            number(result.target_risk),
+            interval(*(result.interval or (None, None))),
+            number(truth[method]),
+            style="bold" if own else "",
+        )
+    screen.print()
+    screen.print(table)
+
+
+def _true_risk(result: Adaptation, drawn: Consortium) -> float:
+    missed = result.predict(drawn.judge_rows) - drawn.judge_outcomes
+    return float((missed**2).mean())

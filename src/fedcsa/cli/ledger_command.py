@@ -1,0 +1,108 @@
+"""``fedcsa ledger RESULT`` or ``fedcsa ledger SITE``."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedcsa.cli.common import Json, Output, Quiet, named_errors, printable
+from fedcsa.errors import ResultError, unknown
+
+if TYPE_CHECKING:
+    from fedcsa.messages.ledger import FieldRecord, LedgerEntry
+
+
+@named_errors
+def ledger(
+    result: Annotated[
+        Path,
+        typer.Argument(metavar="RESULT", help="A result folder; or a site's file or state folder."),
+    ],
+    site: Annotated[str | None, typer.Option(metavar="NAME", help="Only this site.")] = None,
+    fields: Annotated[bool, typer.Option("--fields", help="Every field of every message.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show what left which site: every message, its size and its hash.
+
+    Reads a result folder, or a site's own ledger, which is verified first: a changed or missing
+    line is an error (exit code 3), also with --quiet.
+
+    Examples
+    --------
+    fedcsa ledger result
+    fedcsa ledger result --site Abbey --fields
+    fedcsa ledger site.toml                    # a site's own, verified
+    """
+    from fedcsa.answer.store import load_ledgers
+
+    output, folder = Output(json, quiet), _state_of(result)
+    if folder is not None:
+        _show_site(folder, output, fields=fields)
+        return
+    ledgers = load_ledgers(result)
+    if site is not None and site not in ledgers:
+        raise ResultError(unknown("site", site, ledgers))
+    ledgers = {name: entries for name, entries in ledgers.items() if site in (None, name)}
+
+    def show(screen: Console) -> None:
+        for name, entries in ledgers.items():
+            screen.print(_table(f"What left {name}", [(entry, "") for entry in entries], fields))
+            screen.print()
+
+    output.answer({n: [dataclasses.asdict(e) for e in es] for n, es in ledgers.items()}, show)
+
+
+def _state_of(path: Path) -> Path | None:
+    """The state folder of a site, if `path` leads to one."""
+    from fedcsa.site.chain import LEDGER
+    from fedcsa.site.site_file import SiteFile
+
+    if path.suffix == ".toml":
+        return SiteFile.load(path).state_folder
+    if path.name == LEDGER:
+        return path.parent
+    return path if (path / LEDGER).is_file() else None
+
+
+def _show_site(folder: Path, output: Output, *, fields: bool) -> None:
+    from fedcsa.site.chain import to_plain, verify
+
+    lines = verify(folder)
+
+    def show(screen: Console) -> None:
+        site = lines[0].entry.site if lines else "this site"
+        screen.print(_table(f"What left {site}", [(li.entry, li.kind) for li in lines], fields))
+        left = sum(line.entry.n_bytes + line.envelope_bytes for line in lines)
+        screen.print(f"{len(lines)} messages, {left} bytes with envelopes; the chain is intact.")
+
+    output.answer([to_plain(line) for line in lines], show)
+
+
+def _table(title: str, entries: list[tuple[LedgerEntry, str]], fields: bool) -> Table:
+    table = Table(title=Text(printable(title)), title_justify="left", title_style="bold")
+    for heading, justify in (
+        ("message", "left"), ("to", "left"), ("numbers", "right"), ("bytes", "right"),
+        ("sha256", "left"), ("time", "left"), ("", "left"),
+    ):  # fmt: skip
+        table.add_column(heading, justify=justify, no_wrap=heading != "to")  # type: ignore[arg-type]
+    for entry, kind in entries:
+        table.add_row(
+            entry.message, Text(printable(entry.recipient)), f"{entry.n_numbers}",
+            f"{entry.n_bytes}", entry.sha256[:12], entry.time[:19].replace("T", " "), kind,
+        )  # fmt: skip
+        for item in entry.fields if fields else ():
+            table.add_row(
+                f"  {item.name}", "", _shape(item), f"{item.n_bytes}", item.sha256[:12], ""
+            )
+    return table
+
+
+def _shape(item: FieldRecord) -> str:
+    return " × ".join(str(size) for size in item.shape) or "1"

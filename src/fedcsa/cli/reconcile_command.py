@@ -1,0 +1,93 @@
+"""``fedcsa reconcile RESULT OUTCOMES``."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from fedcsa.cli.common import (
+    EXIT_BROKEN,
+    Json,
+    Output,
+    Quiet,
+    ResultFolder,
+    Trust,
+    named_errors,
+    unbroken,
+    working,
+)
+from fedcsa.cli.predict_command import result_study
+from fedcsa.cli.report_command import report_line
+
+if TYPE_CHECKING:
+    from fedcsa.reconcile import Reconciliation
+
+_COLOURS = {"use": "green", "care": "yellow", "no": "red"}
+
+
+@named_errors
+def reconcile(
+    result: ResultFolder,
+    outcomes: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUTCOMES", help="A table of the target's rows with their outcomes."
+        ),
+    ],
+    trust: Trust = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare the promised risk with outcomes that have arrived since.
+
+    Reads the result folder and a table, and writes reconciliation.json into the folder. Exit
+    code 7 if the promise was broken: the realised risk lies outside the promised interval, its
+    own sampling error allowed for.
+
+    Examples
+    --------
+    fedcsa reconcile result outcomes.csv
+    fedcsa reconcile result outcomes.csv --quiet || echo "look closer"
+    """
+    from fedcsa.answer.store import load_result
+    from fedcsa.reconcile import reconcile as compare
+
+    with working(f"reading {outcomes}", quiet=quiet):
+        adaptation = load_result(result, trust or ())
+        X, y = result_study(result, adaptation).read_outcomes(outcomes)
+    found = compare(adaptation, X, y)
+    content = found.to_json()
+    path = result / "reconciliation.json"
+    with unbroken():
+        text = jsonlib.dumps(content, indent=1, allow_nan=False) + "\n"
+        path.write_text(text, encoding="utf-8")
+        line = report_line(result)
+
+    def show(screen: Console) -> None:
+        _print(screen, found)
+        screen.print(Text(f"\n{line}"), soft_wrap=True)
+
+    Output(json, quiet).answer(content, show, path)
+    if found.kept is False:
+        raise typer.Exit(EXIT_BROKEN)
+
+
+def _print(screen: Console, found: Reconciliation) -> None:
+    from fedcsa.answer.view import NEW_SITE
+    from fedcsa.findings import percent
+    from fedcsa.reconcile import with_interval
+
+    verdict = found.verdict
+    realised = with_interval(found.realised, found.lower, found.upper)
+    screen.print(Text.assemble(("realised  ", "bold"), f"{realised} on {found.n_rows} rows"))
+    if found.promised_lower is not None:
+        promised = with_interval(found.promised, found.promised_lower, found.promised_upper)
+        promised += f"; {percent(found.level)} for a new site, {NEW_SITE}"
+        screen.print(Text.assemble(("promised  ", "dim"), promised))
+    screen.print(Text(f"\n{found.conclusion}: {found.reason}"))
+    screen.print(Text(verdict.words, style=f"bold {_COLOURS[verdict.advice]}"))

@@ -1,0 +1,61 @@
+"""``fedcsa report RESULT``."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from fedcsa.cli.common import Json, Output, Quiet, ResultFolder, named_errors, unbroken
+from fedcsa.errors import FedCSAError
+
+
+@named_errors
+def report(
+    result: ResultFolder,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="The file; by default report.html in the folder.",
+        ),
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the report of a result: one HTML file that needs nothing else and asks no server.
+
+    Reads the result folder alone, computes nothing and shows no row: the verdict with its reasons,
+    the risk beside its yardsticks, the sources, what left each site.
+
+    Examples
+    --------
+    fedcsa report result --open
+    fedcsa report result --out for-the-board.html
+    """
+    from fedcsa.answer.page import write_report
+
+    with unbroken():
+        path = write_report(result, out)
+    told = Text(f"Report in {path}")
+    Output(json, quiet).answer(
+        {"report": str(path)}, lambda screen: screen.print(told, soft_wrap=True), path
+    )
+    if show:
+        webbrowser.open(path.absolute().as_uri())
+
+
+def report_line(folder: Path) -> str:
+    """Write the report beside a result, and say where it is, or how to get one."""
+    from fedcsa.answer.page import write_report
+
+    try:
+        return f"Report in {write_report(folder)}"
+    except (FedCSAError, OSError) as error:  # the result stands without it
+        return f"No report: {error}"

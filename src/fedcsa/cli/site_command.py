@@ -1,0 +1,231 @@
+"""``fedcsa site``: run a site, and decide what leaves it."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import shlex
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedcsa.cli.common import (
+    Json,
+    Output,
+    Quiet,
+    StudyFile,
+    named_errors,
+    printable,
+    read_study,
+    unbroken,
+    working,
+)
+from fedcsa.cli.program import Command, Group
+from fedcsa.errors import ProtocolError, ResultError
+
+site = typer.Typer(name="site", cls=Group, no_args_is_help=True, help="Run a site of a federation.")
+Data = Annotated[Path, typer.Option("--data", metavar="SITE", help="The site's own file.")]
+SITE_FILE = Path("site.toml")
+
+
+@site.command(cls=Command)
+@named_errors
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = SITE_FILE,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a commented site file to fill in: table, columns, policy.
+
+    It is never written over an older one (exit code 3).
+
+    Examples
+    --------
+    fedcsa site init                           # writes site.toml
+    fedcsa site init abbey/site.toml
+    """
+    from fedcsa.site.site_file import TEMPLATE
+
+    if file.exists():
+        raise ResultError(f"The file {str(file)!r} must not be there yet; it is. Choose another.")
+    with unbroken():
+        file.write_text(TEMPLATE, encoding="utf-8")
+    Output(json, quiet).answer(
+        {"file": str(file)},
+        lambda screen: screen.print(Text(f"Written to {file}. Fill it in."), soft_wrap=True),
+        file,
+    )
+
+
+@site.command(cls=Command)
+@named_errors
+def start(
+    kit: Annotated[Path, typer.Argument(metavar="KIT", help="This site's start-up kit.")],
+    data: Data = SITE_FILE,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run this site in the foreground, until Ctrl-C; say what it is doing.
+
+    Reads its file and its table; keeps ledger, journal and approvals in its state folder. With
+    --json, one object a line: time, study, text. Ctrl-C is the ordinary end (exit code 0); 4 if
+    the engine ends by itself.
+
+    Examples
+    --------
+    fedcsa site start kits/abbey --data site.toml
+    """
+    from fedcsa.federation.flare import require_engine
+    from fedcsa.messages.ledger import utc_now
+    from fedcsa.site.lines import alone
+    from fedcsa.site.memory import check_head, check_memory
+    from fedcsa.site.site_file import SiteFile
+    from fedcsa.site.state import Status
+
+    loaded = SiteFile.load(data)
+    require_engine()
+    from fedcsa.federation.flare.doctor import PID
+    from fedcsa.federation.flare.hardening import problems_of
+    from fedcsa.federation.flare.kits import Kit
+    from fedcsa.federation.flare.process import EngineProcess, until_stopped
+    from fedcsa.federation.flare.settings import write_settings
+
+    about = Kit.load(kit)
+    if about.role not in ("source", "target"):
+        raise ProtocolError(
+            f"This must be a site's kit; it is that of a {about.role}. "
+            "Name the folder called as this site."
+        )
+    problems = problems_of(kit, about.role)
+    if problems:
+        raise ProtocolError("\n".join(problems))
+    status, output = Status(loaded.state_folder), Output(json, quiet)
+    with alone(loaded.state_folder), alone(kit):
+        check_memory(loaded.state_folder, about.participant)
+        check_head(loaded.state_folder, kit)
+        seen = len(status.lines())
+        status.say("starting")  # and an error at once if nothing can be written there
+        write_settings(kit, data)
+        with until_stopped() as stopped, EngineProcess(kit, about) as process:
+            (kit / PID).write_text(f"{process.pid}\n")
+            text = f"connecting to {about.host}:{about.port}"
+            now = utc_now().isoformat(timespec="seconds")
+            output.line({"study": "", "text": text, "time": now}, f"{about.participant}: {text}")
+            while not stopped.is_set() and process.poll() is None:
+                lines = status.lines(seen)
+                for line in lines:
+                    study = f"{printable(line['study'])}: " if line["study"] else ""
+                    output.line(line, f"{line['time'][11:19]} {study}{printable(line['text'])}")
+                seen += len(lines)
+                time.sleep(0.2)
+            ended = process.poll()
+        (kit / PID).unlink(missing_ok=True)
+    if not stopped.is_set():
+        raise ProtocolError(
+            f"The site must run until Ctrl-C; its engine ended ({ended}). See {kit / 'engine.log'}."
+        )
+
+
+@site.command(cls=Command)
+@named_errors
+def preview(
+    study: StudyFile,
+    data: Data = SITE_FILE,
+    values: Annotated[
+        bool, typer.Option("--values", help="The values, too, rounded as they would leave.")
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show which numbers would leave this site in a study, over all three phases.
+
+    Reads the study file, the site's file and its table; sends and writes nothing.
+
+    Examples
+    --------
+    fedcsa site preview study.toml --data site.toml
+    fedcsa site preview study.toml --data site.toml --values
+    """
+    from fedcsa.site.preview import preview as look
+    from fedcsa.site.site_file import SiteFile
+
+    with working("looking at what would leave", quiet=quiet):
+        found = look(read_study(study), SiteFile.load(data))
+    Output(json, quiet).answer(found, lambda screen: _print(screen, found, data, values))
+
+
+def _print(screen: Console, found: dict[str, Any], data: Path, values: bool) -> None:
+    screen.print(Text.assemble("Study ", (printable(found["study"]), "bold")))
+    screen.print(Text(f"This site would be a {found['role']}."))
+    if found["role"] == "target":
+        screen.print(Text(f"It would tell {found['numbers_about_rows']} numbers about its rows."))
+    for message in found["messages"]:
+        screen.print(_message_table(message, values))
+    for text in found["refusals"]:
+        screen.print(Text.assemble(("refused: ", "bold yellow"), printable(text)), soft_wrap=True)
+    if found["messages"]:
+        screen.print(Text("This site's file would let these leave, and nothing else."))
+    if not all(message["exact"] for message in found["messages"]):
+        screen.print(Text(_NOT_EXACT), soft_wrap=True)
+    if found["role"] == "source":
+        name = shlex.quote(found["study"])
+        once = f"To approve all of them at once: fedcsa site approve {name} --data {data}"
+        screen.print(Text(once), soft_wrap=True)
+
+
+_NOT_EXACT = (
+    "Where a question has not come yet, this site's own rows, the first candidate and a model "
+    "that is zero stand in for it: names and counts are as they will be, values are not. With "
+    "approve = true in the site's file the study waits here, and a preview then shows the very "
+    "values of the first message."
+)
+
+
+def _message_table(message: dict[str, Any], values: bool) -> Table:
+    title = f"{message['message']} to {message['to']}"
+    title += "" if message["exact"] else " (the question has not come: a stand-in)"
+    table = Table(title=Text(title), title_justify="left", title_style="bold")
+    headings = ("field", "numbers", "what it is", *(["values"] if values else []))
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading == "numbers" else "left")
+    for item in message["fields"]:
+        told = printable(jsonlib.dumps(item["value"], ensure_ascii=False))
+        cells = (item["name"], item["numbers"], item["meaning"], *([told] if values else []))
+        table.add_row(*map(Text, cells))
+    return table
+
+
+@site.command(cls=Command)
+@named_errors
+def approve(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name or id of the study.")],
+    data: Data = SITE_FILE,
+    refuse: Annotated[bool, typer.Option("--refuse", help="Refuse it instead.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Let a study that waits at this site go on, or refuse it: once, for all its messages.
+
+    Writes the decision into the site's state folder, where the running site finds it. A study
+    that was approved can be refused later: what has not left yet stays. Exit code 3 if no such
+    study waits here.
+
+    Examples
+    --------
+    fedcsa site approve demo --data site.toml
+    fedcsa site approve demo --refuse
+    """
+    from fedcsa.site.site_file import SiteFile
+    from fedcsa.site.state import Approvals
+
+    approvals = Approvals(SiteFile.load(data).state_folder)
+    decision = "refused" if refuse else "approved"
+    full = approvals.decide(study, decision)
+    Output(json, quiet).answer(
+        {"study": full, "decision": decision},
+        lambda screen: screen.print(Text(f"{decision}: {printable(full)}"), soft_wrap=True),
+    )

@@ -1,0 +1,1 @@
+"""Studies between real sites: a coordinator, the federation file, and the engine."""

@@ -1,0 +1,154 @@
+"""What is wrong with a kit or a site, and how to mend it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from cryptography import x509
+
+from fedcsa.data.tables import read_table
+from fedcsa.errors import FedCSAError, StudyError
+from fedcsa.federation.flare.hardening import problems_of
+from fedcsa.federation.flare.kits import Kit
+from fedcsa.federation.flare.settings import SETTINGS
+from fedcsa.site.chain import verify
+from fedcsa.site.memory import check_head, check_memory
+from fedcsa.site.site_file import SiteFile
+from fedcsa.site.state import Approvals, Status
+
+#: What was looked at, whether it is well, and what to say.
+Check = tuple[str, bool, str]
+PID = "fedcsa.pid"
+#: Days before its end from which on a certificate is called bad: a new one takes a while.
+_SOON = 30
+
+
+def examine(folder: Path, data: Path | None = None) -> list[Check]:
+    """Every check of a kit, and of a site's file if there is one."""
+    try:
+        kit = Kit.load(folder)
+    except StudyError as error:
+        return [("kit", False, str(error))]
+    checks = [("kit", True, f"{kit.participant}, {kit.role} of {kit.federation}")]
+    checks += _versions(kit)
+    checks += _certificates(folder, kit)
+    if kit.role in ("server", "source", "target"):
+        found = problems_of(folder, kit.role)
+        checks += [("protection", False, text) for text in found]
+        if not found:
+            checks.append(("protection", True, "no code, no shell, no log streaming, own filter"))
+    if kit.role != "server":
+        checks += _way(folder, kit)
+    if kit.role in ("source", "target"):
+        checks += _running(folder)
+        checks += _site(folder, kit, data or _told(folder))
+    return checks
+
+
+def _versions(kit: Kit) -> Iterator[Check]:
+    own = version("fedcsa")
+    same = kit.fedcsa == own
+    mend = "" if same else " Install the same version everywhere."
+    yield "fedcsa", same, f"{own} here, the kit was made by {kit.fedcsa}.{mend}"
+    engine = version("nvflare")
+    good = engine.startswith("2.9.")
+    yield "engine", good, f"nvflare {engine}" + ("" if good else "; it must be 2.9.")
+
+
+def _certificates(folder: Path, kit: Kit) -> Iterator[Check]:
+    name = "server.crt" if kit.role == "server" else "client.crt"
+    for file in (name, "rootCA.pem"):
+        try:
+            content = (folder / "startup" / file).read_bytes()
+            end = x509.load_pem_x509_certificate(content).not_valid_after_utc
+        except (OSError, ValueError):
+            yield file, False, "must be a certificate in startup/. Ask for a new kit."
+            continue
+        days = (end - datetime.now(UTC)).days
+        text = f"valid until {end:%Y-%m-%d}"
+        if days <= _SOON:
+            text += f", {max(days, 0)} days from now: ask for a kit from a new provisioning"
+        yield file, days > _SOON, text
+    key = folder / "startup" / name.replace(".crt", ".key")
+    closed = key.is_file() and not key.stat().st_mode & 0o077
+    yield "key", closed, "readable by its owner only" if closed else f"must be: chmod 600 {key}"
+
+
+def _way(folder: Path, kit: Kit) -> Iterator[Check]:
+    where = f"{kit.host}:{kit.port}"
+    try:
+        socket.getaddrinfo(kit.host, kit.port)
+        context = ssl.create_default_context(cafile=str(folder / "startup" / "rootCA.pem"))
+        context.load_cert_chain(
+            folder / "startup" / "client.crt", folder / "startup" / "client.key"
+        )
+        with (
+            socket.create_connection((kit.host, kit.port), timeout=5.0) as plain,
+            context.wrap_socket(plain, server_hostname=kit.host),
+        ):
+            yield "server", True, f"{where} answers with a certificate of this federation"
+    except socket.gaierror:
+        yield "server", False, f"the name {kit.host!r} must resolve; ask for an entry in the DNS"
+    except ssl.SSLError as error:
+        yield "server", False, f"{where} must show this federation's certificate ({error.reason})"
+    except OSError as error:
+        yield (
+            "server",
+            False,
+            (
+                f"{where} must be within reach ({type(error).__name__}); is the server up, and "
+                "does the firewall let this site out?"
+            ),
+        )
+
+
+def _told(folder: Path) -> Path | None:
+    try:
+        return Path(json.loads((folder / "local" / SETTINGS).read_text())["site_file"])
+    except (OSError, ValueError, LookupError):
+        return None
+
+
+def _running(folder: Path) -> Iterator[Check]:
+    try:
+        os.kill(int((folder / PID).read_text()), 0)
+    except (OSError, ValueError):
+        yield "site", True, f"not running; start it with: fedcsa site start {folder}"
+    else:
+        yield "site", True, "running"
+
+
+def _site(folder: Path, kit: Kit, path: Path | None) -> Iterator[Check]:
+    if path is None:
+        return
+    try:
+        site = SiteFile.load(path)
+        yield "site file", True, str(path)
+        yield _table(site)
+        if site.state_folder.exists():
+            check_memory(site.state_folder, kit.participant)
+        check_head(site.state_folder, folder)
+        yield "ledger", True, f"{len(verify(site.state_folder))} entries, chain intact"
+    except FedCSAError as error:
+        yield "site", False, str(error)
+        return
+    for study in Approvals(site.state_folder).waiting():
+        yield "approval", True, f"{study} waits: fedcsa site approve {study}"
+    lines = Status(site.state_folder).lines()
+    if lines:
+        yield "last", True, f"{lines[-1]['time']} {lines[-1]['text']}"
+
+
+def _table(site: SiteFile) -> Check:
+    if not site.table1:
+        return "table", True, f"{read_table(site.folder / site.table).num_columns} columns"
+    path = site.folder / site.table1  # what must be in it is up to a study
+    there = path.is_file()
+    return "table", there, f"Table 1 in {path}" if there else f"{path} must be a file; it is not."

@@ -1,0 +1,120 @@
+"""The site's filter: the last look at what leaves, after the role and the desk have had theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from nvflare.apis.filter import ContentBlockedException, Filter
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+
+from fedcsa.core.batches import in_bands
+from fedcsa.errors import FedCSAError
+from fedcsa.federation.flare.letters import is_bare, unpack
+from fedcsa.federation.flare.settings import kit_of, site_of
+from fedcsa.messages.codec import decode, digest, encode
+from fedcsa.messages.envelope import Envelope
+from fedcsa.messages.messages import (
+    Brief,
+    Conclusion,
+    Examination,
+    ExaminationReport,
+    ModelReport,
+    ModelRequest,
+    Refusal,
+    RiskReport,
+)
+from fedcsa.site.chain import FileLedger
+from fedcsa.site.memory import check_head, remember_head
+from fedcsa.site.site_file import SiteFile
+
+_MAY_LEAVE = (
+    Brief, RiskReport, ModelRequest, ModelReport, Examination, ExaminationReport, Refusal,
+    Conclusion,
+)  # fmt: skip
+
+
+class EgressFilter(Filter):  # type: ignore[misc]
+    """Lets through one letter with one message that the policy allows and the ledger holds."""
+
+    def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
+        """The same letter, or a `ContentBlockedException` without a value in it."""
+        if shareable.get_return_code() != ReturnCode.OK:
+            return make_reply(shareable.get_return_code())
+        try:
+            if not is_bare(shareable):
+                raise ContentBlockedException("a result must hold one letter and nothing else")
+            site, kit = site_of(fl_ctx), kit_of(fl_ctx)
+            check_head(site.state_folder, kit)
+            check_letter(unpack(shareable), site, fl_ctx.get_identity_name())
+            remember_head(site.state_folder, kit)
+        except ContentBlockedException:
+            raise
+        except (FedCSAError, OSError) as error:
+            raise ContentBlockedException(type(error).__name__) from None
+        return shareable
+
+
+def check_letter(letter: dict[str, object], site: SiteFile, name: str) -> None:
+    """Raise unless every part of `letter` may leave `site`.
+
+    Parameters
+    ----------
+    letter : dict
+    site : SiteFile
+    name : str
+        Of the site.
+    """
+    if set(letter) not in (
+        {"envelope", "payload"}, {"envelopes", "payloads"}, {"envelope", "conclusion"},
+    ):  # fmt: skip
+        raise ContentBlockedException("a letter must hold one message for every envelope")
+    payloads = letter.get("payloads", {"": letter.get("payload", letter.get("conclusion"))})
+    envelopes = letter.get("envelopes", {"": letter.get("envelope")})
+    if not isinstance(payloads, dict) or not isinstance(envelopes, dict):
+        raise ContentBlockedException("a letter must hold one message for every envelope")
+    written = FileLedger(site.state_folder, name).digests()
+    for payload in payloads.values():
+        check_message(payload, site, written)
+    digests = {digest(payload) for payload in payloads.values()}
+    for wire in envelopes.values():
+        envelope = Envelope.from_bytes(wire)
+        if envelope.sender != name or envelope.digest not in digests:
+            raise ContentBlockedException("an envelope must be this site's, of this message")
+
+
+def check_message(payload: object, site: SiteFile, written: Collection[str]) -> None:
+    """Raise unless a message is of ours, as the site's file lets it out, and written down.
+
+    Parameters
+    ----------
+    payload : object
+        Bytes, unless something is wrong.
+    site : SiteFile
+    written : collection of str
+        SHA-256 of every message in the site's ledger.
+    """
+    if not isinstance(payload, bytes):
+        raise ContentBlockedException("a message must be bytes")
+    message, policy = decode(payload), site.policy
+    if not isinstance(message, _MAY_LEAVE):
+        raise ContentBlockedException(f"a {message.name} does not leave a site")
+    if isinstance(message, Conclusion) and len(message.summary) and not site.share_result:
+        raise ContentBlockedException("this site keeps its results to itself")
+    if len(payload) > site.max_bytes and not isinstance(message, Refusal | Conclusion):
+        raise ContentBlockedException("a message must not be larger than the site's file says")
+    if isinstance(message, Brief) and message.exchange not in policy.exchanges:
+        raise ContentBlockedException("the policy does not allow this exchange")
+    if isinstance(message, RiskReport) and message.n_rows != in_bands(
+        message.n_rows, policy.count_band
+    ):
+        raise ContentBlockedException("the policy would tell the rows in bands")
+    if isinstance(message, ModelReport) and not policy.send_model:
+        raise ContentBlockedException("the policy sends no model")
+    if isinstance(message, ModelReport) and message.show and not policy.show_model:
+        raise ContentBlockedException("the policy shows no model to other sources")
+    if encode(policy.release(message)) != payload:
+        raise ContentBlockedException("the policy would round this message")
+    if digest(payload) not in written:
+        raise ContentBlockedException("a message must be in the ledger before it leaves")

@@ -1,0 +1,141 @@
+"""What a kit must say, against what the engine does by default.
+
+Every rule is written here once: `harden` applies them all, and `problems_of` finds whatever was
+taken back.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+_HERE = "fedcsa.federation.flare"
+PRESENCE = f"{_HERE}.presence.Presence"
+FILTER = f"{_HERE}.egress.EgressFilter"
+#: The only classes that a job may name: five, not all that is installed.
+ALLOWED = [
+    f"{_HERE}.controller.StudyController",
+    f"{_HERE}.executors.SourceExecutor",
+    f"{_HERE}.executors.TargetExecutor",
+    FILTER,
+    PRESENCE,
+]
+#: They carry log lines, and with them the texts of exceptions, to the server.
+_LOG_CARRIERS = ("site_log_streamer", "log_receiver")
+#: Error texts and log levels of a site are its own; a right of its own overrides "view".
+_NOTHING = {
+    "submit_job": "none", "clone_job": "none", "manage_job": "none", "download_job": "none",
+    "operate": "none", "shell_commands": "none", "byoc": "none",
+    "server-predeployed-flwr": "none", "app_command": "none",
+    "show_errors": "none", "reset_errors": "none", "configure_job_log": "none",
+}  # fmt: skip
+AUTHORIZATION = {
+    "format_version": "1.0",
+    "permissions": {
+        "project_admin": {**_NOTHING, "view": "any"},
+        "org_admin": {**_NOTHING, "view": "any"},
+        "lead": {
+            **_NOTHING,
+            "submit_job": "any", "manage_job": "n:submitter", "download_job": "n:submitter",
+            "app_command": "n:submitter",
+            "view": "any",
+        },
+        "member": {**_NOTHING, "view": "any"},
+    },
+}  # fmt: skip
+PRIVACY = {
+    "scopes": [
+        {
+            "name": "fedcsa",
+            "properties": {},
+            "task_result_filters": [{"path": FILTER, "args": {}, "direction": "out"}],
+            "task_data_filters": [],
+        }
+    ],
+    "default_scope": "fedcsa",
+}
+
+
+def harden(kit: Path, role: str) -> None:
+    """Apply every rule to the kit of a server, source or target."""
+    local = kit / "local"
+    resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
+    resources["class_list_enforcement_mode"] = "enforce"
+    resources["class_allow_list"] = ALLOWED
+    kept = [part for part in resources["components"] if part["id"] not in _LOG_CARRIERS]
+    resources["components"] = kept
+    if role == "server":
+        resources["servers"][0]["heart_beat_timeout"] = 30
+        for part in kept:
+            if part["id"] == "job_scheduler":  # a site may come back: try again, and soon
+                part["args"] = {
+                    "max_jobs": 4, "max_schedule_count": 100,
+                    "min_schedule_interval": 1.0, "max_schedule_interval": 10.0,
+                }  # fmt: skip
+    else:
+        resources["allow_log_streaming"] = False
+        kept.append({"id": "fedcsa_presence", "path": PRESENCE, "args": {}})
+        _write(local / "privacy.json", PRIVACY)
+    _write(local / "resources.json", resources)
+    _write(local / "authorization.json", AUTHORIZATION)
+    if role == "server":
+        settle(kit)
+
+
+def settle(kit: Path) -> None:
+    """Point the server's stores into the kit, wherever it is now."""
+    path = kit / "local" / "resources.json"
+    resources = json.loads(path.read_text(encoding="utf-8"))
+    stores = kit.absolute() / "stores"
+    for part in ("jobs", "snapshots"):
+        (stores / part).mkdir(parents=True, exist_ok=True)
+    resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(
+        stores / "snapshots"
+    )
+    for part in resources["components"]:
+        if part["id"] == "job_manager":
+            part["args"]["uri_root"] = str(stores / "jobs")
+    _write(path, resources)
+
+
+def problems_of(kit: Path, role: str) -> list[str]:
+    """What was taken back, one sentence each, with how to mend it."""
+    mend = "Make the kit again with: fedcsa federation provision"
+    found = []
+    resources = _read(kit / "local" / "resources.json")
+    authorization = _read(kit / "local" / "authorization.json")
+    if resources.get("class_allow_list") != ALLOWED:
+        found.append(f"A job must name classes of fedcsa only; the allow-list is wider. {mend}")
+    if resources.get("class_list_enforcement_mode") != "enforce":
+        found.append(f"The list of allowed classes must be enforced; it is not. {mend}")
+    if any(part.get("id") in _LOG_CARRIERS for part in resources.get("components", [])):
+        found.append(f"Log lines must stay at their site; a component carries them off. {mend}")
+    if authorization.get("permissions") != AUTHORIZATION["permissions"]:
+        found.append(
+            "Only a lead may submit, nobody may send code or run commands; the rights in "
+            f"authorization.json say otherwise. {mend}"
+        )
+    if role == "server":
+        if str(kit.absolute()) not in json.dumps(resources.get("snapshot_persistor", {})):
+            found.append("The server's stores must lie in its kit. Start it once: it mends that.")
+        return found
+    if resources.get("allow_log_streaming") is not False:
+        found.append(f"Log streaming must be off; it is not. {mend}")
+    scopes = _read(kit / "local" / "privacy.json").get("scopes", [])
+    filters = [f.get("path") for s in scopes for f in s.get("task_result_filters", [])]
+    if len(scopes) != 1 or filters != [FILTER]:
+        found.append(f"What leaves must pass the egress filter; it does not. {mend}")
+    return found
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,59 @@
+"""Our bytes inside FLARE's container, and back: a closed set of keys, sizes checked first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
+
+from fedcsa.errors import MessageError
+from fedcsa.messages.codec import MAX_BYTES
+from fedcsa.messages.envelope import MAX_ENVELOPE_BYTES
+
+#: A site has no other way to say something.
+KEYS = {"envelope", "payload", "envelopes", "payloads", "conclusion", "sources", "replies"}
+_LETTER = "fedcsa"
+
+
+def pack(content: dict[str, Any]) -> Shareable:
+    """A container with `content`."""
+    shareable = make_reply(ReturnCode.OK)
+    shareable[_LETTER] = content
+    return shareable
+
+
+def unpack(shareable: Shareable) -> dict[str, Any]:
+    """The content of a container, or a `MessageError`, whatever is in it."""
+    content = shareable.get(_LETTER)
+    if not isinstance(content, dict) or not set(content) <= KEYS:
+        raise MessageError("A letter must have the agreed entries only.")
+    _check("letter", content)
+    return content
+
+
+def is_bare(shareable: Shareable) -> bool:
+    """Whether nothing but one letter and a return code is in a container.
+
+    The engine adds headers of its own after the site's filter.
+    """
+    headers = shareable.get(ReservedHeaderKey.HEADERS) or {}
+    known = {_LETTER, ReservedHeaderKey.HEADERS}
+    return set(shareable) <= known and set(headers) <= {ReservedHeaderKey.RC}
+
+
+def _check(key: str, value: Any, depth: int = 4) -> None:
+    if isinstance(value, dict) and depth:
+        for name, item in value.items():
+            if not isinstance(name, str) or len(name) > 200:
+                raise MessageError("A letter must have short names.")
+            _check(name if key != "envelopes" else "envelope", item, depth - 1)
+    elif isinstance(value, bytes):
+        most = MAX_ENVELOPE_BYTES if key == "envelope" else MAX_BYTES
+        if len(value) > most:
+            raise MessageError(f"The {key[:20]!r} of a letter must have at most {most} bytes.")
+    elif isinstance(value, list) and key == "sources":
+        if not all(isinstance(name, str) and len(name) <= 200 for name in value):
+            raise MessageError("A letter must name sources by short texts.")
+    else:
+        raise MessageError("A letter must hold bytes only.")

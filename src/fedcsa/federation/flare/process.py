@@ -1,0 +1,124 @@
+"""The engine's processes of one kit, in the foreground."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+from fedcsa.federation.flare import require_engine
+from fedcsa.federation.flare.hardening import settle
+from fedcsa.federation.flare.kits import Kit
+
+_LOG = "engine.log"
+
+
+class EngineProcess:
+    """The process of a server or of a site; its output goes into ``engine.log`` of the kit.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the kit.
+    kit : Kit
+    """
+
+    def __init__(self, folder: Path, kit: Kit) -> None:
+        require_engine()
+        folder = folder.absolute()
+        server = kit.role == "server"
+        if server:
+            settle(folder)
+        side = "server" if server else "client"
+        module = f"nvflare.private.fed.app.{side}.{'server' if server else 'client'}_train"
+        settings = ["secure_train=true", "org=fedcsa", "config_folder=config"]
+        if not server:
+            settings.append(f"uid={kit.participant}")
+        (folder / "transfer").mkdir(exist_ok=True)
+        paths = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+        self._log = (folder / _LOG).open("ab")
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
+            [sys.executable, "-u", "-m", module, "-m", str(folder),
+             "-s", f"fed_{side}.json", "--set", *settings],
+            stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=folder,
+            env={**os.environ, "PATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore",
+                 "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
+            start_new_session=True,
+        )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        return self._process.poll()
+
+    def workers(self) -> list[int]:
+        """Processes that it started: one a job."""
+        try:
+            return [child.pid for child in psutil.Process(self.pid).children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def stop(self, patience: float = 10.0) -> None:
+        """End the process and its workers: politely, then not."""
+        workers = self.workers()
+        self._process.terminate()
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(patience)
+        end_all(workers)
+        self._log.close()
+
+    def kill(self) -> None:
+        """End the process and its workers at once, as a power cut would."""
+        workers = self.workers()
+        self._process.kill()
+        self._process.wait(10.0)
+        end_all(workers)
+        self._log.close()
+
+    def __enter__(self) -> EngineProcess:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def end_all(pids: list[int]) -> None:
+    """Kill processes that are still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def until_stopped() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set, instead of cutting off what must be tidied up."""
+    stopped = threading.Event()
+    before = {
+        sign: signal.signal(sign, lambda *_: stopped.set())
+        for sign in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stopped
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)

@@ -1,0 +1,38 @@
+"""A site's own settings, where its processes find them: in the kit, never in a job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from nvflare.apis.fl_constant import FLContextKey
+from nvflare.apis.fl_context import FLContext
+
+from fedcsa.errors import StudyError
+from fedcsa.site.site_file import SiteFile
+
+SETTINGS = "fedcsa.json"
+
+
+def write_settings(kit: Path, site_file: Path) -> None:
+    """Tell the processes of a kit where the site's file is."""
+    text = json.dumps({"site_file": str(site_file.absolute())}, indent=1)
+    (kit / "local" / SETTINGS).write_text(text + "\n", encoding="utf-8")
+
+
+def kit_of(fl_ctx: FLContext) -> Path:
+    """The kit of the site that a job runs at."""
+    return Path(fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_startup_kit_dir()).parent
+
+
+def site_of(fl_ctx: FLContext) -> SiteFile:
+    """The site's file, read anew for every job."""
+    workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
+    path = Path(workspace.get_site_config_dir()) / SETTINGS
+    try:
+        site_file = json.loads(path.read_text(encoding="utf-8"))["site_file"]
+    except (OSError, ValueError, LookupError, TypeError):
+        raise StudyError(
+            "A site must be started with its own file: fedcsa site start KIT --data site.toml"
+        ) from None
+    return SiteFile.load(site_file)

@@ -1,0 +1,132 @@
+"""What left a site: one entry per message, written before the message goes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from fedcsa.errors import MessageError
+from fedcsa.messages.codec import digest, encode
+from fedcsa.messages.fields import Message, to_json
+from fedcsa.messages.policy import AnyMessage, Policy
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class FieldRecord:
+    """One field of a message that left: its name, shape, size and hash, never its content."""
+
+    name: str
+    shape: tuple[int, ...]
+    n_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One message that left `site`; `rules` are those of the site's policy that it passed."""
+
+    site: str
+    recipient: str
+    message: str
+    study: str
+    n_bytes: int
+    sha256: str
+    time: str
+    fields: tuple[FieldRecord, ...]
+    rules: str = ""
+
+    @property
+    def n_numbers(self) -> int:
+        """How many array elements and single values the message holds."""
+        return sum(int(np.prod(item.shape)) for item in self.fields)
+
+    def to_json(self) -> str:
+        """One line of a ledger file."""
+        return json.dumps(dataclasses.asdict(self), separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, line: str) -> LedgerEntry:
+        """Read one line of a ledger file."""
+        try:
+            content: dict[str, Any] = json.loads(line)
+            content["fields"] = tuple(
+                FieldRecord(**{**item, "shape": tuple(item["shape"])}) for item in content["fields"]
+            )
+            return cls(**content)
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise MessageError(
+                "A ledger line must be an entry that fedcsa wrote; this is not."
+            ) from None
+
+
+@dataclass
+class Ledger:
+    """The entries of one site, in the order in which messages left."""
+
+    site: str
+    clock: Clock = utc_now
+    entries: list[LedgerEntry] = field(default_factory=list)
+    _last: tuple[Message, int, str, tuple[FieldRecord, ...]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+
+    def record(self, message: Message, recipient: str, rules: str = "") -> LedgerEntry:
+        """Write down a message that is about to leave."""
+        if self._last is None or self._last[0] is not message:  # once for all its recipients
+            wire = encode(message)
+            self._last = message, len(wire), digest(wire), _records(message)
+        _, n_bytes, sha256, fields = self._last
+        entry = LedgerEntry(
+            site=self.site,
+            recipient=recipient,
+            message=message.name,
+            study=message.study,
+            n_bytes=n_bytes,
+            sha256=sha256,
+            time=self.clock().isoformat(timespec="milliseconds"),
+            fields=fields,
+            rules=rules,
+        )
+        self.entries.append(entry)
+        return entry
+
+
+def _records(message: Message) -> tuple[FieldRecord, ...]:
+    records = []
+    for item in dataclasses.fields(message):
+        value = getattr(message, item.name)
+        if isinstance(value, np.ndarray):
+            content, shape = value.tobytes(), value.shape
+        else:
+            content = to_json(value).encode()
+            shape = () if isinstance(value, str) or not hasattr(value, "__len__") else (len(value),)
+        records.append(FieldRecord(item.name, shape, len(content), digest(content)))
+    return tuple(records)
+
+
+@dataclass
+class Gate:
+    """The one door of a site: policy first, then the ledger, then out."""
+
+    policy: Policy
+    ledger: Ledger
+
+    def release(self, message: AnyMessage, recipients: Iterable[str]) -> AnyMessage:
+        """The message as it may leave for each of `recipients`."""
+        allowed = self.policy.release(message)
+        for recipient in recipients:
+            self.ledger.record(allowed, recipient, self.policy.rules(allowed))
+        return allowed

@@ -1,0 +1,339 @@
+"""The messages, and nothing else crosses between sites.
+
+::
+
+    target ──  Brief              ──►  source     the study, and the target's Table 1
+    target ◄── RiskReport         ──   source     overlap, and two numbers per candidate
+    target ──  ModelRequest       ──►  source     the chosen candidate
+    target ◄── ModelReport        ──   source     one model
+    target ──  Examination        ──►  source     the others' mixture
+    target ◄── ExaminationReport  ──   source     how it does on the source's weighted rows
+    target ◄── Refusal            ──   source     instead of a report: the rule that forbids it
+    study  ◄── BacktestReport     ──   source     three numbers, after it has played the target
+    lead   ◄── Conclusion         ──   target     how the study ended, and no model
+
+A message checks itself when it is made, on the sending and on the receiving side alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.risk import RiskMoments
+from fedcsa.core.table import Table1
+from fedcsa.errors import DataError
+from fedcsa.messages.examination import REASONS as REASONS
+from fedcsa.messages.examination import Examination as Examination
+from fedcsa.messages.examination import ExaminationReport as ExaminationReport
+from fedcsa.messages.fields import Message, wire_field
+
+#: How messages call the target, whatever its site is called.
+TARGET = "target"
+#: Rounding to a few digits may push a share or a count just over its bound.
+SLACK = 1.05
+#: Standardised differences beyond this are all equally hopeless; their squares must not overflow.
+FARTHEST = 1e6
+#: Numbers smaller than this may have underflowed.
+TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Brief(Message):
+    """What the target announces: the study's design, and its Table 1.
+
+    With ``exchange="rows"``, the paper's own, `rows` holds the target's rows themselves. With
+    `moments`, sources send what the paper's methods need besides.
+    """
+
+    name: ClassVar[str] = "brief"
+
+    features: Sequence[str] = wire_field("plain")
+    flags: Sequence[bool] = wire_field("plain")
+    group: str = wire_field("text")
+    classes: Sequence[Any] = wire_field("plain")
+    model: Mapping[str, Any] = wire_field("plain")
+    candidates: Sequence[Mapping[str, Any]] = wire_field("plain")
+    loss: str = wire_field("text")
+    scheme: str = wire_field("text")
+    n_folds: int = wire_field("whole")
+    shares: Array = wire_field("vector")
+    refit: bool = wire_field("flag")
+    scale: bool = wire_field("flag")
+    moments: bool = wire_field("flag")
+    seed: int = wire_field("whole")
+    exchange: str = wire_field("text")
+    ratio: Mapping[str, Any] = wire_field("plain")
+    n_rows: int = wire_field("whole")
+    mean: Array = wire_field("vector")
+    sd: Array = wire_field("vector")
+    correlations: Array = wire_field("matrix")
+    rows: Array = wire_field("matrix")
+
+    def check(self) -> None:
+        """Check that the parts fit together."""
+        for name in ("features", "flags", "classes", "candidates"):
+            self.must(isinstance(getattr(self, name), tuple), f"{name} as a list")
+        self.must(all(isinstance(name, str) for name in self.features), "features that are texts")
+        d = len(self.features)
+        self.must(d >= 1 and len(set(self.features)) == d, "distinct features, at least one")
+        self.must(self.group not in self.features, "a group that is not a feature")
+        told = len(self.flags) == d and all(isinstance(flag, bool) for flag in self.flags)
+        self.must(told, "a flag, true or false, per feature")
+        self.must(len(set(map(repr, self.classes))) == len(self.classes), "distinct classes")
+        self.must(isinstance(self.model, Mapping), "a model description")
+        self.must(isinstance(self.ratio, Mapping), "options of the ratio by name")
+        self.must(len(self.candidates) >= 1, "at least one candidate")
+        self.must(all(isinstance(c, Mapping) for c in self.candidates), "candidates by name")
+        self.must(self.exchange in ("table", "rows"), "exchange 'table' or 'rows'")
+        self.must(self.n_rows >= 2, "at least 2 target rows")
+        self.must(len(self.mean) == d == len(self.sd), "one mean and one sd per feature")
+        self.must((self.sd > 0.0).all(), "positive standard deviations")
+        self.must(len(self.shares) == 3, "three fold shares")
+        by_rows = self.exchange == "rows"
+        size = self.n_rows if by_rows else 0
+        self.must(self.rows.shape == (size, d), "rows if and only if they are exchanged")
+        squares = ((0, 0),) if by_rows else ((0, 0), (d, d))
+        self.must(self.correlations.shape in squares, "correlations of its features, or none")
+        if not by_rows:
+            try:
+                self.table  # noqa: B018 - it checks itself
+            except DataError:
+                self.must(False, "a table that does not contradict itself")
+
+    @property
+    def table(self) -> Table1:
+        """The target's Table 1."""
+        told = self.correlations if len(self.correlations) else None
+        return Table1(
+            self.n_rows, tuple(self.features), tuple(self.flags), self.mean, self.sd, told
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RiskReport(Message):
+    """A source's answer to the brief: overlap, and two numbers per candidate.
+
+    Attributes
+    ----------
+    n_rows, n_judged : int
+        Rows of the source, and those on which models were judged.
+    n_folds : int
+        As asked, or fewer where outcomes are rare; 0 if no model could be judged.
+    effective_rows, largest_share : float
+        1/Σw² and max w of the weights w, which sum to one.
+    difference_before, difference_after : array of shape (features,)
+        Mean of z, plain and weighted: the difference from the target in its own units.
+    outcome_mean : array
+        Σ w y, or the weighted share of every class.
+    correlations : array
+        Weighted correlations of every pair of features, where the target does not tell its own.
+    risk, variance : array of shape (candidates,)
+        f = Σ w L on rows that the model has not seen, and its sampling variance.
+    ratio_mean, ratio_m2, loss_mean, … : float, array of shape (candidates,)
+        Moments for the paper's methods; empty unless the brief asks for them.
+    failed : mapping
+        Candidates that could not be fitted here, with the name of the reason.
+    findings : list
+    """
+
+    name: ClassVar[str] = "risk-report"
+
+    source: str = wire_field("text")
+    in_reply_to: str = wire_field("text")
+    n_rows: int = wire_field("whole")
+    n_judged: int = wire_field("whole")
+    n_folds: int = wire_field("whole")
+    effective_rows: float = wire_field("number")
+    largest_share: float = wire_field("number")
+    difference_before: Array = wire_field("vector")
+    difference_after: Array = wire_field("vector")
+    outcome_mean: Array = wire_field("vector")
+    correlations: Array = wire_field("vector")
+    risk: Array = wire_field("vector")
+    variance: Array = wire_field("vector")
+    ratio_mean: float = wire_field("number")
+    ratio_m2: float = wire_field("number")
+    loss_mean: Array = wire_field("vector")
+    loss_m2: Array = wire_field("vector")
+    product_mean: Array = wire_field("vector")
+    product_m2: Array = wire_field("vector")
+    co_moment: Array = wire_field("vector")
+    failed: Mapping[str, str] = wire_field("plain")
+    findings: Sequence[Mapping[str, Any]] = wire_field("plain")
+
+    def check(self) -> None:
+        """Check that the numbers do not contradict each other."""
+        count = len(self.risk)
+        self.must(count >= 1, "at least one candidate")
+        self.must(len(self.variance) == count, "the same number of candidates throughout")
+        told = [getattr(self, name) for name in _MOMENTS]
+        self.must(len({len(array) for array in told}) == 1, "all moments or none")
+        self.must(len(told[0]) in (0, count), "the same number of candidates throughout")
+        features = len(self.difference_before)
+        self.must(len(self.difference_after) == features >= 1, "the same features throughout")
+        pairs = features * (features - 1) // 2
+        self.must(len(self.correlations) in (0, pairs), "a correlation for every pair, or none")
+        self.must((np.abs(self.correlations) <= SLACK).all(), "correlations between -1 and 1")
+        self.must(len(self.outcome_mean) >= 1, "a mean outcome")
+        self.must(1 <= self.n_judged <= self.n_rows, "1 ≤ n_judged ≤ n_rows")
+        self._check_failures(count)
+        self._check_weights()
+        for array in (self.variance, self.loss_m2, self.product_m2):
+            self.must((array >= 0.0).all(), "second moments that are not negative")
+        bound = SLACK * np.sqrt(self.product_m2) * np.sqrt(self.ratio_m2)
+        self.must(
+            (np.abs(self.co_moment) <= bound + TINY).all(), "moments that obey Cauchy–Schwarz"
+        )
+
+    def _check_failures(self, count: int) -> None:
+        self.must(isinstance(self.failed, Mapping), "failures by candidate")
+        for key, reason in self.failed.items():
+            known = key.isdecimal() and len(key) < 12 and int(key) < count
+            self.must(known and isinstance(reason, str), "failures of known candidates")
+        none = len(self.failed) == count
+        self.must((self.n_folds == 0) <= none, "folds, unless every candidate failed")
+        self.must(isinstance(self.findings, tuple), "findings as a list")
+        for item in self.findings:
+            plain = isinstance(item, Mapping) and set(item) == {"code", "evidence"}
+            plain = (
+                plain and isinstance(item["evidence"], Mapping) and isinstance(item["code"], str)
+            )
+            self.must(plain, "findings as code and evidence")
+            told = all(isinstance(value, float | str) for value in item["evidence"].values())
+            self.must(told, "numbers and names as evidence")
+
+    def _check_weights(self) -> None:
+        """What weights must satisfy, whatever the data are."""
+        rows, share = self.effective_rows, self.largest_share
+        for number in (self.ratio_mean, self.ratio_m2, rows, share):
+            self.must(number >= 0.0, "ratio moments, rows and shares that are not negative")
+        self.must(rows <= SLACK * self.n_judged, "effective rows ≤ n_judged")
+        self.must((rows == 0.0) == (share == 0.0), "all or no zero weights")
+        if rows > 0.0:
+            # Σw² ≤ max w ≤ √Σw², with Σw² = 1/ESS
+            self.must(SLACK * share * rows >= 1.0, "a largest share of at least 1 / effective rows")
+            most = SLACK / rows**0.5
+            self.must(share <= most, "a largest share of at most 1 / √(effective rows)")
+
+    @property
+    def imbalance(self) -> float:
+        """ι: mean over features of the squared standardised difference after weighting."""
+        return float(np.mean(np.minimum(np.abs(self.difference_after), FARTHEST) ** 2))
+
+    @property
+    def moments(self) -> RiskMoments:
+        """The moments as the arithmetic takes them; only where the brief asked for them."""
+        return RiskMoments(
+            self.n_judged, self.ratio_mean, self.ratio_m2, self.loss_mean, self.loss_m2,
+            self.product_mean, self.product_m2, self.co_moment,
+        )  # fmt: skip
+
+
+#: Fields of a report that leave only if a study compares the paper's methods.
+_MOMENTS = ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelRequest(Message):
+    """The target's choice: which candidate's model it wants."""
+
+    name: ClassVar[str] = "model-request"
+
+    brief: str = wire_field("text")
+    candidate: int = wire_field("whole")
+
+    def check(self) -> None:
+        """Nothing to contradict."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelReport(Message):
+    """One fitted model: arrays if it is linear, else a packed file that executes nothing.
+
+    `show` says whether the other sources may see it, to examine it.
+    """
+
+    name: ClassVar[str] = "model-report"
+
+    source: str = wire_field("text")
+    in_reply_to: str = wire_field("text")
+    candidate: int = wire_field("whole")
+    n_rows: int = wire_field("whole")
+    show: bool = wire_field("flag")
+    format: str = wire_field("text")
+    link: str = wire_field("text")
+    intercept: float = wire_field("number")
+    coefficients: Array = wire_field("vector")
+    packed: NDArray[np.uint8] = wire_field("blob")
+
+    def check(self) -> None:
+        """Check that it holds exactly one model."""
+        linear = self.format == "linear"
+        self.must(linear or self.format == "skops", "format 'linear' or 'skops'")
+        self.must((len(self.coefficients) > 0) == linear, "coefficients if and only if linear")
+        self.must((len(self.packed) > 0) != linear, "a packed model if and only if not linear")
+        self.must(self.link in ("identity", "logistic"), "link 'identity' or 'logistic'")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Refusal(Message):
+    """A source's refusal: the rule's name, never a value."""
+
+    name: ClassVar[str] = "refusal"
+
+    source: str = wire_field("text")
+    in_reply_to: str = wire_field("text")
+    rule: str = wire_field("text")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BacktestReport(Message):
+    """What a source says after it has played the target: how the promise turned out."""
+
+    name: ClassVar[str] = "backtest-report"
+
+    source: str = wire_field("text")
+    realised: float = wire_field("number")
+    standard_error: float = wire_field("number")
+    reference: float = wire_field("number")
+
+    def check(self) -> None:
+        """Check that the error is not negative."""
+        self.must(self.standard_error >= 0.0, "a standard error that is not negative")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Conclusion(Message):
+    """What the target tells whoever submitted the study: how it ended; its model stays there.
+
+    `outcome` is ``"done"`` or the rule that ended the study, `sources` what became of each,
+    `result` the hash of the target's own result, `summary` that result without its models, or
+    nothing if the site keeps it to itself.
+    """
+
+    name: ClassVar[str] = "conclusion"
+
+    outcome: str = wire_field("text")
+    sources: Mapping[str, str] = wire_field("plain")
+    result: str = wire_field("text")
+    summary: NDArray[np.uint8] = wire_field("blob")
+
+    def check(self) -> None:
+        """Check that every source has a text."""
+        plain = isinstance(self.sources, Mapping)
+        self.must(plain and all(isinstance(v, str) for v in self.sources.values()), "fates by name")
+
+
+MESSAGES: Mapping[str, type[Message]] = {
+    cls.name: cls
+    for cls in (
+        Brief, RiskReport, ModelRequest, ModelReport, Examination, ExaminationReport, Refusal,
+        BacktestReport, Conclusion,
+    )
+}  # fmt: skip

@@ -1,0 +1,325 @@
+"""A site's own rules: what it takes part in, and what it lets out.
+
+The defaults are the controls that the privacy study found to matter; `Policy.open` switches
+them off for simulations in which one person holds all the data anyway.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from fedcsa.core.arrays import Array
+from fedcsa.errors import PolicyError, must
+from fedcsa.messages.fields import Message
+from fedcsa.messages.messages import (
+    BacktestReport,
+    Brief,
+    Examination,
+    ExaminationReport,
+    ModelReport,
+    RiskReport,
+)
+
+#: Parts of scikit-learn whose fitted models store training rows, or values of single cells.
+ROW_KEEPERS = (
+    "sklearn.ensemble.",
+    "sklearn.neighbors.",
+    "sklearn.svm.SV",
+    "sklearn.svm.NuSV",
+    "sklearn.svm.OneClassSVM",
+    "sklearn.gaussian_process.",
+    "sklearn.kernel_ridge.",
+    "sklearn.kernel_approximation.Nystroem",
+    "sklearn.semi_supervised.",
+    "sklearn.isotonic.",
+    "sklearn.impute.KNNImputer",
+    "sklearn.preprocessing.QuantileTransformer",
+    "sklearn.tree.",
+)
+#: message -> the rules that bear on it.
+_BEARING = {
+    "brief": ("exchanges", "features", "min_level_rows"),
+    "risk-report": (
+        "exchanges", "features", "models", "row_keeping_models", "min_target_rows",
+        "min_fold_rows", "max_parameters_per_row", "min_sd_share", "min_penalty",
+        "min_effective_rows", "max_row_share", "count_band", "significant_digits",
+    ),
+    "model-report": (
+        "models", "row_keeping_models", "max_parameters_per_row", "min_penalty", "send_model",
+        "show_model", "count_band", "significant_digits",
+    ),
+    "examination": ("packed_models",),
+    "examination-report": ("packed_models", "significant_digits"),
+    "backtest-report": ("significant_digits",),
+}  # fmt: skip
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What a policy looks at before it lets a study in.
+
+    Attributes
+    ----------
+    fold_rows : int
+        Rows in the smallest of the source's folds.
+    train_rows : int
+        Rows that its model is fitted on.
+    sd : array of shape (features,)
+        The source's own standard deviations.
+    """
+
+    fold_rows: int
+    train_rows: int
+    sd: Array
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Rules of one site.
+
+    Attributes
+    ----------
+    exchanges : tuple of str
+        Kinds of exchange the site takes part in; ``"rows"`` must be allowed by name.
+    models : tuple of str or None
+        Names of models it fits (``"ridge"``, ``"sklearn.svm.SVR"`` …), None for any.
+    row_keeping_models : bool
+        Whether to fit models that store training rows or single cells, such as nearest
+        neighbours, support vectors, Gaussian processes, and trees with their leaves: to send
+        one is to send rows.
+    min_target_rows : int
+        A target with fewer rows is refused: it could single out one patient.
+    min_fold_rows : int
+        Rows in the smallest of a source's folds.
+    max_parameters_per_row : float
+        Coefficients per training row; above it, rows leak through the model.
+    min_sd_share : float
+        Smallest sd of a number in the target's table, in the *source's* own: a narrower table
+        picks out single rows.
+    min_level_rows : int
+        Of a target: a flag or level that fewer of its patients have, but some, is not told.
+    min_penalty : float
+        Floor of the model's ``penalty``, beside the mean loss; a candidate that names none has 0.
+    min_effective_rows : float
+        A report in which fewer rows carry the weight does not leave: it would be about them.
+    max_row_share : float
+        Nor one in which a single row carries more of the weight.
+    send_model : bool
+        Off, the site examines models and sends none.
+    show_model : bool
+        Off, its model is not shown to other sources; it then has no weight in the mixture.
+    packed_models : bool
+        Whether models that are not linear are sent to other sources, and opened if they come.
+    count_band : int
+        A source takes part with a multiple of so many rows, and leaves out the last few of its
+        table: no number tells how many there are exactly.
+    significant_digits : int or None
+        To which the numbers of a report are rounded.
+    features : tuple of str or None
+        Features a study may use, None for any.
+    """
+
+    exchanges: tuple[str, ...] = ("table",)
+    models: tuple[str, ...] | None = None
+    row_keeping_models: bool = False
+    min_target_rows: int = 20
+    min_fold_rows: int = 30
+    max_parameters_per_row: float = 0.33
+    min_sd_share: float = 0.3  # with the table's own floor, a patient cannot be pointed at
+    min_level_rows: int = 5  # as statistical offices ask for
+    min_penalty: float = 0.0
+    min_effective_rows: float = 10.0  # fewer do not reach a target anyway
+    max_row_share: float = 0.2  # no patient is a fifth of a report
+    send_model: bool = True
+    show_model: bool = True
+    packed_models: bool = False
+    count_band: int = 10
+    significant_digits: int | None = 4
+    features: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not set(self.exchanges) <= {"table", "rows"}:
+            raise must("exchanges", "made of 'table' and 'rows'", list(self.exchanges))
+        if not 1 <= self.count_band <= 1000:
+            raise must("count_band", "between 1 and 1000", self.count_band)
+        if self.significant_digits is not None and not 3 <= self.significant_digits <= 17:
+            raise must("significant_digits", "between 3 and 17, or none", self.significant_digits)
+
+    @classmethod
+    def open(cls) -> Self:
+        """No rule at all: for simulations, where all sites are in one pair of hands."""
+        return cls(
+            exchanges=("table", "rows"),
+            row_keeping_models=True,
+            min_target_rows=2,
+            min_fold_rows=0,
+            max_parameters_per_row=float("inf"),
+            min_sd_share=0.0,
+            min_level_rows=0,
+            min_effective_rows=0.0,
+            max_row_share=1.0,
+            packed_models=True,
+            count_band=1,
+            significant_digits=None,
+        )
+
+    def refusals(self, brief: Brief, asked: Admission) -> Iterator[PolicyError]:
+        """Every rule under which a source must not answer `brief`.
+
+        Parameters
+        ----------
+        brief : Brief
+        asked : Admission
+            The source's own numbers.
+        """
+        yield from self._design_refusals(brief)
+        yield from self._model_refusals([*model_names(brief.model), *model_names(brief.candidates)])
+        if brief.n_rows < self.min_target_rows:
+            yield _refusal(
+                "min_target_rows", f"the target must have {self.min_target_rows} rows or more"
+            )
+        if asked.fold_rows < self.min_fold_rows:
+            yield _refusal(
+                "min_fold_rows", f"every fold here must have {self.min_fold_rows} rows or more"
+            )
+        if len(brief.features) + 1 > self.max_parameters_per_row * asked.train_rows:
+            yield _refusal(
+                "max_parameters_per_row", "the model has too many parameters for the rows here"
+            )
+        if self.min_penalty > 0.0 and _weakest(brief, asked.train_rows) < self.min_penalty:
+            yield _refusal("min_penalty", "every candidate must have a larger penalty")
+        if narrow_features(brief, asked.sd, self.min_sd_share):
+            yield _refusal("min_sd_share", "the target's table is too narrow for the rows here")
+
+    def _design_refusals(self, brief: Brief) -> Iterator[PolicyError]:
+        if brief.exchange not in self.exchanges:
+            yield _refusal("exchanges", f"exchange {brief.exchange!r} is not allowed here")
+        if self.features is not None:
+            for column in brief.features:  # a level's or an indicator's is NAME=…
+                if column not in self.features and column.rpartition("=")[0] not in self.features:
+                    yield _refusal("features", f"{column[:100]!r} is not on this site's list")
+
+    def _model_refusals(self, names: Sequence[str]) -> Iterator[PolicyError]:
+        if self.models is not None:
+            for name in names:
+                if name not in self.models:
+                    yield _refusal("models", f"the model {name[:100]!r} is not on this site's list")
+        if not self.row_keeping_models:
+            for name in names:
+                if name.startswith(ROW_KEEPERS):
+                    yield _refusal("row_keeping_models", f"{name[:100]!r} would carry rows away")
+
+    def announcement_refusals(self, brief: Brief, fewest: int | None) -> Iterator[PolicyError]:
+        """Every rule under which a target must not announce `brief`.
+
+        Parameters
+        ----------
+        brief : Brief
+        fewest : int or None
+            How many of its patients have the rarest flag or level, of those that some have; None
+            if it has neither.
+        """
+        yield from self._design_refusals(brief)
+        small = fewest is not None and fewest < self.min_level_rows
+        if brief.exchange == "table" and small:
+            yield _refusal(
+                "min_level_rows",
+                f"a flag or level must be of {self.min_level_rows} patients or more, or of none",
+            )
+
+    def release(self, message: AnyMessage) -> AnyMessage:
+        """The message as it may leave, a report's numbers rounded; or a `PolicyError`."""
+        if isinstance(message, RiskReport):
+            if message.effective_rows < self.min_effective_rows:
+                raise _refusal("min_effective_rows", "too few rows here resemble the target")
+            if message.largest_share > self.max_row_share:
+                raise _refusal("max_row_share", "a single row here would carry too much weight")
+        packed = isinstance(message, Examination) and message.format == "skops"
+        if packed and not self.packed_models:
+            raise _refusal("packed_models", "only linear models are shown to other sources")
+        if self.significant_digits is None or not isinstance(
+            message, RiskReport | ModelReport | ExaminationReport | BacktestReport
+        ):
+            return message
+        rounded: dict[str, Any] = {}
+        for item in dataclasses.fields(message):
+            if item.metadata["kind"] in ("number", "vector"):
+                value = getattr(message, item.name)
+                digits = round_significant(np.asarray(value), self.significant_digits)
+                rounded[item.name] = digits if isinstance(value, np.ndarray) else float(digits)
+        return dataclasses.replace(message, **rounded)
+
+    def rules(self, message: Message) -> str:
+        """The rules that `message` has passed, with their values; those switched off are not named.
+
+        >>> from fedcsa.messages.messages import BacktestReport
+        >>> Policy().rules(BacktestReport("study", "a", 1.0, 0.1, 1.0))
+        'significant_digits 4'
+        """
+        values = {name: getattr(self, name) for name in _BEARING.get(message.name, ())}
+        passed = {n: v for n, v in values.items() if v != getattr(Policy.open(), n)}
+        return ", ".join(
+            f"{name} {'/'.join(value) if isinstance(value, tuple) else value}"
+            for name, value in passed.items()
+        )
+
+
+def _refusal(rule: str, why: str) -> PolicyError:
+    return PolicyError(rule, f"This site's policy refuses ({rule}): {why}.")
+
+
+def narrow_features(brief: Brief, sd: Array, share: float) -> int:
+    """How many numbers of the target's table vary too little beside the source's own.
+
+    Parameters
+    ----------
+    brief : Brief
+    sd : array of shape (features,)
+        The source's own standard deviations.
+    share : float
+        A told sd below this share of them is narrow.
+    """
+    if brief.exchange != "table":
+        return 0
+    numbers = ~np.array(brief.flags, dtype=bool)
+    return int((numbers & (brief.sd < share * sd)).sum())
+
+
+def _weakest(brief: Brief, train_rows: int) -> float:
+    """The weakest penalty that a brief asks for, beside the mean loss."""
+    asked = [candidate.get("penalty", 0.0) for candidate in brief.candidates]
+    weakest = min(float(x) if isinstance(x, int | float) else 0.0 for x in asked)
+    return weakest / train_rows if brief.model.get("penalty_scale") == "sklearn" else weakest
+
+
+def model_names(description: object) -> list[str]:
+    """Names of the model and of every estimator inside it, outermost first."""
+    names: list[str] = []
+    if hasattr(description, "items"):
+        for key, value in description.items():
+            if key in ("name", "class") and isinstance(value, str) and value != "sklearn":
+                # Under its public name: sklearn.svm._classes.SVR is sklearn.svm.SVR.
+                names.append(".".join(p for p in value.split(".") if not p.startswith("_")))
+            else:
+                names += model_names(value)
+    elif isinstance(description, list | tuple):
+        for item in description:
+            names += model_names(item)
+    return names
+
+
+def round_significant(values: Array, digits: int) -> Array:
+    """Round to significant digits.
+
+    >>> round_significant(np.array([0.0, 123456.0, -0.0012345678]), 4)
+    array([ 0.000e+00,  1.235e+05, -1.235e-03])
+    """
+    # In decimal, not by a power of ten: 1e-310 must neither overflow nor vanish.
+    flat = [float(f"{value:.{digits - 1}e}") for value in np.ravel(values).tolist()]
+    return np.array(flat).reshape(values.shape)

@@ -1,0 +1,144 @@
+"""Any scikit-learn regressor, classifier or pipeline as the model of a study."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.weights import training_weights
+from fedcsa.errors import ModelError
+from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
+from fedcsa.models.model import RATIO_POWER, Candidate, Path
+
+#: Regressors whose prediction is exactly b₀ + xᵀb, so that they travel as arrays.
+LINEAR_REGRESSORS = frozenset(
+    {
+        "ARDRegression", "BayesianRidge", "ElasticNet", "ElasticNetCV", "HuberRegressor", "Lars",
+        "LarsCV", "Lasso", "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC",
+        "LinearRegression", "OrthogonalMatchingPursuit", "QuantileRegressor", "Ridge", "RidgeCV",
+        "SGDRegressor", "TheilSenRegressor",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SklearnModel:
+    """A scikit-learn estimator, cloned and fitted once per candidate.
+
+    Attributes
+    ----------
+    estimator : scikit-learn estimator
+        Not fitted; never changed.
+    n_classes : int
+        Of the outcome, 0 for a regressor.
+    """
+
+    estimator: Any
+    n_classes: int = 0
+
+    def __post_init__(self) -> None:
+        if is_classifier(self.estimator) != (self.n_classes > 0):
+            kind, other = (
+                ("classifier", "numbers") if self.n_classes == 0 else ("regressor", "classes")
+            )
+            raise ModelError(
+                f"The model is a {kind} ({type(self.estimator).__name__}), but the outcome is "
+                f"declared as {other}. Change the model or the outcome."
+            )
+
+    def fit(
+        self,
+        X: Array,
+        y: Array,
+        ratios: Array,
+        candidates: Sequence[Candidate],
+        rng: np.random.Generator,
+    ) -> Path:
+        """Fit all candidates; one that raises is a failure, not an error."""
+        models: list[FittedModel | None] = []
+        failures: dict[int, str] = {}
+        texts: dict[int, str] = {}
+        warned: Counter[str] = Counter()
+        seed = int(rng.integers(2**31 - 1))  # the same for all candidates: a fair comparison
+        for index, candidate in enumerate(candidates):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    models.append(self._fit_one(X, y, ratios, candidate, seed))
+                except Exception as error:
+                    models.append(None)
+                    failures[index] = type(error).__name__
+                    texts[index] = f"{type(error).__name__}: {error}"
+            warned.update(item.category.__name__ for item in caught)
+        return Path(tuple(models), failures, dict(warned), texts)
+
+    def _fit_one(
+        self, X: Array, y: Array, ratios: Array, candidate: Candidate, seed: int
+    ) -> FittedModel:
+        parameters = {key: value for key, value in candidate.items() if key != RATIO_POWER}
+        estimator = clone(self.estimator).set_params(**clone_values(parameters))
+        _seed(estimator, seed)
+        power = float(candidate.get(RATIO_POWER, 0.0))
+        keywords = {}
+        if power:
+            keywords[weight_keyword(estimator)] = training_weights(ratios, power)
+        estimator.fit(X, y.astype(np.intp) if self.n_classes else y, **keywords)
+        return as_portable(estimator, self.n_classes)
+
+
+def clone_values(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Fresh copies of estimators among the parameters: fitting must not change a candidate."""
+    return {
+        key: clone(value) if hasattr(value, "get_params") else value
+        for key, value in parameters.items()
+    }
+
+
+def weight_keyword(estimator: Any) -> str:
+    """The name under which `estimator`.fit takes sample weights.
+
+    >>> from sklearn.linear_model import Lasso
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> weight_keyword(make_pipeline(StandardScaler(), Lasso()))
+    'lasso__sample_weight'
+    """
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        return f"{name}__{weight_keyword(last)}"
+    if has_fit_parameter(estimator, "sample_weight"):
+        return "sample_weight"
+    raise ModelError(
+        f"{type(estimator).__name__} does not take sample weights; "
+        f"leave {RATIO_POWER!r} out of its candidates."
+    )
+
+
+def as_portable(estimator: Any, n_classes: int) -> FittedModel:
+    """The fitted estimator as arrays if it is linear, else wrapped."""
+    name = type(estimator).__name__
+    if type(estimator).__module__.startswith("sklearn.linear_model."):
+        coefficients = np.atleast_2d(getattr(estimator, "coef_", np.empty((0, 0))))
+        intercept = np.ravel(getattr(estimator, "intercept_", 0.0))
+        single = coefficients.shape[0] == 1 and intercept.size == 1
+        if n_classes == 0 and single and name in LINEAR_REGRESSORS:
+            return LinearModel(coefficients[0].astype(np.float64), float(intercept[0]))
+        if n_classes == 2 and single and name in ("LogisticRegression", "LogisticRegressionCV"):
+            return LinearModel(coefficients[0].astype(np.float64), float(intercept[0]), "logistic")
+    return EstimatorModel(estimator, n_classes)
+
+
+def _seed(estimator: Any, seed: int) -> None:
+    """Fix every random_state that was left open, so that a run can be repeated."""
+    for key, value in estimator.get_params(deep=True).items():
+        if (key == "random_state" or key.endswith("__random_state")) and value is None:
+            estimator.set_params(**{key: seed})

@@ -1,1 +1,0 @@
-"""A result as one HTML file, and its charts for a notebook."""

@@ -1,0 +1,258 @@
+"""site.toml: what a site says about itself. Nothing in a study can override it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.batches import Batches
+from fedcsa.core.table import Table1
+from fedcsa.data.encoding import Coding
+from fedcsa.data.streams import TableStream
+from fedcsa.data.table1 import read_table1
+from fedcsa.data.tables import read_table
+from fedcsa.errors import DataError, StudyError, TableError
+from fedcsa.messages.codec import MAX_BYTES
+from fedcsa.messages.policy import Policy
+from fedcsa.source.source import Source
+from fedcsa.study import Study
+from fedcsa.study.sections import build_policy
+from fedcsa.study.toml import Section, parse_toml, raise_all
+
+_WHERE = "this site"
+
+
+@dataclass(frozen=True)
+class SiteFile:
+    """A site's own settings.
+
+    Attributes
+    ----------
+    table : str
+        Path of its table; empty if `table1` stands for it.
+    table1 : str
+        As a target without rows here: path of its Table 1.
+    in_batches : bool
+        As a source: whether to read the table in batches and never hold it; ``stream`` in the
+        file.
+    columns : mapping of str to str
+        The table's name of a column, by the study's name of it; others are called alike.
+    missing_values : tuple of str
+        Spellings of a missing cell, beside the study's.
+    policy : Policy
+        The strict one, with the changes of the section ``[policy]``.
+    approve : bool
+        As a source: whether studies wait for ``fedcsa site approve``; once said, it holds for
+        all messages of a study.
+    share_result : bool
+        Whether, as the target, it tells the lead the result's numbers. Its model stays anyway.
+    trust : tuple of str
+        Types outside scikit-learn that a model may hold.
+    max_bytes : int
+        Of a message, coming or going.
+    state : str
+        Folder of ledger, journal, approvals and results.
+    folder : Path
+        What relative paths start from.
+    """
+
+    table: str = ""
+    table1: str = ""
+    in_batches: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
+    missing_values: tuple[str, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    approve: bool = False
+    share_result: bool = True
+    trust: tuple[str, ...] = ()
+    max_bytes: int = MAX_BYTES
+    state: str = "state"
+    folder: Path = Path()
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a site file; the paths in it are relative to its folder."""
+        path = Path(path)
+        try:
+            text = path.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise StudyError(
+                f"{path.name}: a site file must be text in UTF-8; it is not. Save it as UTF-8."
+            ) from None
+        except OSError as error:
+            raise StudyError(
+                f"The site file {str(path)!r} must be there and open to reading; "
+                f"it is not ({type(error).__name__}). Write one with: fedcsa site init"
+            ) from None
+        return cls.parse(text, folder=path.absolute().parent, origin=path.name)
+
+    @classmethod
+    def parse(cls, text: str, *, folder: Path, origin: str = "site.toml") -> Self:
+        """Read the text of a site file, or raise a `StudyError` with one line a problem.
+
+        Parameters
+        ----------
+        text : str
+        folder : Path
+            What relative paths start from.
+        origin : str
+            Name of the file, for the sentences.
+        """
+        problems: list[str] = []
+        document = parse_toml(text, origin)
+        top = Section(document, f"{origin}:", problems)
+        values: dict[str, Any] = {
+            "table": top.take("table", "str", ""),
+            "table1": top.take("table1", "str", ""),
+            "in_batches": top.take("stream", "bool", False),
+            "columns": top.take("columns", "Mapping[str, Any]", {}),
+            "missing_values": tuple(top.take("missing_values", "tuple[str, ...]", [])),
+            "approve": top.take("approve", "bool", False),
+            "share_result": top.take("share_result", "bool", True),
+            "trust": tuple(top.take("trust", "tuple[str, ...]", [])),
+            "max_bytes": top.take("max_bytes", "int", MAX_BYTES),
+            "state": top.take("state", "str", "state"),
+        }
+        rules = top.take("policy", "Mapping[str, Any]", {})
+        top.close()
+        if values["max_bytes"] < 1:
+            top.say("'max_bytes' must be 1 or more.")
+        if isinstance(document.get("approve"), list):
+            top.say("One approval holds for all messages of a study now: write approve = true.")
+        if bool(values["table"]) == bool(values["table1"]):
+            top.say("'table' must be given, or 'table1' by a target without rows; one of the two.")
+        if not all(isinstance(name, str) for name in values["columns"].values()):
+            top.say("[columns] must give, for a name of the study, the name in the table.")
+        try:
+            values["policy"] = build_policy({"preset": "site", **rules})
+        except StudyError as error:
+            top.gather(error)
+        raise_all(problems)
+        return cls(**values, folder=folder)
+
+    @property
+    def state_folder(self) -> Path:
+        """Where ledger, journal, approvals and results are."""
+        return self.folder / self.state
+
+    def read_target(self, study: Study) -> Array | Table1:
+        """What this site has as a target: rows without outcomes, or a Table 1."""
+        if self.table1:  # it is typed in under the study's own names
+            return read_table1(self.folder / self.table1, study.coding)
+        return self._read(study, with_outcome=False)[0]
+
+    def read_outcomes(self, study: Study) -> tuple[Array, NDArray[Any]]:
+        """Rows, with their group behind the features if the study has one, and outcomes."""
+        X, y = self._read(study, with_outcome=True)
+        return X, np.asarray(y)
+
+    def stream(self, study: Study) -> Batches:
+        """Rows and outcomes in batches, read anew for every pass and never held."""
+        path, spellings = self.folder / self.table, self._spellings(study)
+        rows = TableStream(path, self._coding(study), missing_values=spellings, where=_WHERE)
+        return _Renamed(study.coding.matrix_columns, rows)
+
+    def has_outcomes(self, study: Study) -> bool:
+        """Whether the table has the study's column of outcomes: a source's has, a target's not."""
+        if self.table1:
+            return False
+        try:
+            outcome = self._coding(study).needed(with_outcome=True)[-1]
+            read_table(self.folder / self.table, columns=[outcome])
+        except TableError:
+            raise
+        except DataError:
+            return False
+        return True
+
+    def source(self, name: str, study: Study) -> Source:
+        """A source of `study` under this site's rules, which holds the table or reads batches.
+
+        Parameters
+        ----------
+        name : str
+            Of the site.
+        study : Study
+        """
+        if self.table1:
+            raise StudyError(
+                "A source must have a table of rows; this site's file names a Table 1. "
+                'Name its rows with table = "…".'
+            )
+        policy, trust = self.policy, self.trust
+        if self.in_batches:
+            return Source.streaming(name, self.stream(study), policy=policy, trusted_types=trust)
+        (X, y), columns = self.read_outcomes(study), study.coding.matrix_columns
+        return Source(name, X, y, features=columns, policy=policy, trusted_types=trust)
+
+    def _read(self, study: Study, *, with_outcome: bool) -> tuple[Array, NDArray[Any] | None]:
+        coding = self._coding(study)
+        with_group = with_outcome  # only a source must know which rows belong together
+        table = read_table(
+            self.folder / self.table,
+            columns=coding.needed(with_outcome=with_outcome, with_group=with_group),
+            missing_values=self._spellings(study),
+            levels=coding.level_texts,
+        )
+        return coding.encode(table, _WHERE, with_outcome=with_outcome, with_group=with_group)
+
+    def _coding(self, study: Study) -> Coding:
+        """The study's coding, under this table's names of the columns."""
+        own = self.columns
+        features = [replace(f, name=own.get(f.name, f.name)) for f in study.features]
+        outcome = replace(study.outcome, name=own.get(study.outcome.name, study.outcome.name))
+        return Coding(tuple(features), outcome)
+
+    def _spellings(self, study: Study) -> tuple[str, ...]:
+        return (*study.missing_values, *self.missing_values)
+
+
+@dataclass(frozen=True)
+class _Renamed:
+    """Batches of a table, under the study's names of its features."""
+
+    columns: tuple[str, ...]
+    rows: Batches
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        return iter(self.rows)
+
+
+TEMPLATE = """\
+# A site's own file. Nothing in a study can override it.
+table = "patients.csv"            # .csv, .tsv, .parquet
+# table1 = "table1.csv"           # instead, as a target without rows: its Table 1
+# stream = true                   # as a source: never hold the table, read it in batches
+# missing_values = ["?"]          # further spellings of a missing cell
+# approve = true                  # as a source: studies wait for fedcsa site approve STUDY
+# share_result = true             # as the target: tell the lead the numbers; the model stays here
+# trust = []                      # types outside scikit-learn that a model may hold
+# max_bytes = 268435456           # of a message, coming or going
+# state = "state"                 # folder of ledger, journal, approvals and results
+
+# The study's name of a column = its name in the table, where they differ.
+[columns]
+# age = "AGE_YEARS"
+
+# The strict rules are in force; change only what you must.
+[policy]
+# features = ["age", "sex"]       # a study may use these and no others
+# models = ["ridge"]              # a study may fit these and no others
+# min_fold_rows = 30
+# max_parameters_per_row = 0.33
+# min_sd_share = 0.3              # a target's sd of a number, in this site's own
+# min_effective_rows = 10         # rows that carry the weight of a report
+# max_row_share = 0.2             # of the weight, on a single row
+# min_level_rows = 5              # as the target: patients with a flag or level, or none
+# min_penalty = 0.001             # beside the mean loss; 0 unless told
+# send_model = false              # only examine models, and send none
+# show_model = false              # send a model, but not to other sources: it has no weight
+# count_band = 10                 # rows take part in multiples of this
+# significant_digits = 4
+"""

@@ -1,0 +1,235 @@
+"""A source's rows, held in memory or read batch by batch, as a study sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcsa.core.arrays import Array, as_matrix, as_vector
+from fedcsa.core.batches import (
+    BandedBatches,
+    Batches,
+    HashedBatches,
+    HeldBatches,
+    RowsSummary,
+    in_bands,
+    summarise,
+)
+from fedcsa.errors import DataError
+from fedcsa.messages.fields import thaw
+from fedcsa.messages.messages import Brief
+from fedcsa.plan import encode_classes
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a source as a study sees them.
+
+    Attributes
+    ----------
+    start : int
+        Position of the first row in the table.
+    z : array of shape (rows, features)
+        In the target's units.
+    seen : array of shape (rows, features)
+        As the models see them.
+    y : array of shape (rows,)
+        Numbers, or codes of classes.
+    groups : array of shape (rows,) or None
+        Whole numbers that stand for patients with several rows.
+    """
+
+    start: int
+    z: Array
+    seen: Array
+    y: Array
+    groups: Array | None
+
+    @property
+    def stop(self) -> int:
+        """Position after the last row."""
+        return self.start + len(self.y)
+
+
+@dataclass(frozen=True)
+class StudyRows:
+    """All rows of a source as a study sees them; every pass over them starts anew.
+
+    Attributes
+    ----------
+    source : str
+        Its name, from which its random numbers follow.
+    rows : Batches
+    columns : sequence of int
+        The study's features among the columns of `rows`.
+    group : int or None
+        The column that says which rows are of one patient.
+    mean, sd : array of shape (features,)
+        The target's.
+    scale : bool
+        Whether models see features in the target's units.
+    n_rows : int
+    """
+
+    source: str
+    rows: Batches = field(repr=False)
+    columns: Sequence[int] = field(repr=False)
+    group: int | None = field(repr=False)
+    mean: Array = field(repr=False)
+    sd: Array = field(repr=False)
+    scale: bool
+    n_rows: int
+
+    @property
+    def held(self) -> bool:
+        """Whether the rows are in memory."""
+        return isinstance(self.rows, HeldBatches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Start a pass."""
+        start = 0
+        in_place = list(self.columns) == list(range(len(self.columns)))
+        picked = slice(0, len(self.columns)) if in_place else list(self.columns)
+        for X, y in self.rows:
+            # Laid out alike, rows give the same bits wherever they come from.
+            raw = np.ascontiguousarray(X[:, picked])
+            z = (raw - self.mean) / self.sd
+            groups = None if self.group is None else X[:, self.group]
+            yield Batch(start, z, z if self.scale else raw, y, groups)
+            start += len(y)
+
+    def whole(self) -> Batch:
+        """All rows at once: for models that need them in memory."""
+        parts = list(self)
+        if len(parts) == 1:
+            return parts[0]
+        z = np.concatenate([part.z for part in parts])
+        seen = z if self.scale else np.concatenate([part.seen for part in parts])
+        y = np.concatenate([part.y for part in parts])
+        told = [part.groups for part in parts if part.groups is not None]
+        return Batch(0, z, seen, y, np.concatenate(told) if told else None)
+
+
+class SiteRows:
+    """The rows of one source.
+
+    Parameters
+    ----------
+    source : str
+    rows : Batches
+        With classes in memory, `y` may be given as labels; batches hold codes of classes.
+    y : array, optional
+        Outcomes of rows in memory, as they came.
+    """
+
+    def __init__(self, source: str, rows: Batches, y: NDArray[Any] | None = None) -> None:
+        self._source = source
+        self._rows = rows
+        self._y = y
+
+    @classmethod
+    def in_memory(
+        cls, source: str, X: ArrayLike, y: ArrayLike, names: Sequence[str] | None, band: int
+    ) -> SiteRows:
+        """Rows as arrays, in a multiple of `band`.
+
+        Parameters
+        ----------
+        source : str
+        X : array of shape (rows, columns)
+        y : array of shape (rows,)
+        names : sequence of str, optional
+            Of the columns; by default x0, x1, …
+        band : int
+            The last few rows beyond a multiple of it are left out.
+        """
+        matrix, outcome = as_matrix(X, f"X of source {source!r}"), np.asarray(y)
+        n, d = matrix.shape
+        if outcome.shape[:1] != (n,):
+            raise DataError(
+                f"The outcome of source {source!r} must have {n} rows like its features; "
+                f"it has {outcome.shape[0] if outcome.ndim else 0}."
+            )
+        columns = tuple(names or (f"x{i}" for i in range(d)))
+        if len(set(columns)) != d or len(columns) != d:
+            raise DataError(
+                f"Source {source!r} must have one distinct name for each of its "
+                f"{d} columns; it has {len(columns)} names."
+            )
+        kept = in_bands(n, band)
+        return cls(source, HeldBatches(columns, matrix[:kept], np.zeros(kept)), outcome[:kept])
+
+    @classmethod
+    def in_batches(cls, source: str, rows: Batches, band: int) -> SiteRows:
+        """Rows that are read anew for every pass and never held, in a multiple of `band`."""
+        return cls(source, rows if band == 1 else BandedBatches(rows, band))
+
+    def __repr__(self) -> str:
+        return "rows in batches" if self._y is None else f"{self.n_rows} rows"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self._rows.columns
+
+    @property
+    def held(self) -> bool:
+        """Whether the rows are in memory."""
+        return self._y is not None
+
+    @cached_property
+    def _looked(self) -> tuple[RowsSummary, str]:
+        seen = HashedBatches(self._rows)
+        found = summarise(seen)
+        if not found.n_rows:
+            raise DataError(f"Source {self._source!r} must have rows; its table has none.")
+        digest = seen.sha256
+        if self._y is not None:
+            y = self._y.astype(str) if self._y.dtype == object else self._y
+            digest.update(np.ascontiguousarray(y).tobytes())
+        return found, digest.hexdigest()
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self._looked[0].n_rows if self._y is None else len(self._y)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the rows and outcomes."""
+        return self._looked[1]
+
+    def sd(self, features: Sequence[str]) -> Array:
+        """The source's own standard deviations of `features`."""
+        order = [self.columns.index(name) for name in features]
+        own: Array = self._looked[0].sd[order]
+        return own
+
+    def of(self, brief: Brief) -> StudyRows:
+        """The rows as `brief` wants to see them."""
+        needed = [*brief.features, *([brief.group] if brief.group else [])]
+        missing = [name for name in needed if name not in self.columns]
+        if missing:
+            raise DataError(
+                f"Source {self._source!r} must have the study's {len(needed)} columns; "
+                f"missing: {', '.join(map(repr, missing[:5]))}."
+            )
+        rows = self._rows
+        if self._y is not None:
+            rows = HeldBatches(self.columns, rows.X, self._outcome(brief, self._y))  # type: ignore[attr-defined]
+        columns = [self.columns.index(name) for name in brief.features]
+        group = self.columns.index(brief.group) if brief.group else None
+        return StudyRows(
+            self._source, rows, columns, group, brief.mean, brief.sd, brief.scale, self.n_rows
+        )
+
+    def _outcome(self, brief: Brief, y: NDArray[Any]) -> Array:
+        where = f"The outcome of source {self._source!r}"
+        if brief.classes:
+            return encode_classes(y, thaw(brief.classes), where)
+        return as_vector(y, where, n_rows=len(y))

@@ -1,0 +1,398 @@
+"""A site with outcomes: it reports risks, sends one model, and examines the others' mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcsa.core.batches import Batches
+from fedcsa.core.losses import Loss, loss_named
+from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
+from fedcsa.findings import Finding
+from fedcsa.messages.codec import digest, encode
+from fedcsa.messages.fields import Message, thaw
+from fedcsa.messages.ledger import Clock, Gate, Ledger, utc_now
+from fedcsa.messages.messages import (
+    TARGET,
+    Brief,
+    Examination,
+    ExaminationReport,
+    ModelReport,
+    ModelRequest,
+    Refusal,
+    RiskReport,
+)
+from fedcsa.messages.policy import Admission, Policy, narrow_features
+from fedcsa.models.fitted import FittedModel, LinearModel
+from fedcsa.models.model import Candidate, Model
+from fedcsa.plan import LossFunctions, check_loss, instantiate
+from fedcsa.source.examine import examine, members_of, mixture_of
+from fedcsa.source.measure import Measurement, Work, fit_chosen, measure, prepare
+from fedcsa.source.site_rows import SiteRows
+
+Question = Brief | ModelRequest | Examination
+Answer = TypeVar("Answer", RiskReport, ModelReport, ExaminationReport)
+
+
+@dataclass
+class _Study:
+    """What a source remembers of one study."""
+
+    brief: Brief
+    request: ModelRequest | None = None
+    examined: Examination | None = None
+    work: Work | None = field(default=None, repr=False)
+    #: question's name -> (question, answer)
+    sent: dict[str, tuple[Message, Message]] = field(default_factory=dict)
+
+
+class Source:
+    """One site that has outcomes.
+
+    Parameters
+    ----------
+    name : str
+    X : array of shape (rows, columns)
+    y : array of shape (rows,)
+        Numbers, or labels when the study is about classes.
+    features : sequence of str, optional
+        Names of the columns of X, a group's among them; by default x0, x1, …
+    policy : Policy, optional
+        The site's own rules; by default the strict ones.
+    losses : mapping of str to function, optional
+        Losses of the study that are not built in.
+    ratio : object with fit(X_source, X_target) and predict(X), optional
+        Takes the place of uLSIF in the exchange of rows.
+    trusted_types : collection of str, optional
+        Classes outside scikit-learn that a study's model may use.
+    tell_errors : bool, default False
+        Let errors of the study's own functions and models show their text, which may quote a
+        cell: only where one person holds all the data.
+    clock : function, optional
+        Gives the time for the ledger.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        features: Sequence[str] | None = None,
+        policy: Policy | None = None,
+        losses: LossFunctions | None = None,
+        ratio: Any = None,
+        trusted_types: Collection[str] = (),
+        tell_errors: bool = False,
+        clock: Clock = utc_now,
+    ) -> None:
+        policy = policy or Policy()
+        rows = SiteRows.in_memory(name, X, y, features, policy.count_band)
+        self._start(name, rows, policy, trusted_types, clock)
+        self._losses.update(losses or {})
+        self._ratio: Any = ratio
+        self._tell_errors = tell_errors
+
+    @classmethod
+    def streaming(
+        cls,
+        name: str,
+        rows: Batches,
+        *,
+        policy: Policy | None = None,
+        trusted_types: Collection[str] = (),
+        clock: Clock = utc_now,
+    ) -> Source:
+        """A source whose rows are read batch by batch, anew for every pass, and never held.
+
+        Ridge and least squares with the exchange of a table can be carried out so; any other
+        study is told how much memory it needs.
+
+        Parameters
+        ----------
+        name : str
+        rows : Batches
+            A table that can be gone through again and again.
+        policy, trusted_types, clock
+            As for the class.
+        """
+        source = cls.__new__(cls)
+        policy = policy or Policy()
+        held = SiteRows.in_batches(name, rows, policy.count_band)
+        source._start(name, held, policy, trusted_types, clock)
+        return source
+
+    def _start(
+        self,
+        name: str,
+        rows: SiteRows,
+        policy: Policy,
+        trusted_types: Collection[str],
+        clock: Clock,
+    ) -> None:
+        self.name = name
+        self._rows = rows
+        self._policy = policy
+        self._losses: dict[str, Callable[..., Any]] = {}
+        self._ratio = None
+        self._tell_errors = False
+        self._trusted = tuple(trusted_types)
+        self.ledger = Ledger(name, clock)
+        self._gate = Gate(self._policy, self.ledger)
+        self._studies: dict[str, _Study] = {}
+        #: Why candidates failed here, in the words of whatever failed; they never leave.
+        self.failures: dict[int, str] = {}
+
+    def __repr__(self) -> str:
+        return f"Source({self.name!r}, {self._rows!r}, {len(self._rows.columns)} columns)"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the rows and outcomes that take part; it never leaves."""
+        return self._rows.fingerprint
+
+    def answer(self, message: Message) -> RiskReport | ModelReport | ExaminationReport | Refusal:
+        """Answer a brief, a model request or an examination; or refuse."""
+        in_reply_to = digest(encode(message))
+        try:
+            if isinstance(message, Brief):
+                return self._send(message, partial(self._report, message, in_reply_to))
+            if isinstance(message, ModelRequest):
+                return self._send(message, partial(self._model, message, in_reply_to))
+            if isinstance(message, Examination):
+                return self._send(message, partial(self._examine, message, in_reply_to))
+        except PolicyError as error:
+            refusal = Refusal(message.study, self.name, in_reply_to, error.rule)
+            return self._gate.release(refusal, [TARGET])
+        except FedCSAError:
+            raise
+        except Exception as error:  # its text may quote a cell, so only its kind is told
+            what = f"{type(error).__name__}: {error}" if self._tell_errors else type(error).__name__
+            raise ProtocolError(
+                f"Source {self.name!r} could not carry out a {message.name} message: "
+                f"{what} came inside. Check the study's options and functions."
+            ) from (error if self._tell_errors else None)
+        raise MessageError(
+            f"A source answers a brief, a model request or an examination, not a {message.name}."
+        )
+
+    def _send(self, message: Question, make: Callable[[], Answer]) -> Answer:
+        """What `make` makes, once: whoever asks the same again gets the same again.
+
+        On rows that have changed in between, the difference would be about those that did.
+        """
+        study = self._studies.get(message.study)
+        asked, sent = study.sent.get(message.name, (None, None)) if study else (None, None)
+        answer = sent if sent is not None and asked == message else make()
+        released = self._gate.release(cast(Answer, answer), [TARGET])
+        self._studies[message.study].sent[message.name] = message, released
+        return released
+
+    def recall(self, brief: Brief, report: RiskReport, request: ModelRequest | None = None) -> None:
+        """Take up a study again whose brief this site answered before it was restarted.
+
+        What it still knows stays as it is.
+
+        Parameters
+        ----------
+        brief : Brief
+        report : RiskReport
+            The answer that it gave.
+        request : ModelRequest, optional
+            If it was asked for a model too.
+        """
+        known = self._studies.get(brief.study)
+        if known is not None and known.brief == brief:
+            return
+        self._admit(brief)
+        study = _Study(brief, request)
+        study.sent[brief.name] = brief, report
+        self._studies[brief.study] = study
+
+    # Phase 1: numbers for every candidate -------------------------------------------------
+
+    def _report(self, brief: Brief, in_reply_to: str) -> RiskReport:
+        known = self._studies.get(brief.study)
+        if known is not None and known.brief != brief:
+            raise PolicyError(
+                "one_brief",
+                "This site answers one brief per study; give another study another name.",
+            )
+        self._admit(brief)
+        study = self._studies.setdefault(brief.study, _Study(brief))
+        model, candidates = self._model_of(brief)
+        loss = self._loss_of(brief)
+        study.work = prepare(brief, self._rows.of(brief), model, candidates, self._ratio)
+        found = measure(brief, study.work, len(candidates), loss)
+        self.failures = dict(found.texts)
+        # The strict rule refuses such a table; where it is off, the danger is named.
+        narrow = narrow_features(brief, self._rows.sd(brief.features), Policy.min_sd_share)
+        if narrow:
+            named = Finding("narrow-table", evidence={"features": float(narrow)})
+            found = replace(found, findings=(*found.findings, named))
+        return self._risk_report(brief, in_reply_to, found)
+
+    def _risk_report(self, brief: Brief, in_reply_to: str, found: Measurement) -> RiskReport:
+        moments, none = found.moments, np.empty(0)
+        return RiskReport(
+            study=brief.study,
+            source=self.name,
+            in_reply_to=in_reply_to,
+            n_rows=self._rows.n_rows,
+            n_judged=found.n_judged,
+            n_folds=found.n_folds,
+            effective_rows=found.effective_rows,
+            largest_share=found.largest_share,
+            difference_before=found.difference_before,
+            difference_after=found.difference_after,
+            outcome_mean=found.outcome_mean,
+            correlations=found.correlations,
+            risk=found.risk,
+            variance=found.variance,
+            ratio_mean=moments.ratio_mean if moments else 0.0,
+            ratio_m2=moments.ratio_m2 if moments else 0.0,
+            loss_mean=moments.loss_mean if moments else none,
+            loss_m2=moments.loss_m2 if moments else none,
+            product_mean=moments.product_mean if moments else none,
+            product_m2=moments.product_m2 if moments else none,
+            co_moment=moments.co_moment if moments else none,
+            failed={str(index): reason for index, reason in sorted(found.failed.items())},
+            findings=_plain(found.findings),
+        )
+
+    # Phase 2: one model at the chosen candidate -------------------------------------------
+
+    def _model(self, request: ModelRequest, in_reply_to: str) -> ModelReport:
+        study = self._reported(request.study, request.brief)
+        if study.request is not None and study.request != request:
+            raise PolicyError(
+                "one_model", "This site sends one model per study; give another study another name."
+            )
+        brief = study.brief
+        model, chosen = self._chosen(brief, request.candidate)
+        study.request = request
+        if not self._policy.send_model:
+            raise PolicyError("send_model", "This site examines models and sends none.")
+        if study.work is None:
+            study.work = prepare(brief, self._rows.of(brief), model, [chosen], self._ratio)
+        fitted, n_rows = fit_chosen(brief, study.work, model, chosen)
+        if fitted is None:
+            raise PolicyError(
+                "fit_failed",
+                "The chosen candidate could not be fitted here; leave it out of the study.",
+            )
+        return self._model_report(request, in_reply_to, fitted, n_rows)
+
+    def _model_report(
+        self, request: ModelRequest, in_reply_to: str, fitted: FittedModel, n_rows: int
+    ) -> ModelReport:
+        if isinstance(fitted, LinearModel):
+            form, linear, packed = "linear", fitted, np.empty(0, np.uint8)
+        else:
+            form, linear, packed = "skops", LinearModel(np.empty(0), 0.0), fitted.pack()
+        return ModelReport(
+            study=request.study,
+            source=self.name,
+            in_reply_to=in_reply_to,
+            candidate=request.candidate,
+            n_rows=n_rows,
+            show=self._policy.show_model,
+            format=form,
+            link=linear.link,
+            intercept=linear.intercept,
+            coefficients=linear.coefficients,
+            packed=packed,
+        )
+
+    # Phase 3: the others' mixture on its own rows ------------------------------------------
+
+    def _examine(self, asked: Examination, in_reply_to: str) -> ExaminationReport:
+        study = self._reported(asked.study, asked.brief)
+        brief, report = study.brief, study.sent[Brief.name][1]
+        assert isinstance(report, RiskReport)  # noqa: S101 - for the type checker
+        if study.examined is not None and study.examined != asked:
+            raise PolicyError(
+                "one_examination",
+                "This site examines one mixture per study; give another study another name.",
+            )
+        self._check_examination(brief, asked)
+        model, chosen = self._chosen(brief, asked.candidate)
+        members = members_of(asked, len(brief.classes), self._trusted)
+        study.examined = asked
+        work = study.work
+        if work is None:  # this site was restarted
+            work = prepare(brief, self._rows.of(brief), model, [chosen], self._ratio)
+        elif len(brief.candidates) > 1:
+            paths = [replace(path, models=(path.models[asked.candidate],)) for path in work.paths]
+            work = replace(work, paths=paths)
+        predict, loss = mixture_of(asked, members, work), self._loss_of(brief)
+        found = examine(brief, work, predict, asked.constant, loss, work.effective_rows)
+        return ExaminationReport(
+            study=asked.study, source=self.name, in_reply_to=in_reply_to, **vars(found)
+        )
+
+    def _check_examination(self, brief: Brief, asked: Examination) -> None:
+        if asked.format == "skops" and not self._policy.packed_models:
+            raise PolicyError(
+                "packed_models",
+                "Models of other sites are opened here only if they are linear.",
+            )
+        linear = asked.format == "linear"
+        fits = not linear or asked.coefficients.shape[1] == len(brief.features)
+        n_classes = len(brief.classes)
+        kind = not linear or (asked.link == "logistic") == (n_classes == 2)
+        constant = len(asked.constant) == max(n_classes, 1)
+        if brief.exchange != "table" or not (fits and kind and constant):
+            raise MessageError("An examination must be of the study's features and outcome.")
+
+    # The pieces -----------------------------------------------------------------------------
+
+    def _reported(self, name: str, brief: str) -> _Study:
+        """The study, if this site has reported on that very brief."""
+        study = self._studies.get(name)
+        if study is None or Brief.name not in study.sent or digest(encode(study.brief)) != brief:
+            raise PolicyError(
+                "phase_order", "A site goes on only with a study on whose brief it has reported."
+            )
+        return study
+
+    def refusals(self, brief: Brief) -> list[PolicyError]:
+        """Every rule of this site that refuses `brief`; `answer` stops at the first."""
+        rows = self._rows.of(brief)  # names a missing column
+        smallest = rows.n_rows // brief.n_folds
+        if brief.scheme != "cross-fit":
+            smallest = int(rows.n_rows * min(brief.shares))
+        train_rows = rows.n_rows if brief.refit else int(rows.n_rows * brief.shares[1])
+        asked = Admission(smallest, train_rows, self._rows.sd(brief.features))
+        return list(self._policy.refusals(brief, asked))
+
+    def _admit(self, brief: Brief) -> None:
+        """Ask the site's policy whether to take part, before anything is computed."""
+        for refusal in self.refusals(brief):
+            raise refusal
+
+    def _chosen(self, brief: Brief, index: int) -> tuple[Model, Candidate]:
+        if index >= len(brief.candidates):
+            raise MessageError("A message must name a candidate of the brief.")
+        model, candidates = self._model_of(brief)
+        return model, candidates[index]
+
+    def _model_of(self, brief: Brief) -> tuple[Model, list[dict[str, Any]]]:
+        return instantiate(
+            thaw(brief.model), thaw(brief.candidates), len(brief.classes), self._trusted
+        )
+
+    def _loss_of(self, brief: Brief) -> Loss:
+        check_loss(brief.loss, len(brief.classes), self._losses)
+        own = self._losses.get(brief.loss)
+        return loss_named(brief.loss) if own is None else own
+
+
+def _plain(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    distinct = {(f.code, tuple(f.evidence.items())): f for f in findings}
+    return [{"code": f.code, "evidence": dict(f.evidence)} for f in distinct.values()]

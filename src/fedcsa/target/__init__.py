@@ -1,0 +1,1 @@
+"""The site without outcomes: it announces, chooses, mixes and concludes."""

@@ -1,0 +1,242 @@
+"""The target's answer: a model, the promise of its risk, the weight of every source, dangers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcsa.answer.notebook import result_html
+from fedcsa.core.arrays import Array, as_matrix
+from fedcsa.core.medians import median_mixture
+from fedcsa.core.table import Table1
+from fedcsa.core.weights import Estimate
+from fedcsa.errors import MessageError, ModelError
+from fedcsa.findings import Finding
+from fedcsa.messages.ledger import LedgerEntry
+from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
+from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
+from fedcsa.plan import Plan
+from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.estimate import reaches
+from fedcsa.target.promise import Promise, Verdict, legs_of, verdict_of
+
+#: Σaι beyond this: on average the weighted means lie a whole sd off, and there is no answer.
+MAX_MEAN_IMBALANCE = 1.0
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """Result of a study, as the target holds it.
+
+    Attributes
+    ----------
+    plan : Plan
+        The study's design.
+    table : Table1
+        What the target told; exact and without correlations if it told its rows.
+    candidate : mapping
+        The chosen one.
+    target_risk : float
+        Risk at the target: the promise's, else the estimate of the study's method.
+    promise : Promise or None
+        What a new site may expect; None for the paper's methods, or if nobody could examine.
+    verdict : Verdict
+        What to do with the model, on three legs.
+    source_weights : mapping of str to float
+        Weight of every source's model, by name; sums to one.
+    sources : tuple of str
+        In alphabetical order, which is the order of every array over sources.
+    kept : tuple of int
+        Indices into ``plan.candidates`` of those that were chosen from: the order of every array
+        over candidates.
+    estimates : mapping of str to Estimate
+        The method's own, and those of the paper's that the study compares.
+    reports : mapping of str to RiskReport
+    model_reports : mapping of str to ModelReport
+    models : mapping of str to FittedModel
+        What the reports hold, ready to predict.
+    examinations : mapping of str to ExaminationReport
+        What the sources found of the others' mixture.
+    backtest : Backtest or None
+        What happened when the sources played the target, if that was tried.
+    findings : tuple of Finding
+    ledgers : mapping of str to tuple of LedgerEntry
+        What left each site, as far as this process can see.
+    """
+
+    plan: Plan
+    table: Table1 = field(repr=False)
+    kept: tuple[int, ...]
+    estimates: Mapping[str, Estimate] = field(repr=False)
+    reports: Mapping[str, RiskReport] = field(repr=False)
+    model_reports: Mapping[str, ModelReport] = field(repr=False)
+    models: Mapping[str, FittedModel] = field(repr=False)
+    source_weights: Mapping[str, float]
+    examinations: Mapping[str, ExaminationReport] = field(default_factory=dict, repr=False)
+    promise: Promise | None = None
+    backtest: Backtest | None = field(default=None, repr=False)
+    findings: tuple[Finding, ...] = ()
+    ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_target_rows(self) -> int:
+        """n_T, as it was told."""
+        return self.table.n_rows
+
+    @property
+    def estimate(self) -> Estimate:
+        """The estimate of the study's own method."""
+        return self.estimates[self.plan.method]
+
+    @property
+    def candidate(self) -> Mapping[str, Any]:
+        """The chosen candidate."""
+        return self.plan.candidates[self.kept[self.estimate.chosen]]
+
+    @property
+    def target_risk(self) -> float:
+        """Risk at the target."""
+        if self.promise is not None:
+            return self.promise.risk
+        return float(self.estimate.risk[self.estimate.chosen])
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The prediction interval for a new site, where there is a promise."""
+        return None if self.promise is None else (self.promise.lower, self.promise.upper)
+
+    @property
+    def reaching(self) -> tuple[str, ...]:
+        """The sources whose weighted rows stand for the target's population."""
+        return tuple(name for name in self.sources if reaches(self.reports[name]))
+
+    @property
+    def refused(self) -> bool:
+        """Whether there is no answer: no source comes near the target."""
+        if self.plan.method != "validated":
+            return False
+        mean = sum(a * self.reports[name].imbalance for name, a in self.source_weights.items())
+        return not self.reaching or mean > MAX_MEAN_IMBALANCE
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What to do with the model, and why."""
+        if self.plan.method != "validated":
+            return Verdict("care", "a method of the paper, without a promise")
+        if self.refused:
+            return Verdict("no", "no source resembles the target")
+        legs = legs_of(self.promise, len(self.reaching), self.n_target_rows)
+        if self.backtest is not None and self.backtest.verdict == "failed":
+            return Verdict("no", f"the back-test failed: {self.backtest.reason}", legs)
+        return verdict_of(legs, self.promise)
+
+    @property
+    def status(self) -> str:
+        """The verdict in words: ``"use it"``, ``"use it with care"`` or ``"do not use it"``."""
+        return self.verdict.words
+
+    def with_backtest(self, backtest: Backtest) -> Adaptation:
+        """The same answer with every broken promise; a back-test that failed lowers its verdict."""
+        findings = tuple(
+            f for f in self.findings if not f.code.startswith(("backtest-", "promise-broken"))
+        )
+        if backtest.verdict != "passed":
+            evidence = {
+                "judged": float(len(backtest.judged)),
+                "of": float(len(backtest.rows)),
+                "broken": float(backtest.broken),
+            }
+            findings += (Finding(f"backtest-{backtest.verdict}", evidence=evidence),)
+        return replace(self, backtest=backtest, findings=findings + backtest.findings)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the sources that reported, sorted."""
+        return tuple(sorted(self.reports))
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
+
+    def output(self, X: ArrayLike) -> Array:
+        """The combined prediction: numbers (rows,), or probabilities (rows, classes)."""
+        rows = as_matrix(X, "X", n_columns=len(self.plan.features))
+        seen = (rows - self.table.mean) / self.table.sd if self.plan.scale else rows
+        return combine(self.models, self.source_weights, seen, self.plan.combine)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Numbers, or the most probable class of every row."""
+        output = self.output(X)
+        if not self.plan.classes:
+            return output
+        labels: NDArray[Any] = np.asarray(self.plan.classes)[output.argmax(axis=1)]
+        return labels
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probability of every class, in the order of ``plan.classes``."""
+        if not self.plan.classes:
+            raise ModelError(
+                "Only a classifier has probabilities; this study predicts numbers. "
+                "Call predict instead."
+            )
+        return self.output(X)
+
+
+def combine(
+    models: Mapping[str, FittedModel], weights: Mapping[str, float], seen: Array, how: str
+) -> Array:
+    """Σ a_j h_j(x), or the weighted median of the predictions, rescaled for probabilities.
+
+    Parameters
+    ----------
+    models : mapping of str to FittedModel
+    weights : mapping of str to float
+        By name; a model without weight is not asked.
+    seen : array of shape (rows, features)
+        As the models see them.
+    how : {"mean", "median"}
+    """
+    if not models:
+        raise ModelError(
+            "No source sent a model, so there is nothing to predict with. The findings say why."
+        )
+    names = [name for name in sorted(models) if weights.get(name, 0.0) > 0.0]
+    if how == "median":
+        outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
+        return median_mixture(outputs, np.array([weights[name] for name in names]))
+    total: Array = weights[names[0]] * models[names[0]].predict(seen)
+    for name in names[1:]:
+        total = total + weights[name] * models[name].predict(seen)
+    return total
+
+
+def unpack(report: ModelReport, plan: Plan, trusted: Collection[str] = ()) -> FittedModel:
+    """The fitted model in a source's report, if it fits the study and its types are trusted.
+
+    Parameters
+    ----------
+    report : ModelReport
+    plan : Plan
+    trusted : collection of str
+        Types outside scikit-learn that a packed model may hold.
+    """
+    n_classes = len(plan.classes)
+    if report.format == "skops":
+        packed = EstimatorModel.unpack(report.packed, n_classes, trusted)
+        try:
+            packed.predict(np.zeros((1, len(plan.features))))
+        except Exception:
+            raise ModelError(
+                f"The model of source {report.source!r} must predict from the study's "
+                f"{len(plan.features)} features; it fails."
+            ) from None
+        return packed
+    if len(report.coefficients) != len(plan.features):
+        raise MessageError(f"Source {report.source!r} must send one coefficient per feature.")
+    if n_classes > 2 or (report.link == "logistic") != (n_classes == 2):
+        raise MessageError(f"Source {report.source!r} must send a model of the study's outcome.")
+    return LinearModel(report.coefficients, report.intercept, report.link)

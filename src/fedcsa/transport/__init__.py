@@ -1,1 +1,0 @@
-"""The only layer that talks to other sites."""

@@ -1,0 +1,464 @@
+"""The report is one closed file whose numbers are those of the result, to the digits shown."""
+
+import base64
+import hashlib
+import json
+import math
+import re
+import shutil
+import sys
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+
+from fedcsa.answer import words
+from fedcsa.answer.page import write_report
+from fedcsa.answer.store import load_result, save_result
+from fedcsa.answer.view import candidate_text
+from fedcsa.errors import MissingExtraError, ResultError
+from fedcsa.findings import number, percent
+from fedcsa.reconcile import Reconciliation
+from fedcsa.target.backtest_result import Backtest, BacktestRow
+
+MOST_BYTES = 2_000_000
+KINDS = (
+    "small", "one source", "two sources", "paper", "no overlap", "100 sources", "300 features",
+    "every finding", "nasty names", "all refused",
+)  # fmt: skip
+
+
+class Tables(HTMLParser):
+    """Every table of a page by caption, as lists of texts; and the text of the page."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tables, self.text, self._tag = {}, "", ""
+        self._rows, self._caption = [], ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):  # noqa: ARG002
+        self._tag = tag
+        if tag == "table":
+            self._rows, self._caption = [], ""
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("td", "th"):
+            self._rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        self._tag = "" if tag in ("td", "th", "caption", "style", "script") else self._tag
+        if tag == "table":
+            self.tables[self._caption] = self._rows
+
+    def handle_data(self, data):
+        if self._tag in ("td", "th", "span") and self._rows and self._rows[-1]:
+            self._rows[-1][-1] += data
+        if self._tag == "caption":
+            self._caption += data
+        if self._tag not in ("style", "script"):
+            self.text += data
+
+
+def page_of(folder):
+    return Tables((folder / "report.html").read_text(encoding="utf-8"))
+
+
+def content_of(folder):
+    return json.loads((folder / "adaptation.json").read_text(encoding="utf-8"))
+
+
+def edit(folder, change):
+    content = content_of(folder)
+    change(content)
+    (folder / "adaptation.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+@pytest.fixture
+def copied(results, tmp_path):
+    return lambda kind: shutil.copytree(results(kind), tmp_path / "copy")
+
+
+def test_the_kinds_of_this_file_are_those_that_are_made(making):
+    assert KINDS == making.KINDS
+
+
+# One closed file ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_report_is_small_and_refers_to_nothing(results, kind):
+    html = (results(kind) / "report.html").read_text(encoding="utf-8")
+    assert len(html.encode()) <= MOST_BYTES
+    assert not re.search(r"<(link|iframe|object|embed|img|base)\b", html)
+    assert not re.search(r"""\b(src|style|on\w+)\s*=\s*["']""", html.split("</style>")[1])
+    links = re.findall(r"""href="([^"]*)""", html)
+    assert all(link.startswith("#") for link in links)
+    assert "http:" not in html.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert "https:" not in html
+
+
+def test_a_grid_however_fine_makes_no_large_page(making, tmp_path):
+    penalties = [index / 6000 for index in range(6000)]
+    save_result(making.adaptation_of("ab", ["x"], candidates=penalties), tmp_path / "r")
+    write_report(tmp_path / "r")
+    assert (tmp_path / "r" / "report.html").stat().st_size <= MOST_BYTES
+    page = page_of(tmp_path / "r")
+    chosen = candidate_text(content_of(tmp_path / "r")["candidate"])
+    assert chosen in [row[0] for row in page.tables["Risk of every candidate"]]
+    assert "The best 1,000 are in the table" in page.text
+
+
+def test_the_policy_names_the_one_style_and_the_one_script_by_hash(results):
+    html = (results("small") / "report.html").read_text(encoding="utf-8")
+    [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy.startswith("default-src &#39;none&#39;; ")
+    for tag in ("style", "script"):
+        [text] = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src &#39;sha256-{digest}&#39;" in policy
+
+
+def test_the_script_is_short():
+    from importlib.resources import files
+
+    text = files("fedcsa.answer").joinpath("script.js").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 40
+
+
+@pytest.mark.parametrize("kind", ["small", "nasty names"])
+def test_the_same_result_gives_the_same_bytes(results, kind, tmp_path):
+    again = write_report(results(kind), tmp_path / "again.html")
+    assert again.read_bytes() == (results(kind) / "report.html").read_bytes()
+
+
+# The numbers --------------------------------------------------------------------------------
+
+
+def test_the_paper_s_methods_stand_beside_the_default_with_their_weights(results):
+    content, tables = content_of(results("small")), page_of(results("small")).tables
+    rows = {row[0]: row[1:] for row in tables["Estimates by method"][1:]}
+    assert list(rows) == ["validated", "naive", "feddae"]
+    for method, told in content["estimates"].items():
+        weights = ", ".join(f"{n} {percent(w)}" for n, w in told["source_weights"].items())
+        assert rows[method] == [
+            number(told["target_risk"]), candidate_text(told["candidate"]), weights,
+        ]  # fmt: skip
+
+
+def test_every_candidate_has_its_risk_and_standard_error(results):
+    content, tables = content_of(results("small")), page_of(results("small")).tables
+    found = content["estimates"]["validated"]
+    triples = [
+        (candidate_text(content["plan"]["candidates"][index]), risk, error)
+        for index, risk, error in zip(
+            content["kept"], found["risk"], found["standard_errors"], strict=True
+        )
+    ]
+    assert len(triples) == 15
+    assert tables["Risk of every candidate"][1:] == [
+        [name, number(risk), number(error)]
+        for name, risk, error in sorted(triples, key=lambda triple: triple[1])
+    ]
+
+
+@pytest.mark.parametrize("kind", ["small", "100 sources", "no overlap", "paper"])
+def test_every_source_has_its_numbers_the_heaviest_first(results, kind):
+    content, tables = content_of(results(kind)), page_of(results(kind)).tables
+    rows = tables["Sources"][1:]
+    assert len(rows) == len(content["reports"])
+    shares = []
+    for name, found, weight, n_rows, effective, imbalance, reaches in rows:
+        report, share = content["reports"][name], content["source_weights"][name]
+        shares.append(share)
+        iota = sum(x * x for x in report["difference_after"]) / len(report["difference_after"])
+        near = report["effective_rows"] >= 10.0 and iota <= 0.06
+        assert weight == percent(share)
+        assert n_rows == f"{report['n_rows']:,}"
+        assert effective == number(report["effective_rows"])
+        assert imbalance == number(iota)
+        assert reaches == ("yes" if near else "no")
+        examined = content["examinations"].get(name)
+        if not near:
+            assert found == "does not reach the target"
+        elif examined is None:
+            assert found == "—"
+        else:
+            risk, half = examined["risk"], 1.959964 * math.sqrt(examined["risk_variance"])
+            ends = risk * math.exp(-half), risk * math.exp(half)
+            assert found == f"{number(risk)} ({number(ends[0])} to {number(ends[1])})"
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_balance_shows_the_largest_differences_and_says_what_is_left_out(results):
+    content, page = content_of(results("300 features")), page_of(results("300 features"))
+    head, *rows = page.tables["Standardised mean differences"]
+    assert "280 features not shown" in page.text
+    assert len(rows) == 20
+    everything = page.tables["Every feature at every source"][1:]
+    assert len(everything) == 900
+    for source, feature, before, after in everything[::7]:
+        index = content["plan"]["features"].index(feature)
+        assert before == number(content["reports"][source]["difference_before"][index])
+        assert after == number(content["reports"][source]["difference_after"][index])
+    features = content["plan"]["features"]
+    largest = {
+        name: max(abs(r["difference_before"][i]) for r in content["reports"].values())
+        for i, name in enumerate(features)
+    }
+    assert [row[0] for row in rows] == sorted(largest, key=lambda name: -largest[name])[:20]
+    sources = [text.removesuffix(", before") for text in head[1::2]]
+    for feature, *numbers in rows:
+        index = features.index(feature)
+        for position, source in enumerate(sources):
+            report = content["reports"][source]
+            assert numbers[2 * position] == number(report["difference_before"][index])
+            assert numbers[2 * position + 1] == number(report["difference_after"][index])
+
+
+def test_the_back_test_is_that_of_the_result(results):
+    content, tables = content_of(results("small")), page_of(results("small")).tables
+    rows = {row[0]: row[1:] for row in tables["Each source as the target"][1:]}
+    assert set(rows) == {row["source"] for row in content["backtest"]["rows"]}
+    for item in content["backtest"]["rows"]:
+        slack = number(1.959963984540054 * item["standard_error"])
+        assert rows[item["source"]][:5] == [
+            str(item["n_rows"]), number(item["promised"]),
+            f"{number(item['lower'])} to {number(item['upper'])}",
+            f"{number(item['realised'])} ± {slack}", number(item["reference"]),
+        ]  # fmt: skip
+        assert rows[item["source"]][-1] == item["status"]
+
+
+@pytest.mark.parametrize(
+    ("realised", "outcome"),
+    [(1.0, "kept"), (1.6, "broken"), (9.0, "far off"), (None, "not judged")],
+)
+def test_a_promise_is_called_kept_broken_or_far_off(making, tmp_path, realised, outcome):
+    row = BacktestRow("a", 40, "use it", 1.0, 0.8, 1.3, realised, 0.1, 1.0)
+    save_result(making.adaptation_of("ab", ["x"], backtest=Backtest((row,), 0.95)), tmp_path / "r")
+    write_report(tmp_path / "r")
+    page = page_of(tmp_path / "r")
+    assert page.tables["Each source as the target"][1][-2] == outcome
+
+
+def test_the_table_that_the_target_told_is_there(results):
+    content, tables = content_of(results("small")), page_of(results("small")).tables
+    told = content["table"]
+    [caption] = [name for name in tables if name.startswith("Table 1 of the target")]
+    assert caption.endswith(f": {told['n_rows']} rows")
+    assert tables[caption][1:] == [
+        [name, "mean", number(mean), number(sd)]
+        for name, mean, sd in zip(told["features"], told["mean"], told["sd"], strict=True)
+    ]
+
+
+def test_every_field_that_left_is_listed_with_its_size(results):
+    folder = results("small")
+    tables = page_of(folder).tables
+    for position, site in enumerate(content_of(folder)["sites"]):
+        lines = (folder / "ledgers" / f"{position}.jsonl").read_text(encoding="utf-8").splitlines()
+        sent = {entry["sha256"]: entry for entry in map(json.loads, lines)}
+        expected = [
+            [entry["message"], item["name"], words.count(item["n_bytes"])]
+            for entry in sent.values()
+            for item in entry["fields"]
+        ]
+        rows = tables[f"Every field that left {site}"][1:]
+        assert [[row[0], row[1], row[3]] for row in rows] == expected
+        hashed = dict(tables["Hashes of the ledgers"][1:])[site]
+        whole = (folder / "ledgers" / f"{position}.jsonl").read_bytes()
+        assert hashed == hashlib.sha256(whole).hexdigest()
+
+
+def outcomes(realised, lower, upper, advice="use"):
+    return Reconciliation(realised, lower, upper, 90, 1.0, 0.8, 1.25, 0.95, advice)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (outcomes(1.0, 0.9, 1.1), "Use it"),
+        (outcomes(1.0, 0.9, 1.1, "care"), "Use it with care"),
+        (outcomes(1.6, 1.5, 1.7), "Use it with care"),
+        (outcomes(9.0, 8.0, 10.0), "Do not use it"),
+        (outcomes(0.5, 0.45, 0.55), "Use it"),
+        (outcomes(1.0, None, None), "Use it"),
+    ],
+    ids=["as promised", "with care before", "worse", "far worse", "better", "not judged"],
+)
+def test_once_outcomes_arrive_the_first_screen_leads_with_them(copied, found, words):
+    folder = copied("small")
+    text = json.dumps(found.to_json())
+    (folder / "reconciliation.json").write_text(text, encoding="utf-8")
+    html = write_report(folder).read_text(encoding="utf-8")
+    [(shown, name, lead)] = re.findall(
+        r'</span> ([^<]*)</h2>\s*<p class="(\w+)">([^<]*)</p>', html
+    )[:1]
+    assert (shown, name) == (words, "realised")
+    assert unescape(lead) == f"R{found.sentence[1:]}."
+    realised = f"realised: {number(found.realised)} ("
+    assert realised in html  # the forest plot has it too
+
+
+# Other results ------------------------------------------------------------------------------
+
+
+def test_whoever_submitted_a_study_has_its_report_without_models_and_ledgers(copied):
+    folder = copied("small")
+    shutil.rmtree(folder / "models")
+    shutil.rmtree(folder / "ledgers")
+    fates = {"north": "answered", "east <b>": "refused: min_fold_rows", "far": "missing"}
+    told = {"study": "s", "outcome": "done", "sources": fates}
+    (folder / "federation.json").write_text(json.dumps(told), encoding="utf-8")
+    write_report(folder)
+    page = page_of(folder)
+    rows = {row[0]: row[1] for row in page.tables["Sources"][1:]}
+    assert rows["east <b>"] == "refused: min_fold_rows"
+    assert rows["far"] == "missing"
+    assert "This folder holds no ledger" in page.text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "says"),
+    [("done", "keeps its result to itself"), ("min_sources", "There is no model")],
+)
+def test_a_target_may_keep_its_result(tmp_path, outcome, says):
+    told = {"study": "s", "outcome": outcome, "sources": {"north": "answered"}}
+    (tmp_path / "federation.json").write_text(json.dumps(told), encoding="utf-8")
+    write_report(tmp_path)
+    assert says in page_of(tmp_path).text
+
+
+def test_a_study_without_overlap_shows_the_evidence_of_every_source(making, tmp_path):
+    whole = making.adaptation_of(["a", "b"], ["age", "bmi"], far=["a", "b"])
+    from fedcsa.target.stopped import Ending
+
+    ended = Ending(whole.plan, "no_overlap", "Nobody is near.", 40, whole.reports, whole.findings)
+    save_result(ended, tmp_path / "r")
+    write_report(tmp_path / "r")
+    page = page_of(tmp_path / "r")
+    assert "There is no model. Nobody is near." in page.text
+    assert [row[2] for row in page.tables["Sources"][1:]] == ["—", "—"]
+    assert "Standardised mean differences" in page.tables
+    with pytest.raises(ResultError, match="ended without one"):
+        load_result(tmp_path / "r")
+
+
+def test_findings_about_a_source_that_was_left_out_stand_apart(making, tmp_path):
+    from fedcsa.findings import Finding
+
+    about = {"far": "no-overlap", "near": "heavy-row", "": "grid-edge"}
+    findings = [Finding(code, source) for source, code in about.items()]
+    save_result(
+        making.adaptation_of(["far", "near"], ["x"], far=["far"], findings=findings), tmp_path / "r"
+    )
+    html = write_report(tmp_path / "r").read_text(encoding="utf-8")
+    section = html[html.index('<section id="findings"') : html.index('<section id="balance"')]
+    counted, title, apart = section.partition(
+        "About one source that was left out, with less than 1 % of the weight: far"
+    )
+    assert title
+    for source, code in about.items():
+        assert (code in apart) == (source == "far")
+        assert (code in counted) == (source != "far")
+
+
+def test_a_study_without_a_model_left_nobody_out(making, tmp_path):
+    from fedcsa.findings import Finding
+    from fedcsa.target.stopped import Ending
+
+    found = (Finding("no-overlap", "far"),)
+    ended = Ending(making.plan_of(["x"]), "no_overlap", "Nobody is near.", 40, {}, found)
+    save_result(ended, tmp_path / "r")
+    write_report(tmp_path / "r")
+    assert "left out" not in page_of(tmp_path / "r").text
+
+
+def test_a_sentence_that_begins_with_a_formula_leaves_it_alone(results):
+    assert words.sentence("p(y|x) moved") == "p(y|x) moved."
+    assert "P(y|x)" not in page_of(results("every finding")).text
+
+
+def test_the_edge_of_the_grid_is_marked(making, tmp_path):
+    from fedcsa.findings import Finding
+
+    edge = Finding("grid-edge", evidence={"parameter": "penalty", "value": 1.0})
+    for findings in ((), (edge,)):
+        save_result(making.adaptation_of("ab", ["x"], findings=findings), tmp_path / "r")
+        html = write_report(tmp_path / "r").read_text(encoding="utf-8")
+        assert ("at the edge of the grid</text>" in html) == bool(findings)
+
+
+def with_promise(value):
+    return lambda c: c["promise"].update(risk=value, lower=value / 2.0, upper=value * 2.0)
+
+
+def with_variance(value):
+    return lambda c: [item.update(risk_variance=value) for item in c["examinations"].values()]
+
+
+def with_estimate(value):
+    return lambda c: c["estimates"]["validated"].update(risk=[value] * 3)
+
+
+def with_backtest(value):
+    def change(content):
+        for row in content["backtest"]["rows"]:
+            row.update(promised=value, realised=value, lower=value, upper=value)
+        content["verdict"]["advice"] = "care"  # the back-test no longer fails
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *map(with_promise, (1e300, 1e-300, 0.0)),
+        *map(with_variance, (0.0, 1e-20, 100.0, 1e9)),
+        *map(with_estimate, (1e300, 1e-300, 0.0, -5.0)),
+        *map(with_backtest, (1e200, 0.0, None)),
+    ],
+)
+def test_numbers_however_strange_are_drawn(copied, change):
+    folder = copied("every finding")
+    edit(folder, change)
+    write_report(folder)
+    assert (folder / "report.html").read_text(encoding="utf-8").count('class="chart"') == 4
+
+
+# What goes wrong ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["estimates", "reports", "plan", "findings", "promise"])
+def test_a_damaged_result_is_refused_by_name(copied, key):
+    folder = copied("small")
+    edit(folder, lambda content: content.pop(key))
+    with pytest.raises(ResultError, match=r"damaged.*Run the study again"):
+        write_report(folder)
+
+
+def test_a_missing_ledger_is_named(copied):
+    folder = copied("small")
+    (folder / "ledgers" / "1.jsonl").unlink()
+    with pytest.raises(ResultError, match="a ledger is missing or was changed"):
+        write_report(folder)
+
+
+def test_a_folder_without_a_result_is_refused(tmp_path):
+    with pytest.raises(ResultError, match=r"must hold adaptation\.json"):
+        write_report(tmp_path)
+
+
+def test_another_format_is_refused(copied):
+    folder = copied("small")
+    edit(folder, lambda content: content.update(format=99))
+    with pytest.raises(ResultError, match="must be of format 2"):
+        write_report(folder)
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
+def test_without_the_extra_it_is_named(results, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"{package}.*fedcsa\[report\]"):
+        write_report(results("small"))

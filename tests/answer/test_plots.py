@@ -1,0 +1,237 @@
+"""The charts from Python, and the face of a result in a notebook."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import fedcsa
+from fedcsa import FedCSA
+from fedcsa.answer.charts import forest_plot as sources
+from fedcsa.answer.charts import risk_curve as risk
+from fedcsa.answer.view import risk_sentence, source_lines
+from fedcsa.errors import MissingExtraError, ParameterError
+from fedcsa.findings import number, percent
+
+PLOTS = ["plot_risk", "plot_sources", "plot_balance", "plot_backtest"]
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_a_chart_takes_a_result_or_an_estimator(making, name):
+    estimator = making.small_study()
+    plot = getattr(fedcsa, name)
+    for given in (estimator, estimator.adaptation_):
+        figure = plot(given)
+        assert isinstance(figure, Figure)
+        drawn = figure._repr_svg_()
+        assert drawn.count("<path") > 5
+        assert re.search(r"<path[^>]*fill: #ffffff", drawn)  # dark ink needs light paper
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_a_chart_refuses_anything_else(name):
+    with pytest.raises(ParameterError, match="an Adaptation or a fitted FedCSA"):
+        getattr(fedcsa, name)(FedCSA())
+
+
+def test_a_chart_of_no_back_test_is_refused(making):
+    with pytest.raises(ParameterError, match="one with a back-test"):
+        fedcsa.plot_backtest(making.made("one source"))
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_without_matplotlib_the_extra_is_named(making, name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"fedcsa\[report\]"):
+        getattr(fedcsa, name)(making.small_study())
+
+
+def test_drawing_leaves_pyplot_and_the_settings_alone():
+    code = (
+        "import sys, matplotlib; before = matplotlib.rcParams['axes.spines.top']\n"
+        "import numpy as np; from fedcsa import FedCSA, plot_risk\n"
+        "rng = np.random.default_rng(0); X = rng.normal(size=(40, 1))\n"
+        "plot_risk(FedCSA(candidates=[0.1], random_state=0).fit({'a': (X, X[:, 0])}, X))"
+        "._repr_svg_()\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+        "assert matplotlib.rcParams['axes.spines.top'] is before is True\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603 - our own interpreter
+
+
+# Which axis ---------------------------------------------------------------------------------
+
+
+def points(candidates):
+    return [risk.Point(candidate, float(i), 0.1, i == 0) for i, candidate in enumerate(candidates)]
+
+
+def grid(**values):
+    names = list(values)
+    return [
+        dict(zip(names, [a, b], strict=True)) for a in values[names[0]] for b in values[names[1]]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "axis"),
+    [
+        ([{"penalty": 0.1}], None),
+        ([{"penalty": 0.1}, {"penalty": 1}], "penalty"),
+        (grid(penalty=[0.0, 0.1, 1.0], ratio_power=[0.0, 1.0]), "penalty"),
+        (grid(kernel=["rbf", "poly"], C=[1.0, 10.0]), "C"),
+        ([{"kernel": "rbf"}, {"kernel": "poly"}], None),
+        ([{"warm": True}, {"warm": False}], None),
+        (grid(C=[1.0, 2.0, 3.0], kind=[f"{'same ' * 10}{i}" for i in range(7)]), None),
+        (grid(a=list(range(9)), b=[float(i) for i in range(8)]), None),
+    ],
+)
+def test_the_axis_is_the_parameter_with_most_values_and_few_lines(candidates, axis):
+    assert risk.axis_of(points(candidates)) == axis
+
+
+@pytest.mark.parametrize(
+    ("penalties", "scale"),
+    [
+        ([0.01, 0.1, 1.0, 10.0], "log"),
+        ([0.0, 0.01, 0.1, 1.0], "symlog"),
+        (np.linspace(0.0, 1.0, 21).tolist(), "linear"),
+        ([1.0, 2.0, 3.0], "linear"),
+    ],
+)
+def test_the_axis_is_logarithmic_where_the_values_are(making, penalties, scale):
+    adaptation = making.adaptation_of("ab", ["x"], candidates=penalties)
+    assert risk.draw(adaptation).panels[0].get_xscale() == scale
+
+
+def test_candidates_that_are_only_numbered_have_whole_numbers(making):
+    axes = risk.draw(making.adaptation_of("ab", ["x"], candidates=(0.5,))).panels[0]
+    assert axes.get_xlim() == (0.5, 1.5)
+    shown = [tick for tick in axes.get_xticks() if 0.5 <= tick <= 1.5]
+    assert shown == [1.0]
+
+
+def test_the_band_is_one_standard_error(making):
+    adaptation = making.adaptation_of("ab", ["x"], candidates=(0.0, 0.1, 1.0))
+    [band] = risk.draw(adaptation).panels[0].collections
+    found = adaptation.estimate
+    edges = {tuple(np.round(vertex, 9)) for vertex in band.get_paths()[0].vertices}
+    for penalty, value, error in zip(
+        (0.0, 0.1, 1.0), found.risk, found.standard_errors, strict=True
+    ):
+        for sign in (-1.0, 1.0):
+            assert (round(penalty, 9), round(value + sign * error, 9)) in edges
+
+
+# The forest plot ----------------------------------------------------------------------------
+
+
+def segments(axes):
+    """Horizontal lines by height: the ends, and what marks them."""
+    return [
+        (float(line.get_ydata()[0]), sorted(map(float, line.get_xdata())))
+        for line in axes.lines
+        if len(line.get_xdata()) == 2 and line.get_ydata()[0] == line.get_ydata()[1]
+    ]
+
+
+def test_the_forest_has_a_line_a_source_and_the_promise_at_the_bottom(making):
+    adaptation = making.adaptation_of("abc", ["x"], far=["c"])
+    chart = sources.draw(adaptation)
+    forest, weights = chart.panels
+    near = [line for line in source_lines(adaptation) if line.reaches]
+    promise = adaptation.promise
+    expected = [(float(y), [line.lower, line.upper]) for y, line in enumerate(near)]
+    expected.append((3.0, [promise.lower, promise.upper]))
+    drawn = segments(forest)
+    for line in expected:
+        assert line in drawn
+    names = [text.get_text() for text in forest.get_yticklabels()]
+    assert names == ["a", "b", "c", "a new site"]
+    assert f"sd {number(promise.between_sites)} of the log risk" in forest.get_xlabel()
+    assert "does not reach the target" in [text.get_text() for text in forest.texts]
+    assert [bar.get_width() for bar in weights.patches] == [
+        line.weight for line in source_lines(adaptation)
+    ]
+
+
+def test_a_mark_of_the_forest_says_what_the_table_says(making):
+    adaptation = making.adaptation_of("abc", ["x"])
+    told = " ".join(sources.draw(adaptation).titles.values())
+    for line in source_lines(adaptation):
+        assert f"risk found: {line.found_text}" in told
+        assert f"weight {percent(line.weight)}" in told
+    promise = adaptation.promise
+    between = f"{number(promise.lower)} to {number(promise.upper)}"
+    assert f"a new site: {number(promise.risk)} ({between})" in told
+
+
+def test_an_interval_that_reaches_too_far_ends_in_an_arrow(making):
+    from dataclasses import replace
+
+    adaptation = making.adaptation_of("abc", ["x"])
+    wide = replace(adaptation.examinations["a"], risk_variance=100.0)
+    adaptation = replace(adaptation, examinations={**adaptation.examinations, "a": wide})
+    arrows = [line.get_marker() for line in sources.draw(adaptation).panels[0].lines]
+    assert "<" in arrows
+    assert ">" in arrows
+
+
+@pytest.mark.parametrize("kind", ["paper", "no overlap"])
+def test_without_a_promise_there_are_weights_alone(making, kind):
+    chart = sources.draw(making.made(kind))
+    assert len(chart.panels) == 1
+    assert "Weight" in chart.label
+
+
+# A notebook ---------------------------------------------------------------------------------
+
+
+class Texts(HTMLParser):
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):  # noqa: ARG002
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_a_result_shows_verdict_risk_and_sources(making):
+    estimator = making.small_study()
+    html = estimator.adaptation_._repr_html_()
+    text = Texts(html).text
+    assert "Use it" in text
+    assert risk_sentence(estimator.adaptation_) in text
+    for leg in estimator.legs_.values():
+        assert leg.sentence in text
+    for line in source_lines(estimator.adaptation_):
+        cells = f"<td>{line.found_text}</td><td>{percent(line.weight)}</td>"
+        assert f'<th scope="row">{line.name}</th>{cells}' in html
+    assert estimator._repr_html_() == html
+    assert estimator._repr_mimebundle_()["text/html"] == html
+
+
+def test_names_are_text_in_a_notebook_too(making):
+    shown = Texts(making.made("nasty names")._repr_html_())
+    assert not {"script", "img"} & set(shown.tags)
+    for name in making.NASTY[:4]:
+        assert name in shown.text
+
+
+def test_many_sources_are_counted(making):
+    html = making.made("100 sources")._repr_html_()
+    assert html.count("<tr>") == 21
+    assert "and 80 more" in html
+
+
+def test_an_estimator_that_is_not_fitted_keeps_its_own_face():
+    assert "FedCSA" in FedCSA()._repr_html_()
+    assert "FedCSA" in FedCSA()._repr_mimebundle_()["text/html"]

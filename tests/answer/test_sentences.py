@@ -1,0 +1,254 @@
+"""Every sentence of the page is said where it is true, and is not said where it is not."""
+
+import inspect
+import re
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+
+from fedcsa.answer import sentences, words
+from fedcsa.answer.folder import Folder
+from fedcsa.answer.page import write_report
+from fedcsa.answer.sentences import SECTIONS, said
+from fedcsa.answer.store import save_result
+from fedcsa.answer.terminal import print_adaptation
+from fedcsa.answer.view import (
+    candidate_text,
+    examined_sentence,
+    ratio_sentence,
+    risk_sentence,
+    source_lines,
+)
+from fedcsa.cli.common import console
+from fedcsa.findings import Finding
+from fedcsa.reconcile import Reconciliation
+from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.stopped import Ending
+
+ALL = re.findall(r'yield\s*\(?\s*"(\w+)"', inspect.getsource(sentences))
+ENTRY = object()  # whether there are ledgers is all that is asked
+
+
+@pytest.fixture
+def result(making):
+    """A function that makes a folder: an ordinary result, changed as asked."""
+
+    def make(*, answer=None, folder=None, **options):
+        names = options.pop("names", "abc")
+        answer = answer or making.adaptation_of(names, options.pop("features", ["x"]), **options)
+        return Folder(answer, "1", **(folder or {}))
+
+    return make
+
+
+def row(source="a", realised=1.0, reference=0.9):
+    return BacktestRow(source, 40, "use it", 1.0, 0.8, 1.3, realised, 0.1, reference)
+
+
+def played(*rows):
+    return {"backtest": Backtest(rows, 0.95)}
+
+
+PAPER = {"method": "feddae", "exchange": "rows"}
+ROWS = {**PAPER, "compare": ("naive",)}
+EDGE = {"findings": [Finding("grid-edge", evidence={"parameter": "penalty", "value": 1.0})]}
+MANY = {"names": [f"h{index:03}" for index in range(40)]}
+FINE = {"candidates": [index / 2000 for index in range(2000)]}
+LEDGERS = {"folder": {"ledgers": {"a": (ENTRY,)}}}
+NOTHING = {"answer": "nothing"}
+ENDED = {"answer": "ended"}
+OUTCOMES = Reconciliation(1.0, 0.9, 1.1, 90, 1.0, 0.8, 1.3, 0.95, "use")
+#: sentence -> what makes it true, what makes it false, and words that it must then say
+CASES = {
+    "realised": ({"folder": {"reconciliation": OUTCOMES}}, {}, "realised on 90 rows: 1 (0.9 to"),
+    "ended": (ENDED, {}, "there is no model. Nobody is near."),
+    "failed": (
+        {"answer": "nothing", "outcome": "min_sources"}, NOTHING, "the study ended (min_sources)",
+    ),
+    "kept_away": (NOTHING, {}, "keeps its result to itself"),
+    "why": ({}, ENDED, "the sources reach the target, agree, and beat a constant"),
+    "promised": ({}, ENDED, "if it differs from these as they differ from each other"),
+    "ratio": ({}, PAPER, "of that of a constant prediction"),
+    "unit": ({"loss": "absolute"}, ENDED, "risk is the mean absolute error, in units of the"),
+    "root": ({}, {"loss": "absolute"}, "is in units of the outcome"),
+    "examined": ({"silent": "a"}, PAPER, "2 of 3 sources examined the others' models"),
+    "between_sites": ({}, PAPER, "the log risk has a standard deviation of"),
+    "reach": ({}, NOTHING, "at least 10 effective rows and an imbalance of at most 0.06"),
+    "far": ({"far": "c"}, {}, "is not reached by c, and no promise rests on it"),
+    "hidden": (MANY, {}, "16 sources more in the table"),
+    "no_reports": (NOTHING, {}, "there are no numbers of theirs"),
+    "table_weights": ({"compare": ("naive",)}, ROWS, "methods on the table's weights"),
+    "ratio_weights": (ROWS, {"compare": ("naive",)}, "messages and density ratios"),
+    "chosen": ({"candidates": (0.5,)}, ENDED, "1 candidate tried; chosen: penalty 0.5"),
+    "edge": (EDGE, {}, "at the edge of the grid"),
+    "dropped": ({"kept": (0, 2)}, {}, "1 candidate could not be fitted at enough sources"),
+    "band": ({}, {"answer": "no errors"}, "one standard error to either side"),
+    "single_models": ({}, PAPER, "the promise is about their mixture"),
+    "handicap": (
+        {"candidates": {"penalty": [0.1], "ratio_power": [0.0, 1.0]}}, {}, "γ/2 standard errors",
+    ),
+    "best_only": (FINE, {}, "the best 1,000 are in the table"),
+    "unprinted": (FINE, {}, "a print leaves out their table"),
+    "differences": ({}, NOTHING, "within ±0.25"),
+    "largest": (
+        {"features": [f"gene {index}" for index in range(25)]}, {}, "5 features not shown",
+    ),
+    "no_backtest": ({}, played(row()), "no back-test was run"),
+    "backtest": (played(row(realised=9.0)), {}, "failed: the risk at 'a' was 9 times"),
+    "kept": (played(row()), played(row(realised=None)), "1 of 1 promise"),
+    "coverage": (played(row()), played(row(realised=None)), "100 % of the intervals"),
+    "calibration": (played(row(realised=0.5)), {}, "promised over realised risk is 2 on average"),
+    "regret": (played(row()), played(row(reference=None)), "1.11 times that of a site's own"),
+    "left_out": (
+        played(*(row(f"h{index:03}") for index in range(40))), played(row()),
+        "leaves out 10 sources",
+    ),
+    "recorded": (LEDGERS, {}, "ledger before it went"),
+    "no_row": (LEDGERS, {**LEDGERS, **PAPER}, "no field can hold a row"),
+    "target_rows": (PAPER, {}, "the target's brief holds its rows"),
+    "fields": (LEDGERS, {}, "every field is listed"),
+    "no_ledger": ({}, LEDGERS, "this folder holds no ledger"),
+}  # fmt: skip
+
+
+def test_every_sentence_has_a_case():
+    assert len(ALL) == len(set(ALL)) > 30
+    assert set(CASES) == set(ALL)
+
+
+def folder_of(case, making, result):
+    case, kind = dict(case), case.get("answer")
+    if kind == "nothing":
+        return Folder(None, federation={"study": "s", "outcome": case.get("outcome", "done")})
+    if kind == "ended":
+        whole = making.adaptation_of("ab", ["x"])
+        case["answer"] = Ending(whole.plan, "no_overlap", "Nobody is near.", 40, whole.reports)
+    if kind == "no errors":
+        whole = making.adaptation_of("abc", ["x"])
+        bare = replace(whole.estimate, standard_errors=None)
+        case["answer"] = replace(whole, estimates={"validated": bare})
+    return result(**case)
+
+
+def everything(folder):
+    """All that a page says, by name."""
+    told = [pair for section in SECTIONS for pair in said(section, folder)]
+    assert len(dict(told)) == len(told)
+    return dict(told)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_sentence_is_said_where_it_is_true_and_only_there(name, making, result):
+    true, false, says = CASES[name]
+    text = everything(folder_of(true, making, result))[name]
+    assert says[1:] in text
+    assert text[0] == text[0].upper()
+    assert text.endswith(".")
+    assert ".." not in text
+    assert name not in everything(folder_of(false, making, result))
+
+
+MOSTLY_OWN = (
+    ", with more than half of the weight, examined the whole mixture, its own part by held-out "
+    "predictions"
+)
+
+
+# Who examined what --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "says"),
+    [
+        ("a", {}, "nothing was examined: there was one model"),
+        ("ab", {"weights": {"a": 0.5, "b": 0.5}}, "each examined the other's model"),
+        (
+            "ab",
+            {"weights": {"a": 0.4, "b": 0.6}},
+            f"each examined the other's model; b{MOSTLY_OWN}",
+        ),
+        ("ab", {"silent": "b"}, "1 of 2 sources examined the others' models"),
+        ("abc", {}, "3 of 3 sources examined the others' models on their weighted rows"),
+        ("abcdef", {"far": "f", "silent": "a"}, "4 of 6 sources examined the others' models"),
+        ("ab", {"far": "ab"}, ""),
+        ("ab", PAPER, ""),
+    ],
+)
+def test_it_is_said_who_examined_what(names, options, says, making):
+    equal = dict.fromkeys(names, 1.0 / len(names))
+    options = {"weights": None if "far" in options else equal, **options}
+    told = examined_sentence(making.adaptation_of(names, ["x"], **options))
+    assert told.startswith(says)
+    assert bool(told) == bool(says)
+    assert ("held-out" in told) == ("held-out" in says)
+
+
+REASONS = {
+    "outcomes_alike": "not estimable: its outcomes are all alike",
+    "no_loss": "not estimable: no loss on any of its rows",
+    "loss_not_positive": "not estimable: a loss is negative",
+    "missing": "no answer came",
+    "max_row_share": "max_row_share",
+}
+
+
+def test_every_reason_of_a_source_is_put_into_words():
+    from fedcsa.messages.messages import REASONS as KNOWN
+
+    assert {*KNOWN, "missing", "max_row_share"} == {"", *REASONS}
+
+
+@pytest.mark.parametrize(("reason", "says"), REASONS.items())
+def test_a_source_that_found_nothing_says_why(reason, says, making):
+    adaptation = making.adaptation_of("abc", ["x"])
+    examined = {name: found for name, found in adaptation.examinations.items() if name != "b"}
+    findings = (Finding("not-examined", "b", {"reason": reason}),)
+    told = source_lines(replace(adaptation, examinations=examined, findings=findings))
+    assert {line.name: line.found_text for line in told}["b"] == says
+
+
+def test_a_bounded_loss_is_found_to_be_at_most_one(making):
+    for loss, most in (("brier", 1.0), ("log", np.inf)):
+        classes = {"classes": ("no", "yes"), "loss": loss}
+        adaptation = making.adaptation_of("abc", ["x"], **classes)
+        wide = replace(adaptation.examinations["a"], risk=0.9, risk_variance=1.0)
+        adaptation = replace(adaptation, examinations={**adaptation.examinations, "a": wide})
+        [line] = [line for line in source_lines(adaptation) if line.name == "a"]
+        assert line.upper == min(most, 0.9 * np.exp(1.959963984540054))
+
+
+# The same words everywhere ------------------------------------------------------------------
+
+
+def text_of(html):
+    """What a reader of a page sees, without tags."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+
+
+@pytest.mark.parametrize(
+    "kind", ["small", "one source", "two sources", "paper", "no overlap", "100 sources"]
+)
+def test_terminal_notebook_and_page_say_the_same_words_and_digits(
+    kind, making, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setenv("NO_COLOR", "1")
+    a = making.made(kind)
+    print_adaptation(console(), a)
+    terminal = " ".join(capsys.readouterr().out.split())
+    save_result(a, tmp_path / "r")
+    page = text_of(write_report(tmp_path / "r").read_text(encoding="utf-8"))
+    notebook = text_of(a._repr_html_())
+    told = [a.verdict.sentence, risk_sentence(a), ratio_sentence(a), examined_sentence(a)]
+    told += [text for leg in a.verdict.legs for text in (leg.sentence, leg.advice)]
+    lines = source_lines(a)[:20]  # more are only counted in a notebook
+    told += [text for line in lines for text in (line.name, line.found_text, line.weight_text)]
+    told += [f"risk found ({100 * a.plan.level:g} %)"]
+    for text in filter(None, told):
+        large = words.sentence(text).removesuffix(".")
+        for where, shown in (("terminal", terminal), ("page", page), ("notebook", notebook)):
+            assert text in shown or large in shown, (where, text)
+    assert f"chosen {candidate_text(a.candidate)}" in terminal
+    assert f"chosen: {candidate_text(a.candidate)}" in page

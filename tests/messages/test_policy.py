@@ -1,0 +1,426 @@
+"""Every rule of a policy refuses by its name, and lets its counterpart through."""
+
+import dataclasses
+import math
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Lasso, LinearRegression
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fedcsa.errors import ParameterError, PolicyError
+from fedcsa.messages.policy import (
+    Admission,
+    Policy,
+    model_names,
+    narrow_features,
+    round_significant,
+)
+from fedcsa.models.registry import expand_candidates, model_description
+
+
+def refused(policy, brief, fold_rows=30, train_rows=30, sd=None):
+    """Names of the rules under which a source must not answer."""
+    asked = Admission(fold_rows, train_rows, brief.sd if sd is None else sd)
+    found = list(policy.refusals(brief, asked))
+    for error in found:
+        assert str(error).startswith(f"This site's policy refuses ({error.rule}): ")
+    return {error.rule for error in found}
+
+
+def refuses(rule):
+    return pytest.raises(PolicyError, match=rf"This site's policy refuses \({rule}\): ")
+
+
+@pytest.fixture
+def brief(tools):
+    return tools.exchange().brief
+
+
+@pytest.fixture
+def rows_brief(tools):
+    return tools.exchange(kind="rows").brief
+
+
+def with_model(brief, estimator, candidates=None):
+    description = model_description(estimator)
+    return dataclasses.replace(
+        brief,
+        model=description,
+        candidates=list(expand_candidates(description["name"], candidates)),
+    )
+
+
+# The source's side -------------------------------------------------------------------------------
+
+
+def test_the_default_policy_admits_an_ordinary_brief(brief):
+    assert refused(Policy(), brief) == set()
+
+
+@pytest.mark.parametrize(("allowed", "kind"), [(("table",), "rows"), (("rows",), "table")])
+def test_an_exchange_must_be_allowed_by_name(tools, allowed, kind):
+    brief = tools.exchange(kind=kind).brief
+    assert refused(Policy(exchanges=allowed), brief) == {"exchanges"}
+    assert refused(Policy(exchanges=()), brief) == {"exchanges"}
+    assert refused(Policy(exchanges=(kind,)), brief) == set()
+
+
+def test_every_rule_that_refuses_is_named(brief):
+    policy = Policy(exchanges=(), models=(), features=(), min_target_rows=1000, min_penalty=1.0)
+    found = refused(policy, brief, fold_rows=1, train_rows=1, sd=1e9 * brief.sd)
+    assert found == {
+        "exchanges", "models", "features", "min_target_rows", "min_penalty", "min_fold_rows",
+        "max_parameters_per_row", "min_sd_share",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("allowed", [("weighted-least-squares",), ()])
+def test_a_model_off_the_list_is_refused(brief, allowed):
+    assert refused(Policy(models=allowed), brief) == {"models"}
+    assert refused(Policy(models=(*allowed, "ridge")), brief) == set()
+
+
+def test_every_estimator_inside_the_model_must_be_on_the_list(brief):
+    pipeline = with_model(brief, make_pipeline(StandardScaler(), Lasso()))
+    names = (
+        "sklearn.pipeline.Pipeline",
+        "sklearn.preprocessing.StandardScaler",
+        "sklearn.linear_model.Lasso",
+    )
+    assert refused(Policy(models=names), pipeline) == set()
+    for missing in names:
+        others = tuple(name for name in names if name != missing)
+        [error] = Policy(models=others).refusals(pipeline, Admission(30, 30, pipeline.sd))
+        assert f"{missing!r} is not on this site's list" in str(error)
+
+
+def test_an_estimator_inside_a_candidate_must_be_on_the_list_too(brief):
+    model = Pipeline([("model", Lasso())])
+    sneaky = with_model(brief, model, {"model": [Lasso(), KNeighborsRegressor(1)]})
+    allowed = ("sklearn.pipeline.Pipeline", "sklearn.linear_model.Lasso")
+    assert refused(Policy(models=allowed), sneaky) == {"models", "row_keeping_models"}
+    more = (*allowed, "sklearn.neighbors.KNeighborsRegressor")
+    assert refused(Policy(models=more), sneaky) == {"row_keeping_models"}
+    assert refused(Policy(models=more, row_keeping_models=True), sneaky) == set()
+
+
+def test_names_of_a_description_come_outermost_first():
+    description = model_description(make_pipeline(StandardScaler(), Lasso()))
+    assert model_names(description) == [
+        "sklearn.pipeline.Pipeline",
+        "sklearn.preprocessing.StandardScaler",
+        "sklearn.linear_model.Lasso",
+    ]
+    assert model_names({"name": "ridge", "intercept": True}) == ["ridge"]
+    assert model_names(5) == []
+
+
+@pytest.mark.parametrize("bound", [20, 100])
+def test_a_target_with_too_few_rows_is_refused(rows_brief, bound):
+    def of(n):
+        return dataclasses.replace(rows_brief, n_rows=n, rows=rows_brief.rows[:n])
+
+    policy = Policy(exchanges=("rows",), min_target_rows=bound)
+    assert refused(policy, of(bound - 1)) == {"min_target_rows"}
+    assert refused(policy, of(bound)) == set()
+
+
+@pytest.mark.parametrize("bound", [1, 30])
+def test_a_fold_with_too_few_rows_is_refused(brief, bound):
+    policy = Policy(min_fold_rows=bound)
+    assert refused(policy, brief, fold_rows=bound - 1) == {"min_fold_rows"}
+    assert refused(policy, brief, fold_rows=bound) == set()
+
+
+@pytest.mark.parametrize("model", ["ridge", Lasso(), LinearRegression()], ids=str)
+@pytest.mark.parametrize(("most", "enough"), [(0.33, 10), (1.0, 3)])
+def test_too_many_parameters_for_the_rows_are_refused(brief, model, most, enough):
+    # two coefficients and an intercept: 3/0.33 = 9.09 rows
+    asked, policy = with_model(brief, model), Policy(max_parameters_per_row=most)
+    assert refused(policy, asked, train_rows=enough - 1) == {"max_parameters_per_row"}
+    assert refused(policy, asked, train_rows=enough) == set()
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5])
+def test_a_table_too_narrow_for_the_sources_rows_is_refused(brief, share):
+    policy, widest = Policy(min_sd_share=share), brief.sd / share
+    assert refused(policy, brief, sd=0.999 * widest) == set()
+    assert refused(policy, brief, sd=1.001 * widest) == {"min_sd_share"}
+    assert refused(policy, brief, sd=widest * [0.1, 1.001]) == {"min_sd_share"}
+    assert refused(Policy(min_sd_share=0.0), brief, sd=1e9 * widest) == set()
+
+
+def test_flags_and_rows_are_never_narrow(brief, rows_brief):
+    flags = dataclasses.replace(
+        brief, flags=[True, True], mean=np.full(2, 0.5), correlations=np.empty((0, 0))
+    )
+    assert narrow_features(flags, 1e9 * flags.sd, 0.3) == 0
+    assert narrow_features(rows_brief, 1e9 * rows_brief.sd, 0.3) == 0
+    assert narrow_features(brief, brief.sd * [1e9, 1.0], 0.3) == 1
+
+
+def with_levels(brief):
+    return dataclasses.replace(
+        brief,
+        features=["age", "sex=M"],
+        flags=[False, True],
+        mean=np.array([0.0, 0.5]),
+        correlations=np.empty((0, 0)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("allowed", "refusing"),
+    [
+        (None, False),
+        (("age", "sex"), False),  # a level belongs to its column
+        (("age", "sex=M"), False),
+        (("age",), True),
+        (("sex",), True),
+        (("age", "sex=F"), True),
+        (("age", "M"), True),
+        (("age", "se"), True),
+        ((), True),
+    ],
+)
+def test_features_and_the_columns_of_levels_must_be_on_the_list(brief, allowed, refusing):
+    policy, asked = Policy(features=allowed), with_levels(brief)
+    expected = {"features"} if refusing else set()
+    assert refused(policy, asked) == expected
+    assert {error.rule for error in policy.announcement_refusals(asked, 5)} == expected
+
+
+# The target's side -------------------------------------------------------------------------------
+
+
+def announced(policy, brief, fewest):
+    return [error.rule for error in policy.announcement_refusals(brief, fewest)]
+
+
+@pytest.mark.parametrize("bound", [5, 12])
+def test_a_target_does_not_tell_of_a_level_that_few_have(brief, rows_brief, bound):
+    policy = Policy(exchanges=("table", "rows"), min_level_rows=bound)
+    assert announced(policy, brief, bound - 1) == ["min_level_rows"]
+    assert announced(policy, brief, bound) == []
+    assert announced(policy, rows_brief, 1) == []  # rows hide nothing anyway
+
+
+def test_a_target_announces_by_an_allowed_exchange_only(brief, rows_brief):
+    assert announced(Policy(), rows_brief, 5) == ["exchanges"]
+    assert announced(Policy(exchanges=("rows",)), brief, 5) == ["exchanges"]
+    assert announced(Policy(exchanges=("rows",)), rows_brief, 5) == []
+
+
+# The policy itself -------------------------------------------------------------------------------
+
+
+#: What switches every rule off. A rule that is missing here fails the test below.
+OFF = {
+    "exchanges": ("table", "rows"),
+    "models": None,
+    "row_keeping_models": True,
+    "min_target_rows": 2,  # a brief has no fewer
+    "min_fold_rows": 0,
+    "max_parameters_per_row": math.inf,
+    "min_sd_share": 0.0,
+    "min_level_rows": 0,
+    "min_penalty": 0.0,
+    "min_effective_rows": 0.0,
+    "max_row_share": 1.0,
+    "send_model": True,
+    "show_model": True,
+    "packed_models": True,
+    "count_band": 1,
+    "significant_digits": None,
+    "features": None,
+}
+
+
+@pytest.mark.parametrize("rule", [item.name for item in dataclasses.fields(Policy)])
+def test_an_open_policy_switches_every_rule_off(rule):
+    assert getattr(Policy.open(), rule) == OFF[rule]
+
+
+def test_an_open_policy_refuses_nothing(tools, messages):
+    for brief in (tools.exchange().brief, tools.exchange(kind="rows").brief):
+        assert refused(Policy.open(), brief, 1, 1, sd=1e9 * brief.sd) == set()
+        assert announced(Policy.open(), brief, 1) == []
+    for message in messages.values():
+        assert Policy.open().release(message) is message
+        assert Policy.open().rules(message) == ""
+
+
+@pytest.mark.parametrize("rule", [item.name for item in dataclasses.fields(Policy)])
+def test_a_rule_that_differs_from_the_open_policy_is_named_with_a_message(messages, rule):
+    strict = {
+        "exchanges": ("table",), "models": ("ridge",), "row_keeping_models": False,
+        "send_model": False, "show_model": False, "packed_models": False, "features": ("x0",),
+        "count_band": 10, "significant_digits": 5,
+    }  # fmt: skip
+    policy = dataclasses.replace(Policy.open(), **{rule: strict.get(rule, 0.25)})
+    named = [name for name, message in messages.items() if rule in policy.rules(message)]
+    assert named
+    assert all(policy.rules(messages[name]).startswith(f"{rule} ") for name in named)
+
+
+@pytest.mark.parametrize("exchanges", [("pigeon",), ("table", "pigeon"), "table"])
+def test_unknown_exchanges_are_an_error(exchanges):
+    with pytest.raises(ParameterError, match="'exchanges' parameter must be made of 'table'"):
+        Policy(exchanges=exchanges)
+
+
+@pytest.mark.parametrize("digits", [-1, 0, 2, 18])
+def test_digits_are_between_three_and_seventeen(digits):
+    with pytest.raises(ParameterError, match="'significant_digits' parameter must be between 3"):
+        Policy(significant_digits=digits)
+
+
+@pytest.mark.parametrize("digits", [3, 17, None])
+def test_the_bounds_of_the_digits_are_allowed(digits):
+    assert Policy(significant_digits=digits).significant_digits == digits
+
+
+# Rounding ----------------------------------------------------------------------------------------
+
+VALUES = [
+    0.0, 1.0, -1.0, 0.5, 123456.0, -0.0012345678, 9.9995, 99995.0, 0.00099995, 2.5, 3.5, 1e-310,
+    5e-324, -5e-324, 2.2250738585072014e-308, 1e300, -1.2345e-300, 1 / 3, math.pi, 1e15 + 0.5,
+    12345.0, 12355.0,
+]  # fmt: skip
+
+
+def oracle(value, digits):
+    rounded = Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(Decimal(value))
+    return float(rounded)
+
+
+@pytest.mark.parametrize("digits", [1, 2, 4, 15, 17])
+@pytest.mark.parametrize("value", VALUES)
+def test_rounding_agrees_with_decimal_arithmetic(value, digits):
+    assert round_significant(np.array([value]), digits).tolist() == [oracle(value, digits)]
+
+
+def test_rounding_to_seventeen_digits_changes_nothing():
+    values = np.array(VALUES)
+    assert round_significant(values, 17).tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3)])
+def test_rounding_keeps_the_shape(shape):
+    values = np.full(shape, 1.23456)
+    rounded = round_significant(values, 3)
+    assert rounded.shape == shape
+    assert (rounded == 1.23).all()
+
+
+# Release -----------------------------------------------------------------------------------------
+
+
+def test_a_released_report_has_its_numbers_rounded_and_nothing_else_changed(tools):
+    exchange = tools.exchange()
+    for message in (exchange.report, exchange.model, exchange.found):
+        released = Policy(significant_digits=3).release(message)
+        for item in dataclasses.fields(message):
+            before, after = getattr(message, item.name), getattr(released, item.name)
+            if item.metadata["kind"] == "vector":
+                assert after.tolist() == [oracle(value, 3) for value in before.tolist()]
+                assert not after.flags.writeable
+            elif item.metadata["kind"] == "number":
+                assert after == oracle(before, 3)
+                assert type(after) is float
+            elif item.metadata["kind"] == "blob":
+                assert after.tobytes() == before.tobytes()
+            else:
+                assert after == before
+
+
+def test_the_brief_the_request_and_the_refusal_leave_untouched(tools):
+    exchange = tools.exchange()
+    for message in (exchange.brief, exchange.request, exchange.examination, exchange.refusal):
+        assert Policy(significant_digits=3).release(message) is message
+
+
+def test_a_packed_model_leaves_untouched(messages):
+    packed = messages["model-report-packed"]
+    assert Policy().release(packed) == packed
+
+
+def test_without_digits_reports_leave_untouched(tools):
+    exchange = tools.exchange()
+    for message in (exchange.report, exchange.model):
+        assert Policy(significant_digits=None).release(message) is message
+        assert Policy.open().release(message) is message
+
+
+def rounded_to(digits, report):
+    return Policy(significant_digits=digits, min_effective_rows=0.0, max_row_share=1.0).release(
+        report
+    )
+
+
+@pytest.mark.parametrize("digits", [3, 4, 8])
+def test_a_report_with_equal_losses_survives_rounding(tools, digits):
+    # rL is a multiple of r, and Cauchy–Schwarz holds with equality.
+    report = tools.crafted(1.49 * np.arange(4), np.full((4, 3), 1.2))
+    assert rounded_to(digits, report).n_judged == 4
+
+
+@pytest.mark.parametrize("digits", [3, 4, 8])
+@pytest.mark.parametrize("rows", [146, 1006])
+def test_a_report_with_every_row_effective_survives_rounding(tools, digits, rows):
+    losses = np.random.default_rng(0).gamma(1.0, size=(rows, 3))
+    assert rounded_to(digits, tools.crafted(np.ones(rows), losses)).n_judged == rows
+
+
+@pytest.mark.parametrize("digits", [3, 4, 8])
+def test_a_report_without_moments_survives_rounding(messages, digits):
+    report = messages["risk-report-bare"]
+    assert rounded_to(digits, report).n_rows == report.n_rows
+
+
+def test_a_report_that_rests_on_a_few_rows_does_not_leave(tools):
+    report = dataclasses.replace(tools.exchange().report, effective_rows=9.0, largest_share=0.15)
+    with refuses("min_effective_rows"):
+        Policy().release(report)
+    assert Policy(min_effective_rows=9.0).release(report).effective_rows == 9.0
+
+
+def test_a_report_in_which_one_row_weighs_too_much_does_not_leave(tools):
+    report = dataclasses.replace(tools.exchange().report, effective_rows=12.0, largest_share=0.21)
+    with refuses("max_row_share"):
+        Policy().release(report)
+    assert Policy(max_row_share=0.21).release(report).largest_share == 0.21
+
+
+def test_only_linear_models_are_shown_unless_packed_ones_are_allowed(messages):
+    linear, packed = messages["examination"], messages["examination-packed"]
+    with refuses("packed_models"):
+        Policy().release(packed)
+    assert Policy().release(linear) is linear
+    assert Policy(packed_models=True).release(packed) is packed
+
+
+def test_a_penalty_below_the_floor_is_refused_whatever_its_scale(brief):
+    asked = dataclasses.replace(brief, candidates=[{"penalty": 0.3}, {"penalty": 3.0}])
+    assert refused(Policy(min_penalty=0.3), asked) == set()
+    assert refused(Policy(min_penalty=0.31), asked) == {"min_penalty"}
+    by_sum = dataclasses.replace(asked, model={"name": "ridge", "penalty_scale": "sklearn"})
+    assert refused(Policy(min_penalty=0.01), by_sum, train_rows=30) == set()
+    assert refused(Policy(min_penalty=0.01), by_sum, train_rows=31) == {"min_penalty"}
+
+
+@pytest.mark.parametrize("candidate", [{}, {"fit__alpha": 9.0}, {"penalty": "l2"}])
+def test_a_candidate_that_names_no_penalty_has_none(brief, candidate):
+    asked = dataclasses.replace(brief, candidates=[{"penalty": 1.0}, candidate])
+    assert refused(Policy(), asked) == set()
+    assert refused(Policy(min_penalty=1e-9), asked) == {"min_penalty"}
+
+
+@pytest.mark.parametrize("band", [0, -10, 1001])
+def test_a_band_holds_at_least_one_row_and_at_most_a_thousand(band):
+    with pytest.raises(ParameterError, match="count_band"):
+        Policy(count_band=band)

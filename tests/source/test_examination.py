@@ -1,0 +1,257 @@
+"""The third round: who examines what, who need not, and what the study says then."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from fedcsa.errors import MessageError, NoSourcesError
+from fedcsa.messages.codec import encode
+from fedcsa.messages.messages import ExaminationReport, Refusal
+from fedcsa.messages.policy import Policy
+
+NAMES = ("a", "b", "c", "d")
+
+
+def sites(make, **policies):
+    """Four sources; a name's rules that differ from the open ones."""
+    return {
+        name: make.source(
+            name,
+            make.rows(80, i),
+            policy=dataclasses.replace(Policy.open(), **policies.get(name, {})),
+        )
+        for i, name in enumerate(NAMES)
+    }
+
+
+def study(make, plan=None, target=None, **policies):
+    return make.study(plan, list(sites(make, **policies).values()), **(target or {}))
+
+
+def asked_of(make, sources, plan=None):
+    """The target, and what every source is asked to examine."""
+    target = make.target(plan)
+    brief = target.brief(sorted(sources))
+    request = target.choose({name: site.answer(brief) for name, site in sources.items()})
+    return target, target.mix({name: sources[name].answer(request) for name in target.asked})
+
+
+def of(adaptation, code):
+    return {f.source: dict(f.evidence) for f in adaptation.findings if f.code == code}
+
+
+# Sites that keep something to themselves ----------------------------------------------------
+
+
+def test_a_site_that_sends_no_model_examines_the_others(make):
+    adaptation = study(make, a={"send_model": False})
+    assert set(adaptation.source_weights) == {"b", "c", "d"}
+    assert "a" in adaptation.promise.examined_by
+    assert of(adaptation, "source-refused") == {"a": {"rule": "send_model"}}
+    for entry in adaptation.ledgers["a"]:
+        assert entry.message != "model-report"
+
+
+def test_a_model_that_may_not_be_shown_has_no_weight(make):
+    adaptation = study(make, a={"show_model": False})
+    assert adaptation.source_weights["a"] == 0.0
+    assert sum(adaptation.source_weights.values()) == pytest.approx(1.0)
+    assert "a" in adaptation.promise.examined_by
+    assert of(adaptation, "model-not-shown") == {"a": {}}
+    others = study(make, a={"send_model": False})
+    for name in ("b", "c", "d"):
+        assert adaptation.source_weights[name] == pytest.approx(others.source_weights[name])
+    assert adaptation.promise == others.promise
+
+
+def test_a_model_that_may_not_be_shown_is_in_no_examination(make):
+    sources = sites(make, a={"show_model": False})
+    target, asked = asked_of(make, sources)
+    assert set(asked) == set(NAMES)
+    hidden = target._models["a"].coefficients
+    for name, examination in asked.items():
+        others = {n: w for n, w in target._weights.items() if n not in ("a", name)}
+        total = sum(others.values())
+        line = sum(w * target._models[n].coefficients for n, w in others.items()) / total
+        np.testing.assert_allclose(examination.coefficients[0], line, rtol=1e-12)
+        assert not np.allclose(examination.coefficients[0], hidden)
+
+
+def test_if_no_model_may_be_shown_there_is_no_answer(make):
+    with pytest.raises(NoSourcesError, match="At least one model must be shown"):
+        study(make, **{name: {"show_model": False} for name in NAMES})
+
+
+def test_if_no_site_sends_a_model_there_is_no_answer(make):
+    with pytest.raises(NoSourcesError, match="must send its model; all refused"):
+        study(make, **{name: {"send_model": False} for name in NAMES})
+
+
+TREE = DecisionTreeRegressor(max_depth=2, random_state=0)
+TREES = ("sklearn.tree._tree.Tree",)
+
+
+def tree_study(make, at_target, at_sources):
+    plan = make.plan(TREE, None)
+    sources = [
+        make.source(name, make.rows(80, i), policy=at_sources, trusted_types=TREES)
+        for i, name in enumerate(NAMES)
+    ]
+    return make.study(plan, sources, policy=at_target, trusted_types=TREES)
+
+
+LINEAR_ONLY = dataclasses.replace(Policy.open(), packed_models=False)
+
+
+@pytest.mark.parametrize(
+    ("at_target", "at_sources"),
+    [(LINEAR_ONLY, Policy.open()), (Policy.open(), LINEAR_ONLY)],
+    ids=["not sent", "not opened"],
+)
+def test_packed_models_are_not_examined_between_sites(make, at_target, at_sources):
+    adaptation = tree_study(make, at_target, at_sources)
+    assert of(adaptation, "not-examined") == {n: {"reason": "packed_models"} for n in NAMES}
+    assert of(adaptation, "no-promise") == {"": {}}
+    assert (adaptation.promise, adaptation.interval) == (None, None)
+    assert adaptation.status == "use it with care"
+    assert adaptation.predict(make.rows(3)[0]).shape == (3,)
+
+
+def test_packed_models_are_examined_in_one_process(make):
+    adaptation = tree_study(make, Policy.open(), Policy.open())
+    assert adaptation.promise.examined_by == NAMES
+
+
+# What is asked ------------------------------------------------------------------------------
+
+
+def test_a_source_of_most_of_the_weight_examines_the_whole_mixture(make):
+    sources = {
+        "big": make.source("big", make.rows(600, 1)),
+        "small": make.source("small", make.rows(40, 2)),
+    }
+    target, asked = asked_of(make, sources)
+    weights = target._weights
+    assert weights["big"] > 0.5
+    assert asked["big"].own_weight == weights["big"]
+    assert asked["big"].weights.sum() == pytest.approx(weights["small"])
+    assert asked["small"].own_weight == 0.0
+    assert asked["small"].weights.tolist() == [1.0]
+
+
+def test_the_constant_is_the_mean_outcome_of_the_others(make):
+    target, asked = asked_of(make, sites(make))
+    for name, examination in asked.items():
+        others = {n: w for n, w in target._weights.items() if n != name}
+        total = sum(others.values())
+        mean = sum(w * target._reports[n].outcome_mean[0] for n, w in others.items()) / total
+        assert examination.constant[0] == pytest.approx(mean, rel=1e-12)
+
+
+# What a source answers ----------------------------------------------------------------------
+
+
+def test_the_same_examination_twice_gets_the_same_answer_and_another_none(make):
+    sources = sites(make)
+    _, asked = asked_of(make, sources)
+    first = sources["a"].answer(asked["a"])
+    assert isinstance(first, ExaminationReport)
+    assert encode(sources["a"].answer(asked["a"])) == encode(first)
+    other = dataclasses.replace(asked["a"], constant=asked["a"].constant + 1.0)
+    refusal = sources["a"].answer(other)
+    assert isinstance(refusal, Refusal)
+    assert refusal.rule == "one_examination"
+    assert encode(sources["a"].answer(asked["a"])) == encode(first)
+
+
+def test_an_examination_before_the_report_is_refused(make):
+    _, asked = asked_of(make, sites(make))
+    refusal = make.source("a", make.rows(80, 0)).answer(asked["a"])
+    assert refusal.rule == "phase_order"
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        lambda _: {"coefficients": np.zeros((1, 3))},
+        lambda _: {"link": "logistic"},
+        lambda _: {"constant": np.zeros(2)},
+        lambda _: {"candidate": 99},
+    ],
+    ids=["features", "outcome", "constant", "candidate"],
+)
+def test_an_examination_of_another_study_is_an_error(make, forged):
+    sources = sites(make)
+    _, asked = asked_of(make, sources)
+    with pytest.raises(MessageError, match=r"must be of the study's|must name a candidate"):
+        sources["a"].answer(dataclasses.replace(asked["a"], **forged(asked["a"])))
+
+
+def test_a_site_that_was_restarted_examines_as_before(make):
+    sources = sites(make)
+    target = make.target()
+    brief = target.brief(NAMES)
+    reports = {name: site.answer(brief) for name, site in sources.items()}
+    request = target.choose(reports)
+    asked = target.mix({name: site.answer(request) for name, site in sources.items()})
+    again = sites(make)["a"]
+    again.recall(brief, reports["a"], request)
+    assert encode(again.answer(asked["a"])) == encode(sources["a"].answer(asked["a"]))
+
+
+def test_a_source_that_refuses_to_examine_is_named_and_the_others_stand(make):
+    sources = sites(make)
+    target, asked = asked_of(make, sources)
+    found = {name: sources[name].answer(item) for name, item in asked.items()}
+    found["a"] = Refusal("study", "a", found["a"].in_reply_to, "one_examination")
+    adaptation = target.conclude(found)
+    assert adaptation.promise.examined_by == ("b", "c", "d")
+    assert of(adaptation, "not-examined") == {"a": {"reason": "one_examination"}}
+
+
+def test_a_source_that_does_not_reach_the_target_examines_without_a_say(make):
+    sources = [*sites(make).values(), make.source("far", make.rows(80, 9, shift=6.0))]
+    adaptation = make.study(sources=sources)
+    assert "far" in adaptation.examinations
+    assert "far" not in adaptation.reaching
+    assert adaptation.promise.examined_by == NAMES
+
+
+def test_no_variance_is_an_exact_zero_whatever_the_losses(make):
+    """Rows with the table's own moments, and a loss that is the same on every row."""
+    X = np.array([[a, b] for a in (-1.0, 1.0) for b in (-1.0, 1.0)] * 25)
+    y = np.where(np.arange(100) % 2, 1.0, -1.0)
+    constant = DummyRegressor(strategy="constant", constant=0.0)
+    design = make.plan(constant, [{}], method="validated", loss="absolute")
+    adaptation = make.study(design, [make.source(name, (X, y)) for name in "abc"], X=X)
+    for found in adaptation.examinations.values():
+        assert found.risk == pytest.approx(1.0, rel=1e-12)
+        assert min(found.risk_variance, found.ratio_variance) >= 1e-12
+    assert adaptation.promise.risk == pytest.approx(1.0, abs=1e-5)
+    assert adaptation.verdict.words == "do not use it"
+
+
+@pytest.mark.parametrize("errors", [0, 1])
+def test_patients_without_an_error_are_a_small_rate_and_no_certainty(make, errors):
+    """Groups, and a zero-one loss that hardly anybody has."""
+    rng = np.random.default_rng(0)
+    sources = []
+    for name in "abc":
+        X = rng.normal(size=(120, 2))
+        labels = (X[:, 0] > 0.0).astype(int)
+        labels[:errors] = 1 - labels[:errors]
+        rows = np.column_stack([X, np.repeat(np.arange(40), 3)])
+        sources.append(make.source(name, (rows, labels), features=("x0", "x1", "patient")))
+    design = make.plan(
+        DecisionTreeClassifier(max_depth=1), [{}], method="validated", loss="zero-one",
+        classes=(0, 1), group="patient",
+    )  # fmt: skip
+    adaptation = make.study(design, sources)
+    for name, found in adaptation.examinations.items():
+        ess = adaptation.reports[name].effective_rows
+        assert found.risk >= 0.5 / (ess + 1.0) * (1 - 1e-9)
+        assert 0.0 < found.ratio_variance < 10.0
+    assert 0.0 < adaptation.promise.lower < adaptation.promise.upper < 1.0
