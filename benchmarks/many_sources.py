@@ -23,7 +23,7 @@ from benchmarks.harness import (
     write_table,
 )
 from benchmarks.studies import outcomes, rows_of, source, target
-from fedcsa import InProcess, Source, Target
+from fedcsa import InProcess, Source, Target, run_study
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport

@@ -171,7 +171,7 @@ def test_every_source_examines_the_mixture_of_the_others():
             asked[phase] = dict(messages)
             return super().ask(messages, phase)
 
-    adaptation = run(
+    adaptation = run_study(
         target(method="validated"), Listening([source(n, 60 + k) for k, n in enumerate("abcd")])
     )
     models, weights = adaptation.models, adaptation.source_weights

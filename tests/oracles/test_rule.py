@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsRegressor
 
-from fedcsa import FedCSA, InProcess, Plan, Policy, Source, Table1, Target
+from fedcsa import FedCSA, InProcess, Plan, Policy, Source, Table1, Target, run_study
 
 
 def load(path):

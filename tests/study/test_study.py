@@ -17,7 +17,7 @@ from fedcsa.errors import DataError, ParameterError, StudyError, TableError
 from fedcsa.messages.policy import Policy
 from fedcsa.models.registry import default_candidates
 from fedcsa.plan import Plan
-from fedcsa.run import InProcess
+from fedcsa.run import InProcess, run_study
 from fedcsa.source.source import Source
 from fedcsa.study import Study
 from fedcsa.target.target import Target
