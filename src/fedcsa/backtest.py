@@ -1,4 +1,4 @@
-"""Carry out a back-test in one process."""
+"""The back-test in one process: every source plays the target for the others."""
 
 from __future__ import annotations
 
@@ -6,14 +6,27 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fedcsa.core.arrays import Array
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcsa.core.arrays import Array, as_matrix, as_vector
+from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
+from fedcsa.core.losses import Loss, evaluate, loss_named
+from fedcsa.core.realised import standard_error
 from fedcsa.errors import FedCSAError, must
+from fedcsa.messages.ledger import Gate, Ledger
+from fedcsa.messages.messages import BacktestReport
 from fedcsa.messages.policy import Policy
-from fedcsa.plan import LossFunctions, Plan
-from fedcsa.play_target import Rehearsal
+from fedcsa.models.model import path_losses
+from fedcsa.plan import LossFunctions, Plan, encode_classes, instantiate
 from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
+from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.target import Target
+
+#: As many folds as sources use by default.
+REFERENCE_FOLDS = 5
 
 
 def run_backtest(
@@ -56,21 +69,133 @@ def run_backtest(
         "losses": losses,
         "trusted_types": trusted_types,
     }
-    rows: list[BacktestRow] = []
+    rows = []
     for name in sorted(sources):
-        X, y = sources[name]
         others = [
             Source(other, *sources[other], features=columns, **common)
             for other in sorted(sources)
             if other != name
         ]
-        rows.append(_play(Rehearsal(name, X, y, plan, **common), others, progress))
+        rows.append(Player(name, *sources[name], plan, **common).play(others, progress))
     return Backtest(tuple(rows), plan.level)
 
 
-def _play(rehearsal: Rehearsal, others: Sequence[Source], progress: Progress | None) -> BacktestRow:
-    try:
-        adaptation = run_study(rehearsal.target, InProcess(others, progress))
-    except FedCSAError as error:
-        return rehearsal.refused(type(error).__name__)
-    return rehearsal.row(adaptation)
+class Player:
+    """A source that plays the target: it tells its Table 1, and keeps its outcomes to itself.
+
+    Parameters
+    ----------
+    name : str
+    X : array of shape (rows, features), with the group behind them if ``plan.group`` names one
+    y : array of shape (rows,)
+    plan : Plan
+        The study's; it is carried out under a name of its own.
+    policy : Policy
+        The site's own rules.
+    losses : mapping of str to function, optional
+        Losses of the study that are not built in.
+    trusted_types : collection of str, optional
+        Types outside scikit-learn that a received model may hold.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        X: ArrayLike,
+        y: Any,
+        plan: Plan,
+        *,
+        policy: Policy,
+        losses: LossFunctions | None = None,
+        trusted_types: Collection[str] = (),
+    ) -> None:
+        self.name = name
+        self.plan = replace(plan, study=f"{plan.study}: back-test at {name}"[:200])
+        self._policy = policy
+        d = len(plan.features)
+        rows = as_matrix(X, f"X of source {name!r}", n_columns=d + bool(plan.group))
+        self._X = rows[:, :d]
+        self._groups = rows[:, d] if plan.group else None
+        where = f"The outcome of source {name!r}"
+        self._y = encode_classes(y, plan.classes, where) if plan.classes else as_vector(y, where)
+        own = (losses or {}).get(plan.loss)
+        self._loss: Loss = loss_named(plan.loss) if own is None else own
+        self._loss_name = plan.loss if own is None else ""
+        self._trusted = trusted_types
+        self.ledger = Ledger(name)
+
+    def target(self) -> Target:
+        """The site as the target, without its outcomes."""
+        return Target(self._X, self.plan, policy=self._policy, trusted_types=self._trusted)
+
+    def play(self, others: Sequence[Source], progress: Progress | None = None) -> BacktestRow:
+        """What the study of the others promises to this site, and what came of it.
+
+        Parameters
+        ----------
+        others : sequence of Source
+        progress : function, optional
+        """
+        try:
+            adaptation = run_study(self.target(), InProcess(others, progress))
+        except FedCSAError as error:
+            return BacktestRow(self.name, len(self._X), type(error).__name__)
+        report = self.report(adaptation)
+        lower, upper = adaptation.interval or (None, None)
+        return BacktestRow(
+            source=self.name,
+            n_rows=len(self._X),
+            status="not reached" if adaptation.refused else adaptation.verdict.words,
+            promised=None if adaptation.promise is None else adaptation.promise.risk,
+            lower=lower,
+            upper=upper,
+            realised=report.realised,
+            standard_error=report.standard_error,
+            reference=report.reference or None,
+        )
+
+    def report(self, adaptation: Adaptation) -> BacktestReport:
+        """Three numbers: the realised risk, its standard error, the risk of a model of its own."""
+        losses = evaluate(self._loss, adaptation.output(self._X), self._y)
+        message = BacktestReport(
+            study=self.plan.study,
+            source=self.name,
+            realised=float(losses.mean()),
+            standard_error=standard_error(losses, self._loss_name, self._groups),
+            reference=self._reference(),
+        )
+        return Gate(self._policy, self.ledger).release(message, ["study"])
+
+    def _reference(self) -> float:
+        """Smallest cross-validated risk over the candidates, on its own rows alone; 0 for none."""
+        plan = self.plan
+        model, candidates = instantiate(
+            plan.model, plan.candidates, len(plan.classes), self._trusted
+        )
+        X, ones = self._seen(), np.ones(len(self._X))
+        rng = generator_for(plan.seed, self.name, "reference")
+        n_folds, key = min(REFERENCE_FOLDS, len(X)), fold_key(rng)
+        if self._groups is None:
+            labels = fold_labels(0, len(X), n_folds, key)
+        else:
+            labels = group_labels(self._groups, n_folds, key)
+        folds = np.unique(labels)
+        if len(folds) < 2:  # rows of one patient
+            return 0.0
+        total = np.zeros(len(candidates))
+        for fold in folds:
+            here = labels == fold
+            path = model.fit(X[~here], self._y[~here], ones[~here], candidates, rng)
+            losses, failures = path_losses(path, X[here], self._y[here], self._loss)
+            total += losses.sum(axis=0)
+            total[list({*failures, *path.failures})] = np.inf
+        smallest = float(total.min() / len(X))
+        return smallest if np.isfinite(smallest) else 0.0
+
+    def _seen(self) -> Array:
+        """The rows in units of their own means and sds, if the study scales."""
+        if not self.plan.scale:
+            return self._X
+        sd = self._X.std(axis=0)
+        seen: Array = (self._X - self._X.mean(axis=0)) / np.where(sd > 0.0, sd, 1.0)
+        return seen

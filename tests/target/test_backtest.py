@@ -1,5 +1,6 @@
 """A source that plays the target tells three numbers, and the study draws the conclusion."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.linear_model import LassoCV, LogisticRegression
 
+from fedcsa.backtest import Player
 from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
 from fedcsa.core.losses import zero_one
 from fedcsa.errors import DataError
@@ -16,7 +18,6 @@ from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.policy import Policy
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
-from fedcsa.play_target import Rehearsal
 from fedcsa.run import InProcess, run_study
 from fedcsa.source.source import Source
 from fedcsa.target.backtest_result import Backtest, BacktestRow
@@ -207,7 +208,7 @@ def test_the_sentence_gives_the_verdict_and_names_what_was_broken():
     )
 
 
-# A rehearsal ---------------------------------------------------------------------------------
+# A source that plays the target --------------------------------------------------------------
 
 
 def rows(n=30, seed=0):
@@ -228,23 +229,29 @@ def plan(model="ridge", candidates=(0.0, 0.1, 1.0), **options):
     return Plan(features=FEATURES, model=description, candidates=grid, **options)
 
 
-def rehearse(design, data, others=None, **options):
-    """A rehearsal at site c, and the study of sites a and b for it."""
-    losses = options.get("losses")
-    rehearsal = Rehearsal("c", *data, design, **{"policy": Policy.open(), **options})
+def player_of(data, design=None, **options):
+    return Player("c", *data, design or plan(), policy=Policy.open(), **options)
+
+
+def sources_of(design, others, losses=None):
     given = others or {"a": rows(90, 1), "b": rows(80, 2)}
     columns = (*FEATURES, design.group) if design.group else FEATURES
-    sources = [
+    return [
         Source(name, *pair, features=columns, policy=Policy.open(), losses=losses)
         for name, pair in given.items()
     ]
-    return rehearsal, run_study(rehearsal.target, InProcess(sources))
+
+
+def play(design, data, others=None, losses=None):
+    """Site c as the target, and the study of sites a and b for it."""
+    player = player_of(data, design, losses=losses)
+    return player, run_study(player.target(), InProcess(sources_of(design, others, losses)))
 
 
 def test_the_realised_risk_is_the_mean_loss_on_the_sites_own_rows():
     X, y = rows(25, 7)
-    rehearsal, adaptation = rehearse(plan(study="stroke"), (X, y))
-    report = rehearsal.report(adaptation)
+    player, adaptation = play(plan(study="stroke"), (X, y))
+    report = player.report(adaptation)
     losses = (adaptation.predict(X) - y) ** 2
     assert report.realised == pytest.approx(losses.mean(), rel=1e-12)
     assert report.standard_error == pytest.approx(losses.std(ddof=1) / 5.0, rel=1e-12)
@@ -271,11 +278,11 @@ def reference(X, y, penalties, labels):
 def test_the_reference_is_the_best_cross_validated_risk_of_the_sites_own(scale):
     X, y = rows(25, 7)
     penalties = (0.01, 0.5, 2.0)
-    rehearsal, adaptation = rehearse(plan(candidates=penalties, scale=scale, seed=3), (X, y))
+    player, adaptation = play(plan(candidates=penalties, scale=scale, seed=3), (X, y))
     seen = (X - X.mean(axis=0)) / X.std(axis=0) if scale else X
     labels = fold_labels(0, 25, 5, fold_key(generator_for(3, "c", "reference")))
     expected = reference(seen, y, penalties, labels)
-    assert rehearsal.report(adaptation).reference == pytest.approx(expected, rel=1e-10)
+    assert player.report(adaptation).reference == pytest.approx(expected, rel=1e-10)
 
 
 def grouped(n, seed, patients):
@@ -286,15 +293,15 @@ def grouped(n, seed, patients):
     return np.column_stack([X, patient]), y
 
 
-def test_a_rehearsing_site_tells_its_table_without_its_group():
+def test_a_playing_site_tells_its_table_without_its_group():
     data = grouped(60, 7, 12)
     others = {"a": grouped(90, 1, 30), "b": grouped(80, 2, 20)}
-    rehearsal, adaptation = rehearse(plan(group="patient"), data, others)
-    assert rehearsal.target.table.features == FEATURES
-    plain, alone = rehearse(
+    player, adaptation = play(plan(group="patient"), data, others)
+    assert player.target().table.features == FEATURES
+    plain, alone = play(
         plan(), (data[0][:, :2], data[1]), {n: (X[:, :2], y) for n, (X, y) in others.items()}
     )
-    assert plain.target.table == rehearsal.target.table
+    assert plain.target().table == player.target().table
     assert adaptation.plan.group == "patient"
     assert adaptation.output(data[0][:, :2]).shape == alone.output(data[0][:, :2]).shape == (60,)
 
@@ -304,8 +311,8 @@ def test_rows_of_one_patient_stay_in_one_fold_and_count_together():
     others = {"a": grouped(90, 1, 30), "b": grouped(80, 2, 20)}
     penalties = (0.01, 0.5)
     design = plan(candidates=penalties, group="patient", seed=3)
-    rehearsal, adaptation = rehearse(design, (X, y), others)
-    report = rehearsal.report(adaptation)
+    player, adaptation = play(design, (X, y), others)
+    report = player.report(adaptation)
     losses = (adaptation.predict(X[:, :2]) - y) ** 2
     sums = [(losses - losses.mean())[X[:, 2] == g].sum() for g in range(12)]
     clustered = np.sqrt(np.sum(np.square(sums)) * 12 / 11) / 60
@@ -321,23 +328,24 @@ def test_one_patient_alone_has_no_reference():
     X, y = rows(40, 7)
     data = (np.column_stack([X, np.zeros(40)]), y)
     others = {"a": grouped(90, 1, 30), "b": grouped(80, 2, 20)}
-    rehearsal, adaptation = rehearse(plan(group="patient"), data, others)
-    found = rehearsal.row(adaptation)
+    design = plan(group="patient")
+    player, adaptation = play(design, data, others)
+    found = player.play(sources_of(design, others))
     assert (found.reference, found.regret) == (None, None)
     losses = (adaptation.predict(X) - y) ** 2
     assert found.standard_error == pytest.approx(stats.sem(losses), rel=1e-12)
 
 
 def test_a_candidate_that_cannot_be_fitted_is_no_reference():
-    rehearsal, adaptation = rehearse(plan(LassoCV(), {"cv": [3, 21]}), rows(25, 7))
+    player, adaptation = play(plan(LassoCV(), {"cv": [3, 21]}), rows(25, 7))
     losses = (adaptation.predict(rows(25, 7)[0]) - rows(25, 7)[1]) ** 2
-    assert 0.0 < rehearsal.report(adaptation).reference < 10.0 * losses.mean()
+    assert 0.0 < player.report(adaptation).reference < 10.0 * losses.mean()
 
 
-def test_what_a_rehearsal_tells_is_in_its_ledger():
-    rehearsal, adaptation = rehearse(plan(), rows(25, 7))
-    report = rehearsal.report(adaptation)
-    [entry] = rehearsal.ledger.entries
+def test_what_a_player_tells_is_in_its_ledger():
+    player, adaptation = play(plan(), rows(25, 7))
+    report = player.report(adaptation)
+    [entry] = player.ledger.entries
     assert (entry.site, entry.message) == ("c", "backtest-report")
     assert entry.sha256 == digest(encode(report))
 
@@ -345,16 +353,16 @@ def test_what_a_rehearsal_tells_is_in_its_ledger():
 CLASSES = ("no", "yes")
 
 
-def test_a_rehearsal_of_classes_counts_them_by_the_agreed_labels():
+def test_a_player_of_classes_counts_them_by_the_agreed_labels():
     X, y = labelled(40, 7)
     design = plan(LogisticRegression(), None, classes=CLASSES, loss="zero-one")
-    rehearsal, adaptation = rehearse(design, (X, y), {"a": labelled(60, 0), "b": labelled(60, 1)})
+    player, adaptation = play(design, (X, y), {"a": labelled(60, 0), "b": labelled(60, 1)})
     wrong = (adaptation.predict(X) != y).mean()
-    assert rehearsal.report(adaptation).realised == pytest.approx(wrong)
+    assert player.report(adaptation).realised == pytest.approx(wrong)
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_a_rehearsal_without_an_error_says_that_one_was_possible(own):
+def test_a_player_without_an_error_says_that_one_was_possible(own):
     def apart(n, seed):
         X, y = labelled(n, seed)
         X[:, 0] += np.where(y == "yes", 50.0, -50.0)
@@ -363,40 +371,40 @@ def test_a_rehearsal_without_an_error_says_that_one_was_possible(own):
     losses = {"zero-one": zero_one} if own else None  # of a function of one's own nothing is known
     design = plan(LogisticRegression(), None, classes=CLASSES, loss="zero-one")
     others = {"a": apart(60, 0), "b": apart(60, 1)}
-    rehearsal, adaptation = rehearse(design, apart(40, 7), others, losses=losses)
-    report = rehearsal.report(adaptation)
+    player, adaptation = play(design, apart(40, 7), others, losses=losses)
+    report = player.report(adaptation)
     p = 2.0 / 44.0
     expected = 0.0 if own else np.sqrt(p * (1.0 - p) / 44.0)
     assert (report.realised, report.standard_error) == (0.0, pytest.approx(expected, rel=1e-12))
 
 
-def test_a_rehearsal_with_a_loss_of_ones_own_uses_it():
+def test_a_player_with_a_loss_of_ones_own_uses_it():
     def tripled(prediction, y):
         return 3.0 * (prediction - y) ** 2
 
     X, y = rows(25, 7)
-    rehearsal, adaptation = rehearse(plan(loss="tripled"), (X, y), losses={"tripled": tripled})
+    player, adaptation = play(plan(loss="tripled"), (X, y), losses={"tripled": tripled})
     expected = 3.0 * ((adaptation.predict(X) - y) ** 2).mean()
-    assert rehearsal.report(adaptation).realised == pytest.approx(expected, rel=1e-12)
+    assert player.report(adaptation).realised == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_rehearsal_needs_outcomes_that_are_numbers(bad):
+def test_a_player_needs_outcomes_that_are_numbers(bad):
     X, y = rows(25, 7)
     y[3] = bad
     with pytest.raises(DataError, match="The outcome of source 'c' must be finite"):
-        Rehearsal("c", X, y, plan())
+        player_of((X, y))
 
 
-def test_a_rehearsal_needs_the_columns_of_the_study():
+def test_a_player_needs_the_columns_of_the_study():
     X, y = rows(25, 7)
     with pytest.raises(DataError, match=r"X of source 'c' must have 3 column\(s\)"):
-        Rehearsal("c", X, y, plan(group="patient"))
+        player_of((X, y), plan(group="patient"))
 
 
 def test_the_row_of_a_back_test_holds_promise_and_outcome():
-    rehearsal, adaptation = rehearse(plan(), rows(67, 7))
-    found, report = rehearsal.row(adaptation), rehearsal.report(adaptation)
+    player, adaptation = play(plan(), rows(67, 7))
+    found, report = player.play(sources_of(plan(), None)), player.report(adaptation)
     promise = adaptation.promise
     assert found == BacktestRow(
         "c", 67, adaptation.verdict.words, promise.risk, promise.lower, promise.upper,
@@ -407,15 +415,16 @@ def test_the_row_of_a_back_test_holds_promise_and_outcome():
 def test_a_site_that_nobody_reaches_is_a_row_without_a_promise():
     X, y = rows(60, 7)
     design = plan(on_no_overlap="predict")
-    rehearsal, adaptation = rehearse(design, (X + 40.0, y))
-    found = rehearsal.row(adaptation)
+    found = player_of((X + 40.0, y), design).play(sources_of(design, None))
     assert found.status == "not reached"
     assert (found.promised, found.lower, found.upper, found.covered) == (None,) * 4
     assert found.realised > 0.0
 
 
 def test_a_study_that_ended_is_a_row_with_its_reason():
-    found = Rehearsal("c", *rows(25, 7), plan()).refused("NoSourcesError")
+    strict = dataclasses.replace(Policy.open(), min_fold_rows=500)
+    refusing = [Source("a", *rows(90, 1), policy=strict)]
+    found = player_of(rows(25, 7)).play(refusing)
     assert found == BacktestRow("c", 25, "NoSourcesError")
     assert found.kept(0.95) is None
 
@@ -426,7 +435,7 @@ def test_a_study_that_ended_is_a_row_with_its_reason():
 @pytest.fixture(scope="module")
 def usable():
     sources = {name: rows(300, seed) for seed, name in enumerate("abcd", start=1)}
-    _, adaptation = rehearse(plan(), rows(200, 7), sources)
+    _, adaptation = play(plan(), rows(200, 7), sources)
     assert adaptation.verdict.advice == "use"
     return adaptation
 
@@ -463,6 +472,6 @@ def test_a_broken_promise_is_named_although_the_back_test_passes(usable):
 
 def test_no_overlap_is_graver_than_a_failed_back_test():
     X, y = rows(60, 7)
-    _, adaptation = rehearse(plan(on_no_overlap="predict"), (X + 40.0, y))
+    _, adaptation = play(plan(on_no_overlap="predict"), (X + 40.0, y))
     failed = adaptation.with_backtest(Backtest((row(9.0),), 0.95))
     assert failed.verdict.sentence == "no source resembles the target"
