@@ -5,12 +5,16 @@ import math
 import numpy as np
 import pytest
 
+from fedcsa.core import ulsif
 from fedcsa.core.ulsif import (
     BANDWIDTH_MULTIPLES,
     REGULARIZATIONS,
+    SCORE_ROWS,
     ULSIF,
+    gaussian,
     leave_one_out_scores,
     ratio_coefficients,
+    squared_distances,
 )
 from fedcsa.errors import DataError, ParameterError
 
@@ -521,3 +525,146 @@ def test_the_repr_names_parameters_and_no_data():
     fitted = ULSIF(n_centres=5, alpha=0.3, random_state=0)
     fitted.fit(np.full((4, 1), PLANTED), np.full((4, 1), PLANTED))
     assert repr(fitted) == "ULSIF(n_centres=5, nonnegative='coefficients', alpha=0.3)"
+
+
+# --- distances and kernel ---------------------------------------------------------------------
+
+
+def slow_squared_distances(X, C):
+    return np.array(
+        [[math.fsum((a - b) ** 2 for a, b in zip(x, c, strict=True)) for c in C] for x in X]
+    )
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, -1e6, 1e6])
+@pytest.mark.parametrize(("n", "k", "d"), [(7, 5, 1), (5, 7, 2), (6, 1, 10), (1, 1, 1), (1, 4, 3)])
+def test_squared_distances_equal_a_loop_wherever_the_data_lie(n, k, d, offset):
+    rng = np.random.default_rng(n + 10 * d)
+    X, C = offset + rng.normal(size=(n, d)), offset + rng.normal(size=(k, d))
+    got = squared_distances(X, C)
+    assert got.shape == (n, k)
+    np.testing.assert_allclose(got, slow_squared_distances(X, C), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("d", [1, 2, 10])
+def test_squared_distances_are_never_negative(d):
+    X = np.random.default_rng(d).normal(size=(200, d)) + 1e6
+    distances = squared_distances(X, X)
+    assert (distances >= 0.0).all()
+    assert np.diag(distances).max() < 1e-12
+
+
+def test_squared_distances_leave_their_arguments_alone():
+    X, C = np.array([[1.0], [2.0]]), np.array([[4.0]])
+    squared_distances(X, C)
+    assert X.tolist() == [[1.0], [2.0]]
+    assert C.tolist() == [[4.0]]
+
+
+@pytest.mark.parametrize("bandwidth", [0.1, 1.0, 7.5])
+def test_gaussian_equals_its_formula(bandwidth):
+    distances = np.array([[0.0, 1.0, 2.5], [4.0, 0.01, 900.0]])
+    expected = [[math.exp(-q / (2 * bandwidth**2)) for q in row] for row in distances]
+    np.testing.assert_allclose(gaussian(distances, bandwidth), expected, rtol=1e-12)
+
+
+# --- leaving out some rows instead of all ----------------------------------------------------
+
+GRID = np.array([1e-3, 0.1, 1.0])
+
+
+def two_bases(n_source, n_target, sigma=1.5):
+    source, target = two_samples(n_source, n_target, 2)
+    centres = target[:6]
+    return tuple(gaussian(squared_distances(X, centres), sigma) for X in (source, target))
+
+
+def refit_terms(phi, psi, lam, clip, left_out):
+    """Terms of the score by fitting anew without each pair of `left_out`."""
+    terms = []
+    for i in left_out:
+        a = ratio_coefficients(
+            np.delete(phi, i, axis=0), np.delete(psi, i, axis=0), lam, clip_coefficients=clip
+        )
+        at_source, at_target = max(0.0, phi[i] @ a), max(0.0, psi[i] @ a)
+        terms.append(0.5 * at_source**2 - at_target)
+    return np.array(terms)
+
+
+@pytest.mark.parametrize("clip", [True, False])
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+@pytest.mark.parametrize(("n_source", "n_target"), [(23, 15), (15, 23)])
+def test_the_mean_of_capped_scores_is_the_exact_score(n_source, n_target, alpha, clip):
+    # each pair left out alone, in turn: the corrections average to the exact one
+    phi, psi = two_bases(n_source, n_target)
+    n = min(n_source, n_target)
+    options = {"alpha": alpha, "clip_coefficients": clip}
+    exact = leave_one_out_scores(phi, psi, GRID, **options)
+    alone = [leave_one_out_scores(phi, psi, GRID, **options, pairs=np.array([i])) for i in range(n)]
+    np.testing.assert_allclose(np.mean(alone, axis=0), exact, rtol=1e-10)
+    every = leave_one_out_scores(phi, psi, GRID, **options, pairs=np.arange(n))
+    np.testing.assert_allclose(every, exact, rtol=1e-10)
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_pairs_left_out_differ_by_what_fitting_anew_without_them_differs(clip):
+    phi, psi = two_bases(12, 9)
+    a, b = np.array([0, 3]), np.array([5, 7])
+    options = {"clip_coefficients": clip}
+    got = leave_one_out_scores(phi, psi, GRID, **options, pairs=a) - leave_one_out_scores(
+        phi, psi, GRID, **options, pairs=b
+    )
+    for k, lam in enumerate(GRID):
+        # α of all rows, with H over n_S − 1: what nothing left out means in the score
+        H = phi.T @ phi / (len(phi) - 1) + lam * np.eye(phi.shape[1])
+        whole = np.linalg.solve(H, psi.mean(axis=0))
+        whole = np.maximum(whole, 0.0) if clip else whole
+        plain = 0.5 * np.maximum(phi[:9] @ whole, 0.0) ** 2 - np.maximum(psi @ whole, 0.0)
+        change = [
+            (refit_terms(phi, psi, lam, clip, pairs) - plain[pairs]).mean() for pairs in (a, b)
+        ]
+        assert got[k] == pytest.approx(change[0] - change[1], rel=1e-8, abs=1e-10)
+
+
+def test_blocks_of_rows_do_not_matter(monkeypatch):
+    phi, psi = two_bases(40, 30)
+    whole = leave_one_out_scores(phi, psi, GRID, alpha=0.2)
+    monkeypatch.setattr(ulsif, "BLOCK_ROWS", 7)
+    np.testing.assert_allclose(leave_one_out_scores(phi, psi, GRID, alpha=0.2), whole, rtol=1e-12)
+
+
+# --- the cap of a fit ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nonnegative", ["coefficients", "ratio"])
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+def test_the_cap_is_off_where_there_are_few_rows(nonnegative, alpha):
+    source, target = two_samples(90, 60, 2)
+    options = {"nonnegative": nonnegative, "alpha": alpha, "random_state": 0}
+    capped, exact = (ULSIF(score_rows=rows, **options).fit(source, target) for rows in (60, None))
+    np.testing.assert_array_equal(capped.cv_scores_, exact.cv_scores_)
+    np.testing.assert_array_equal(capped.coefficients_, exact.coefficients_)
+
+
+@pytest.mark.parametrize("nonnegative", ["coefficients", "ratio"])
+@pytest.mark.parametrize(
+    ("n_source", "n_target", "d"), [(4000, 3000, 1), (3000, 4000, 2), (5000, 5000, 10)]
+)
+def test_capped_and_exact_scores_choose_the_same(n_source, n_target, d, nonnegative):
+    assert min(n_source, n_target) > SCORE_ROWS
+    source, target = two_samples(n_source, n_target, d)
+    options = {"nonnegative": nonnegative, "random_state": 0}
+    capped = ULSIF(**options).fit(source, target)
+    exact = ULSIF(**options, score_rows=None).fit(source, target)
+    assert (capped.bandwidth_, capped.regularization_) == (
+        exact.bandwidth_,
+        exact.regularization_,
+    )
+    np.testing.assert_array_equal(capped.coefficients_, exact.coefficients_)
+    assert not np.array_equal(capped.cv_scores_, exact.cv_scores_)  # the cap was on
+
+
+@pytest.mark.parametrize("score_rows", [0, -1, 2.5, True])
+def test_score_rows_must_be_a_whole_number_or_none(score_rows):
+    with pytest.raises(ParameterError, match="score_rows"):
+        ULSIF(score_rows=score_rows).fit(*two_samples(10, 10, 1))
