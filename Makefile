@@ -54,16 +54,15 @@ bench: $(STAMP)  ## measure every promise about speed against its floor and agai
 
 PAPER := table1 table1_reading figure2 parkinsons_tables theorems readings collapse real_studies
 # Where data are absent a script says so and fails; the others still run.
-run-scripts = cd experiments && failed=; for script in $(1); do \
-	../$(BIN)/python $$script.py $(2) || failed="$$failed $$script"; done; \
-	$(if $(3),../$(BIN)/python $(3).py || failed="$$failed $(3)";) \
+run-scripts = failed=; for script in $(1); do \
+	$(BIN)/python experiments/paper/$$script.py $(2) || failed="$$failed $$script"; done; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 paper: $(STAMP)  ## every table, figure and theorem of the paper, and its page (at most 20 minutes)
-	$(call run-scripts,$(PAPER),--full,render_reproduction)
+	$(call run-scripts,$(PAPER) write_reproduction)
 
 paper-quick: $(STAMP)  ## the same in under two minutes: does it run? (results/quick)
-	$(call run-scripts,$(PAPER),--quick,)
+	$(call run-scripts,$(PAPER),--quick)
 
 clean:  ## remove what was built, and the environment
 	rm -rf $(VENV) dist build docs/_build docs/generated docs/api/generated .mypy_cache .ruff_cache .pytest_cache .coverage demo federation-demo

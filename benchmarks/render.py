@@ -1,4 +1,4 @@
-"""Write the tables and plots of docs/benchmarks.md, and the table of docs/federation.md.
+"""Write the tables of docs/benchmarks.md, and the table of docs/federation.md.
 
 What was measured is never typed by hand. Only what stands between ``<!-- begin:NAME -->`` and
 ``<!-- end:NAME -->`` is rewritten.
@@ -14,7 +14,6 @@ from pathlib import Path
 
 from benchmarks.bars import Results, bars
 from benchmarks.harness import RESULTS, ROOT
-from benchmarks.plots import draw
 
 DOCS = ROOT / "docs"
 NOT_YET = "*Not measured yet.*"
@@ -30,7 +29,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def figure(name: str, words: str) -> str:
-    return f"\n\n![{words}, on logarithmic axes.](_static/{name}.svg)"
+    return f"\n\n![{words}, on logarithmic axes.](generated/figures/{name}.svg)"
 
 
 # Blocks -------------------------------------------------------------------------------------
@@ -277,8 +276,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             (given.docs / name).write_text(after, encoding="utf-8")
         elif before != after:
             sys.exit(f"{name} must be rendered anew: python -m benchmarks.render")
-    if not given.check:
-        draw(results, given.docs / "_static")
 
 
 if __name__ == "__main__":

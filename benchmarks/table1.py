@@ -31,7 +31,7 @@ PARTS = {
     "target: choose": ("target.py", "choose"),
     "target: mix": ("target.py", "mix"),
     "target: conclude": ("target.py", "conclude"),
-    "all": ("simulated.py", "default"),
+    "all": ("paper_cases.py", "default"),
 }
 
 
@@ -39,14 +39,13 @@ def sample(seeds: int, rows: int) -> tuple[Callable[[], None], int, int]:
     """Some of the runs, how many these are, and how many there are in all."""
     sys.path.insert(0, str(EXPERIMENTS))
     try:
-        import simulated
-        import table1
-        from families import case1
+        from lib import paper_cases
+        from lib.families import case1
+        from paper import table1
     finally:
         sys.path.remove(str(EXPERIMENTS))
-    printed = table1.printed()
-    full, chosen = table1.FULL, printed[:: max(1, len(printed) // rows)][:rows]
-    sizes = [(row["n_target"], row["n_1"], row["n_2"]) for row in chosen]
+    printed = paper_cases.printed_sizes()
+    full, sizes = table1.FULL, printed[:: max(1, len(printed) // rows)][:rows]
     first = full.first_seed
     drawn = [
         (case1(*size).draw(seed, n_truth=1), seed)
@@ -56,7 +55,7 @@ def sample(seeds: int, rows: int) -> tuple[Callable[[], None], int, int]:
 
     def work() -> None:
         for study, seed in drawn:
-            simulated.default(study.sources, study.X_target, seed, full.penalties)
+            paper_cases.default(study.sources, study.X_target, seed, full.penalties)
 
     return work, len(drawn), full.rows * full.seeds
 

@@ -12,7 +12,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 # code without output, and say so.
 DATA = Path(os.environ.get("FEDCSA_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
-sys.path.insert(0, str(Path(__file__).parent))  # for drawings.py
+sys.path.insert(0, str(Path(__file__).parent))  # for drawings.py and tree.py
 
 project = "fedcsa"
 author = "The fedcsa developers"
@@ -56,6 +56,9 @@ sphinx_gallery_conf = {
 
 
 def setup(app):
+    from drawings import draw_results
+
+    app.connect("builder-inited", draw_results)
     os.environ["FEDCSA_DATA"] = str(DATA)
     if not DATA.is_dir():
         app.tags.add("no_data")

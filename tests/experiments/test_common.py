@@ -2,11 +2,12 @@ import json
 import re
 from dataclasses import dataclass
 
-import common
 import numpy as np
 import pytest
-from common import (
+from lib import common
+from lib.common import (
     PAPER_METHODS,
+    ROOT,
     commit,
     geometric_mean,
     options,
@@ -16,7 +17,7 @@ from common import (
     write_provenance,
     write_table,
 )
-from families import family
+from lib.families import family
 
 import fedcsa
 
@@ -62,7 +63,7 @@ def test_provenance_tells_versions_and_settings_and_no_path(tmp_path):
     class Settings:
         seeds: int = 3
 
-    write_provenance(tmp_path, "figure2", Settings(), quick=True)
+    write_provenance(tmp_path, str(ROOT / "figure2.py"), Settings(), quick=True)
     text = (tmp_path / "figure2.provenance.json").read_text()
     told = json.loads(text)
     assert told["settings"] == {"seeds": 3}

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from families import FAMILIES, KINDS, TAGS, case1, case2, family
-from worlds import RANDOM, SHARED, UNLIKE, log_odds
+from lib.families import FAMILIES, KINDS, TAGS, case1, case2, family
+from lib.worlds import RANDOM, SHARED, UNLIKE, log_odds
 
 
 def test_there_are_enough_families_of_every_tag():

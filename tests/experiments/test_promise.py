@@ -4,16 +4,13 @@ import gzip
 from dataclasses import replace
 
 import numpy as np
-import promise_bars
-import promise_real
-import promise_study
 import pytest
-import render_promise
-from common import ROOT, read_table
-from families import FAMILIES
-from promise_code import Lines, Study, described, flags_of, read_packed, write_packed
-from promise_measures import Run, coverage, mean_by_cluster, pairs, score_difference
-from promise_tables import Evidence, risk_ratios
+from lib.common import ROOT, read_table
+from lib.families import FAMILIES
+from lib.promise_measures import Run, coverage, mean_by_cluster, pairs, score_difference
+from lib.promise_runs import Lines, Study, described, flags_of, read_packed, write_packed
+from lib.promise_tables import Evidence, risk_ratios
+from promise import bars, real_sites, simulated_sites, write_promise
 
 DATA = ROOT.parent / "shared" / "data"
 
@@ -97,7 +94,7 @@ def test_every_bar_is_asked(tmp_path):
     naive = {"naive_promised": "1", "naive_realised": "1.5"}
     write_packed(tmp_path / "promise_real_old.csv.gz", [site | naive])
     write_packed(tmp_path / "promise_real_new.csv.gz", [site])
-    promise_bars.main(["--results", str(tmp_path)])
+    bars.main(["--results", str(tmp_path)])
     told = {each["asked"]: each for each in read_table(tmp_path / "promise_bars.csv")}
     assert told["agreement leg fails, `levels-8x400`"]["met"] == "yes"
     assert told["agreement leg fails, `logits-30-8x400`"]["met"] == "reported"
@@ -111,21 +108,21 @@ def test_every_bar_is_asked(tmp_path):
     tables = ("bars", "sets", "families", "sources", "sites", "cases")
     assert names == {f"promise_{name}" for name in tables}
     page = tmp_path / "promise.md"
-    page.write_text("".join(f"<!-- begin:{b} --><!-- end:{b} -->\n" for b in render_promise.BLOCKS))
-    render_promise.main(["--results", str(tmp_path), "--page", str(page)])
+    page.write_text("".join(f"<!-- begin:{b} --><!-- end:{b} -->\n" for b in write_promise.BLOCKS))
+    write_promise.main(["--results", str(tmp_path), "--page", str(page)])
     assert "| stroke | 0.20 / 0.20 |" in page.read_text()
-    render_promise.main(["--results", str(tmp_path), "--page", str(page), "--check"])
+    write_promise.main(["--results", str(tmp_path), "--page", str(page), "--check"])
 
 
 def test_the_study_runs_and_knows_its_seeds(tmp_path):
-    promise_study.main(["--quick", "--out", str(tmp_path)])
+    simulated_sites.main(["--quick", "--out", str(tmp_path)])
     lines = read_packed(tmp_path / "promise_new.csv.gz")
-    quick = promise_study.QUICK
+    quick = simulated_sites.QUICK
     asked = len(quick.regression) + len(quick.classes) + quick.case1_rows + len(quick.case2_places)
     assert len(lines) == quick.seeds * asked
     assert all(float(each["true"]) > 0.0 for each in lines if not each.get("error"))
     assert {each["refused"] for each in lines if each["family"] == "case2-c3"} == {"True"}
-    full = promise_study.FULL
+    full = simulated_sites.FULL
     assert (full.first_seed, full.seeds) == (60_000, 50)
     assert set(full.regression) | set(full.classes) == {item.name for item in FAMILIES}
 
@@ -133,7 +130,7 @@ def test_the_study_runs_and_knows_its_seeds(tmp_path):
 @pytest.mark.data
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside the project")
 def test_real_sites_are_targets_in_turn(tmp_path):
-    promise_real.main(["--quick", "--out", str(tmp_path), "--data", str(DATA)])
+    real_sites.main(["--quick", "--out", str(tmp_path), "--data", str(DATA)])
     lines = read_packed(tmp_path / "promise_real_new.csv.gz")
     assert [each["site"] for each in lines] == ["cleveland", "hungarian", "switzerland", "va"]
     assert all(float(each["realised_se"]) > 0.0 for each in lines)

@@ -1,11 +1,11 @@
 """Pages written from results: as they are, and nothing else is touched."""
 
-import page
 import pytest
-import render_reproduction
-from common import ROOT
-from page import Results
-from render_reproduction import BLOCKS
+from lib import page
+from lib.common import ROOT
+from lib.page import Results
+from paper import write_reproduction as render_reproduction
+from paper.write_reproduction import BLOCKS
 
 RESULTS = ROOT / "experiments" / "results"
 PAGES = pytest.mark.parametrize("script", [render_reproduction], ids=lambda each: each.__name__)
@@ -21,7 +21,7 @@ def test_a_page_that_lags_behind_is_refused(script, tmp_path):
     stale = tmp_path / "page.md"
     marks = [f"<!-- begin:{n} -->stale-words<!-- end:{n} -->" for n in script.BLOCKS]
     stale.write_text("\n".join(marks))
-    with pytest.raises(SystemExit, match="rendered anew"):
+    with pytest.raises(SystemExit, match="out of date"):
         script.main(["--check", "--page", str(stale)])
     assert "stale-words" in stale.read_text()  # a check changes nothing
     script.main(["--page", str(stale)])

@@ -1,24 +1,27 @@
 """Every experiment on the paper runs in its quick form, repeats, and sees no held-back outcome."""
 
 import copy
+import re
 
-import collapse
-import figure2
 import numpy as np
-import paper_engine
-import parkinsons_tables
 import pytest
-import readings
-import real_studies
-import simulated
-import table1
-import table1_reading
-import theorems
-from common import ROOT, read_table
-from families import Family, case1
-from page import Results
-from real_data import DataAbsentError, Sites
-from render_reproduction import BLOCKS, SCRIPTS
+from lib import paper_arrays, paper_cases, paper_figures
+from lib.common import ROOT, read_table
+from lib.families import Family, case1
+from lib.page import Results
+from lib.real_data import DataAbsentError, Sites
+from paper import (
+    collapse,
+    draw_figures,
+    figure2,
+    parkinsons_tables,
+    readings,
+    real_studies,
+    table1,
+    table1_reading,
+    theorems,
+)
+from paper.write_reproduction import BLOCKS, SCRIPTS
 from scipy.stats import gaussian_kde
 from sklearn.linear_model import Ridge
 
@@ -26,6 +29,10 @@ DATA = ROOT.parent / "shared" / "data"
 SIMULATED = (table1, table1_reading, figure2, theorems, readings, collapse)
 REAL = (parkinsons_tables, real_studies)
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="no data folder beside the project")
+
+
+def name_of(script):
+    return script.__name__.rpartition(".")[2]
 
 
 def run(script, folder, workers=1):
@@ -51,20 +58,21 @@ def quick_real(quick):
 # They run, and repeat -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("script", SIMULATED, ids=lambda script: script.__name__)
+@pytest.mark.parametrize("script", SIMULATED, ids=name_of)
 def test_every_script_tells_where_its_numbers_come_from(quick, script):
-    told = (quick / f"{script.__name__}.provenance.json").read_text(encoding="utf-8")
+    told = (quick / f"{name_of(script)}.provenance.json").read_text(encoding="utf-8")
     assert '"mode": "quick"' in told
     assert str(ROOT) not in told
 
 
-def test_figures_come_as_svg_and_png(quick):
-    drawn = {path.stem for path in quick.glob("*.svg")}
-    assert drawn == {path.stem for path in quick.glob("*.png")}
-    assert {"table1", "figure2a", "figure2b", "theorems_known", "readings", "collapse"} <= drawn
+def test_every_figure_of_the_page_is_drawn_from_the_results(tmp_path):
+    draw_figures.main(["--out", str(tmp_path)])
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"\(generated/figures/(\w+)\.svg\)", page))
+    assert shown == {path.stem for path in tmp_path.iterdir()} == set(paper_figures.FIGURES)
 
 
-def test_tables_and_figures_repeat_to_the_last_byte_whatever_the_workers(quick, tmp_path):
+def test_tables_repeat_to_the_last_byte_whatever_the_workers(quick, tmp_path):
     run(readings, tmp_path, workers=2)
     for path in tmp_path.iterdir():
         assert path.read_bytes() == (quick / path.name).read_bytes(), path.name
@@ -82,11 +90,11 @@ def test_the_full_studies_are_what_the_paper_has():
     assert figure2.FULL.distances == tuple(np.arange(1.0, 5.5, 0.5))
     assert parkinsons_tables.FULL.seeds == 100
     assert parkinsons_tables.FULL.patients is None
-    assert len(table1.printed("table2")) == len(table1.printed("table3")) == 4
+    assert len(paper_cases.printed("table2")) == len(paper_cases.printed("table3")) == 4
 
 
 def test_the_printed_table_has_twenty_rows_and_fedda_is_its_winner():
-    rows = table1.printed()
+    rows = paper_cases.printed()
     assert len(rows) == 20
     assert len({(row["n_target"], row["n_1"], row["n_2"]) for row in rows}) == 20
     for row in rows:
@@ -95,9 +103,9 @@ def test_the_printed_table_has_twenty_rows_and_fedda_is_its_winner():
 
 def test_the_printed_value_is_a_quantile_of_the_resplit_distribution(quick):
     lines = read_table(quick / "table1_resplit.csv")
-    assert len(lines) == 3 * table1.QUICK.rows * len(table1.PRINTED_METHODS)
+    assert len(lines) == 3 * table1.QUICK.rows * len(paper_cases.PRINTED_METHODS)
     assert all(0.0 <= float(line["quantile"]) <= 1.0 for line in lines)
-    best = [float(x["share_best"]) for x in lines[: len(table1.PRINTED_METHODS)]]
+    best = [float(x["share_best"]) for x in lines[: len(paper_cases.PRINTED_METHODS)]]
     assert sum(best) == pytest.approx(1.0, abs=1e-4)
 
 
@@ -205,7 +213,7 @@ def test_a_reading_is_what_scikit_learn_gives_on_the_rows_it_may_see(intercept, 
             continue  # without an intercept it is the same formula, less one term
         errors = []
         for index in range(settings.splits):
-            train, test = table1.cut(len(y), seed, index, settings.target_share)
+            train, test = paper_cases.cut(len(y), seed, index, settings.target_share)
             assert set(train).isdisjoint(test)
             predicted = tuned(train, kind).predict(X[test])
             errors.append(np.abs(predicted - y[test]).mean())
@@ -216,10 +224,10 @@ def test_a_reading_is_what_scikit_learn_gives_on_the_rows_it_may_see(intercept, 
 
 def test_the_naive_reading_is_the_package_s():
     drawn = case1(30, 40, 30).draw(4, n_truth=1)
-    ridge = paper_engine.Ridge(np.linspace(0.0, 1.0, 11), penalty_scale="sum")
-    prepared = paper_engine.prepare(drawn.sources, drawn.X_target, 4_000)
-    expected = paper_engine.conclude(prepared, ridge)["naive"]
-    b, b0 = table1_reading.naive(drawn, 4, ridge, paper_engine.THIRDS)
+    ridge = paper_arrays.Ridge(np.linspace(0.0, 1.0, 11), penalty_scale="sum")
+    prepared = paper_arrays.prepare(drawn.sources, drawn.X_target, 4_000)
+    expected = paper_arrays.conclude(prepared, ridge)["naive"]
+    b, b0 = table1_reading.naive(drawn, 4, ridge, paper_arrays.THIRDS)
     np.testing.assert_allclose(b, expected.coefficients, rtol=1e-9)
     assert b0 == pytest.approx(expected.intercept, rel=1e-9)
 
@@ -317,7 +325,7 @@ def test_data_that_are_not_the_published_ones_are_refused(tmp_path):
         real_studies.sites_of("parkinsons", tmp_path, 1, None)
 
 
-@pytest.mark.parametrize("script", REAL, ids=lambda script: script.__name__)
+@pytest.mark.parametrize("script", REAL, ids=name_of)
 def test_absent_data_are_named_with_their_publisher(script, tmp_path, capsys):
     with pytest.raises(SystemExit) as left:
         script.main(["--quick", "--out", str(tmp_path), "--data", str(tmp_path)])
@@ -389,9 +397,9 @@ def poison(monkeypatch):
 @pytest.mark.parametrize(
     ("module", "runner", "task", "watched"),
     [
-        (table1, "fresh", ((20, 30, 20), 1, table1.QUICK), (simulated, "answers")),
+        (table1, "fresh", ((20, 30, 20), 1, table1.QUICK), (paper_cases, "answers")),
         (table1, "resplit", ((20, 30, 20), "kept", 1, table1.QUICK), (table1, "conclude")),
-        (figure2, "run_one", (2.0, 1, figure2.QUICK), (simulated, "answers")),
+        (figure2, "run_one", (2.0, 1, figure2.QUICK), (paper_cases, "answers")),
         (figure2, "run_one", (2.0, 1, figure2.QUICK), (figure2, "default_answer")),
         (readings, "run_one", (("case1", (20, 30, 20)), 1, readings.QUICK), (readings, "conclude")),
         (collapse, "run_one", ("case 2, c = 3", 1, collapse.QUICK), (collapse, "answers")),

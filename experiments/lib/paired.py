@@ -1,0 +1,98 @@
+"""Paired comparisons: the same seeds under two methods, decided by their differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from lib.common import Array
+from scipy.stats import t
+
+LEVEL = 0.95
+N_BOOT = 2_000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with its 95 % confidence interval."""
+
+    value: float
+    lower: float
+    upper: float
+
+    def side(self, null: float = 0.0) -> str:
+        """Whether it lies "below" or "above" the null, or holds it: "unclear"."""
+        if self.upper < null:
+            return "below"
+        return "above" if self.lower > null else "unclear"
+
+    def columns(self, name: str) -> dict[str, float]:
+        """As three columns of a table."""
+        return {name: self.value, f"{name}_lower": self.lower, f"{name}_upper": self.upper}
+
+
+def mean_interval(values: Sequence[float] | Array) -> Interval:
+    """Student's interval of a mean; without two values it is unbounded."""
+    x = np.asarray(values, dtype=np.float64)
+    centre = float(x.mean())
+    if len(x) < 2:
+        return Interval(centre, -np.inf, np.inf)
+    half = float(t.ppf(0.5 + LEVEL / 2.0, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x)))
+    return Interval(centre, centre - half, centre + half)
+
+
+def difference(left: Array, right: Array) -> Interval:
+    """Mean of left − right over pairs."""
+    return mean_interval(np.asarray(left) - np.asarray(right))
+
+
+def spread_ratio(left: Array, right: Array, seed: int = 0) -> Interval:
+    """Standard deviation of left over that of right, by a bootstrap of pairs."""
+    return _bootstrap(left, right, lambda a, b: a.std(axis=1, ddof=1) / b.std(axis=1, ddof=1), seed)
+
+
+def mean_ratio(left: Array, right: Array, seed: int = 0) -> Interval:
+    """Mean of left over mean of right, by a bootstrap of pairs."""
+    return _bootstrap(left, right, lambda a, b: a.mean(axis=1) / b.mean(axis=1), seed)
+
+
+def slope_over(values: Array, positions: Sequence[float]) -> Interval:
+    """Slope of every row of `values` (runs, positions) over the positions, averaged over runs."""
+    x = np.asarray(positions, dtype=np.float64)
+    x = x - x.mean()
+    return mean_interval(values @ x / (x @ x))
+
+
+def ratio_slope(left: Array, right: Array, positions: Sequence[float], seed: int = 0) -> Interval:
+    """Slope over the positions of mean left / mean right (both (runs, positions)); bootstrap."""
+    x = np.asarray(positions, dtype=np.float64)
+    x = (x - x.mean()) / ((x - x.mean()) @ (x - x.mean()))
+    picks = _picks(len(left), seed)
+    drawn = (left[picks].mean(axis=1) / right[picks].mean(axis=1)) @ x
+    value = float((left.mean(axis=0) / right.mean(axis=0)) @ x)
+    return Interval(value, *_percentiles(drawn))
+
+
+def _bootstrap(
+    left: Array, right: Array, statistic: Callable[[Array, Array], Array], seed: int
+) -> Interval:
+    left, right = np.asarray(left, dtype=np.float64), np.asarray(right, dtype=np.float64)
+    picks = _picks(len(left), seed)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a draw of one pair has no spread
+        value = float(statistic(left[None], right[None])[0])
+        drawn = statistic(left[picks], right[picks])
+    return Interval(value, *_percentiles(drawn))
+
+
+def _picks(n: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, n, (N_BOOT, n))
+
+
+def _percentiles(drawn: Array) -> tuple[float, float]:
+    tail = 50.0 * (1.0 - LEVEL)
+    finite = drawn[np.isfinite(drawn)]
+    if not finite.size:
+        return -np.inf, np.inf
+    low, high = np.percentile(finite, [tail, 100.0 - tail])
+    return float(low), float(high)
