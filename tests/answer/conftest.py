@@ -18,11 +18,10 @@ from fedcsa.messages.ledger import Ledger
 from fedcsa.messages.messages import ExaminationReport, RiskReport
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
-from fedcsa.target.adaptation import Adaptation
+from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates
 from fedcsa.target.promise import promise_of
-from fedcsa.target.stopped import Ending
 
 MOMENTS = ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
 NASTY = (
@@ -132,6 +131,16 @@ def adaptation_of(
     return replace(a, promise=promise)
 
 
+def without_model(plan, text="Nobody is near.", reports=(), findings=(), rule="no_overlap"):
+    """What is left of a study that stopped."""
+    d = len(plan.features)
+    table = Table1(40, plan.features, plan.flags, np.zeros(d), np.ones(d))
+    stopped = Stopped(rule, text)
+    return Adaptation(
+        plan, table, (), {}, dict(reports), {}, {}, {}, findings=tuple(findings), stopped=stopped
+    )
+
+
 def every_finding(source):
     evidence = {"imbalance": 10.25, "<b>age</b>": -6.18}
     rule = {"rule": "min_fold_rows"}
@@ -192,7 +201,7 @@ def made(kind):
     plan = plan_of(["age", "bmi"])
     refusals = [Finding("source-refused", name, {"rule": "min_fold_rows"}) for name in "abc"]
     text = "At least one source must report; 3 were asked and all refused."
-    return Ending(plan, "min_sources", text, 40, {}, tuple(refusals))
+    return without_model(plan, text, findings=refusals)
 
 
 KINDS = (
@@ -219,7 +228,7 @@ def results(tmp_path_factory):
 def making():
     return SimpleNamespace(
         KINDS=KINDS, NASTY=NASTY, adaptation_of=adaptation_of, plan_of=plan_of, made=made,
-        small_study=small_study,
+        small_study=small_study, without_model=without_model,
     )  # fmt: skip
 
 

@@ -332,9 +332,7 @@ def test_a_target_may_keep_its_result(tmp_path, outcome, says):
 
 def test_a_study_without_overlap_shows_the_evidence_of_every_source(making, tmp_path):
     whole = making.adaptation_of(["a", "b"], ["age", "bmi"], far=["a", "b"])
-    from fedcsa.target.stopped import Ending
-
-    ended = Ending(whole.plan, "no_overlap", "Nobody is near.", 40, whole.reports, whole.findings)
+    ended = making.without_model(whole.plan, reports=whole.reports, findings=whole.findings)
     save_result(ended, tmp_path / "r")
     write_report(tmp_path / "r")
     page = page_of(tmp_path / "r")
@@ -366,10 +364,9 @@ def test_findings_about_a_source_that_was_left_out_stand_apart(making, tmp_path)
 
 def test_a_study_without_a_model_left_nobody_out(making, tmp_path):
     from fedcsa.findings import Finding
-    from fedcsa.target.stopped import Ending
 
     found = (Finding("no-overlap", "far"),)
-    ended = Ending(making.plan_of(["x"]), "no_overlap", "Nobody is near.", 40, {}, found)
+    ended = making.without_model(making.plan_of(["x"]), findings=found)
     save_result(ended, tmp_path / "r")
     write_report(tmp_path / "r")
     assert "left out" not in page_of(tmp_path / "r").text

@@ -25,7 +25,6 @@ from fedcsa.cli.common import console
 from fedcsa.findings import Finding
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
-from fedcsa.target.stopped import Ending
 
 ALL = re.findall(r'yield\s*\(?\s*"(\w+)"', inspect.getsource(sentences))
 ENTRY = object()  # whether there are ledgers is all that is asked
@@ -63,7 +62,7 @@ OUTCOMES = Reconciliation(1.0, 0.9, 1.1, 90, 1.0, 0.8, 1.3, 0.95, "use")
 #: sentence -> what makes it true, what makes it false, and words that it must then say
 CASES = {
     "realised": ({"folder": {"reconciliation": OUTCOMES}}, {}, "realised on 90 rows: 1 (0.9 to"),
-    "ended": (ENDED, {}, "there is no model. Nobody is near."),
+    "stopped": (ENDED, {}, "there is no model. Nobody is near."),
     "failed": (
         {"answer": "nothing", "outcome": "min_sources"}, NOTHING, "the study ended (min_sources)",
     ),
@@ -124,7 +123,7 @@ def folder_of(case, making, result):
         return Folder(None, federation={"study": "s", "outcome": case.get("outcome", "done")})
     if kind == "ended":
         whole = making.adaptation_of("ab", ["x"])
-        case["answer"] = Ending(whole.plan, "no_overlap", "Nobody is near.", 40, whole.reports)
+        case["answer"] = making.without_model(whole.plan, reports=whole.reports)
     if kind == "no errors":
         whole = making.adaptation_of("abc", ["x"])
         bare = replace(whole.estimate, standard_errors=None)

@@ -12,7 +12,6 @@ from fedcsa.answer.store import load_ledgers, read_json, restore
 from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.adaptation import Adaptation
-from fedcsa.target.stopped import Ending
 
 RESULT, FEDERATION, RECONCILIATION = "adaptation.json", "federation.json", "reconciliation.json"
 _NAMES = (RESULT, "study.toml", RECONCILIATION)
@@ -24,7 +23,7 @@ class Folder:
 
     Attributes
     ----------
-    answer : Adaptation, Ending or None
+    answer : Adaptation or None
         Without models; None if the target keeps it to itself.
     made_with : str
         The version of fedcsa that computed it.
@@ -39,7 +38,7 @@ class Folder:
         SHA-256 of the files, a ledger's under its site.
     """
 
-    answer: Adaptation | Ending | None
+    answer: Adaptation | None
     made_with: str = ""
     reconciliation: Reconciliation | None = None
     federation: Mapping[str, Any] = field(default_factory=dict)
@@ -50,7 +49,8 @@ class Folder:
     @property
     def adaptation(self) -> Adaptation | None:
         """The answer, if there is a model."""
-        return self.answer if isinstance(self.answer, Adaptation) else None
+        a = self.answer
+        return None if a is None or a.stopped is not None else a
 
     @property
     def study(self) -> str:

@@ -14,7 +14,6 @@ from fedcsa.answer.svg import inline
 from fedcsa.answer.view import candidate_text, interval, source_lines
 from fedcsa.findings import number, percent
 from fedcsa.target.adaptation import Adaptation
-from fedcsa.target.stopped import Ending
 
 #: Lines of the table of all features at all sources; a larger study has them in its result alone.
 MOST_DIFFERENCES = 4000
@@ -103,7 +102,7 @@ def candidates(a: Adaptation) -> Section:
     return Section("candidates", "Risk against the candidates", svg=svg, table=table)
 
 
-def balance(answer: Adaptation | Ending) -> Section:
+def balance(answer: Adaptation) -> Section:
     """The Love plot."""
     shown = balance_chart.balance(answer)
     every = _every_difference(answer) if balance_chart.hidden(shown) else ()
@@ -121,7 +120,7 @@ def balance(answer: Adaptation | Ending) -> Section:
     return Section("balance", "Balance", svg=svg, table=table, folded=every)
 
 
-def _every_difference(answer: Adaptation | Ending) -> tuple[Table, ...]:
+def _every_difference(answer: Adaptation) -> tuple[Table, ...]:
     """Those of all features at all sources, if there is room."""
     features, reports = answer.plan.features, answer.reports
     if len(features) * len(reports) > MOST_DIFFERENCES:

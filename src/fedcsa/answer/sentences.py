@@ -26,7 +26,6 @@ from fedcsa.answer.view import (
 from fedcsa.findings import number, percent
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS
-from fedcsa.target.stopped import Ending
 
 #: The name of a sentence, and what it says.
 Said = Iterator[tuple[str, str]]
@@ -75,8 +74,8 @@ def _verdict(folder: Folder) -> Said:
     answer, outcome = folder.answer, folder.federation.get("outcome", "")
     if folder.reconciliation is not None:
         yield "realised", folder.reconciliation.sentence
-    if isinstance(answer, Ending):
-        yield "ended", f"there is no model. {answer.text}"
+    if answer is not None and answer.stopped is not None:
+        yield "stopped", answer.verdict.sentence
     elif answer is None and outcome == "done":
         yield "kept_away", "the study is done; the target keeps its result to itself. Ask there"
     elif answer is None:

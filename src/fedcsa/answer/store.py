@@ -48,8 +48,7 @@ from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
-from fedcsa.target.adaptation import Adaptation, unpack
-from fedcsa.target.stopped import Ending
+from fedcsa.target.adaptation import Adaptation, Stopped, unpack
 
 #: Of the file. Another one is refused: its numbers mean something else.
 FORMAT = 2
@@ -60,7 +59,7 @@ _STRANGE = (
 
 
 def save_result(
-    adaptation: Adaptation | Ending,
+    adaptation: Adaptation,
     folder: str | Path,
     study_toml: str | None = None,
     *,
@@ -80,7 +79,7 @@ def save_result(
         _clear(folder)
         if not keep_reconciliation:
             (folder / "reconciliation.json").unlink(missing_ok=True)
-        models = {} if isinstance(adaptation, Ending) else adaptation.model_reports
+        models = adaptation.model_reports
         for position, name in enumerate(sorted(models)):
             path = folder / "models" / f"{position}.fcsa"
             path.write_bytes(encode(models[name]))
@@ -111,7 +110,7 @@ def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adap
     folder = Path(folder)
     content = read_json(folder / "adaptation.json")
     found = restore(content, folder)
-    if isinstance(found, Ending):
+    if found.stopped is not None:
         raise ResultError(
             f"A result must hold a model; the study in {str(folder)!r} ended without one. "
             f"See why with: fedcsa report {folder}"
@@ -138,11 +137,11 @@ def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
         raise _damaged(folder, "a ledger is missing or was changed") from None
 
 
-def summary(adaptation: Adaptation | Ending) -> dict[str, Any]:
+def summary(adaptation: Adaptation) -> dict[str, Any]:
     """The content of ``adaptation.json``: plain values, no row, no model."""
     a = adaptation
-    if isinstance(a, Ending):
-        return {**_common(a), "ended": {"rule": a.rule, "text": a.text}}
+    if a.stopped is not None:
+        return {**_common(a), "ended": plain(a.stopped)}
     return {
         **_common(a),
         "verdict": {"words": a.verdict.words, **plain(a.verdict)},
@@ -152,14 +151,13 @@ def summary(adaptation: Adaptation | Ending) -> dict[str, Any]:
         "interval": plain(a.interval),
         "source_weights": dict(a.source_weights),
         "examinations": {name: plain(item) for name, item in sorted(a.examinations.items())},
-        "table": plain(a.table),
         "estimates": estimates_to_json(a),
         "backtest": backtest_to_json(a.backtest),
         "kept": list(a.kept),
     }
 
 
-def _common(a: Adaptation | Ending) -> dict[str, Any]:
+def _common(a: Adaptation) -> dict[str, Any]:
     """What a study leaves, with or without a model."""
     return {
         "format": FORMAT,
@@ -168,6 +166,7 @@ def _common(a: Adaptation | Ending) -> dict[str, Any]:
         "method": a.plan.method,
         "status": a.status,
         "n_target_rows": a.n_target_rows,
+        "table": plain(a.table),
         "findings": findings_to_json(a.findings),
         "plan": plain(a.plan),
         "reports": {name: plain(report) for name, report in sorted(a.reports.items())},
@@ -190,7 +189,7 @@ def _damaged(folder: Path, how: str) -> ResultError:
     )
 
 
-def restore(content: dict[str, Any], folder: Path) -> Adaptation | Ending:
+def restore(content: dict[str, Any], folder: Path) -> Adaptation:
     """What ``adaptation.json`` says, without models and ledgers.
 
     Parameters
@@ -215,7 +214,7 @@ def restore(content: dict[str, Any], folder: Path) -> Adaptation | Ending:
     return found
 
 
-def _restored(content: dict[str, Any]) -> Adaptation | Ending:
+def _restored(content: dict[str, Any]) -> Adaptation:
     plan = plan_from_json(content["plan"])
     n_features, n_candidates = len(plan.features), len(plan.candidates)
     reports = {
@@ -226,13 +225,14 @@ def _restored(content: dict[str, Any]) -> Adaptation | Ending:
     findings = tuple(
         Finding(item["code"], item["source"], item["evidence"]) for item in content["findings"]
     )
-    n_target_rows = content["n_target_rows"]
-    _require(is_whole(n_target_rows, 2))
+    table = Table1(**content["table"])
+    _require(table.features == plan.features and table.n_rows == content["n_target_rows"])
     if "ended" in content:
-        rule, text = (str(content["ended"][key]) for key in ("rule", "text"))
-        return Ending(plan, rule, text, n_target_rows, reports, findings)
-    table, kept = Table1(**content["table"]), tuple(content["kept"])
-    _require(table.features == plan.features and table.n_rows == n_target_rows)
+        stopped = Stopped(**content["ended"])
+        return Adaptation(
+            plan, table, (), {}, reports, {}, {}, {}, findings=findings, stopped=stopped
+        )
+    kept = tuple(content["kept"])
     known = {i for i in kept if is_whole(i, 0) and i < n_candidates}
     _require(kept and kept == tuple(sorted(known)))
     weights = {name: float(weight) for name, weight in content["source_weights"].items()}

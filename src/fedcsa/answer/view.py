@@ -16,7 +16,6 @@ from fedcsa.target.promise import BOUNDED, MOSTLY_OWN
 
 if TYPE_CHECKING:
     from fedcsa.target.adaptation import Adaptation
-    from fedcsa.target.stopped import Ending
 
 #: What every prediction interval assumes.
 NEW_SITE = "if it differs from these as they differ from each other"
@@ -149,10 +148,10 @@ class SourceLine:
         return "—" if self.weight is None else percent(self.weight)
 
 
-def source_lines(answer: Adaptation | Ending) -> list[SourceLine]:
+def source_lines(answer: Adaptation) -> list[SourceLine]:
     """Every source that reported, the heaviest first."""
-    weights = getattr(answer, "source_weights", None)
-    examinations = getattr(answer, "examinations", {})
+    weights = None if answer.stopped else answer.source_weights
+    examinations = answer.examinations
     reasons: dict[str, str] = {}
     for finding in answer.findings:
         if finding.code == "not-examined":

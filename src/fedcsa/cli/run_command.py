@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from fedcsa.source.source import Source
     from fedcsa.study import Study
     from fedcsa.target.adaptation import Adaptation
-    from fedcsa.target.stopped import Ending
 
 
 @named_errors
@@ -78,10 +77,10 @@ def run(
     loaded = Study.load(study)
     folder = out or Path(f"{study.stem}-result")
 
-    def keep(ending: Ending) -> str:
+    def keep(left: Adaptation) -> str:
         try:
             with unbroken():
-                save_result(ending, folder, loaded.to_toml())
+                save_result(left, folder, loaded.to_toml())
                 return f"{report_line(folder)}."
         except ResultError as error:  # the study's own end matters more
             return str(error)
@@ -106,7 +105,7 @@ def carry_out(
     quiet: bool,
     trusted: Sequence[str] = (),
     stream: bool = False,
-    keep: Callable[[Ending], str] | None = None,
+    keep: Callable[[Adaptation], str] | None = None,
 ) -> Adaptation:
     """Run a study in this process.
 
@@ -124,7 +123,7 @@ def carry_out(
     """
     from fedcsa.run import InProcess, run_study
     from fedcsa.site.rules import rule_of
-    from fedcsa.target.stopped import WITHOUT_MODEL
+    from fedcsa.target.adaptation import WITHOUT_MODEL
     from fedcsa.target.target import Target
 
     policy = study.policy()
@@ -138,9 +137,9 @@ def carry_out(
     except WITHOUT_MODEL as error:
         if keep is None:
             raise
-        ending = target.ending(rule_of(error), str(error))
+        left = target.without_model(rule_of(error), str(error))
         ledgers = {source.name: tuple(source.ledger.entries) for source in sources}
-        told = keep(replace(ending, ledgers={**ending.ledgers, **ledgers}))
+        told = keep(replace(left, ledgers={**left.ledgers, **ledgers}))
         raise type(error)(f"{error} {told}") from None
 
 

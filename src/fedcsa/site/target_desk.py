@@ -44,8 +44,7 @@ from fedcsa.site.rules import rule_of
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.state import Status
 from fedcsa.target.accept import accept_examination, accept_model, accept_models, accept_report
-from fedcsa.target.adaptation import Adaptation
-from fedcsa.target.stopped import WITHOUT_MODEL, Ending
+from fedcsa.target.adaptation import WITHOUT_MODEL, Adaptation
 from fedcsa.target.target import Target
 
 DONE = "done"
@@ -176,7 +175,7 @@ class TargetDesk:
         done = self._journal.find("concluded", study=self._agreed.name)
         if done is not None or not isinstance(error, WITHOUT_MODEL):
             return Conclusion(self._agreed.name, rule, self.fates, "", _NOTHING)
-        whole = self._write(self._ending(rule, str(error)))
+        whole = self._write(self._without_model(rule, str(error)))
         told = np.frombuffer(whole, np.uint8) if self._site.share_result else _NOTHING
         return Conclusion(self._agreed.name, rule, self.fates, digest(whole), told)
 
@@ -289,19 +288,19 @@ class TargetDesk:
         self._say(f"done: {adaptation.status}, the result is in {self.result_folder}")
         return Conclusion(self._agreed.name, DONE, self.fates, digest(whole), told)
 
-    def _ending(self, rule: str, text: str) -> Ending:
+    def _without_model(self, rule: str, text: str) -> Adaptation:
         """What is left of a study without a model."""
-        ending = self._role.ending(rule, text)
-        known = {finding.source for finding in ending.findings if finding.code == "source-refused"}
+        left = self._role.without_model(rule, text)
+        known = {finding.source for finding in left.findings if finding.code == "source-refused"}
         refused = tuple(
             Finding("source-refused", name, {"rule": fate.removeprefix("refused: ")})
             for name, fate in sorted(self.fates.items())
             if fate.startswith("refused: ") and name not in known
         )
-        reports = {**self._heard, **ending.reports}
-        return replace(ending, reports=reports, findings=(*refused, *ending.findings))
+        reports = {**self._heard, **left.reports}
+        return replace(left, reports=reports, findings=(*refused, *left.findings))
 
-    def _write(self, result: Adaptation | Ending) -> bytes:
+    def _write(self, result: Adaptation) -> bytes:
         """Keep a result and its report here; the bytes of what it says."""
         folder = save_result(result, self.result_folder, self._agreed.text)
         (folder / "sources.json").write_text(json.dumps(self.fates, indent=1) + "\n", "utf-8")

@@ -15,7 +15,13 @@ from fedcsa.core.arrays import Array, as_matrix
 from fedcsa.core.medians import median_mixture
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
-from fedcsa.errors import MessageError, ModelError
+from fedcsa.errors import (
+    CandidatesError,
+    MessageError,
+    ModelError,
+    NoOverlapError,
+    NoSourcesError,
+)
 from fedcsa.findings import Finding
 from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
@@ -27,6 +33,24 @@ from fedcsa.target.promise import Promise, Verdict, legs_of, verdict_of
 
 #: Σaι beyond this: on average the weighted means lie a whole sd off, and there is no answer.
 MAX_MEAN_IMBALANCE = 1.0
+#: These stop a study before it has a model, and are no mistake of whoever runs it.
+WITHOUT_MODEL = (NoOverlapError, NoSourcesError, CandidatesError)
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Why a study has no model.
+
+    Attributes
+    ----------
+    rule : str
+        In one word, for example ``"no_overlap"``.
+    text : str
+        In a sentence.
+    """
+
+    rule: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -67,6 +91,9 @@ class Adaptation:
     findings : tuple of Finding
     ledgers : mapping of str to tuple of LedgerEntry
         What left each site, as far as this process can see.
+    stopped : Stopped or None
+        Why there is no model: then `kept`, `estimates`, `models` and `source_weights` are empty,
+        and only `reports` and `findings` say what the sources told until then.
     """
 
     plan: Plan
@@ -82,6 +109,7 @@ class Adaptation:
     backtest: Backtest | None = field(default=None, repr=False)
     findings: tuple[Finding, ...] = ()
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
+    stopped: Stopped | None = None
 
     @property
     def n_target_rows(self) -> int:
@@ -126,6 +154,8 @@ class Adaptation:
     @cached_property
     def verdict(self) -> Verdict:
         """What to do with the model, and why."""
+        if self.stopped is not None:
+            return Verdict("no", f"there is no model. {self.stopped.text}")
         if self.plan.method != "validated":
             return Verdict("care", "a method of the paper, without a promise")
         if self.refused:
@@ -137,7 +167,9 @@ class Adaptation:
 
     @property
     def status(self) -> str:
-        """The verdict in words: ``"use it"``, ``"use it with care"`` or ``"do not use it"``."""
+        """The verdict in words; ``"no overlap"`` or ``"no model"`` if there is no model."""
+        if self.stopped is not None:
+            return "no overlap" if self.stopped.rule == "no_overlap" else "no model"
         return self.verdict.words
 
     def with_backtest(self, backtest: Backtest) -> Adaptation:

@@ -31,12 +31,11 @@ from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import Plan, instantiate
 from fedcsa.target.accept import accept_examination, accept_model, accept_report
-from fedcsa.target.adaptation import Adaptation, unpack
+from fedcsa.target.adaptation import Adaptation, Stopped, unpack
 from fedcsa.target.conclude import judge, refuse_without_overlap
 from fedcsa.target.estimate import eligible, estimates, reaches, worth
 from fedcsa.target.mix import examination_for
 from fedcsa.target.promise import promise_of
-from fedcsa.target.stopped import Ending
 
 #: Fewer patients with a flag or a level are named.
 SMALL_LEVEL = 5
@@ -310,23 +309,27 @@ class Target:
         refuse_without_overlap(judged)
         return judged
 
-    def ending(self, rule: str, text: str) -> Ending:
-        """What this site knows of a study that ended without a model.
+    def without_model(self, rule: str, text: str) -> Adaptation:
+        """What this site knows of a study that stopped before it had a model.
 
         Parameters
         ----------
         rule : str
-            The word for why it ended.
+            The word for why it stopped.
         text : str
             The same as a sentence.
         """
-        return Ending(
+        return Adaptation(
             plan=self.plan,
-            rule=rule,
-            text=text,
-            n_target_rows=self.n_rows,
+            table=self.table,
+            kept=(),
+            estimates={},
             reports=dict(self._reports),
+            model_reports={},
+            models={},
+            source_weights={},
             findings=tuple(self._findings),
+            stopped=Stopped(rule, text),
             ledgers={TARGET: tuple(self.ledger.entries)},
         )
 

@@ -23,7 +23,6 @@ from fedcsa.answer.charts.drawing import (
 from fedcsa.answer.view import SourceLine, source_lines
 from fedcsa.findings import number
 from fedcsa.target.adaptation import Adaptation
-from fedcsa.target.stopped import Ending
 
 MOST_FEATURES, MOST_SOURCES, COLUMNS = 20, 6, 3
 #: The usual bound for balance, in the target's standard deviations.
@@ -44,7 +43,7 @@ class Balance:
     hidden_sources: int
 
 
-def balance(answer: Adaptation | Ending) -> Balance:
+def balance(answer: Adaptation) -> Balance:
     """The features that differ most before weighting, and the heaviest and farthest sources."""
     found = source_lines(answer)
     heavy = found[: MOST_SOURCES - 1]
@@ -75,7 +74,7 @@ def balance(answer: Adaptation | Ending) -> Balance:
 
 
 @mpl.rc_context(STYLE)
-def draw(answer: Adaptation | Ending) -> Chart:
+def draw(answer: Adaptation) -> Chart:
     """One panel a source, one line a feature."""
     shown = balance(answer)
     columns = min(COLUMNS, len(shown.sources))
