@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fedcsa.errors import MessageError
-from fedcsa.findings import CATALOGUE, Finding, left_out, number
+from fedcsa.findings import CATALOGUE, Finding, left_out
+from fedcsa.words import number
 
 
 @pytest.mark.parametrize("code", CATALOGUE)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fedcsa.errors import MessageError
+from fedcsa.words import number
 
 Severity = Literal["note", "warning", "danger"]
 Advice = Literal["use", "care", "no"]
@@ -159,24 +160,6 @@ def left_out(weights: Mapping[str, float]) -> tuple[str, ...]:
     """
     bound = min(_NO_WEIGHT, 0.1 / max(len(weights), 1))
     return tuple(name for name, weight in weights.items() if weight < bound)
-
-
-def number(value: float) -> str:
-    """Three digits, and all digits before the point.
-
-    >>> number(0.21049), number(-6.18), number(5200.4), number(2.5e-9)
-    ('0.21', '-6.18', '5200', '2.5e-09')
-    """
-    return f"{value:.0f}" if 999.5 <= abs(value) < 1e7 else f"{value:.3g}"
-
-
-def percent(share: float) -> str:
-    """A share, to a tenth of a percent.
-
-    >>> percent(0.95), percent(0.403444), percent(1e-5)
-    ('95 %', '40.3 %', '0 %')
-    """
-    return f"{round(100.0 * share, 1):g} %"
 
 
 @dataclass(frozen=True)

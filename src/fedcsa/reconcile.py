@@ -8,15 +8,15 @@ from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from fedcsa.answer.view import interval
 from fedcsa.core.arrays import as_matrix, as_vector
 from fedcsa.core.losses import Loss, evaluate, loss_named
 from fedcsa.core.realised import Place, mean_interval, place
 from fedcsa.errors import DataError
-from fedcsa.findings import Advice, number
+from fedcsa.findings import Advice
 from fedcsa.plan import encode_classes
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.promise import Verdict
+from fedcsa.words import with_interval
 
 Conclusion = Literal[
     "as promised",
@@ -184,19 +184,3 @@ def reconcile(
         level=plan.level,
         advice=adaptation.verdict.advice,
     )
-
-
-def with_interval(risk: float, lower: float | None, upper: float | None) -> str:
-    """A risk and its interval in words.
-
-    Parameters
-    ----------
-    risk : float
-    lower, upper : float or None
-
-    Examples
-    --------
-    >>> with_interval(0.2, 0.15, 0.31)
-    '0.2 (0.15 to 0.31)'
-    """
-    return number(risk) if lower is None else f"{number(risk)} ({interval(lower, upper)})"

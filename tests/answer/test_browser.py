@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from fedcsa.findings import number
+from fedcsa.words import number
 
 SECTIONS = ["sources", "balance", "backtest", "candidates", "ledger", "making"]
 #: Sections that not every report has: kind -> name -> the one that it follows

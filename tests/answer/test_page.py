@@ -12,14 +12,14 @@ from html.parser import HTMLParser
 
 import pytest
 
-from fedcsa.answer import words
+from fedcsa import words
 from fedcsa.answer.page import write_report
 from fedcsa.answer.store import load_result, save_result
 from fedcsa.answer.view import candidate_text
 from fedcsa.errors import MissingExtraError, ResultError
-from fedcsa.findings import number, percent
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.words import number, percent
 
 MOST_BYTES = 2_000_000
 KINDS = (

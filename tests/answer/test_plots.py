@@ -15,7 +15,7 @@ from fedcsa.answer.charts import forest_plot as sources
 from fedcsa.answer.charts import risk_curve as risk
 from fedcsa.answer.view import risk_sentence, source_lines
 from fedcsa.errors import MissingExtraError, ParameterError
-from fedcsa.findings import number, percent
+from fedcsa.words import number, percent
 
 PLOTS = ["plot_risk", "plot_sources", "plot_balance", "plot_backtest"]
 

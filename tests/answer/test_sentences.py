@@ -8,7 +8,8 @@ from html import unescape
 import numpy as np
 import pytest
 
-from fedcsa.answer import sentences, words
+from fedcsa import words
+from fedcsa.answer import sentences
 from fedcsa.answer.folder import Folder
 from fedcsa.answer.page import write_report
 from fedcsa.answer.sentences import SECTIONS, said

@@ -15,8 +15,8 @@ from fedcsa.answer.store import load_ledgers, summary
 from fedcsa.answer.view import ratio_sentence, risk_sentence
 from fedcsa.backtest import run_backtest
 from fedcsa.cli.app import app
-from fedcsa.findings import number
 from fedcsa.reconcile import reconcile
+from fedcsa.words import number
 
 COMMANDS = [
     "demo", "run", "check", "table", "predict", "backtest", "reconcile", "report", "ledger",
@@ -577,6 +577,6 @@ def test_a_message_hash_of_the_ledger_is_that_of_the_stored_model(finished):
 
 
 def test_text_from_elsewhere_cannot_command_the_terminal():
-    from fedcsa.cli.common import printable
+    from fedcsa.words import printable
 
     assert printable("a\x1b[2Jb\x07é") == "a\N{REPLACEMENT CHARACTER}[2Jb\N{REPLACEMENT CHARACTER}é"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fedcsa.answer import provenance, sections, words
+from fedcsa import words
+from fedcsa.answer import provenance, sections
 from fedcsa.answer.first_screen import findings, verdict
 from fedcsa.answer.folder import Folder
 from fedcsa.answer.page_parts import Page, Section
@@ -32,7 +33,7 @@ def assemble(folder: Folder, version: str) -> Page:
         shown += [sections.backtest(a), sections.candidates(a)]
     shown += [provenance.ledger(folder), provenance.making(folder, version)]
     told = tuple(_with_sentences(section, folder) for section in shown)
-    return Page(words.clean(folder.study), _subtitle(folder), verdict(folder), told)
+    return Page(words.printable(folder.study), _subtitle(folder), verdict(folder), told)
 
 
 def _with_sentences(section: Section, folder: Folder) -> Section:

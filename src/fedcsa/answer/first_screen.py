@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedcsa.answer import words
+from fedcsa import words
 from fedcsa.answer.folder import Folder
 from fedcsa.answer.page_parts import Reason, Section, Verdict
 from fedcsa.answer.sentences import said
-from fedcsa.findings import ADVICE, CATALOGUE, Advice, Finding, left_out, number
+from fedcsa.answer.view import about_left_out
+from fedcsa.findings import ADVICE, CATALOGUE, Advice, Finding, left_out
+from fedcsa.words import number
 
 _ORDER = ("danger", "warning", "note")
 #: Places named under one kind of finding.
@@ -38,7 +40,7 @@ def findings(folder: Folder) -> Section:
         "findings",
         "Findings",
         reasons=reasons([item for item in found if item not in about]),
-        apart=words.about_left_out([item.source for item in about]) if about else "",
+        apart=about_left_out([item.source for item in about]) if about else "",
         reasons_apart=reasons(about),
     )
 
@@ -62,7 +64,7 @@ def _reason(code: str, items: Sequence[Finding]) -> Reason:
 def place(item: Finding) -> str:
     """The source concerned, and the evidence."""
     facts = ", ".join(
-        f"{words.clean(key)} {number(value) if isinstance(value, float) else words.clean(value)}"
+        f"{words.printable(key)} {number(value) if isinstance(value, float) else words.printable(value)}"
         for key, value in item.evidence.items()
     )
-    return ": ".join(part for part in (words.clean(item.source), facts) if part)
+    return ": ".join(part for part in (words.printable(item.source), facts) if part)

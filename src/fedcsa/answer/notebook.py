@@ -12,7 +12,8 @@ from fedcsa.answer.view import (
     risk_sentence,
     source_lines,
 )
-from fedcsa.findings import ADVICE, number, percent
+from fedcsa.findings import ADVICE
+from fedcsa.words import number, percent
 
 if TYPE_CHECKING:
     from fedcsa.target.adaptation import Adaptation

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedcsa.answer import words
+from fedcsa import words
 from fedcsa.answer.folder import Folder
 from fedcsa.answer.page_parts import Section, Table
-from fedcsa.findings import number, percent
+from fedcsa.answer.view import loss_in_words
 from fedcsa.messages.ledger import FieldRecord, LedgerEntry
 from fedcsa.plan import Plan
+from fedcsa.words import number, percent
 
 #: Fields listed one by one; a larger study's are shown by `fedcsa ledger`.
 MOST_FIELDS = 4000
@@ -47,7 +48,7 @@ def ledger(folder: Folder) -> Section:
     ]
     rows = tuple(
         (
-            words.clean(site),
+            words.printable(site),
             group[0].message,
             words.listed([entry.recipient for entry in group]),
             words.count(group[0].n_numbers),
@@ -62,7 +63,7 @@ def ledger(folder: Folder) -> Section:
     hashes = Table(
         "Hashes of the ledgers", ("site", "SHA-256"),
         tuple(
-            (words.clean(site), folder.hashes.get(f"ledger of {site}", "—"))
+            (words.printable(site), folder.hashes.get(f"ledger of {site}", "—"))
             for site in folder.ledgers
         ),
         (0, 1),
@@ -81,7 +82,12 @@ def _told(folder: Folder) -> tuple[Table, ...]:
         return ()
     told = a.table
     rows = tuple(
-        (words.clean(name), "share" if flag else "mean", number(mean), "—" if flag else number(sd))
+        (
+            words.printable(name),
+            "share" if flag else "mean",
+            number(mean),
+            "—" if flag else number(sd),
+        )
         for name, flag, mean, sd in zip(
             told.features, told.flags, told.mean.tolist(), told.sd.tolist(), strict=True
         )
@@ -96,7 +102,7 @@ def _rules(groups: Sequence[tuple[str, list[LedgerEntry]]]) -> Table:
     for site, group in groups:
         sites.setdefault((group[0].message, group[0].rules), []).append(site)
     rows = tuple(
-        (message, words.clean(rules) or "none on record", words.listed(names))
+        (message, words.printable(rules) or "none on record", words.listed(names))
         for (message, rules), names in sites.items()
     )
     return Table("Under which rules", ("message", "rules", "sites"), rows, (0, 1, 2), (1, 2))
@@ -129,7 +135,7 @@ def _fields(
     headings = ("message", "field", "shape", "bytes", "SHA-256")
     made = [
         Table(
-            f"Every field that left {words.clean(site)}", headings, tuple(rows), (0, 1, 2, 4),
+            f"Every field that left {words.printable(site)}", headings, tuple(rows), (0, 1, 2, 4),
             printed=False,
         )
         for site, rows in tables.items()
@@ -157,7 +163,7 @@ def making(folder: Folder, version: str) -> Section:
         rows.append(("computed by", f"fedcsa {folder.made_with}"))
     rows += [(f"SHA-256 of {name}", value) for name, value in folder.hashes.items() if "." in name]
     rows.append(("this page", f"fedcsa {version}; it computes nothing and holds no row"))
-    shown = tuple((key, words.clean(value)) for key, value in rows)
+    shown = tuple((key, words.printable(value)) for key, value in rows)
     table = Table("Design", ("", ""), shown, (0, 1), (1,))
     sentences = (_PAPER, _SOFTWARE.format(version=version))
     formulas = () if answer is None else _FORMULAS[answer.plan.method]
@@ -169,7 +175,7 @@ def _design(plan: Plan, n_target_rows: int) -> list[tuple[str, str]]:
     return [
         ("method", f"{plan.method}, combined by {plan.combine}"),
         ("model", str(plan.model.get("class") or plan.model.get("name", ""))),
-        ("loss", words.loss(plan.loss)[0]),
+        ("loss", loss_in_words(plan.loss)[0]),
         ("candidates", words.count(len(plan.candidates))),
         ("features", words.listed(plan.features, 12)),
         *([("classes", words.listed(classes, 12))] if classes else []),

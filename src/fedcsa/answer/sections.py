@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedcsa.answer import words
+from fedcsa import words
 from fedcsa.answer.charts import forest_plot as sources_chart
 from fedcsa.answer.charts import kept_promises as backtest_chart
 from fedcsa.answer.charts import love_plot as balance_chart
@@ -11,9 +11,9 @@ from fedcsa.answer.folder import Folder
 from fedcsa.answer.page_parts import Section, Table
 from fedcsa.answer.sentences import MOST_PRINTED
 from fedcsa.answer.svg import inline
-from fedcsa.answer.view import candidate_text, interval, source_lines
-from fedcsa.findings import number, percent
+from fedcsa.answer.view import candidate_text, source_lines
 from fedcsa.target.adaptation import Adaptation
+from fedcsa.words import interval, number, percent
 
 #: Lines of the table of all features at all sources; a larger study has them in its result alone.
 MOST_DIFFERENCES = 4000
@@ -23,14 +23,14 @@ def sources(folder: Folder) -> Section:
     """What every source found, its weight, and how far off it is."""
     a, title = folder.adaptation, "What the sources found"
     found = [] if folder.answer is None else source_lines(folder.answer)
-    absent = [(words.clean(name), words.clean(fate)) for name, fate in _absent(folder)]
+    absent = [(words.printable(name), words.printable(fate)) for name, fate in _absent(folder)]
     if not found:
         table = Table("Sources", ("source", "what became of it"), tuple(absent), (0, 1))
         return Section("sources", "Sources", table=table)
     rows: list[tuple[str, ...]] = [
         (
-            words.clean(line.name),
-            words.clean(line.found_text),
+            words.printable(line.name),
+            words.printable(line.found_text),
             line.weight_text,
             words.count(line.n_rows),
             number(line.effective_rows),
@@ -91,7 +91,7 @@ def candidates(a: Adaptation) -> Section:
     most = risk_chart.MOST_MARKS
     order = [point for rank, point in enumerate(order) if rank < most or point.chosen]
     rows = tuple(
-        (words.clean(candidate_text(p.candidate)), number(p.risk), words.known(p.error))
+        (words.printable(candidate_text(p.candidate)), number(p.risk), number(p.error))
         for p in order
     )
     tones = tuple("own" if point.chosen else "" for point in order)
@@ -111,7 +111,7 @@ def balance(answer: Adaptation) -> Section:
         headings += [f"{words.short(line.name)}, before", "after"]
     rows = []
     for index, feature in enumerate(shown.features):
-        row = [words.clean(feature)]
+        row = [words.printable(feature)]
         for line in shown.sources:
             row += [number(side[line.name][index]) for side in (shown.before, shown.after)]
         rows.append(tuple(row))
@@ -126,7 +126,7 @@ def _every_difference(answer: Adaptation) -> tuple[Table, ...]:
     if len(features) * len(reports) > MOST_DIFFERENCES:
         return ()
     rows = tuple(
-        (words.clean(name), words.clean(feature), number(before), number(after))
+        (words.printable(name), words.printable(feature), number(before), number(after))
         for name, report in reports.items()
         for feature, before, after in zip(
             features, report.difference_before, report.difference_after, strict=True
@@ -144,14 +144,14 @@ def backtest(a: Adaptation) -> Section:
     order = backtest_chart.ordered(found)
     rows = tuple(
         (
-            words.clean(row.source),
+            words.printable(row.source),
             words.count(row.n_rows),
-            words.known(row.promised),
+            number(row.promised),
             interval(row.lower, row.upper),
             backtest_chart.realised(row, found.level),
-            words.known(row.reference),
+            number(row.reference),
             backtest_chart.outcome(row, found.level),
-            words.clean(row.status),
+            words.printable(row.status),
         )
         for row in order
     )

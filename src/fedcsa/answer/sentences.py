@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from fedcsa.answer import words
+from fedcsa import words
 from fedcsa.answer.charts import forest_plot as sources_chart
 from fedcsa.answer.charts import kept_promises as backtest_chart
 from fedcsa.answer.charts import love_plot as balance_chart
@@ -18,14 +18,14 @@ from fedcsa.answer.folder import Folder
 from fedcsa.answer.view import (
     candidate_text,
     examined_sentence,
-    interval,
+    loss_in_words,
     ratio_sentence,
     risk_sentence,
     source_lines,
 )
-from fedcsa.findings import number, percent
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS
+from fedcsa.words import interval, number, percent
 
 #: The name of a sentence, and what it says.
 Said = Iterator[tuple[str, str]]
@@ -66,7 +66,7 @@ def said(section: str, folder: Folder) -> tuple[tuple[str, str], ...]:
     folder : Folder
     """
     found = ((name, words.sentence(text)) for name, text in SECTIONS[section](folder))
-    return tuple((name, words.clean(text)) for name, text in found if text)
+    return tuple((name, words.printable(text)) for name, text in found if text)
 
 
 def _verdict(folder: Folder) -> Said:
@@ -91,7 +91,7 @@ def _measure(folder: Folder) -> Said:
     if a is None:
         return
     yield "ratio", ratio_sentence(a)
-    yield "unit", f"risk is the {', '.join(words.loss(a.plan.loss))}"
+    yield "unit", f"risk is the {', '.join(loss_in_words(a.plan.loss))}"
     if a.plan.loss == "squared" and a.promise is not None:
         risk, *ends = map(math.sqrt, (a.promise.risk, a.promise.lower, a.promise.upper))
         root = f"its square root, {number(risk)} ({interval(*ends)})"

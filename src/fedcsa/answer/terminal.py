@@ -10,18 +10,18 @@ from rich.table import Table
 from rich.text import Text
 
 from fedcsa.answer.view import (
+    about_left_out,
     candidate_text,
     examined_sentence,
     ratio_sentence,
     risk_sentence,
     source_lines,
 )
-from fedcsa.answer.words import about_left_out, count
-from fedcsa.cli.common import printable
-from fedcsa.findings import ADVICE, left_out, number, percent
+from fedcsa.findings import ADVICE, left_out
+from fedcsa.words import count, number, percent, printable
 
 if TYPE_CHECKING:
-    from fedcsa.findings import Finding, percent
+    from fedcsa.findings import Finding
     from fedcsa.target.adaptation import Adaptation
     from fedcsa.target.promise import Verdict
 

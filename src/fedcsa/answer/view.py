@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scipy.special import ndtri
 
-from fedcsa.findings import number, percent
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.target.estimate import reaches
 from fedcsa.target.promise import BOUNDED, MOSTLY_OWN
+from fedcsa.words import interval, listed, number, percent, printable
 
 if TYPE_CHECKING:
     from fedcsa.target.adaptation import Adaptation
@@ -31,21 +31,6 @@ _REASONS: Mapping[str, str] = {
 # Numbers ------------------------------------------------------------------------------------
 
 
-def interval(lower: float | None, upper: float | None) -> str:
-    """An interval, or a dash.
-
-    Parameters
-    ----------
-    lower, upper : float or None
-
-    Examples
-    --------
-    >>> interval(0.8412, 2.049), interval(None, None)
-    ('0.841 to 2.05', '—')
-    """
-    return "—" if lower is None or upper is None else f"{number(lower)} to {number(upper)}"
-
-
 def candidate_text(candidate: Mapping[str, Any]) -> str:
     """A candidate as people write it.
 
@@ -57,6 +42,31 @@ def candidate_text(candidate: Mapping[str, Any]) -> str:
         for key, value in candidate.items()
     ]
     return ", ".join(parts) or "as given"
+
+
+_LOSSES = {
+    "squared": ("mean squared error", "in squared units of the outcome"),
+    "absolute": ("mean absolute error", "in units of the outcome"),
+    "log": ("log loss", "the mean of −log of the probability given to what happened"),
+    "brier": ("Brier score", "the mean squared error of the probabilities, between 0 and 1"),
+    "zero-one": ("misclassification rate", "the share of rows with the wrong class"),
+}
+
+
+def loss_in_words(name: str) -> tuple[str, str]:
+    """The loss in words, and its unit."""
+    return _LOSSES.get(name, (f"loss {printable(name)}", "in units of the study's own loss"))
+
+
+def about_left_out(names: Sequence[str]) -> str:
+    """A title for findings about sources on which the answer does not rest.
+
+    >>> about_left_out(["far", "far"])
+    'About one source that was left out, with less than 1 % of the weight: far'
+    """
+    which = sorted(set(names))
+    who = "one source that was" if len(which) == 1 else f"{len(which)} sources that were"
+    return f"About {who} left out, with less than 1 % of the weight: {listed(which)}"
 
 
 # Sentences ----------------------------------------------------------------------------------

@@ -18,14 +18,13 @@ from fedcsa.cli.common import (
     StudyFile,
     Trust,
     named_errors,
-    printable,
     site_progress,
     unbroken,
     working,
 )
 from fedcsa.cli.report_command import report_line
 from fedcsa.errors import ResultError
-from fedcsa.findings import number, percent
+from fedcsa.words import number, percent, printable
 
 if TYPE_CHECKING:
     from fedcsa.target.backtest_result import Backtest, BacktestRow

@@ -13,9 +13,9 @@ from fedcsa.cli.common import (
     Quiet,
     StudyFile,
     named_errors,
-    printable,
     working,
 )
+from fedcsa.words import printable
 
 
 @named_errors

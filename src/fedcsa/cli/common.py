@@ -26,6 +26,7 @@ from fedcsa.errors import (
     ProtocolError,
     StudyError,
 )
+from fedcsa.words import printable
 
 if TYPE_CHECKING:
     from fedcsa.target.promise import Verdict
@@ -127,13 +128,8 @@ def print_json(content: Any) -> None:
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def printable(text: str) -> str:
-    """Text from elsewhere without control characters, which a terminal would obey."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
 def printable_lines(text: str) -> str:
-    """The same of several lines."""
+    """Lines from elsewhere without control characters."""
     return "\n".join(map(printable, text.splitlines()))
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fedcsa.cli.common import Json, Output, Quiet, named_errors, site_progress, unbroken
 from fedcsa.cli.report_command import report_line
-from fedcsa.findings import number
+from fedcsa.words import interval, number
 
 if TYPE_CHECKING:
     from fedcsa.data.synthetic import Consortium
@@ -163,7 +163,7 @@ def _print(
     screen: Console, drawn: Consortium, results: dict[str, Adaptation], truth: dict[str, float]
 ) -> None:
     from fedcsa.answer.terminal import print_adaptation
-    from fedcsa.answer.view import candidate_text, interval
+    from fedcsa.answer.view import candidate_text
 
     rows = sum(len(y) for _, y in drawn.sources.values())
     screen.print(

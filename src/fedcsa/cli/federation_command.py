@@ -18,12 +18,12 @@ from fedcsa.cli.common import (
     Output,
     Quiet,
     named_errors,
-    printable,
     unbroken,
     working,
 )
 from fedcsa.cli.program import Command, Group
 from fedcsa.errors import ProtocolError, ResultError
+from fedcsa.words import printable
 
 federation = typer.Typer(
     name="federation", cls=Group, no_args_is_help=True, help="Set up a federation of real sites."

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Output, Quiet, named_errors, printable
+from fedcsa.cli.common import Json, Output, Quiet, named_errors
 from fedcsa.errors import ResultError, unknown
+from fedcsa.words import printable
 
 if TYPE_CHECKING:
     from fedcsa.messages.ledger import FieldRecord, LedgerEntry

@@ -79,8 +79,7 @@ def reconcile(
 
 def _print(screen: Console, found: Reconciliation) -> None:
     from fedcsa.answer.view import NEW_SITE
-    from fedcsa.findings import percent
-    from fedcsa.reconcile import with_interval
+    from fedcsa.words import percent, with_interval
 
     verdict = found.verdict
     realised = with_interval(found.realised, found.lower, found.upper)

@@ -19,13 +19,13 @@ from fedcsa.cli.common import (
     Quiet,
     StudyFile,
     named_errors,
-    printable,
     read_study,
     unbroken,
     working,
 )
 from fedcsa.cli.program import Command, Group
 from fedcsa.errors import ProtocolError, ResultError
+from fedcsa.words import printable
 
 site = typer.Typer(name="site", cls=Group, no_args_is_help=True, help="Run a site of a federation.")
 Data = Annotated[Path, typer.Option("--data", metavar="SITE", help="The site's own file.")]

@@ -27,13 +27,13 @@ from fedcsa.cli.common import (
     follow,
     is_plain,
     named_errors,
-    printable,
     read_study,
     unbroken,
 )
 from fedcsa.cli.program import Command, Group
 from fedcsa.cli.report_command import report_line
 from fedcsa.errors import BindingError, MessageError, ResultError, StudyError, unknown
+from fedcsa.words import printable
 
 if TYPE_CHECKING:
     from fedcsa.federation.flare.job import Submission

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Output, Quiet, named_errors, printable, working
+from fedcsa.cli.common import Json, Output, Quiet, named_errors, working
+from fedcsa.words import printable
 
 if TYPE_CHECKING:
     from fedcsa.core.arrays import Array

@@ -15,7 +15,8 @@ import numpy as np
 from scipy.special import bdtrc, ndtri
 
 from fedcsa.core.realised import Place, place
-from fedcsa.findings import Finding, number
+from fedcsa.findings import Finding
+from fedcsa.words import number
 
 #: The chance of so many broken promises, if every promise held at its level, below which the
 #: back-test fails.

@@ -17,8 +17,9 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.random_effects import NewSite, new_site, power
-from fedcsa.findings import Advice, number, percent
+from fedcsa.findings import Advice
 from fedcsa.messages.messages import ExaminationReport
+from fedcsa.words import number, percent
 
 #: Prior scale of the between-site sd of log risks and log ratios: sites' risks differ by a fifth.
 RISK_SCALE = 0.2

@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from fedcsa.answer import words
+from fedcsa import words
 from fedcsa.answer.charts.drawing import (
     ACCENT,
     DANGER,
@@ -21,11 +21,11 @@ from fedcsa.answer.charts.drawing import (
     names_down,
     risk_axis,
 )
-from fedcsa.answer.view import SourceLine, interval, source_lines
-from fedcsa.findings import number, percent
+from fedcsa.answer.view import SourceLine, source_lines
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.promise import Promise
+from fedcsa.words import interval, number, percent
 
 MOST_SOURCES = 24
 #: An interval that reaches farther than this from the promise's is cut off at an arrow.
@@ -34,7 +34,7 @@ FARTHEST = 5.0
 
 def text_of(line: SourceLine) -> str:
     """Name and numbers of a source in words."""
-    return words.clean(
+    return words.printable(
         f"{line.name}: weight {line.weight_text}, effective rows {number(line.effective_rows)} of "
         f"{words.count(line.n_rows)}, imbalance {number(line.imbalance)}, "
         f"risk found: {line.found_text}"

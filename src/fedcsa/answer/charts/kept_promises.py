@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 
-from fedcsa.answer import words
+from fedcsa import words
 from fedcsa.answer.charts.drawing import (
     ACCENT,
     DANGER,
@@ -16,9 +16,8 @@ from fedcsa.answer.charts.drawing import (
     names_down,
     risk_axis,
 )
-from fedcsa.answer.view import interval
-from fedcsa.findings import number
 from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.words import interval, number
 
 MOST_ROWS = 30
 
@@ -55,13 +54,13 @@ def realised(row: BacktestRow, level: float) -> str:
     """
     slack = row.slack(level)
     if row.realised is None or not slack:
-        return words.known(row.realised)
+        return number(row.realised)
     return f"{number(row.realised)} ± {number(slack)}"
 
 
 def _text(row: BacktestRow, level: float) -> str:
     return (
-        f"{words.clean(row.source)}: promised {words.known(row.promised)} "
+        f"{words.printable(row.source)}: promised {number(row.promised)} "
         f"({interval(row.lower, row.upper)}), realised {realised(row, level)} "
         f"— {outcome(row, level)}"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import matplotlib as mpl
 
-from fedcsa.answer import words
+from fedcsa import words
 from fedcsa.answer.charts.drawing import (
     ACCENT,
     FAINT,
@@ -21,8 +21,8 @@ from fedcsa.answer.charts.drawing import (
     names_down,
 )
 from fedcsa.answer.view import SourceLine, source_lines
-from fedcsa.findings import number
 from fedcsa.target.adaptation import Adaptation
+from fedcsa.words import number
 
 MOST_FEATURES, MOST_SOURCES, COLUMNS = 20, 6, 3
 #: The usual bound for balance, in the target's standard deviations.
@@ -106,7 +106,7 @@ def _panel(chart: Chart, axes: Any, line: SourceLine, shown: Balance, limit: flo
     numbers = zip(shown.features, shown.before[line.name], shown.after[line.name], strict=True)
     for y, (feature, before, after) in enumerate(numbers):
         text = (
-            f"{words.clean(feature)} at {words.clean(line.name)}: {number(before)} before, "
+            f"{words.printable(feature)} at {words.printable(line.name)}: {number(before)} before, "
             f"{number(after)} after weighting"
         )
         ends = [max(-limit, min(limit, value)) for value in (before, after)]

@@ -10,11 +10,11 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from fedcsa.answer import words
+from fedcsa import words
 from fedcsa.answer.charts.drawing import ACCENT, DANGER, FAINT, INK, MUTED, STYLE, Chart
 from fedcsa.answer.view import candidate_text
-from fedcsa.findings import number
 from fedcsa.target.adaptation import Adaptation
+from fedcsa.words import number
 
 #: More lines than these are told apart by nobody.
 MOST_LINES = 6
@@ -37,7 +37,7 @@ class Point:
         """Candidate and risk in words."""
         error = "" if self.error is None else f", standard error {number(self.error)}"
         mark = " — chosen" if self.chosen else ""
-        shown = words.clean(candidate_text(self.candidate))
+        shown = words.printable(candidate_text(self.candidate))
         return f"{shown}: risk {number(self.risk)}{error}{mark}"
 
 
@@ -158,7 +158,7 @@ def _say_edge(axes: Axes, shown: Sequence[Point], axis: str | None) -> None:
 def _others(point: Point, axis: str) -> str:
     """The other parameters of a candidate: points that share them are one line."""
     others = {key: value for key, value in point.candidate.items() if key != axis}
-    return words.clean(candidate_text(others)) if others else ""
+    return words.printable(candidate_text(others)) if others else ""
 
 
 def _is_number(value: Any) -> bool:
