@@ -168,7 +168,7 @@ for (severity, code), count in counts.items():
 print(f"{len(fedcsa.findings_)} in all")
 
 # %%
-# What they mean: :doc:`/read-findings`.
+# What they mean: :doc:`/findings`.
 #
 # Test the promise before you use it
 # ----------------------------------

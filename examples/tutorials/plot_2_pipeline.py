@@ -201,4 +201,4 @@ print(f"realised {later.realised:.3f} ({later.lower:.3f} to {later.upper:.3f}): 
 
 # %%
 # It went better than feared. That is luck, not evidence: before the outcomes came nobody could have
-# known, and the verdict said just that. What to do with such a verdict: :doc:`/read-findings`.
+# known, and the verdict said just that. What to do with such a verdict: :doc:`/findings`.
