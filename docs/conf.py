@@ -29,7 +29,7 @@ extensions = [
 ]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "generated/tree.md"]  # the tree is part of architecture.md
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
@@ -57,8 +57,10 @@ sphinx_gallery_conf = {
 
 def setup(app):
     from drawings import draw_results
+    from tree import write_tree
 
     app.connect("builder-inited", draw_results)
+    app.connect("builder-inited", write_tree)
     os.environ["FEDCSA_DATA"] = str(DATA)
     if not DATA.is_dir():
         app.tags.add("no_data")
