@@ -12,7 +12,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.folds import SCHEMES, THIRDS, check_shares
 from fedcsa.core.losses import CLASSIFICATION, REGRESSION, loss_named
-from fedcsa.core.weights import METHODS
+from fedcsa.core.weights import WEIGHT_RULES
 from fedcsa.errors import DataError, ParameterError, must, one_of, unknown
 from fedcsa.models.model import Model
 from fedcsa.models.registry import build_candidates, build_model
@@ -131,7 +131,7 @@ class Plan:
     public_sd: Array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        _one_of("method", self.method, METHODS)
+        _one_of("method", self.method, ("validated", *WEIGHT_RULES))
         if self.fedle_weights is not None:
             _check_weights(self.fedle_weights)
         elif self.method == "fedle":
@@ -166,7 +166,7 @@ class Plan:
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise must("compare", "a list of methods of the paper", type(given).__name__)
         for method in self.compare:
-            _one_of("compare", method, METHODS[1:])
+            _one_of("compare", method, list(WEIGHT_RULES))
         if "fedle" in self.compare and self.fedle_weights is None:
             raise must("fedle_weights", "given if 'fedle' is compared", None)
         object.__setattr__(self, "compare", tuple(self.compare))

@@ -55,6 +55,8 @@ def terms_with(n_rows, control_variate, divergence):
         plain=zero,
         outcome="ok",
         zero_divergence=divergence == 0.0,
+        plain_variance=zero,
+        importance_variance=zero,
     )
 
 

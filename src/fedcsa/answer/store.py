@@ -48,7 +48,8 @@ from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
-from fedcsa.target.adaptation import Adaptation, Stopped, unpack
+from fedcsa.target.adaptation import Adaptation, Stopped
+from fedcsa.target.estimate import fitted_model
 
 #: Of the file. Another one is refused: its numbers mean something else.
 FORMAT = 2
@@ -276,7 +277,7 @@ def _models(folder: Path, found: Adaptation, trusted: Collection[str]) -> dict[s
         if message.candidate != found.kept[found.estimate.chosen]:
             raise _damaged(folder, "its models are not those of its candidate")
         reports[name] = message
-    models = {name: unpack(reports[name], found.plan, trusted) for name in reports}
+    models = {name: fitted_model(reports[name], found.plan, trusted) for name in reports}
     return {"model_reports": reports, "models": models}
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from scipy.special import ndtri
 
+from fedcsa.core.losses import BOUNDED
 from fedcsa.messages.messages import ExaminationReport
-from fedcsa.target.estimate import reaches
-from fedcsa.target.promise import BOUNDED, MOSTLY_OWN
+from fedcsa.target.estimate import MOSTLY_OWN, reaches
 from fedcsa.words import interval, listed, number, percent, printable
 
 if TYPE_CHECKING:

@@ -53,6 +53,8 @@ def zero_one(prediction: Array, y: Array) -> Array:
 
 REGRESSION: Mapping[str, Loss] = {"squared": squared, "absolute": absolute}
 CLASSIFICATION: Mapping[str, Loss] = {"log": log, "brier": brier, "zero-one": zero_one}
+#: Losses in [0, 1].
+BOUNDED = ("brier", "zero-one")
 
 
 def loss_named(name: str) -> Loss:

@@ -15,9 +15,8 @@ import numpy as np
 from scipy.special import betaincinv, stdtrit
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.losses import BOUNDED
 
-#: Losses in [0, 1].
-BOUNDED = ("brier", "zero-one")
 #: Beyond this many times the nearer end of its interval a promise was worth nothing: sites differ
 #: by a fifth, and an interval allows for that already.
 FAR = 2.0

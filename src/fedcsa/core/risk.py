@@ -123,6 +123,8 @@ class RiskTerms:
     plain: Array = field(repr=False)  # mean(L), as if r ≡ 1
     outcome: str
     zero_divergence: Array = field(repr=False)
+    plain_variance: Array = field(repr=False)  # Var(L)/n
+    importance_variance: Array = field(repr=False)  # Var(rL)/n
 
 
 def risk_terms(moments: RiskMoments) -> RiskTerms:
@@ -155,6 +157,8 @@ def risk_terms(moments: RiskMoments) -> RiskTerms:
         plain=m.loss_mean,
         outcome=outcome,
         zero_divergence=residual == 0.0,
+        plain_variance=m.loss_m2 / m.n_rows**2,
+        importance_variance=m.product_m2 / m.n_rows**2,
     )
 
 

@@ -1,13 +1,7 @@
 """From the sources' risk terms to one estimate of the target's risk, a choice and weights.
 
-==========  ===============================  =========================================
-``naive``   Σ n_j mean(L)_j / Σ n            α_j = n_j / Σ n
-``fediwe``  Σ n_j f_IW,j / Σ n, eq. (04)     α_j = n_j / Σ n
-``feddae``  Σ α_j f_CV,j, eq. (09)           α_j(θ) ∝ n_j / Div_j(θ), eq. (10)
-``fedle``   Σ α_j f_CV,j                     α_j given, ≥ 0, summing to one
-==========  ===============================  =========================================
-
-The default, ``validated``, has weights of its own, see `validated_estimate`.
+The methods of the paper stand in one table, `WEIGHT_RULES`. The default, ``validated``, has
+weights of its own, see `validated_estimate`.
 
 n_j counts validation rows. The paper writes α_j = λ_j n_j; a source cannot compute λ_j, which
 sums over all sources, so it sends Div_j and the weights are made here.
@@ -18,7 +12,7 @@ exceeds a third: no single source decides which candidate is chosen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,13 +25,10 @@ from fedcsa.errors import must, one_of
 
 #: A candidate with training weights r^γ must be better by this times γ standard errors.
 CAUTION = 0.5
-
 #: Training weights are chosen only if the sources are worth so many rows of the target.
 MIN_WORTH = 10.0
 #: Huber's constant, in medians: a model farther off than this loses weight.
 HUBER = 1.5
-
-METHODS = ("validated", "naive", "fediwe", "feddae", "fedle")
 
 
 @dataclass(frozen=True)
@@ -53,15 +44,15 @@ class Estimate:
     chosen : int
         Index of the candidate with the smallest risk, the first among equals; the default
         adds a handicap for importance-weighted training.
-    standard_errors : array of shape (candidates,) or None
-        Of the risk, as if the weights were known; None where no variances were given.
+    standard_errors : array of shape (candidates,)
+        Of the risk, as if the weights were known.
     """
 
     method: str
     risk: Array = field(repr=False)
     weights: Array = field(repr=False)
     chosen: int
-    standard_errors: Array | None = field(default=None, repr=False)
+    standard_errors: Array = field(repr=False)
 
     @property
     def source_weights(self) -> Array:
@@ -70,25 +61,27 @@ class Estimate:
         return chosen
 
 
+#: (sources, given) -> term, variance of the term, weight; each of shape (candidates, sources).
+WeightRule = Callable[[Sequence[RiskTerms], Sequence[float] | None], tuple[Array, Array, Array]]
+
+
 def estimate(
     method: str,
     sources: Sequence[RiskTerms],
     fedle_weights: Sequence[float] | None = None,
-    variances: Array | None = None,
     combine: str = "mean",
     fitted: NDArray[np.bool_] | None = None,
 ) -> Estimate:
-    """Estimate the target's risk under every candidate and choose one.
+    """Estimate the target's risk under every candidate and choose one: Σ α_j(θ) f_j(θ).
 
     Parameters
     ----------
-    method : {"naive", "fediwe", "feddae", "fedle"}
+    method : str
+        A key of `WEIGHT_RULES`: "naive", "fediwe", "feddae" or "fedle".
     sources : sequence of RiskTerms
         One per source, all for the same candidates.
     fedle_weights : sequence of float, optional
         α_j for ``"fedle"``, one per source, scaled to sum to one.
-    variances : array of shape (candidates, sources), optional
-        Squared standard error of every source's term, for those of the estimate.
     combine : {"mean", "median"}
         Over sources.
     fitted : array of shape (candidates, sources), optional
@@ -97,30 +90,95 @@ def estimate(
     """
     if not sources:
         raise must("sources", "at least one source", 0)
-    n_rows = np.array([terms.n_rows for terms in sources], dtype=np.float64)
-    n_candidates = len(sources[0].plain)
-    by_rows = np.tile(n_rows / n_rows.sum(), (n_candidates, 1))  # (candidates, sources)
-    if method == "naive":
-        values, weights = [terms.plain for terms in sources], by_rows
-    elif method == "fediwe":
-        values, weights = [terms.importance_weighted for terms in sources], by_rows
-    elif method == "feddae":
-        values = [terms.control_variate for terms in sources]
-        divergence = np.column_stack([terms.divergence for terms in sources])
-        weights = divergence_weights(n_rows, divergence)
-    elif method == "fedle":
-        values = [terms.control_variate for terms in sources]
-        given = as_vector([] if fedle_weights is None else list(fedle_weights), "fedle_weights")
-        if len(given) != len(sources) or (given < 0.0).any() or not given.any():
-            raise must("fedle_weights", "one weight ≥ 0 per source, not all zero", len(given))
-        given = given / given.max()  # their sum may overflow
-        weights = np.tile(given / given.sum(), (n_candidates, 1))
-    else:
-        raise one_of("method", METHODS[1:], method, " here")
+    if method not in WEIGHT_RULES:
+        raise one_of("method", list(WEIGHT_RULES), method, " here")
+    terms, variances, weights = WEIGHT_RULES[method](sources, fedle_weights)
     weights = _limited(weights, combine, fitted)
-    risk = _combined(np.column_stack(values), weights, combine)
-    errors = None if variances is None else _standard_errors(weights, variances, combine)
+    risk = _combined(terms, weights, combine)
+    errors = _standard_errors(weights, variances, combine)
     return Estimate(method, risk, weights, int(risk.argmin()), errors)
+
+
+def naive(sources: Sequence[RiskTerms], _given: object = None) -> tuple[Array, Array, Array]:
+    """Mean losses as if there were no shift, each row alike: α_j = n_j/Σn.
+
+    Parameters
+    ----------
+    sources : sequence of RiskTerms
+    _given : object
+        Not used.
+    """
+    terms = np.column_stack([source.plain for source in sources])
+    variances = np.column_stack([source.plain_variance for source in sources])
+    return terms, variances, _by_rows(sources)
+
+
+def fediwe(sources: Sequence[RiskTerms], _given: object = None) -> tuple[Array, Array, Array]:
+    """Importance-weighted means, eq. (04), each row alike: α_j = n_j/Σn.
+
+    Parameters
+    ----------
+    sources : sequence of RiskTerms
+    _given : object
+        Not used.
+    """
+    terms = np.column_stack([source.importance_weighted for source in sources])
+    variances = np.column_stack([source.importance_variance for source in sources])
+    return terms, variances, _by_rows(sources)
+
+
+def feddae(sources: Sequence[RiskTerms], _given: object = None) -> tuple[Array, Array, Array]:
+    """Control variates, eq. (09), each source by its divergence: α_j(θ) ∝ n_j/Div_j(θ), eq. (10).
+
+    Parameters
+    ----------
+    sources : sequence of RiskTerms
+    _given : object
+        Not used.
+    """
+    n_rows = np.array([source.n_rows for source in sources], dtype=np.float64)
+    divergence = np.column_stack([source.divergence for source in sources])
+    return *_control_variates(sources), divergence_weights(n_rows, divergence)
+
+
+def fedle(
+    sources: Sequence[RiskTerms], given: Sequence[float] | None
+) -> tuple[Array, Array, Array]:
+    """Control variates, with weights that the study gives.
+
+    Parameters
+    ----------
+    sources : sequence of RiskTerms
+    given : sequence of float
+        α_j ≥ 0 up to a factor, not all zero.
+    """
+    alpha = as_vector([] if given is None else list(given), "fedle_weights")
+    if len(alpha) != len(sources) or (alpha < 0.0).any() or not alpha.any():
+        raise must("fedle_weights", "one weight ≥ 0 per source, not all zero", len(alpha))
+    alpha = alpha / alpha.max()  # their sum may overflow
+    weights = np.tile(alpha / alpha.sum(), (len(sources[0].plain), 1))
+    return *_control_variates(sources), weights
+
+
+#: What `estimate` knows: a rule of one's own is one function, and one line here.
+WEIGHT_RULES: dict[str, WeightRule] = {
+    "naive": naive,
+    "fediwe": fediwe,
+    "feddae": feddae,
+    "fedle": fedle,
+}
+
+
+def _by_rows(sources: Sequence[RiskTerms]) -> Array:
+    """n_j/Σn for every candidate."""
+    n_rows = np.array([source.n_rows for source in sources], dtype=np.float64)
+    return np.tile(n_rows / n_rows.sum(), (len(sources[0].plain), 1))
+
+
+def _control_variates(sources: Sequence[RiskTerms]) -> tuple[Array, Array]:
+    """f_CV and its variance Div/n."""
+    terms = np.column_stack([source.control_variate for source in sources])
+    return terms, np.column_stack([source.divergence / source.n_rows for source in sources])
 
 
 def validated_estimate(

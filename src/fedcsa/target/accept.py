@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.losses import CLASSIFICATION, REGRESSION
+from fedcsa.core.losses import BOUNDED, CLASSIFICATION, REGRESSION
 from fedcsa.errors import MessageError, UntrustedError
 from fedcsa.findings import FROM_SOURCES
 from fedcsa.messages.messages import (
@@ -19,7 +19,7 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import Plan
-from fedcsa.target.adaptation import unpack
+from fedcsa.target.estimate import fitted_model
 
 #: No hospital has more rows; a larger claim is meant to outweigh the others.
 MAX_ROWS = 100_000_000
@@ -28,8 +28,6 @@ MAX_ERRORS_OFF = 100.0
 LONGEST_NAME = 60
 #: Products of numbers this small may have underflowed.
 TINY = 1e-150
-#: Losses that are at most 1.
-BOUNDED = ("brier", "zero-one")
 #: What to do about a source whose numbers cannot be.
 _ASK = "Ask the source which version of fedcsa it runs, or leave it out."
 
@@ -216,7 +214,7 @@ def accept_models(
     outputs: dict[str, Array] = {}
     for name, report in sorted(models.items()):
         try:
-            outputs[name] = _predict(unpack(report, plan, trusted), seen)
+            outputs[name] = _predict(fitted_model(report, plan, trusted), seen)
             if report.n_rows > MAX_ROWS:
                 refused[name] = "malformed"
         except UntrustedError:

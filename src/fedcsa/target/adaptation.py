@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,12 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.answer.notebook import result_html
 from fedcsa.core.arrays import Array, as_matrix
-from fedcsa.core.medians import median_mixture
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
 from fedcsa.errors import (
     CandidatesError,
-    MessageError,
     ModelError,
     NoOverlapError,
     NoSourcesError,
@@ -25,10 +23,10 @@ from fedcsa.errors import (
 from fedcsa.findings import Finding
 from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
-from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
+from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest
-from fedcsa.target.estimate import reaches
+from fedcsa.target.estimate import combine, reaches
 from fedcsa.target.promise import Promise, Verdict, legs_of, verdict_of
 
 #: Σaι beyond this: on average the weighted means lie a whole sd off, and there is no answer.
@@ -216,59 +214,3 @@ class Adaptation:
                 "Call predict instead."
             )
         return self.output(X)
-
-
-def combine(
-    models: Mapping[str, FittedModel], weights: Mapping[str, float], seen: Array, how: str
-) -> Array:
-    """Σ a_j h_j(x), or the weighted median of the predictions, rescaled for probabilities.
-
-    Parameters
-    ----------
-    models : mapping of str to FittedModel
-    weights : mapping of str to float
-        By name; a model without weight is not asked.
-    seen : array of shape (rows, features)
-        As the models see them.
-    how : {"mean", "median"}
-    """
-    if not models:
-        raise ModelError(
-            "No source sent a model, so there is nothing to predict with. The findings say why."
-        )
-    names = [name for name in sorted(models) if weights.get(name, 0.0) > 0.0]
-    if how == "median":
-        outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
-        return median_mixture(outputs, np.array([weights[name] for name in names]))
-    total: Array = weights[names[0]] * models[names[0]].predict(seen)
-    for name in names[1:]:
-        total = total + weights[name] * models[name].predict(seen)
-    return total
-
-
-def unpack(report: ModelReport, plan: Plan, trusted: Collection[str] = ()) -> FittedModel:
-    """The fitted model in a source's report, if it fits the study and its types are trusted.
-
-    Parameters
-    ----------
-    report : ModelReport
-    plan : Plan
-    trusted : collection of str
-        Types outside scikit-learn that a packed model may hold.
-    """
-    n_classes = len(plan.classes)
-    if report.format == "skops":
-        packed = EstimatorModel.unpack(report.packed, n_classes, trusted)
-        try:
-            packed.predict(np.zeros((1, len(plan.features))))
-        except Exception:
-            raise ModelError(
-                f"The model of source {report.source!r} must predict from the study's "
-                f"{len(plan.features)} features; it fails."
-            ) from None
-        return packed
-    if len(report.coefficients) != len(plan.features):
-        raise MessageError(f"Source {report.source!r} must send one coefficient per feature.")
-    if n_classes > 2 or (report.link == "logistic") != (n_classes == 2):
-        raise MessageError(f"Source {report.source!r} must send a model of the study's outcome.")
-    return LinearModel(report.coefficients, report.intercept, report.link)

@@ -1,26 +1,33 @@
-"""From the sources' reports to an estimate by every method: what the target does between phases."""
+"""From the sources' answers to estimates of the risk, and to the mixture of their models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.medians import MIN_MODELS
+from fedcsa.core.medians import MIN_MODELS, median_mixture
 from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
 from fedcsa.core.tilt import target_equivalent_rows
 from fedcsa.core.weights import Estimate, estimate, validated_estimate
-from fedcsa.errors import CandidatesError
-from fedcsa.messages.messages import RiskReport
+from fedcsa.errors import CandidatesError, MessageError, ModelError
+from fedcsa.messages.messages import Examination, ModelReport, ModelRequest, RiskReport
+from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.plan import Plan, check_weights_of
 
-#: A source reaches the target if so many effective rows are left …
+#: A source reaches the target if so many effective rows are left: from fewer, a variance is a
+#: guess …
 MIN_EFFECTIVE_ROWS = 10.0
-#: … and the weighted means are off by no more: a quarter of an sd throughout.
+#: … and the weighted means are off by no more: a quarter of an sd throughout, whose square is 0.06.
 MAX_IMBALANCE = 0.06
+#: A model with more weight is examined together with the others': without it, little is left.
+MOSTLY_OWN = 0.5
+
+
+# The risk of every candidate ----------------------------------------------------------------
 
 
 def reaches(report: RiskReport) -> bool:
@@ -37,14 +44,6 @@ def worth(reports: Mapping[str, RiskReport]) -> Array:
     )
 
 
-def fitted_by(plan: Plan, reports: Mapping[str, RiskReport]) -> NDArray[np.bool_]:
-    """Which source fitted which candidate, shape (candidates, sources)."""
-    ordered = [reports[name] for name in sorted(reports)]
-    return np.array(
-        [[str(k) not in report.failed for report in ordered] for k in range(len(plan.candidates))]
-    )
-
-
 def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
     """Indices of the candidates to choose from.
 
@@ -57,7 +56,7 @@ def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
     plan : Plan
     reports : mapping of str to RiskReport
     """
-    fitted = fitted_by(plan, reports)
+    fitted = _fitted_by(plan, reports)
     value = worth(reports) if plan.method == "validated" else np.ones(len(reports))
     weight = fitted @ value
     enough = fitted.sum(axis=1) >= (MIN_MODELS if plan.combine == "median" else 1)
@@ -86,7 +85,7 @@ def estimates(
         Indices of candidates.
     """
     names, columns = sorted(reports), list(kept)
-    fitted = fitted_by(plan, reports)[columns]
+    fitted = _fitted_by(plan, reports)[columns]
     who = None if fitted.all() else fitted
     found = {}
     if plan.method == "validated":
@@ -96,45 +95,149 @@ def estimates(
         found["validated"] = validated_estimate(
             risks, worth(reports), powers, variances, plan.combine, who
         )
-    terms = [_terms(reports[name], kept) for name in names] if plan.compared else []
+    terms = [_terms(reports[name], columns) for name in names] if plan.compared else []
     for method in plan.compared:
-        given = _given(plan, names) if method == "fedle" else None
-        if given is not None and not sum(given) and method != plan.method:
-            continue  # what is only compared must not stop a study of which some refused
-        errors = np.column_stack([_variances(method, reports[name], kept) for name in names])
+        given = None
+        if method == "fedle":
+            check_weights_of(plan.fedle_weights, names)
+            given = [float((plan.fedle_weights or {})[name]) for name in names]
+            if not any(given) and method != plan.method:
+                continue  # what is only compared must not stop a study of which some refused
         how = plan.combine if method == plan.method else "mean"
-        found[method] = estimate(method, terms, given, errors, how, who)
+        found[method] = estimate(method, terms, given, how, who)
     return found
 
 
-def _variances(method: str, report: RiskReport, kept: Sequence[int]) -> Array:
-    """Squared standard error of a source's term for every candidate: variance over rows."""
-    n, columns = report.n_judged, list(kept)
-    if method == "naive":
-        return report.loss_m2[columns] / n**2
-    if method == "fediwe":
-        return report.product_m2[columns] / n**2
-    return _terms(report, kept).divergence / n
-
-
-def _terms(report: RiskReport, kept: Sequence[int]) -> RiskTerms:
-    m, columns = report.moments, np.array(kept)
-    return risk_terms(
-        RiskMoments(
-            m.n_rows,
-            m.ratio_mean,
-            m.ratio_m2,
-            m.loss_mean[columns],
-            m.loss_m2[columns],
-            m.product_mean[columns],
-            m.product_m2[columns],
-            m.co_moment[columns],
-        )
+def _fitted_by(plan: Plan, reports: Mapping[str, RiskReport]) -> NDArray[np.bool_]:
+    """Which source fitted which candidate, shape (candidates, sources)."""
+    ordered = [reports[name] for name in sorted(reports)]
+    return np.array(
+        [[str(k) not in report.failed for report in ordered] for k in range(len(plan.candidates))]
     )
 
 
-def _given(plan: Plan, names: list[str]) -> list[float]:
-    """FedLE's weights of the sources that reported."""
-    weights = plan.fedle_weights or {}
-    check_weights_of(plan.fedle_weights, names)
-    return [float(weights[name]) for name in names]
+def _terms(report: RiskReport, columns: list[int]) -> RiskTerms:
+    """What a source says about the candidates in `columns`."""
+    m = report.moments
+    arrays = (m.loss_mean, m.loss_m2, m.product_mean, m.product_m2, m.co_moment)
+    chosen = (array[columns] for array in arrays)
+    return risk_terms(RiskMoments(m.n_rows, m.ratio_mean, m.ratio_m2, *chosen))
+
+
+# The mixture of the models ------------------------------------------------------------------
+
+
+def fitted_model(report: ModelReport, plan: Plan, trusted: Collection[str] = ()) -> FittedModel:
+    """The fitted model in a source's report, if it fits the study and its types are trusted.
+
+    Parameters
+    ----------
+    report : ModelReport
+    plan : Plan
+    trusted : collection of str
+        Types outside scikit-learn that a packed model may hold.
+    """
+    n_classes = len(plan.classes)
+    if report.format == "skops":
+        packed = EstimatorModel.unpack(report.packed, n_classes, trusted)
+        try:
+            packed.predict(np.zeros((1, len(plan.features))))
+        except Exception:
+            raise ModelError(
+                f"The model of source {report.source!r} must predict from the study's "
+                f"{len(plan.features)} features; it fails."
+            ) from None
+        return packed
+    if len(report.coefficients) != len(plan.features):
+        raise MessageError(f"Source {report.source!r} must send one coefficient per feature.")
+    if n_classes > 2 or (report.link == "logistic") != (n_classes == 2):
+        raise MessageError(f"Source {report.source!r} must send a model of the study's outcome.")
+    return LinearModel(report.coefficients, report.intercept, report.link)
+
+
+def combine(
+    models: Mapping[str, FittedModel], weights: Mapping[str, float], seen: Array, how: str
+) -> Array:
+    """Σ a_j h_j(x), or the weighted median of the predictions, rescaled for probabilities.
+
+    Parameters
+    ----------
+    models : mapping of str to FittedModel
+    weights : mapping of str to float
+        a_j by name; a model without weight is not asked.
+    seen : array of shape (rows, features)
+        As the models see them.
+    how : {"mean", "median"}
+    """
+    if not models:
+        raise ModelError(
+            "No source sent a model, so there is nothing to predict with. The findings say why."
+        )
+    names = [name for name in sorted(models) if weights.get(name, 0.0) > 0.0]
+    if how == "median":
+        outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
+        return median_mixture(outputs, np.array([weights[name] for name in names]))
+    total: Array = weights[names[0]] * models[names[0]].predict(seen)
+    for name in names[1:]:
+        total = total + weights[name] * models[name].predict(seen)
+    return total
+
+
+def examination_for(
+    name: str,
+    request: ModelRequest,
+    plan: Plan,
+    weights: Mapping[str, float],
+    models: Mapping[str, FittedModel],
+    reports: Mapping[str, RiskReport],
+) -> Examination:
+    """The mixture without the model of `name`, or the whole of it where most is its own.
+
+    Parameters
+    ----------
+    name : str
+        Of the source.
+    request : ModelRequest
+        Which candidate the models are of.
+    plan : Plan
+    weights : mapping of str to float
+        a_j of every model.
+    models : mapping of str to FittedModel
+    reports : mapping of str to RiskReport
+        Their mean outcomes make the constant that the mixture must beat.
+    """
+    others = {n: a for n, a in weights.items() if n != name and a > 0.0}
+    rest = sum(others.values())
+    shares = {n: a / rest for n, a in others.items()} if rest > 0.0 else {name: 1.0}
+    constant = sum(a * reports[n].outcome_mean for n, a in shares.items())
+    own = weights.get(name, 0.0)
+    own = own if own > MOSTLY_OWN else 0.0
+    taken = others if own else shares
+    a = np.array(list(taken.values()))
+    linear = [m for n in taken if isinstance(m := models[n], LinearModel)]
+    packed = [m.pack() for n in taken if isinstance(m := models[n], EstimatorModel)]
+    link = linear[0].link if linear else "identity"
+    if not taken:  # nothing but the source's own: as a model of the study would be
+        link = "logistic" if len(plan.classes) == 2 else "identity"
+    coefficients = np.array([m.coefficients for m in linear]).reshape(-1, len(plan.features))
+    intercepts = np.array([m.intercept for m in linear])
+    if linear and plan.combine == "mean" and link == "identity":
+        # A mean of lines is a line: one vector says all.
+        share = a / a.sum()
+        coefficients, intercepts = (share @ coefficients)[None], np.array([share @ intercepts])
+        a = np.array([a.sum()])
+    return Examination(
+        study=plan.study,
+        brief=request.brief,
+        candidate=request.candidate,
+        combine=plan.combine,
+        own_weight=own,
+        weights=a,
+        format="skops" if packed else "linear",
+        link=link,
+        intercepts=intercepts,
+        coefficients=coefficients,
+        sizes=np.array([float(len(blob)) for blob in packed]),
+        packed=np.concatenate(packed) if packed else np.empty(0, np.uint8),
+        constant=np.atleast_1d(constant),
+    )

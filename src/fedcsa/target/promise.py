@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.losses import BOUNDED
 from fedcsa.core.random_effects import NewSite, new_site, power
 from fedcsa.findings import Advice
 from fedcsa.messages.messages import ExaminationReport
@@ -44,10 +45,6 @@ MIN_TARGET_ROWS = 50
 MIN_SKILL = 0.9
 #: Below this chance to see sites that differ, the agreement leg says so.
 LOW_POWER = 0.5
-#: A model with more weight is examined together with the others': without it, little is left.
-MOSTLY_OWN = 0.5
-#: Losses that are at most 1.
-BOUNDED = ("brier", "zero-one")
 
 LegName = Literal["reach", "agreement", "skill"]
 WORDS: Mapping[Advice, str] = {

@@ -31,10 +31,16 @@ from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import Plan, instantiate
 from fedcsa.target.accept import accept_examination, accept_model, accept_report
-from fedcsa.target.adaptation import Adaptation, Stopped, unpack
+from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.conclude import judge, refuse_without_overlap
-from fedcsa.target.estimate import eligible, estimates, reaches, worth
-from fedcsa.target.mix import examination_for
+from fedcsa.target.estimate import (
+    eligible,
+    estimates,
+    examination_for,
+    fitted_model,
+    reaches,
+    worth,
+)
 from fedcsa.target.promise import promise_of
 
 #: Fewer patients with a flag or a level are named.
@@ -190,7 +196,7 @@ class Target:
                 "At least one source must send its model; all refused. Ask their stewards why."
             )
         self._models = {
-            name: unpack(self._sent[name], self.plan, self._trusted) for name in self._sent
+            name: fitted_model(self._sent[name], self.plan, self._trusted) for name in self._sent
         }
         self._leave_out_unable()
         weights = self._weigh()
@@ -200,9 +206,8 @@ class Target:
         asked = {}
         for name in sorted(self._reports):
             examination = examination_for(
-                name, self._request, self._brief_digest, plan=self.plan, weights=self._weights,
-                models=self._models, reports=self._reports,
-            )  # fmt: skip
+                name, self._request, self.plan, self._weights, self._models, self._reports
+            )
             try:
                 asked[name] = self._gate.release(examination, [name])
             except PolicyError as error:
