@@ -1,13 +1,24 @@
-"""Rows in batches, and what one pass over them finds out."""
+"""Rows in batches: all of them in order, on threads that end, and what one pass finds out."""
 
 import statistics
+import threading
+import time
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from fedcsa.core import batches
-from fedcsa.core.batches import BATCH_ROWS, BandedBatches, HeldBatches, summarise
+from fedcsa.core.batches import (
+    BATCH_ROWS,
+    BandedBatches,
+    HeldBatches,
+    available_cores,
+    in_order,
+    one_blas_thread,
+    summarise,
+)
 
 
 @pytest.mark.parametrize("size", [1, 3, 10, 11, 100])
@@ -28,20 +39,12 @@ def test_a_summary_is_that_of_the_whole_table(monkeypatch, offset):
     rng = np.random.default_rng(0)
     X = rng.normal(offset, [1.0, 100.0, 1e-3], size=(60, 3))
     X[:, 1] = 5.0
-    found = summarise(HeldBatches(("a", "b", "c"), X, rng.normal(size=60)))
-    assert found.n_rows == 60
-    assert found.outcome_varies
-    assert found.sd[1] == 0.0
-    for column, sd in zip(X.T, found.sd, strict=True):
+    n_rows, sds = summarise(HeldBatches(("a", "b", "c"), X, rng.normal(size=60)))
+    assert n_rows == 60
+    assert sds[1] == 0.0
+    for column, sd in zip(X.T, sds, strict=True):
         exact = statistics.pstdev([Fraction(value) for value in column])
         assert sd == pytest.approx(float(exact), rel=1e-12, abs=0.0)
-
-
-def test_an_outcome_that_varies_only_between_batches_varies(monkeypatch):
-    monkeypatch.setattr(batches, "BATCH_ROWS", 5)
-    X = np.zeros((10, 1))
-    assert summarise(HeldBatches(("a",), X, np.repeat([0.0, 1.0], 5))).outcome_varies
-    assert not summarise(HeldBatches(("a",), X, np.ones(10))).outcome_varies
 
 
 @pytest.mark.parametrize("band", [1, 10, 1000])
@@ -57,3 +60,71 @@ def test_rows_in_bands_are_the_first_ones_in_whole_batches(n, band):
     for (X_found, y_found), (X_kept, y_kept) in zip(found, expected, strict=True):
         assert (X_found == X_kept).all()
         assert (y_found == y_kept).all()
+
+
+# --- threads ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5, None])
+@pytest.mark.parametrize("n", [0, 1, 2, 50])
+def test_results_come_in_the_order_of_the_items(workers, n):
+    def slow_first(x):
+        time.sleep(0.002 if x % 3 == 0 else 0.0)
+        return x * x
+
+    assert list(in_order(slow_first, range(n), workers)) == [x * x for x in range(n)]
+
+
+def test_few_items_are_taken_ahead():
+    taken = []
+
+    def items():
+        for x in range(100):
+            taken.append(x)
+            yield x
+
+    results = in_order(lambda x: x, items(), workers=2)
+    next(results)
+    assert len(taken) <= 4
+    results.close()
+    assert len(taken) <= 4
+
+
+def test_an_error_reaches_the_caller_and_ends_the_threads():
+    def broken(x):
+        if x == 7:
+            raise ValueError("seven")
+        return x
+
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="seven"):
+        list(in_order(broken, range(1000), workers=2))
+    assert threading.active_count() == before
+
+
+def test_blas_is_held_to_one_thread_and_let_go_again():
+    def threads():
+        return [item["num_threads"] for item in threadpool_info() if item["user_api"] == "blas"]
+
+    before = threads()
+    with one_blas_thread():
+        assert set(threads()) == {1}
+    assert threads() == before
+
+
+def test_the_last_thread_to_leave_gives_blas_its_threads_back():
+    def threads():
+        return [item["num_threads"] for item in threadpool_info() if item["user_api"] == "blas"]
+
+    before = threads()
+    first, second = one_blas_thread(), one_blas_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(threads()) == {1}
+    second.__exit__(None, None, None)
+    assert threads() == before
+
+
+def test_there_is_at_least_one_core():
+    assert available_cores() >= 1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeRegressor
 
-import fedcsa.core.parallel
+import fedcsa.core.batches
 from fedcsa.core import batches
 from fedcsa.core.batches import HeldBatches
 from fedcsa.errors import DataError, ParameterError
@@ -225,10 +225,10 @@ def test_neither_cores_nor_where_rows_are_kept_change_a_bit(monkeypatch):
     X, y, X_target = tables("plain", n=500)
     brief = Target(X_target, plan_for(X), policy=OPEN).brief(["a"])
     first = [encode(message) for message in flat(streamed(monkeypatch, X, y, brief))]
-    monkeypatch.setattr(fedcsa.core.parallel, "available_cores", lambda: 1)
+    monkeypatch.setattr(fedcsa.core.batches, "available_cores", lambda: 1)
     alone = [encode(message) for message in flat(streamed(monkeypatch, X, y, brief))]
     assert alone == first
-    monkeypatch.setattr(fedcsa.core.parallel, "available_cores", lambda: 4)
+    monkeypatch.setattr(fedcsa.core.batches, "available_cores", lambda: 4)
     in_memory = asked(lambda: Source("a", X, y, policy=OPEN), brief)
     assert [encode(message) for message in flat(in_memory)] == first
 

@@ -1,22 +1,31 @@
-"""Rows that come in batches: held in memory, or read anew for every pass over a table."""
+"""Rows that come in batches, held in memory or read anew for every pass; passes on all cores."""
 
 from __future__ import annotations
 
-import hashlib
+import os
+import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cache
+from itertools import chain, islice
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from fedcsa.core.arrays import Array, as_matrix, as_vector
-from fedcsa.core.parallel import in_order
 
 #: Rows a batch, the last one aside. Sums are made batch by batch in their order, so that one
 #: who reads a table in pieces gets the numbers of one who holds it, to the bit.
 BATCH_ROWS = 16_384
+
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 class Batches(Protocol):
@@ -59,6 +68,12 @@ class HeldBatches:
 def in_bands(n_rows: int, band: int) -> int:
     """The largest multiple of `band` up to `n_rows`; fewer rows than one band stay as they are.
 
+    Parameters
+    ----------
+    n_rows, band : int
+
+    Examples
+    --------
     >>> in_bands(347, 10), in_bands(7, 10)
     (340, 7)
     """
@@ -100,67 +115,117 @@ class BandedBatches:
             left -= kept
 
 
-class HashedBatches:
-    """Rows that are hashed while somebody goes through them, once.
-
-    >>> held = HeldBatches(("age",), np.zeros((2, 1)), np.zeros(2))
-    >>> HashedBatches(held).see_all()[:8]
-    '66687aad'
-    """
-
-    def __init__(self, rows: Batches) -> None:
-        self.columns = rows.columns
-        self.sha256 = hashlib.sha256()
-        self._rows = rows
-
-    def __iter__(self) -> Iterator[tuple[Array, Array]]:
-        """Start the pass."""
-        for X, y in self._rows:
-            self.sha256.update(np.ascontiguousarray(X).data)
-            self.sha256.update(np.ascontiguousarray(y).data)
-            yield X, y
-
-    def see_all(self) -> str:
-        """Go through all rows; their hash."""
-        for _ in self:
-            pass
-        return self.sha256.hexdigest()
-
-
-@dataclass(frozen=True)
-class RowsSummary:
-    """What one pass finds out before anything is computed."""
-
-    n_rows: int
-    sd: Array = field(repr=False)
-    outcome_varies: bool
-
-
-def summarise(rows: Batches) -> RowsSummary:
-    """Go through `rows` once; whatever is wrong with them comes to light here.
+def summarise(rows: Batches) -> tuple[int, Array]:
+    """How many rows there are, and the sd of every column, by one pass that checks every cell.
 
     >>> rows = HeldBatches(("age", "sex"), np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([4.0, 4.0]))
     >>> summarise(rows)
-    RowsSummary(n_rows=2, outcome_varies=False)
+    (2, array([1., 0.]))
     """
     n, mean, m2 = 0, np.zeros(len(rows.columns)), np.zeros(len(rows.columns))
-    lowest, highest = np.inf, -np.inf
     origin: Array | None = None  # the first row: means are told apart from there
-    for first, size, from_first, squares, low, high in in_order(_of_batch, rows):
+    for first, size, from_first, squares in in_order(_of_batch, rows):
         origin = first if origin is None else origin
         own = (first - origin) + from_first
         share = size / (n + size)
         m2 += squares + n * share * (own - mean) ** 2
         mean += share * (own - mean)
         n += size
-        lowest, highest = min(lowest, low), max(highest, high)
-    return RowsSummary(n, np.sqrt(m2 / max(n, 1)), highest > lowest)
+    return n, np.sqrt(m2 / max(n, 1))
 
 
-def _of_batch(batch: tuple[Array, Array]) -> tuple[Array, int, Array, Array, float, float]:
+def _of_batch(batch: tuple[Array, Array]) -> tuple[Array, int, Array, Array]:
+    """The first row, the number of rows, the mean from the first row, squares around the mean."""
     X, y = as_matrix(batch[0], "A batch of rows"), as_vector(batch[1], "A batch of outcomes")
     deviation = X - X[0]
     mean = deviation.mean(axis=0)
     deviation -= mean
-    squares = np.einsum("ij,ij->j", deviation, deviation)
-    return X[0], len(y), mean, squares, float(y.min()), float(y.max())
+    return X[0], len(y), mean, np.einsum("ij,ij->j", deviation, deviation)
+
+
+# On several cores ---------------------------------------------------------------------------
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """While it lasts, BLAS works on one thread: two levels of threads would fight for cores.
+
+    The first to enter limits it and the last to leave lets it go, in whatever threads they are.
+    """
+    with _held.lock:
+        _held.users += 1
+        if _held.users == 1:
+            _held.limits = _libraries().limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _held.lock:
+            _held.users -= 1
+            if _held.users == 0 and _held.limits is not None:
+                _held.limits.restore_original_limits()
+                _held.limits = None
+
+
+class _Held:
+    """How many hold BLAS to one thread, and what it had before."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
+        self.limits: Any = None
+
+
+_held = _Held()
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The BLAS libraries in this process; looking for them takes longer than a small problem."""
+    return ThreadpoolController()
+
+
+def in_order(
+    function: Callable[[Item], Found], items: Iterable[Item], workers: int | None = None
+) -> Iterator[Found]:
+    """``map(function, items)`` on threads; numpy lets go of the interpreter while it works.
+
+    At most `workers` + 1 items are on their way at a time, so that a long table is never held.
+    What comes out does not depend on the number of workers.
+
+    Parameters
+    ----------
+    function : function of one item
+    items : iterable
+    workers : int, optional
+        Threads; by default as many as there are cores.
+
+    Examples
+    --------
+    >>> list(in_order(lambda x: x * x, range(5), workers=2))
+    [0, 1, 4, 9, 16]
+    """
+    workers = workers or available_cores()
+    coming = iter(items)
+    first = list(islice(coming, 2))
+    if workers == 1 or len(first) < 2:
+        yield from map(function, chain(first, coming))
+        return
+    waiting: deque[Future[Found]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for item in chain(first, coming):
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

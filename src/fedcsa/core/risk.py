@@ -16,13 +16,11 @@ batches and folds (Chan, Golub and LeVeque 1983).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Self
 
 import numpy as np
 
-from fedcsa.core.arrays import Array, as_matrix, as_vector
-from fedcsa.errors import DataError
+from fedcsa.core.arrays import Array
 
 #: A residual sum of squares below this share of the total is rounding, and counts as zero.
 ROUNDING = 64 * np.finfo(np.float64).eps
@@ -56,11 +54,14 @@ class RiskMoments:
 
     @classmethod
     def of(cls, ratios: Array, losses: Array) -> Self:
-        """Moments of `ratios` (rows,) and `losses` (rows, candidates)."""
-        losses = as_matrix(losses, "losses", largest=np.inf)
-        ratios = as_vector(ratios, "ratios", n_rows=len(losses))
-        if (ratios < 0.0).any():
-            raise DataError("ratios must not be negative; clip the density ratio at zero.")
+        """Moments of rows.
+
+        Parameters
+        ----------
+        ratios : array of shape (rows,)
+            Not negative.
+        losses : array of shape (rows, candidates)
+        """
         ratio_mean, ratio_deviation = _centre(ratios)
         loss_mean, loss_deviation = _centre(losses)
         loss_m2 = np.einsum("ij,ij->j", loss_deviation, loss_deviation)
@@ -95,11 +96,6 @@ class RiskMoments:
             co_moment=self.co_moment + other.co_moment + between * d_ratio * d_product,
         )
 
-    @classmethod
-    def merge_all(cls, parts: list[RiskMoments]) -> RiskMoments:
-        """Moments of all parts together, in the order given."""
-        return reduce(lambda left, right: left.merge(right), parts)
-
 
 @dataclass(frozen=True)
 class RiskTerms:
@@ -109,9 +105,9 @@ class RiskTerms:
     ----------
     outcome : {"ok", "constant-ratio", "zero-ratio"}
         ``"constant-ratio"``: Var(r) = 0, so that η = 0 and f_CV = f_IW. ``"zero-ratio"``: r ≡ 0,
-        so that in addition f_IW = 0 and the self-normalised risk falls back to the plain mean.
-    zero_divergence : array of bool
-        Where Div = 0: every term rL + η(r − 1) is the same.
+        so that f_IW = 0 too.
+    divergence : array of shape (candidates,)
+        Exactly 0 where every term rL + η(r − 1) is the same.
     """
 
     n_rows: int
@@ -119,10 +115,8 @@ class RiskTerms:
     eta: Array = field(repr=False)
     control_variate: Array = field(repr=False)  # f_CV, eq. (07)
     divergence: Array = field(repr=False)  # Div, definition 3
-    self_normalised: Array = field(repr=False)  # mean(rL) / mean(r)
     plain: Array = field(repr=False)  # mean(L), as if r ≡ 1
     outcome: str
-    zero_divergence: Array = field(repr=False)
     plain_variance: Array = field(repr=False)  # Var(L)/n
     importance_variance: Array = field(repr=False)  # Var(rL)/n
 
@@ -146,17 +140,14 @@ def risk_terms(moments: RiskMoments) -> RiskTerms:
         eta = np.zeros_like(m.product_mean)
         residual = m.product_m2.copy()
     residual = np.where(residual > ROUNDING * m.product_m2, residual, 0.0)
-    self_normalised = m.loss_mean if outcome == "zero-ratio" else m.product_mean / m.ratio_mean
     return RiskTerms(
         n_rows=m.n_rows,
         importance_weighted=m.product_mean,
         eta=eta,
         control_variate=m.product_mean + eta * (m.ratio_mean - 1.0),
         divergence=residual / m.n_rows,
-        self_normalised=self_normalised,
         plain=m.loss_mean,
         outcome=outcome,
-        zero_divergence=residual == 0.0,
         plain_variance=m.loss_m2 / m.n_rows**2,
         importance_variance=m.product_m2 / m.n_rows**2,
     )

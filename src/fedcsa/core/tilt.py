@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.parallel import in_order
+from fedcsa.core.batches import in_order
 
 #: Weight of |λ|²: it keeps λ finite where no weights reach the target.
 PENALTY = 1e-3

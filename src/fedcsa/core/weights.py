@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array, as_vector
-from fedcsa.core.medians import limited, weighted_median
 from fedcsa.core.risk import RiskTerms
 from fedcsa.errors import must, one_of
 
@@ -29,6 +28,11 @@ CAUTION = 0.5
 MIN_WORTH = 10.0
 #: Huber's constant, in medians: a model farther off than this loses weight.
 HUBER = 1.5
+
+#: With fewer sources a median says little; of one of them the model may fail to come.
+MEDIAN_SOURCES, MEDIAN_MODELS = 4, 3
+#: Under a median no source may hold half of the weight, or it would be the median.
+MAX_WEIGHT = 1.0 / 3.0
 
 
 @dataclass(frozen=True)
@@ -272,7 +276,7 @@ def _combined(values: Array, weights: Array, combine: str) -> Array:
     if combine == "mean":
         mean: Array = np.einsum("ck,ck->c", weights, values)
         return mean
-    return np.array([weighted_median(*row) for row in zip(values, weights, strict=True)])
+    return weighted_median(values, weights)
 
 
 def _standard_errors(weights: Array, variances: Array, combine: str) -> Array:
@@ -319,3 +323,88 @@ def check_power(power: float) -> float:
     if not 0.0 <= power <= 1.0:
         raise must("ratio_power", "between 0 and 1", power)
     return power
+
+
+# Weighted medians ---------------------------------------------------------------------------
+
+
+def limited(weights: Array, combine: str) -> Array:
+    """The weights, under a median with none above `MAX_WEIGHT`.
+
+    Parameters
+    ----------
+    weights : array of shape (sources,)
+        Summing to one.
+    combine : {"mean", "median"}
+    """
+    return capped(weights, MAX_WEIGHT) if combine == "median" else weights
+
+
+def capped(weights: Array, largest: float) -> Array:
+    """The nearest weights in proportion of which none exceeds `largest`.
+
+    Parameters
+    ----------
+    weights : array of shape (sources,)
+        Not negative, not all zero.
+    largest : float
+        At least 1/sources.
+
+    Examples
+    --------
+    >>> capped(np.array([0.97, 0.01, 0.01, 0.01]), 0.4)
+    array([0.4, 0.2, 0.2, 0.2])
+    """
+    result: Array = weights / weights.sum()
+    fixed = np.zeros(len(result), dtype=bool)
+    while (result > largest * (1.0 + 1e-12)).any():  # but for rounding
+        fixed |= result > largest
+        free = np.where(fixed, 0.0, weights)
+        left = 1.0 - largest * fixed.sum()
+        equal = np.where(fixed, 0.0, 1.0) / max((~fixed).sum(), 1)
+        spread = free / free.sum() if free.sum() > 0.0 else equal
+        result = np.where(fixed, largest, left * spread)
+    return result
+
+
+def weighted_median(values: Array, weights: Array) -> Array:
+    """The first value over sources, in order, at which half of the weight is reached.
+
+    Parameters
+    ----------
+    values : array of shape (rows, sources) or (rows, sources, classes)
+    weights : array of shape (sources,), or (rows, sources) where they differ by row
+
+    Returns
+    -------
+    array of shape (rows,) or (rows, classes)
+
+    Examples
+    --------
+    >>> weighted_median(np.array([[3.0, 1.0, 2.0]]), np.array([0.2, 0.4, 0.4]))
+    array([2.])
+    """
+    order = np.argsort(values, axis=1, kind="stable")
+    own = weights[order] if weights.ndim == 1 else np.take_along_axis(weights, order, axis=1)
+    half = 0.5 * weights.sum(axis=-1, keepdims=True) * (1.0 - 1e-12)  # but for rounding
+    middle = (np.cumsum(own, axis=1) < half).sum(axis=1)
+    middle = np.minimum(middle, values.shape[1] - 1)
+    ranked = np.take_along_axis(values, order, axis=1)
+    picked: Array = np.take_along_axis(ranked, middle[:, None], axis=1)[:, 0]
+    return picked
+
+
+def median_mixture(outputs: Array, weights: Array) -> Array:
+    """Weighted median of the models' predictions, row by row; probabilities sum to one again.
+
+    Parameters
+    ----------
+    outputs : array of shape (rows, sources) or (rows, sources, classes)
+    weights : array of shape (sources,)
+    """
+    picked = weighted_median(outputs, weights)
+    if outputs.ndim == 2:
+        return picked
+    total = picked.sum(axis=1, keepdims=True)
+    known = total > 0.0
+    return np.where(known, picked / np.where(known, total, 1.0), 1.0 / outputs.shape[2])

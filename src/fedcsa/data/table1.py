@@ -29,8 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.table import Table1
-from fedcsa.core.table_problems import SLACK, value_problems
+from fedcsa.core.table import SLACK, Table1, value_problems
 from fedcsa.data.cells import number_of
 from fedcsa.data.encoding import Coding
 from fedcsa.data.tables import write_table

@@ -18,8 +18,8 @@ import numpy as np
 from fedcsa.answer.page import write_report
 from fedcsa.answer.store import save_result
 from fedcsa.core.arrays import Array
-from fedcsa.core.medians import MIN_SOURCES
 from fedcsa.core.table import Table1
+from fedcsa.core.weights import MEDIAN_SOURCES
 from fedcsa.errors import FedCSAError, NoSourcesError, PolicyError
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import decode, digest, encode
@@ -269,7 +269,7 @@ class TargetDesk:
         """
         missing = [name for name in self._role.asked if name not in answers]
         kept = {n: m for n, m in self._reports.items() if n not in missing}
-        enough = sum(isinstance(m, RiskReport) for m in kept.values()) >= MIN_SOURCES
+        enough = sum(isinstance(m, RiskReport) for m in kept.values()) >= MEDIAN_SOURCES
         if missing and (enough or self._role.plan.combine == "mean"):
             role = self._new_role()
             role.brief(sorted(kept))

@@ -9,12 +9,12 @@ import numpy as np
 from scipy.special import logit
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.batches import in_order, one_blas_thread
 from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
 from fedcsa.core.losses import Loss, evaluate
-from fedcsa.core.medians import median_mixture
-from fedcsa.core.parallel import in_order, one_blas_thread
 from fedcsa.core.risk import sampling_variance
 from fedcsa.core.tilt import balanced
+from fedcsa.core.weights import median_mixture
 from fedcsa.errors import PolicyError
 from fedcsa.messages.messages import FARTHEST, Brief, Examination
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel

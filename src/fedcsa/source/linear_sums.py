@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.parallel import in_order
+from fedcsa.core.batches import in_order
 from fedcsa.core.ridge import merge_triangles, triangle, triangle_path
 from fedcsa.core.weights import check_power
 from fedcsa.models.fitted import FittedModel, LinearModel

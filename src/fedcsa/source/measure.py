@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.batches import in_order, one_blas_thread
 from fedcsa.core.folds import generator_for
 from fedcsa.core.losses import Loss
-from fedcsa.core.parallel import in_order, one_blas_thread
 from fedcsa.core.risk import RiskMoments, sampling_variance
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding

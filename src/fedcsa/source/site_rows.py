@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,15 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix, as_vector
-from fedcsa.core.batches import (
-    BandedBatches,
-    Batches,
-    HashedBatches,
-    HeldBatches,
-    RowsSummary,
-    in_bands,
-    summarise,
-)
+from fedcsa.core.batches import BandedBatches, Batches, HeldBatches, in_bands, summarise
 from fedcsa.errors import DataError
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import Brief
@@ -183,31 +176,31 @@ class SiteRows:
         return self._y is not None
 
     @cached_property
-    def _looked(self) -> tuple[RowsSummary, str]:
-        seen = HashedBatches(self._rows)
-        found = summarise(seen)
-        if not found.n_rows:
+    def _looked(self) -> tuple[int, Array, str]:
+        """Number of rows, sds and hash, by one pass."""
+        seen = _Hashed(self._rows)
+        n_rows, sd = summarise(seen)
+        if not n_rows:
             raise DataError(f"Source {self._source!r} must have rows; its table has none.")
-        digest = seen.sha256
         if self._y is not None:
             y = self._y.astype(str) if self._y.dtype == object else self._y
-            digest.update(np.ascontiguousarray(y).tobytes())
-        return found, digest.hexdigest()
+            seen.sha256.update(np.ascontiguousarray(y).tobytes())
+        return n_rows, sd, seen.sha256.hexdigest()
 
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
-        return self._looked[0].n_rows if self._y is None else len(self._y)
+        return self._looked[0] if self._y is None else len(self._y)
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the rows and outcomes."""
-        return self._looked[1]
+        return self._looked[2]
 
     def sd(self, features: Sequence[str]) -> Array:
         """The source's own standard deviations of `features`."""
         order = [self.columns.index(name) for name in features]
-        own: Array = self._looked[0].sd[order]
+        own: Array = self._looked[1][order]
         return own
 
     def of(self, brief: Brief) -> StudyRows:
@@ -233,3 +226,18 @@ class SiteRows:
         if brief.classes:
             return encode_classes(y, thaw(brief.classes), where)
         return as_vector(y, where, n_rows=len(y))
+
+
+class _Hashed:
+    """Rows that are hashed while somebody goes through them, once."""
+
+    def __init__(self, rows: Batches) -> None:
+        self.columns = rows.columns
+        self.sha256 = hashlib.sha256()
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        for X, y in self._rows:
+            self.sha256.update(np.ascontiguousarray(X).data)
+            self.sha256.update(np.ascontiguousarray(y).data)
+            yield X, y

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
 from fedcsa.core.folds import dealt_labels, generator_for
-from fedcsa.core.medians import MIN_SOURCES
 from fedcsa.core.table import Table1
+from fedcsa.core.weights import MEDIAN_SOURCES
 from fedcsa.data.encoding import Coding, Feature, Outcome
 from fedcsa.data.queries import QueryStream
 from fedcsa.data.streams import TableStream
@@ -311,8 +311,8 @@ def _checked_plan(study: Study, trusted: Collection[str], found: list[str]) -> P
     weights = options["fedle_weights"]
     if weights is not None and set(weights) != set(study.sources):
         found.append("[fedle_weights] must name every source of the study, and no other.")
-    if options["combine"] == "median" and len(study.sources) < MIN_SOURCES:
-        few = f"'mean' with fewer than {MIN_SOURCES} sources"
+    if options["combine"] == "median" and len(study.sources) < MEDIAN_SOURCES:
+        few = f"'mean' with fewer than {MEDIAN_SOURCES} sources"
         found.append(str(must("combine", few, "median")))
     if model is not None:
         check = partial(check_model, model, candidates or (), n_classes, trusted)

@@ -116,7 +116,7 @@ def _of_source(adaptation: Adaptation, name: str, report: RiskReport) -> Iterato
         if terms.outcome != "ok":
             yield Finding(terms.outcome, name)
         chosen = adaptation.kept[adaptation.estimate.chosen]
-        if terms.zero_divergence[chosen] and adaptation.plan.method == "feddae":
+        if terms.divergence[chosen] == 0.0 and adaptation.plan.method == "feddae":
             yield Finding("zero-divergence", name)
         if not RATIO_MEAN[0] <= report.ratio_mean <= RATIO_MEAN[1]:
             yield Finding("ratio-mean-off", name, {"mean ratio": report.ratio_mean})

@@ -8,10 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.medians import MIN_MODELS, median_mixture
 from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
 from fedcsa.core.tilt import target_equivalent_rows
-from fedcsa.core.weights import Estimate, estimate, validated_estimate
+from fedcsa.core.weights import (
+    MEDIAN_MODELS,
+    Estimate,
+    estimate,
+    median_mixture,
+    validated_estimate,
+)
 from fedcsa.errors import CandidatesError, MessageError, ModelError
 from fedcsa.messages.messages import Examination, ModelReport, ModelRequest, RiskReport
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
@@ -59,7 +64,7 @@ def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
     fitted = _fitted_by(plan, reports)
     value = worth(reports) if plan.method == "validated" else np.ones(len(reports))
     weight = fitted @ value
-    enough = fitted.sum(axis=1) >= (MIN_MODELS if plan.combine == "median" else 1)
+    enough = fitted.sum(axis=1) >= (MEDIAN_MODELS if plan.combine == "median" else 1)
     kept = np.flatnonzero(enough & (weight > 0.0) & (weight >= 0.5 * weight.max(initial=0.0)))
     if not len(kept):
         names = [name for name in sorted(reports) if reports[name].failed]

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, read_only
-from fedcsa.core.medians import MIN_MODELS, MIN_SOURCES, limited
 from fedcsa.core.table import Table1
-from fedcsa.core.weights import Estimate, model_weights
+from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate, limited, model_weights
 from fedcsa.errors import DataError, MessageError, NoSourcesError, PolicyError, must
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import digest, encode
@@ -256,7 +255,7 @@ class Target:
                     "Every source that sent a model has weight zero, so the models cannot be "
                     "combined. Look for a source whose rows resemble the target's."
                 )
-            return self._limit(given / given.sum(), MIN_MODELS)
+            return self._limit(given / given.sum(), MEDIAN_MODELS)
         shown = [name for name in names if self._sent[name].show]
         if not shown:
             raise NoSourcesError(
@@ -269,7 +268,7 @@ class Target:
         if seen is not None:
             outputs = np.stack([self._models[name].predict(seen) for name in shown], axis=1)
             a = model_weights(value, outputs)
-        share = dict(zip(shown, self._limit(a, MIN_MODELS).tolist(), strict=True))
+        share = dict(zip(shown, self._limit(a, MEDIAN_MODELS).tolist(), strict=True))
         return np.array([share.get(name, 0.0) for name in names])
 
     # What it concludes ----------------------------------------------------------------------
@@ -340,7 +339,7 @@ class Target:
 
     # The pieces -----------------------------------------------------------------------------
 
-    def _limit(self, weights: Array, fewest: int = MIN_SOURCES) -> Array:
+    def _limit(self, weights: Array, fewest: int = MEDIAN_SOURCES) -> Array:
         if self.plan.combine == "median" and len(weights) < fewest:
             raise must("combine", f"'mean' with fewer than {fewest} sources", "median")
         return limited(weights, self.plan.combine)
