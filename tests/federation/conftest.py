@@ -161,10 +161,10 @@ class Live:
     def decide(self, name, study, decision):
         """What the steward of a site says of a study; "asked" takes an approval back."""
         from fedcsa.site.agreed import AgreedStudy
-        from fedcsa.site.state import Approvals
+        from fedcsa.site.log import SiteLog
 
         agreed = AgreedStudy(study.read_text(encoding="utf-8"))
-        Approvals(self.state(name)).decide(agreed.id, decision)
+        SiteLog(self.state(name)).decide(agreed.id, decision)
 
     def hold(self, study, phase):
         """Let a study of abbey and castle come to `phase`, and wait there at the site returned.
@@ -231,11 +231,11 @@ class Live:
 
     def sent(self, name, study):
         """Kind and message of everything that left a site in a study."""
-        from fedcsa.site.chain import verify
+        from fedcsa.site.log import SiteLog
 
         return [
             (item.kind, item.entry.message)
-            for item in verify(self.state(name))
+            for item in SiteLog(self.state(name)).sent
             if item.entry.study == study.stem
         ]
 

@@ -18,8 +18,7 @@ from fedcsa.errors import LedgerError
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.envelope import Envelope
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.chain import LEDGER, verify
-from fedcsa.site.journal import Journal
+from fedcsa.site.log import LOG, SiteLog
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.source_desk import SourceDesk
 from fedcsa.study import Study
@@ -163,14 +162,14 @@ def test_a_killed_target_resumes_with_what_it_told(calm, phase, told_before):
     study, submission, site = held(
         calm, f"killed-target-{phase}", phase, min_sources=2, deadline=15
     )
-    before = Journal(calm.state("new")).find(told_before, study=study.stem)
+    before = SiteLog(calm.state("new")).find(told_before, study=study.stem)
     calm.kill("new")
     calm.decide(site, study, "approved")
     calm.start_and_wait("new")
     told = calm.finish(submission)
     assert set(told["sources"].values()) == {"answered"}
     assert before is not None
-    assert Journal(calm.state("new")).find(told_before, study=study.stem) == before
+    assert SiteLog(calm.state("new")).find(told_before, study=study.stem) == before
     left = [message for kind, message in calm.sent("new", study) if kind == "sent"]
     assert [left.count(m) for m in ("brief", "model-request", "examination")] == [2, 2, 2]
     assert_same(calm, study)
@@ -211,22 +210,22 @@ def test_refusals_are_told_by_name_no_text_leaves_and_too_few_sources_give_no_mo
 
 @pytest.mark.usefixtures("finished")
 def test_a_tampered_ledger_is_found_and_stops_the_site(calm):
-    path = calm.state("dunes") / LEDGER
+    path = calm.state("dunes") / LOG
     whole = path.read_text(encoding="utf-8")
     path.write_text(whole.replace("model-report", "model-rapport", 1), encoding="utf-8")
-    with pytest.raises(LedgerError, match="line"):
-        verify(calm.state("dunes"))
+    with pytest.raises(LedgerError, match="Line"):
+        assert SiteLog(calm.state("dunes")).sent
     told = calm.run(calm.study("after-tampering", sources=("abbey", "dunes")), deadline=30)
     assert told["sources"] == {"abbey": "answered", "dunes": "missing"}  # nothing is let out
     mended = path.read_text(encoding="utf-8").replace("model-rapport", "model-report")
     path.write_text(mended, encoding="utf-8")
-    assert len(verify(calm.state("dunes"))) > 2
+    assert len(SiteLog(calm.state("dunes")).sent) > 2
 
 
 def test_a_replayed_question_is_refused_by_the_state_that_a_real_run_left(calm, finished):
     study, _ = finished["ridge"]
     agreed = AgreedStudy(study.read_text(encoding="utf-8"))
-    journal = Journal(calm.state("abbey"))
+    journal = SiteLog(calm.state("abbey"))
     nonce = journal.find("asked", study=agreed.id)["nonce"]
     brief = journal.find("accepted", study=study.stem, phase="risk")["request"]
     again = Envelope(agreed.id, "risk", "new", "abbey", nonce, "", brief)

@@ -16,8 +16,8 @@ def question():
     return ask(STUDY, "risk", "new", "abbey", b"brief")
 
 
-def accept(envelope, payload=b"brief", used=(), **changes):
-    given = {"study": STUDY, "me": "abbey", "target": "new", "used": used, **changes}
+def accept(envelope, payload=b"brief", **changes):
+    given = {"study": STUDY, "me": "abbey", "target": "new", "is_new": True, **changes}
     check_question(envelope, payload, **given)
 
 
@@ -58,7 +58,7 @@ def test_a_question_that_is_bound_to_something_else_is_refused_by_name(question,
 
 def test_a_replayed_question_is_refused_by_name(question):
     with pytest.raises(BindingError, match="came before") as caught:
-        accept(question, used={question.nonce})
+        accept(question, is_new=False)
     assert caught.value.rule == "replayed"
 
 

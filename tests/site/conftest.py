@@ -11,6 +11,7 @@ from fedcsa.errors import FedCSAError
 from fedcsa.federation.coordinator import Board, carry_out
 from fedcsa.site import target_desk as target_module
 from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.log import SiteLog, open_log
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.source_desk import SourceDesk
 from fedcsa.site.target_desk import TargetDesk
@@ -98,6 +99,10 @@ class Federation:
     def state(self, name):
         return self.folder / name / "state"
 
+    def log(self, name):
+        """A site's log, read and verified anew."""
+        return SiteLog(self.state(name))
+
     def site(self, name):
         return SiteFile.load(self.folder / name / "site.toml")
 
@@ -111,6 +116,7 @@ class Federation:
 
     def attempt(self, min_sources=1):
         """One submission, all desks new as after a restart; the board as it ended."""
+        open_log.cache_clear()
         self.sources = {n: SourceDesk(n, self.site(n), self.agreed, "new") for n in self.names}
         self.target = TargetDesk("new", self.site("new"), self.agreed, min_sources)
         self.board = Board("new", list(self.names))

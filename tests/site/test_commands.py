@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 from fedcsa.cli.app import app
 from fedcsa.cli.study_command import _save
 from fedcsa.messages.codec import decode
-from fedcsa.site.chain import LEDGER
-from fedcsa.site.state import Approvals
+from fedcsa.site.log import LOG
 
 pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
 
@@ -79,8 +78,8 @@ def test_a_preview_of_a_refusal_names_the_rule(call, federation):
 
 def test_a_steward_approves_by_name(call, federation):
     data = federation.folder / "abbey" / "site.toml"
-    approvals = Approvals(federation.state("abbey"))
-    approvals.ask("small@1")
+    approvals = federation.log("abbey")
+    approvals.append("waiting", study="small", target="new", phase="risk", id="small@1")
     assert "approved: small@1" in call("site", "approve", "small", "--data", data).stdout
     assert approvals.decision("small@1") == "approved"
     refused = call("site", "approve", "small", "--data", data, "--refuse", "--json")
@@ -92,7 +91,7 @@ def test_a_steward_approves_by_name(call, federation):
 def test_a_sites_ledger_is_shown_and_verified(call, federation):
     federation.attempt()
     data = federation.folder / "abbey" / "site.toml"
-    for path in (data, federation.state("abbey"), federation.state("abbey") / LEDGER):
+    for path in (data, federation.state("abbey"), federation.state("abbey") / LOG):
         result = call("ledger", path)
         assert result.exit_code == 0
         assert "the chain is intact" in result.stdout
@@ -104,10 +103,10 @@ def test_a_sites_ledger_is_shown_and_verified(call, federation):
 
 def test_a_tampered_ledger_is_an_error_with_the_line(call, federation):
     federation.attempt()
-    path = federation.state("abbey") / LEDGER
+    path = federation.state("abbey") / LOG
     path.write_text(path.read_text().replace("risk-report", "risky-report"))
     result = call("ledger", federation.folder / "abbey" / "site.toml")
-    assert (result.exit_code, "line 1" in result.stderr) == (3, True)
+    assert (result.exit_code, "Line 4 of" in result.stderr) == (3, True)
 
 
 def test_a_study_is_not_submitted_with_a_stranger_or_too_few_sources(call, federation, tmp_path):

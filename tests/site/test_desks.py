@@ -15,9 +15,8 @@ from fedcsa.errors import ProtocolError, ResultError
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, ask
 from fedcsa.messages.messages import Conclusion, ExaminationReport, ModelReport, RiskReport
-from fedcsa.site.chain import verify
 from fedcsa.site.source_desk import ONE, SourceDesk
-from fedcsa.site.state import Approvals, Status
+from fedcsa.site.state import Status
 
 SIZES = ("abbey", "birch", "castle")
 REPORTS = ("risk-report", "model-report", "examination-report")
@@ -57,7 +56,7 @@ def same(federation, without=()):
 
 
 def sent(federation, name):
-    return [(item.kind, item.entry.message) for item in verify(federation.state(name))]
+    return [(item.kind, item.entry.message) for item in federation.log(name).sent]
 
 
 def forget(federation, name):
@@ -128,14 +127,14 @@ def test_every_message_that_left_is_in_the_ledger_of_its_site(federation):
 
 def test_a_study_submitted_again_sends_the_same_bytes_and_nothing_new(federation):
     federation.attempt()
-    first = {name: {e.entry.sha256 for e in verify(federation.state(name))} for name in SIZES}
+    first = {name: {e.entry.sha256 for e in federation.log(name).sent} for name in SIZES}
     for name in SIZES:  # the data are gone: whatever is sent was sent before
         (federation.folder / name / "table.csv").unlink()
     board = federation.attempt()
     assert conclusion(board).outcome == "done"
     for name in SIZES:
         assert sent(federation, name)[3:] == [("resent", message) for message in REPORTS]
-        assert {e.entry.sha256 for e in verify(federation.state(name))} == first[name]
+        assert {e.entry.sha256 for e in federation.log(name).sent} == first[name]
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -423,7 +422,7 @@ def test_a_target_sends_nothing_larger_than_its_own_file_says(federation):
 def test_a_source_sends_nothing_larger_than_its_own_file_says(make_federation):
     federation = make_federation("pipeline")
     federation.attempt()
-    (brief, *_), (_, model) = (verify(federation.state(name)) for name in ("new", "abbey"))
+    (brief, *_), (_, model) = (federation.log(name).sent for name in ("new", "abbey"))
     assert brief.entry.n_bytes < model.entry.n_bytes
     for name in ("new", *SIZES):
         forget(federation, name)
@@ -436,7 +435,7 @@ def test_a_study_waits_for_approval_and_goes_on_with_it(federation):
     federation.configure("abbey", "approve = true")
     told = conclusion(federation.attempt(min_sources=3))
     assert (told.outcome, told.sources["abbey"]) == ("min_sources", "refused: not_approved")
-    approvals = Approvals(federation.state("abbey"))
+    approvals = federation.log("abbey")
     assert approvals.waiting() == [federation.agreed.id]
     approvals.decide("small", "approved")
     assert approvals.waiting() == []
@@ -448,7 +447,7 @@ def test_a_study_waits_for_approval_and_goes_on_with_it(federation):
 @pytest.mark.parametrize(("phase", "fate"), PHASES.items())
 def test_a_steward_may_refuse_what_has_not_left_yet(federation, phase, fate):
     federation.configure("abbey", "approve = true")
-    approvals = Approvals(federation.state("abbey"))
+    approvals = federation.log("abbey")
     approvals.decide(federation.agreed.id, "approved")
     before = {"risk": "announce", "model": "risk", "examine": "model"}[phase]
 

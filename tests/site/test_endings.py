@@ -10,7 +10,6 @@ from fedcsa.cli.common import Output
 from fedcsa.cli.study_command import _finish
 from fedcsa.errors import ResultError
 from fedcsa.messages.codec import decode, digest
-from fedcsa.site.chain import verify
 
 pytestmark = pytest.mark.usefixtures("reports")
 BOARD = {"attempts": 1, "seconds": {}, "bytes": {}}
@@ -90,10 +89,10 @@ def test_an_older_result_of_the_lead_does_not_outlive_a_failure(federation, tmp_
 
 def test_the_ledger_of_a_site_names_the_rules_that_a_message_passed(federation):
     told_by(federation)
-    rules = {item.entry.message: item.entry.rules for item in verify(federation.state("abbey"))}
+    rules = {item.entry.message: item.entry.rules for item in federation.log("abbey").sent}
     assert "min_fold_rows 30" in rules["risk-report"]
     assert "significant_digits 4" in rules["model-report"]
     assert "significant_digits 4" in rules["examination-report"]
-    target = {item.entry.message: item.entry.rules for item in verify(federation.state("new"))}
+    target = {item.entry.message: item.entry.rules for item in federation.log("new").sent}
     assert "min_level_rows 5" in target["brief"]
     assert target["model-request"] == ""

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from fedcsa.errors import DataError, PolicyError, ResultError, StudyError
+from fedcsa.errors import DataError, PolicyError, StudyError
 from fedcsa.federation.federation_file import TEMPLATE as FEDERATION_TEMPLATE
 from fedcsa.federation.federation_file import Federation
 from fedcsa.messages.messages import (
@@ -18,11 +18,10 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.messages.policy import Policy
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.chain import verify
 from fedcsa.site.meanings import MEANINGS
 from fedcsa.site.preview import preview
 from fedcsa.site.site_file import TEMPLATE, SiteFile
-from fedcsa.site.state import Approvals, Status
+from fedcsa.site.state import Status
 
 
 def parse(text, tmp_path):
@@ -192,11 +191,9 @@ def test_a_preview_says_what_the_policy_would_refuse(federation):
 
 
 def test_the_preview_counts_as_many_numbers_as_then_leave(federation):
-    from fedcsa.site.chain import verify
-
     found = preview(federation.study_file.read_text(), federation.site("abbey"))
     federation.attempt()
-    for message, line in zip(found["messages"], verify(federation.state("abbey")), strict=True):
+    for message, line in zip(found["messages"], federation.log("abbey").sent, strict=True):
         left = {item.name: " × ".join(map(str, item.shape)) or "1" for item in line.entry.fields}
         assert message["message"] == line.entry.message
         shown = {item["name"]: item["numbers"] for item in message["fields"]}
@@ -204,49 +201,13 @@ def test_the_preview_counts_as_many_numbers_as_then_leave(federation):
         assert all(left[name] == "0" or left[name] == "1" for name in set(left) - set(shown))
 
 
-# Approvals and status ------------------------------------------------------------------------
-
-
-def test_a_decision_is_by_name_or_id_and_the_last_one_counts(tmp_path):
-    approvals = Approvals(tmp_path)
-    approvals.ask("demo@1")
-    approvals.ask("demo@1")
-    assert approvals.waiting() == ["demo@1"]
-    assert approvals.decide("demo", "approved") == "demo@1"
-    assert approvals.decision("demo@1") == "approved"
-    approvals.decide("demo@1", "refused")
-    assert approvals.decision("demo@1") == "refused"
-    assert approvals.waiting() == []
-
-
-def test_a_study_may_be_approved_beforehand_by_its_id(tmp_path):
-    Approvals(tmp_path).decide("demo@1", "approved")
-    assert Approvals(tmp_path).decision("demo@1") == "approved"
-
-
-def test_an_unknown_or_ambiguous_study_is_not_decided(tmp_path):
-    approvals = Approvals(tmp_path)
-    approvals.ask("demo@1")
-    with pytest.raises(StudyError, match="Did you mean 'demo@1'"):
-        approvals.decide("demo1", "approved")
-    approvals.ask("demo@2")
-    with pytest.raises(StudyError, match="say which: demo@1, demo@2"):
-        approvals.decide("demo", "approved")
-
-
-def test_a_damaged_file_of_approvals_is_named(tmp_path):
-    approvals = Approvals(tmp_path)
-    approvals.ask("demo@1")
-    path = tmp_path / "approvals.jsonl"
-    path.write_text("{\n" + path.read_text())
-    with pytest.raises(ResultError, match=r"approvals\.jsonl.*must be as fedcsa wrote it"):
-        approvals.decide("demo@1", "approved")
+# Status --------------------------------------------------------------------------------------
 
 
 def test_the_person_beside_a_site_reads_what_it_does(federation):
     federation.attempt()
     said = [line["text"] for line in Status(federation.state("abbey")).lines()]
-    left = {item.entry.message: item.entry.n_numbers for item in verify(federation.state("abbey"))}
+    left = {item.entry.message: item.entry.n_numbers for item in federation.log("abbey").sent}
     assert said == [
         "phase 1 of 3: computing",
         f"sent {left['risk-report']} numbers (risk-report)",
@@ -273,6 +234,15 @@ def test_status_lines_come_in_order(tmp_path):
     assert [(x["study"], x["text"]) for x in status.lines()] == [
         ("", "connected"), ("demo@1", "computing"),
     ]  # fmt: skip
+    assert [x["text"] for x in status.lines(1)] == ["computing"]
+
+
+def test_a_damaged_line_of_the_status_stops_nobody(tmp_path):
+    status = Status(tmp_path)
+    (tmp_path / "status.jsonl").write_text('{"study": "de')
+    status.say("glued to what a crash cut off")
+    status.say("computing")
+    assert [x["text"] for x in status.lines()] == ["(this line is damaged)", "computing"]
 
 
 # The federation ------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, ask, reply
 from fedcsa.messages.messages import BacktestReport, Conclusion, Refusal
 from fedcsa.site import target_desk as target_module
-from fedcsa.site.chain import LEDGER, FileLedger
+from fedcsa.site.log import LOG
 
 SOURCES = ["abbey", "birch", "castle"]
 #: phase -> what comes before a trouble in a source's fate
@@ -240,8 +240,8 @@ def sealed(bench, message, *, sender="abbey", record=True):
     payload = encode(message)
     question = ask(bench.federation.agreed.id, "risk", "new", sender, b"")
     if record:
-        ledger = FileLedger(bench.federation.state("abbey"), "abbey")
-        ledger.record(message, "new", envelope_bytes=0)
+        log = bench.federation.log("abbey")
+        log.record("abbey", message, "new", envelope_bytes=0)
     return {"envelope": reply(question, payload).to_bytes(), "payload": payload}
 
 
@@ -481,7 +481,7 @@ def test_the_filter_blocks_what_is_not_in_the_ledger(bench):
 
 def test_the_filter_blocks_everything_once_the_ledger_was_tampered_with(letter, bench):
     content, site = letter
-    path = bench.federation.state("abbey") / LEDGER
+    path = bench.federation.state("abbey") / LOG
     path.write_text(path.read_text().replace("models", "modules"))
     path.write_text(path.read_text().replace('"sent"', '"Sent"'))
     assert "LedgerError" in blocked(content, site)

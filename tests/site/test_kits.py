@@ -4,7 +4,6 @@ import json
 import shutil
 from datetime import datetime, timedelta
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -18,10 +17,9 @@ from fedcsa.federation.flare.doctor import examine
 from fedcsa.federation.flare.hardening import AUTHORIZATION, problems_of, settle
 from fedcsa.federation.flare.kits import Kit, provision
 from fedcsa.federation.flare.seal import KitSeal
-from fedcsa.messages.messages import ModelReport, Refusal
-from fedcsa.site.chain import FileLedger
-from fedcsa.site.lines import alone
-from fedcsa.site.memory import check_head, remember_head
+from fedcsa.messages.messages import Refusal
+from fedcsa.site.log import LOG, SiteLog
+from fedcsa.site.state import alone
 
 SITES = {"new": "target", "abbey": "source"}
 USERS = {"lead@demo.org": "lead", "viewer@demo.org": "viewer"}
@@ -127,7 +125,7 @@ def test_the_doctor_looks_at_the_sites_own_file(kits, tmp_path):
     (tmp_path / "site.toml").write_text('table = "t.csv"\n')
     found = {what: text for what, ok, text in examine(kits / "abbey", tmp_path / "site.toml") if ok}
     assert found["table"] == "2 columns"
-    assert found["ledger"] == "0 entries, chain intact"
+    assert found["log"] == "0 lines, 0 messages left, chain intact"
     assert found["site"].startswith("not running")
 
 
@@ -185,14 +183,14 @@ def test_two_sites_do_not_share_a_state_folder_or_a_kit(start, kits, tmp_path):
     for folder in (tmp_path / "state", kits / "abbey"):
         with alone(folder):
             done = start()
-            assert (done.exit_code, "one running process" in done.stderr) == (3, True)
+            assert (done.exit_code, "in use by another" in done.stderr) == (3, True)
     assert not (tmp_path / "state" / "status.jsonl").exists()
 
 
 def test_a_second_server_does_not_start_from_the_same_kit(kits):
     with alone(kits / "localhost"):
         done = CliRunner().invoke(app, ["federation", "serve", str(kits / "localhost")])
-    assert (done.exit_code, "one running process" in done.stderr) == (3, True)
+    assert (done.exit_code, "in use by another" in done.stderr) == (3, True)
 
 
 def test_a_folder_is_free_again_when_its_site_ends(tmp_path):
@@ -204,22 +202,21 @@ def test_a_folder_is_free_again_when_its_site_ends(tmp_path):
 def test_a_state_folder_that_cannot_be_written_is_told_before_anything_starts(start, tmp_path):
     (tmp_path / "state").write_text("a file")
     done = start()
-    assert (done.exit_code, "must be writable" in done.stderr) == (3, True)
+    assert (done.exit_code, "is not writable" in done.stderr) == (3, True)
 
 
 def test_a_site_whose_state_is_lost_or_anothers_does_not_start(start, tmp_path):
-    ledger = FileLedger(tmp_path / "state", "birch")
-    ledger.record(Refusal("demo", "birch", "", "models"), "new", envelope_bytes=1)
+    log = SiteLog(tmp_path / "state")
+    log.record("birch", Refusal("demo", "birch", "", "models"), "new", envelope_bytes=1)
     done = start()
-    assert (done.exit_code, "must be that of 'abbey'" in done.stderr) == (4, True)
+    assert (done.exit_code, "another site than 'abbey'" in done.stderr) == (4, True)
 
 
 def test_a_deleted_state_folder_is_noticed_by_the_kit_that_it_was_used_with(start, kits, tmp_path):
     (tmp_path / "t.csv").write_text("age,y\n1,2\n")
-    ledger = FileLedger(tmp_path / "state", "abbey")
-    ledger.record(Refusal("demo", "abbey", "", "models"), "new", envelope_bytes=1)
-    remember_head(tmp_path / "state", kits / "abbey")
-    check_head(tmp_path / "state", kits / "abbey")
+    log = SiteLog(tmp_path / "state")
+    log.record("abbey", Refusal("demo", "abbey", "", "models"), "new", envelope_bytes=1)
+    log.remember_in(kits / "abbey")
     shutil.rmtree(tmp_path / "state")
     done = start()
     assert (done.exit_code, "this kit was used with" in done.stderr) == (4, True)
@@ -227,16 +224,14 @@ def test_a_deleted_state_folder_is_noticed_by_the_kit_that_it_was_used_with(star
     assert any("this kit was used with" in text for _, ok, text in found if not ok)
 
 
-def test_the_doctor_finds_a_lost_journal(kits, tmp_path):
+def test_the_doctor_finds_a_log_that_lost_its_end(kits, tmp_path):
     (tmp_path / "t.csv").write_text("age,y\n1,2\n")
     (tmp_path / "site.toml").write_text('table = "t.csv"\n')
-    report = ModelReport(
-        study="demo", source="abbey", in_reply_to="", candidate=0, n_rows=10, show=True,
-        format="linear", link="identity", intercept=0.0, coefficients=np.ones(1),
-        packed=np.empty(0, np.uint8),
-    )  # fmt: skip
-    FileLedger(tmp_path / "state", "abbey").record(report, "new", envelope_bytes=1)
+    for nonce in "12":
+        SiteLog(tmp_path / "state").append("asked", nonce=nonce)
+    path = tmp_path / "state" / LOG
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
     bad = {
         what: text for what, ok, text in examine(kits / "abbey", tmp_path / "site.toml") if not ok
     }
-    assert "journal" in bad["site"]
+    assert "last lines of" in bad["site"]

@@ -3,77 +3,25 @@
 import contextlib
 import dataclasses
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
-from datetime import UTC, datetime
+import shutil
 
 import pytest
 
-from fedcsa.errors import PolicyError, ProtocolError
+from fedcsa.errors import LedgerError, ProtocolError
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.envelope import PHASES, ask
-from fedcsa.messages.messages import MESSAGES, Refusal, RiskReport
-from fedcsa.site.chain import HEAD, LEDGER, FileLedger, verify
-from fedcsa.site.journal import Journal
-from fedcsa.site.lines import locked
-from fedcsa.site.memory import COUNTED, check_memory
+from fedcsa.messages.messages import RiskReport
+from fedcsa.site.log import HEAD, LOG, SiteLog
 from fedcsa.site.source_desk import SourceDesk
-from fedcsa.site.state import Approvals, Status
+from fedcsa.site.state import Status
+from fedcsa.site.target_desk import TargetDesk
 from fedcsa.target.target import Target
 
 #: after which phase something happens to a source -> how its fate then begins
 BETWEEN = {"risk": "model ", "model": "examination "}
-APPEND = """
-import sys
-from pathlib import Path
-from fedcsa.site.chain import FileLedger
-from fedcsa.site.journal import Journal
-from fedcsa.site.lines import locked
-from fedcsa.messages.messages import Refusal
-folder = Path(sys.argv[1])
-ledger, journal = FileLedger(folder, "abbey"), Journal(folder)
-print("ready", flush=True)
-for number in range(100_000):
-    journal.note("asked", nonce=f"{number:032x}")
-    ledger.record(Refusal("demo", "abbey", f"{number:064x}", "models"), "new", envelope_bytes=1)
-"""
 
 
 # Crashes -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("lines", [1, 5, 12])
-def test_kill_9_while_writing_leaves_a_ledger_that_is_whole_and_goes_on(tmp_path, lines):
-    writer = subprocess.Popen(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", APPEND, str(tmp_path)], stdout=subprocess.PIPE
-    )
-    assert writer.stdout.readline() == b"ready\n"
-    path = tmp_path / LEDGER
-    while not path.exists() or path.read_bytes().count(b"\n") < lines:
-        assert writer.poll() is None
-    os.kill(writer.pid, signal.SIGKILL)
-    writer.wait(60)
-    writer.stdout.close()
-    before = len(verify(tmp_path))
-    assert before >= lines
-    assert len(Journal(tmp_path).nonces) in (before, before + 1)
-    FileLedger(tmp_path, "abbey").record(
-        Refusal("demo", "abbey", "", "models"), "new", envelope_bytes=1
-    )
-    assert len(verify(tmp_path)) == before + 1
-
-
-def test_a_ledger_cut_off_in_the_middle_of_a_line_goes_on(tmp_path):
-    ledger = FileLedger(tmp_path, "abbey")
-    ledger.record(Refusal("demo", "abbey", "", "models"), "new", envelope_bytes=1)
-    with (tmp_path / LEDGER).open("ab") as file:
-        file.write(b'{"entry": {"si')
-    assert len(verify(tmp_path)) == 1
-    ledger.record(Refusal("demo", "abbey", "", "features"), "new", envelope_bytes=1)
-    assert len(verify(tmp_path)) == 2
 
 
 def question(federation, phase):
@@ -96,7 +44,7 @@ def test_a_full_disk_lets_nothing_out(federation, monkeypatch, phase):
     federation.attempt()
     desk = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
     asked = question(federation, phase)
-    monkeypatch.setattr("fedcsa.site.chain.append_line", full)
+    monkeypatch.setattr("fedcsa.site.log.os.fsync", full)
     with pytest.raises(OSError, match="No space"):  # what the engine's side turns into a code
         desk.answer(*asked)
 
@@ -119,59 +67,12 @@ def test_a_full_disk_at_the_target_lets_nothing_out(federation, monkeypatch, ste
         federation.attempt()
     take = getattr(federation.target, step)
     came = {"choose": replies.get("risk"), "mix": replies.get("model")}.get(step)
-    monkeypatch.setattr("fedcsa.site.chain.append_line", full)
+    monkeypatch.setattr("fedcsa.site.log.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         take(*([] if came is None else [came]))
 
 
-def test_a_clock_that_goes_back_changes_nothing(tmp_path):
-    times = iter([datetime(2030, 1, 1, tzinfo=UTC), datetime(1980, 1, 1, tzinfo=UTC)])
-    ledger = FileLedger(tmp_path, "abbey", lambda: next(times))
-    for rule in ("models", "features"):
-        ledger.record(Refusal("demo", "abbey", "", rule), "new", envelope_bytes=1)
-    assert [item.entry.time[:4] for item in verify(tmp_path)] == ["2030", "1980"]
-
-
 # Other jobs ----------------------------------------------------------------------------------
-
-
-def test_of_two_claims_at_the_same_time_one_stands_for_both(tmp_path):
-    found, start = [], threading.Barrier(8)
-
-    def claim(number):
-        journal = Journal(tmp_path)
-        start.wait()
-        found.append(journal.claim("accepted", {"study": "demo"}, {"request": number})["request"])
-
-    threads = [threading.Thread(target=claim, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(found)) == 1
-    assert len(Journal(tmp_path).lines) == 1
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda folder: Journal(folder).claim("accepted", {"study": "demo"}, {}),
-        lambda folder: Journal(folder).note("asked", nonce="1"),
-        lambda folder: FileLedger(folder, "abbey").record(
-            Refusal("demo", "abbey", "", "models"), "new", envelope_bytes=1
-        ),
-    ],
-    ids=["claim", "note", "record"],
-)
-def test_whoever_writes_waits_for_whoever_does_so_already(tmp_path, write):
-    thread = threading.Thread(target=write, args=(tmp_path,))
-    with locked(tmp_path):
-        thread.start()
-        thread.join(0.3)
-        assert thread.is_alive()
-        assert not list(tmp_path.glob("*.jsonl"))
-    thread.join()
-    assert list(tmp_path.glob("*.jsonl"))
 
 
 def only(post):
@@ -199,7 +100,7 @@ def test_two_briefs_at_the_same_time_get_one_answer(federation, approve):
     answers = {}
 
     def meanwhile():
-        Approvals(site.state_folder).decide("small", "approved")
+        SiteLog(site.state_folder).decide("small", "approved")
         answers["second"] = decode(second.answer(envelope, payload)[1])
         return True
 
@@ -208,7 +109,7 @@ def test_two_briefs_at_the_same_time_get_one_answer(federation, approve):
     answered, refused = ("first", "second") if approve else ("second", "first")
     assert isinstance(answers[answered], RiskReport)  # the one that was looked at
     assert answers[refused].rule == "one_brief"
-    left = [item.entry.message for item in verify(site.state_folder)]
+    left = [item.entry.message for item in SiteLog(site.state_folder).sent]
     assert sorted(left) == ["refusal", "risk-report"]
 
 
@@ -216,8 +117,8 @@ def test_a_choice_that_another_job_made_meanwhile_is_not_made_again(federation, 
     choose = Target.choose
 
     def meanwhile(role, reports):
-        journal = Journal(federation.state("new"))
-        journal.note("chosen", study="small", request=journal.keep(b"another"), reports={})
+        log = federation.log("new")
+        log.append("chosen", study="small", request=log.keep(b"another"), reports={})
         return choose(role, reports)
 
     monkeypatch.setattr(Target, "choose", meanwhile)
@@ -228,14 +129,14 @@ def test_a_mixture_that_another_job_told_meanwhile_is_not_told_again(federation,
     mix = Target.mix
 
     def meanwhile(role, models):
-        journal = Journal(federation.state("new"))
-        told = {"abbey": journal.keep(b"another")}
-        journal.note("mixed", study="small", models={}, examinations=told)
+        log = federation.log("new")
+        told = {"abbey": log.keep(b"another")}
+        log.append("mixed", study="small", models={}, examinations=told)
         return mix(role, models)
 
     monkeypatch.setattr(Target, "mix", meanwhile)
     assert decode(federation.attempt().conclusion).outcome == "one_mixture"
-    assert "examination" not in {item.entry.message for item in verify(federation.state("new"))}
+    assert "examination" not in {item.entry.message for item in federation.log("new").sent}
 
 
 # What is taken away --------------------------------------------------------------------------
@@ -245,58 +146,75 @@ def refusals(federation):
     return dict(decode(federation.attempt().conclusion).sources)
 
 
-#: Of a source that lost its memory after it had answered all; what came before counts.
-LOST = "examination refused: "
+def take_out(folder, event, phase=None):
+    """Remove one line of a site's log."""
+    path = folder / LOG
+    lines = path.read_text().splitlines(keepends=True)
+    said = [(line["event"], line.get("phase")) for line in map(json.loads, lines)]
+    del lines[said.index((event, phase))]
+    path.write_text("".join(lines))
 
 
-def test_a_lost_journal_is_noticed_by_the_ledger(federation):
-    federation.attempt()
-    (federation.state("abbey") / "journal.jsonl").unlink()
-    assert refusals(federation)["abbey"] == f"{LOST}journal_lost"
+LOSSES = {
+    "all": lambda folder: (folder / LOG).unlink(),
+    "head": lambda folder: (folder / HEAD).unlink(),
+    "end": lambda folder: (folder / LOG).write_text((folder / LOG).read_text()[:-10]),
+    **{
+        f"{event}-{phase}": lambda folder, line=(event, phase): take_out(folder, *line)
+        for event in ("asked", "accepted", "answered")
+        for phase in PHASES
+    },
+    "sent": lambda folder: take_out(folder, "sent"),
+}
+LOSSES_OF_THE_TARGET = {
+    **{name: LOSSES[name] for name in ("all", "head", "end", "sent")},
+    **{
+        event: lambda folder, event=event: take_out(folder, event)
+        for event in ("announced", "chosen", "mixed", "concluded")
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory, federation_in):
+    """The folder of a federation after a study."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedcsa.site.target_desk.write_report", lambda _: None)
+        made = federation_in(tmp_path_factory.mktemp("done"))
+        made.attempt()
+        return made.folder
+
+
+@pytest.fixture
+def lost(done, federation):
+    shutil.rmtree(federation.folder)
+    shutil.copytree(done, federation.folder)
+    return federation
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_source_that_lost_a_line_answers_nothing_more(lost, loss):
+    LOSSES[loss](lost.state("abbey"))
+    post = TargetDesk("new", lost.site("new"), lost.agreed, 1).brief()
+    desk = SourceDesk("abbey", lost.site("abbey"), lost.agreed, "new")
+    with pytest.raises(LedgerError):
+        desk.answer(post.envelopes["abbey"], only(post))
+    said = [line["text"] for line in Status(lost.state("abbey")).lines()]
+    assert "Restore the state folder from a backup" in said[-1]
+
+
+@pytest.mark.parametrize("loss", LOSSES_OF_THE_TARGET)
+def test_a_target_that_lost_a_line_announces_nothing_more(lost, loss):
+    LOSSES_OF_THE_TARGET[loss](lost.state("new"))
+    desk = TargetDesk("new", lost.site("new"), lost.agreed, 1)
+    with pytest.raises(LedgerError) as caught:
+        desk.brief()
+    with pytest.raises(LedgerError):
+        desk.failed(caught.value)
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_journal_lines_taken_out_are_noticed(federation, phase):
-    federation.attempt()
-    path = federation.state("abbey") / "journal.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    kept = [x for x in lines if (x["step"], x.get("phase")) != ("answered", phase)]
-    assert len(kept) == len(lines) - 1
-    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
-    assert refusals(federation)["abbey"] == f"{LOST}journal_lost"
-
-
-@pytest.mark.parametrize("step", ["announced", "mixed"])
-def test_a_target_that_lost_what_it_told_announces_nothing(federation, step):
-    federation.attempt()
-    path = federation.state("new") / "journal.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    kept = [line for line in lines if line["step"] != step]
-    assert len(kept) == len(lines) - 1
-    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
-    assert decode(federation.attempt().conclusion).outcome == "journal_lost"
-
-
-def test_a_target_that_lost_its_journal_announces_nothing(federation):
-    federation.attempt()
-    (federation.state("new") / "journal.jsonl").unlink()
-    assert decode(federation.attempt().conclusion).outcome == "journal_lost"
-
-
-def test_a_lost_ledger_is_noticed_by_the_journal(federation):
-    federation.attempt()
-    for name in (LEDGER, HEAD):
-        (federation.state("abbey") / name).unlink()
-    assert refusals(federation)["abbey"] == f"{LOST}ledger_lost"
-
-
-def test_whatever_tells_about_rows_is_counted():
-    told_by_no_row = {"model-request", "refusal", "backtest-report", "conclusion"}
-    assert set(COUNTED) == set(MESSAGES) - told_by_no_row
-
-
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_crash_between_journal_and_ledger_is_no_loss(federation, monkeypatch, phase):
+def test_a_crash_between_answer_and_ledger_is_no_loss(federation, monkeypatch, phase):
     def die(*_, **__):
         raise OSError("the power went")
 
@@ -308,45 +226,44 @@ def test_a_crash_between_journal_and_ledger_is_no_loss(federation, monkeypatch, 
     asked = question(federation, phase)
     desk = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
     with monkeypatch.context() as patch:
-        patch.setattr(FileLedger, "record", die)
+        patch.setattr(SiteLog, "record", die)
         with pytest.raises(OSError, match="power"):
             desk.answer(*asked)
     federation.absent = set()
     assert refusals(federation)["abbey"] == "answered"
-    left = [item.entry.message for item in verify(federation.state("abbey")) if item.kind == "sent"]
+    left = [item.entry.message for item in federation.log("abbey").sent if item.kind == "sent"]
     assert sorted(left) == ["examination-report", "model-report", "risk-report"]
 
 
 @pytest.mark.parametrize("step", ["choose", "mix"])
-def test_a_target_that_crashes_between_journal_and_ledger_tells_the_same(
+def test_a_target_that_crashes_between_answer_and_ledger_tells_the_same(
     federation, monkeypatch, step
 ):
-    record, dead = FileLedger.record, {"model-request": "choose", "examination": "mix"}
+    record, dead = SiteLog.record, {"model-request": "choose", "examination": "mix"}
 
-    def die(ledger, message, *args, **kwargs):
+    def die(log, site, message, *args, **kwargs):
         if dead.get(message.name) == step:
             raise OSError("the power went")
-        return record(ledger, message, *args, **kwargs)
+        return record(log, site, message, *args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(FileLedger, "record", die)
+        patch.setattr(SiteLog, "record", die)
         with pytest.raises(OSError, match="power"):
             federation.attempt()
-    journal = Journal(federation.state("new"))
-    told = journal.find({"choose": "chosen", "mix": "mixed"}[step])
+    log = federation.log("new")
+    told = log.find({"choose": "chosen", "mix": "mixed"}[step], study="small")
     federation.absent = {("risk", "birch"), ("model", "castle")}  # that changes nothing any more
     outcome = decode(federation.attempt().conclusion)
-    assert journal.find({"choose": "chosen", "mix": "mixed"}[step]) == told
+    assert log.find({"choose": "chosen", "mix": "mixed"}[step], study="small") == told
     castle = "answered" if step == "mix" else "model missing"
     assert outcome.sources == {"abbey": "answered", "birch": "answered", "castle": castle}
 
 
 def test_the_state_of_another_site_is_not_used(federation):
     federation.attempt()
-    check_memory(federation.state("abbey"), "abbey")
-    with pytest.raises(PolicyError, match="must be that of 'birch'") as caught:
-        check_memory(federation.state("abbey"), "birch")
-    assert caught.value.rule == "other_site"
+    shutil.rmtree(federation.state("birch"))
+    shutil.copytree(federation.state("abbey"), federation.state("birch"))
+    assert refusals(federation)["birch"] == "examination refused: other_site"
 
 
 @pytest.mark.parametrize(("after", "fate"), BETWEEN.items())

@@ -9,11 +9,10 @@ from typer.testing import CliRunner
 
 from fedcsa.cli.app import app
 from fedcsa.data.table1 import write_table1
-from fedcsa.errors import TableError
+from fedcsa.errors import LedgerError, TableError
 from fedcsa.messages.codec import decode
-from fedcsa.site.chain import verify
+from fedcsa.site.log import LOG
 from fedcsa.site.preview import EVERY_SOURCE, preview
-from fedcsa.site.state import Approvals
 
 
 def look(federation, name="abbey"):
@@ -25,12 +24,12 @@ def rules(found):
 
 
 def approve(federation):
-    Approvals(federation.state("abbey")).decide("small", "approved")
+    federation.log("abbey").decide("small", "approved")
 
 
 def left(federation, name="abbey"):
     """Hash of every message that left a site, refusals aside."""
-    entries = [item.entry for item in verify(federation.state(name)) if item.kind == "sent"]
+    entries = [item.entry for item in federation.log(name).sent if item.kind == "sent"]
     return [entry.sha256 for entry in entries if entry.message != "refusal"]
 
 
@@ -85,7 +84,7 @@ def test_a_method_of_the_paper_examines_nothing(federation):
     assert [m["message"] for m in look(federation)["messages"]] == ["risk-report", "model-report"]
     assert [m["message"] for m in look(federation, "new")["messages"]] == ["brief", "model-request"]
     assert decode(federation.attempt().conclusion).outcome == "done"
-    assert left(federation) == [item.entry.sha256 for item in verify(federation.state("abbey"))]
+    assert left(federation) == [item.entry.sha256 for item in federation.log("abbey").sent]
     assert len(left(federation)) == 2
 
 
@@ -148,8 +147,9 @@ def test_rules_beside_the_policy_are_named_too(federation):
     for name in ("abbey", "new"):
         federation.configure(name)
     federation.attempt()
-    (federation.state("abbey") / "ledger.jsonl").write_text("")
-    assert rules(look(federation)) == ["failed"]  # the ledger's own error, in words
+    (federation.state("abbey") / LOG).write_text("")
+    with pytest.raises(LedgerError, match="last lines"):
+        look(federation)
     path = federation.folder / "new" / "table.csv"
     path.write_text(path.read_text() + "50.0,1.0\n")
     assert rules(look(federation, "new")) == ["one_brief"]

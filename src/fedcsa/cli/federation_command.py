@@ -106,7 +106,7 @@ def serve(kit: KitFolder, json: Json = False, quiet: Quiet = False) -> None:
     fedcsa federation serve kits/localhost
     """
     from fedcsa.federation.flare import require_engine
-    from fedcsa.site.lines import alone
+    from fedcsa.site.state import alone
 
     require_engine()
     from fedcsa.federation.flare.kits import Kit

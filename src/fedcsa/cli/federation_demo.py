@@ -21,7 +21,7 @@ from fedcsa.data.tables import write_table
 from fedcsa.errors import ProtocolError
 from fedcsa.federation.federation_file import Federation
 from fedcsa.messages.ledger import LedgerEntry
-from fedcsa.site.chain import verify
+from fedcsa.site.log import SiteLog
 from fedcsa.site.state import Status
 
 #: The fifth hospital of the demo treats children; a federation of four is enough to see it work.
@@ -82,7 +82,7 @@ def _what_left(out: Path, sites: list[str]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for site in sites:
         by_kind: dict[str, list[LedgerEntry]] = {}
-        for line in verify(out / site / "state"):
+        for line in SiteLog(out / site / "state").sent:
             by_kind.setdefault(line.entry.message, []).append(line.entry)
         for message, entries in by_kind.items():
             to = ", ".join(sorted({entry.recipient for entry in entries}))

@@ -62,20 +62,20 @@ def ledger(
 
 def _state_of(path: Path) -> Path | None:
     """The state folder of a site, if `path` leads to one."""
-    from fedcsa.site.chain import LEDGER
+    from fedcsa.site.log import LOG
     from fedcsa.site.site_file import SiteFile
 
     if path.suffix == ".toml":
         return SiteFile.load(path).state_folder
-    if path.name == LEDGER:
+    if path.name == LOG:
         return path.parent
-    return path if (path / LEDGER).is_file() else None
+    return path if (path / LOG).is_file() else None
 
 
 def _show_site(folder: Path, output: Output, *, fields: bool) -> None:
-    from fedcsa.site.chain import to_plain, verify
+    from fedcsa.site.log import SiteLog
 
-    lines = verify(folder)
+    lines = SiteLog(folder).sent
 
     def show(screen: Console) -> None:
         site = lines[0].entry.site if lines else "this site"
@@ -83,7 +83,7 @@ def _show_site(folder: Path, output: Output, *, fields: bool) -> None:
         left = sum(line.entry.n_bytes + line.envelope_bytes for line in lines)
         screen.print(f"{len(lines)} messages, {left} bytes with envelopes; the chain is intact.")
 
-    output.answer([to_plain(line) for line in lines], show)
+    output.answer([line.to_plain() for line in lines], show)
 
 
 def _table(title: str, entries: list[tuple[LedgerEntry, str]], fields: bool) -> Table:

@@ -81,10 +81,9 @@ def start(
     """
     from fedcsa.federation.flare import require_engine
     from fedcsa.messages.ledger import utc_now
-    from fedcsa.site.lines import alone
-    from fedcsa.site.memory import check_head, check_memory
+    from fedcsa.site.log import SiteLog
     from fedcsa.site.site_file import SiteFile
-    from fedcsa.site.state import Status
+    from fedcsa.site.state import Status, alone
 
     loaded = SiteFile.load(data)
     require_engine()
@@ -105,8 +104,9 @@ def start(
         raise ProtocolError("\n".join(problems))
     status, output = Status(loaded.state_folder), Output(json, quiet)
     with alone(loaded.state_folder), alone(kit):
-        check_memory(loaded.state_folder, about.participant)
-        check_head(loaded.state_folder, kit)
+        log = SiteLog(loaded.state_folder)
+        log.check_site(about.participant)
+        log.check_kit(kit)
         seen = len(status.lines())
         status.say("starting")  # and an error at once if nothing can be written there
         write_settings(kit, data)
@@ -219,12 +219,11 @@ def approve(
     fedcsa site approve demo --data site.toml
     fedcsa site approve demo --refuse
     """
+    from fedcsa.site.log import SiteLog
     from fedcsa.site.site_file import SiteFile
-    from fedcsa.site.state import Approvals
 
-    approvals = Approvals(SiteFile.load(data).state_folder)
     decision = "refused" if refuse else "approved"
-    full = approvals.decide(study, decision)
+    full = SiteLog(SiteFile.load(data).state_folder).decide(study, decision)
     Output(json, quiet).answer(
         {"study": full, "decision": decision},
         lambda screen: screen.print(Text(f"{decision}: {printable(full)}"), soft_wrap=True),

@@ -137,7 +137,7 @@ def check_seal(wire: bytes, signer: str, seal: Seal | None) -> None:
 
 
 def check_question(
-    envelope: Envelope, payload: bytes, *, study: str, me: str, target: str, used: Collection[str]
+    envelope: Envelope, payload: bytes, *, study: str, me: str, target: str, is_new: bool
 ) -> None:
     """Raise a `BindingError` unless this is a fresh question of the target to this site.
 
@@ -147,13 +147,13 @@ def check_question(
         Of the study that is being carried out here.
     me, target : str
         Names of this site and of the target's.
-    used : collection of str
-        Every nonce that this site was ever asked with.
+    is_new : bool
+        Whether this site was never asked with this nonce.
     """
     _check(envelope, payload, study=study, sender=target, recipient=me)
     if envelope.in_reply_to:
         raise BindingError("unasked", "A source must be asked, not answered; a reply came.")
-    if envelope.nonce in used:
+    if not is_new:
         raise BindingError("replayed", "A question must be new; this one came before.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -61,15 +61,17 @@ class LedgerEntry:
     def from_json(cls, line: str) -> LedgerEntry:
         """Read one line of a ledger file."""
         try:
-            content: dict[str, Any] = json.loads(line)
-            content["fields"] = tuple(
-                FieldRecord(**{**item, "shape": tuple(item["shape"])}) for item in content["fields"]
-            )
-            return cls(**content)
+            return cls.from_plain(json.loads(line))
         except (ValueError, TypeError, KeyError, RecursionError):
             raise MessageError(
-                "A ledger line must be an entry that fedcsa wrote; this is not."
+                "A line of this ledger is not as fedcsa wrote it. Restore it from a backup."
             ) from None
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any]) -> LedgerEntry:
+        """Read the plain values of an entry."""
+        fields = [{**item, "shape": tuple(item["shape"])} for item in content["fields"]]
+        return cls(**{**content, "fields": tuple(FieldRecord(**item) for item in fields)})
 
 
 @dataclass

@@ -25,9 +25,8 @@ from fedcsa.messages.messages import (
 from fedcsa.messages.policy import Policy
 from fedcsa.plan import Plan
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
-from fedcsa.site.journal import Journal
+from fedcsa.site.log import SiteLog
 from fedcsa.site.meanings import MEANINGS
-from fedcsa.site.memory import check_memory
 from fedcsa.site.rules import rule_of
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.source_desk import ONE, check_rows
@@ -49,7 +48,7 @@ class _Look:
 
     agreed: AgreedStudy
     site: SiteFile
-    lines: list[dict[str, Any]]
+    log: SiteLog
     messages: list[tuple[Message, str, bool]] = field(default_factory=list)
     refusals: list[FedCSAError] = field(default_factory=list)
     numbers: int = 0
@@ -66,7 +65,7 @@ class _Look:
 
     def stored(self, sha256: str) -> Message:
         """A message that came or left."""
-        return decode(Journal(self.site.state_folder).payload(sha256))
+        return decode(self.log.payload(sha256))
 
 
 def preview(text: str, site: SiteFile) -> dict[str, Any]:
@@ -83,7 +82,7 @@ def preview(text: str, site: SiteFile) -> dict[str, Any]:
         Of the study file.
     site : SiteFile
     """
-    look = _Look(AgreedStudy(text), site, _remembered(site))
+    look = _Look(AgreedStudy(text), site, SiteLog(site.state_folder))
     is_source = site.has_outcomes(look.agreed.study)
     (_as_source if is_source else _as_target)(look)
     return {
@@ -105,7 +104,7 @@ def _as_target(look: _Look) -> None:
         site.read_target(look.agreed.study), plan, policy=Policy.open(), trusted_types=site.trust
     )
     brief = role.brief([])
-    said = {x["step"]: x for x in look.lines if x.get("study") == look.agreed.name}
+    said = {x["event"]: x for x in look.log.events if x.get("study") == look.agreed.name}
     if "announced" not in said:
         look.refusals += site.policy.announcement_refusals(brief, role.fewest)
     elif said["announced"]["brief"] != digest(encode(brief)):
@@ -127,7 +126,8 @@ def _as_target(look: _Look) -> None:
 
 
 def _as_source(look: _Look) -> None:
-    asked = {x["phase"]: x for x in look.lines if x.get("id") == look.agreed.id}
+    events = [x for x in look.log.events if x["event"] in ("waiting", "accepted")]
+    asked = {x["phase"]: x for x in events if x["id"] == look.agreed.id}
     name = asked["risk"]["site"] if "risk" in asked else "this site"
     source, plan = look.site.source(name, look.agreed.study), look.agreed.study.plan()
     came = {phase: look.stored(line["request"]) for phase, line in asked.items()}
@@ -157,15 +157,13 @@ def _check_questions(
     look: _Look, source: Source, asked: dict[str, dict[str, Any]], came: dict[str, Message]
 ) -> None:
     """What the desk would say of the questions that came, beside the policy."""
-    journal = Journal(look.site.state_folder) if asked else None
     for phase, line in asked.items():
-        assert journal is not None  # noqa: S101 - for the type checker
         budget = {key: line[key] for key in ("study", "target")}
-        answered = journal.find("answered", **budget, phase="risk")
+        answered = look.log.find("answered", **budget, phase="risk")
         message = came[phase]
         try:
             if isinstance(message, Brief):
-                check_memory(look.site.state_folder, line["site"])
+                look.log.check_site(line["site"])
                 look.agreed.check(message)
                 if answered is not None:
                     check_rows(answered, source)
@@ -173,7 +171,7 @@ def _check_questions(
                 look.agreed.check_examination(message)
         except FedCSAError as error:
             look.refusals.append(error)
-        accepted = journal.find("accepted", **budget, phase=phase)
+        accepted = look.log.find("accepted", **budget, phase=phase)
         if accepted is not None and accepted["request"] != line["request"]:
             text = "Another question of this phase and study came before."
             look.refusals.append(PolicyError(ONE[phase], text))
@@ -235,10 +233,6 @@ def _examination(brief: Brief, plan: Plan, n_others: int) -> Examination:
 
 
 # In words -----------------------------------------------------------------------------------
-
-
-def _remembered(site: SiteFile) -> list[dict[str, Any]]:
-    return Journal(site.state_folder).lines if site.state_folder.exists() else []
 
 
 def _described(message: Message, recipient: str, exact: bool) -> dict[str, Any]:

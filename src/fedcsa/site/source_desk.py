@@ -12,12 +12,10 @@ from fedcsa.messages.envelope import Envelope, Seal, check_question, check_seal,
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import Brief, Examination, ModelRequest, Refusal, RiskReport
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.chain import FileLedger
-from fedcsa.site.journal import Journal
-from fedcsa.site.memory import check_memory
+from fedcsa.site.log import open_log
 from fedcsa.site.rules import FAILED
 from fedcsa.site.site_file import SiteFile
-from fedcsa.site.state import Approvals, Status
+from fedcsa.site.state import Status
 from fedcsa.source.source import Source
 
 _KINDS: dict[str, type[Message]] = {
@@ -38,7 +36,7 @@ def check_rows(answered: dict[str, Any], source: Source) -> None:
     Parameters
     ----------
     answered : dict
-        The line of the journal about the brief's answer.
+        The event of the site's log about the brief's answer.
     source : Source
     """
     if answered.get("rows") != source.fingerprint:
@@ -81,11 +79,8 @@ class SourceDesk:
         self._agreed = agreed
         self._target = target
         self._patience = patience
-        folder = site.state_folder
-        self._journal = Journal(folder)
-        self._ledger = FileLedger(folder, name)
-        self._approvals = Approvals(folder)
-        self._status = Status(folder)
+        self._log = open_log(site.state_folder)
+        self._status = Status(site.state_folder)
 
     def answer(self, wire: bytes, payload: bytes) -> tuple[bytes, bytes]:
         """The envelope and the message that leave; a refusal says which rule, and no more.
@@ -113,13 +108,14 @@ class SourceDesk:
         return self._send(question, message)
 
     def _reply(self, question: Envelope, payload: bytes) -> Message:
-        journal, phase = self._journal, question.phase
-        check_memory(self._site.state_folder, self.name)
+        log, phase = self._log, question.phase
+        log.check_site(self.name)
         check_question(
             question, payload,
-            study=self._agreed.id, me=self.name, target=self._target, used=journal.nonces,
+            study=self._agreed.id, me=self.name, target=self._target,
+            is_new=log.find("asked", nonce=question.nonce) is None,
         )  # fmt: skip
-        journal.note("asked", nonce=question.nonce, study=self._agreed.id, phase=phase)
+        log.append("asked", nonce=question.nonce, study=self._agreed.id, phase=phase)
         self._check_size(payload)
         message = decode(payload)
         if not isinstance(message, _KINDS[phase]):
@@ -127,25 +123,25 @@ class SourceDesk:
         if message.study != self._agreed.name:
             raise BindingError("other_study", "A message must be of this study.")
         budget = {"study": self._agreed.name, "target": self._target, "phase": phase}
-        accepted = journal.find("accepted", **budget)
+        accepted = log.find("accepted", **budget)
         if accepted:
             self._check_budget(accepted, question.digest)
-        answered = journal.find("answered", **budget)
+        answered = log.find("answered", **budget)
         if answered:
             self._say(f"{_STEPS[phase]}: sending the same answer again")
-            return decode(journal.payload(answered["reply"]))
+            return decode(log.payload(answered["reply"]))
         return self._compute(message, payload, budget)
 
     def _compute(self, message: Message, payload: bytes, budget: dict[str, Any]) -> Message:
-        journal, phase = self._journal, budget["phase"]
+        log, phase = self._log, budget["phase"]
         if isinstance(message, Brief):
             self._agreed.check(message)
         if isinstance(message, Examination):
             self._agreed.check_examination(message)
         before = None if phase == "risk" else self._before()
-        asked = {"request": journal.keep(payload), "id": self._agreed.id, "site": self.name}
+        asked = {"request": log.keep(payload), "id": self._agreed.id, "site": self.name}
         self._await_approval(budget, asked)
-        accepted = journal.claim("accepted", budget, asked)
+        accepted = log.claim("accepted", **budget, **asked)
         self._check_budget(accepted, digest(payload))
         self._say(f"{_STEPS[phase]}: computing")
         if before is not None:
@@ -155,9 +151,9 @@ class SourceDesk:
         if isinstance(answer, Refusal):
             self._say(f"refused under the rule {answer.rule}")
             return answer
-        kept = {"reply": journal.keep(encode(answer)), "rows": self._source.fingerprint}
-        answered = journal.claim("answered", budget, kept)
-        return decode(journal.payload(answered["reply"]))
+        kept = {"reply": log.keep(encode(answer)), "rows": self._source.fingerprint}
+        answered = log.claim("answered", **budget, **kept)
+        return decode(log.payload(answered["reply"]))
 
     def _check_budget(self, accepted: dict[str, Any], asked: str) -> None:
         if accepted["request"] != asked:
@@ -171,9 +167,9 @@ class SourceDesk:
             )
 
     def _before(self) -> dict[str, Any]:
-        """The line of the journal about the report that must come before."""
+        """The event of the log about the report that must come before."""
         asked = {"study": self._agreed.name, "target": self._target, "phase": "risk"}
-        answered = self._journal.find("answered", **asked)
+        answered = self._log.find("answered", **asked)
         if answered is None:
             raise PolicyError(
                 "phase_order", "A site goes on only with a study on whose brief it has reported."
@@ -184,12 +180,12 @@ class SourceDesk:
         """Remind the source of what it answered; its rows must be the same."""
         fresh = self._site.in_batches  # its rows are read anew for every pass, from this one on
         check_rows(answered, self._new_source() if fresh else self._source)
-        journal, asked = self._journal, {k: answered[k] for k in ("study", "target")}
-        report = decode(journal.payload(answered["reply"]))
+        log, asked = self._log, {k: answered[k] for k in ("study", "target")}
+        report = decode(log.payload(answered["reply"]))
         questions = {
-            phase: decode(journal.payload(line["request"]))
+            phase: decode(log.payload(line["request"]))
             for phase in ("risk", "model")
-            if (line := journal.find("accepted", **asked, phase=phase)) is not None
+            if (line := log.find("accepted", **asked, phase=phase)) is not None
         }
         brief, request = questions.get("risk"), questions.get("model")
         assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
@@ -201,14 +197,13 @@ class SourceDesk:
         if not self._site.approve:
             return
         # What a steward looks at is what is answered then, and not what came in the meantime.
-        self._check_budget(self._journal.claim("waiting", budget, asked), asked["request"])
-        self._approvals.ask(self._agreed.id)
-        decision = self._approvals.decision(self._agreed.id)
-        if decision == "asked":
+        self._check_budget(self._log.claim("waiting", **budget, **asked), asked["request"])
+        decision = self._log.decision(self._agreed.id)
+        if not decision:
             step = _STEPS[budget["phase"]]
             self._say(f"{step}: waiting for fedcsa site approve {self._agreed.name}")
-        while decision == "asked" and self._patience():
-            decision = self._approvals.decision(self._agreed.id)
+        while not decision and self._patience():
+            decision = self._log.decision(self._agreed.id)
         if decision == "refused":
             raise PolicyError("approval", "This site's steward refused the study.")
         if decision != "approved":
@@ -227,13 +222,13 @@ class SourceDesk:
     def _send(self, question: Envelope, message: Message) -> tuple[bytes, bytes]:
         payload = encode(message)
         wire = reply(question, payload).sealed(self._seal)
-        line = self._ledger.record(
+        line = self._log.record(
+            self.name,
             message,
             self._target,
             envelope_bytes=len(wire),
             rules=self._site.policy.rules(message),
         )
-        self._journal.note("recorded", message=line.entry.sha256)
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name})")
         return wire, payload
 

@@ -1,88 +1,76 @@
-"""A site's state on disk: approvals, and what it is doing."""
+"""A site's state folder: who may write there, and what the site is doing."""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from fedcsa.errors import StudyError, unknown
+from fedcsa.errors import ResultError
 from fedcsa.messages.ledger import Clock, utc_now
-from fedcsa.site.lines import append_line, locked, read_records
 
-_APPROVALS, _STATUS = "approvals.jsonl", "status.jsonl"
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows, where only one process may write
+    fcntl = None  # type: ignore[assignment]
 
 
-class Approvals:
-    """Which studies wait for a person, and what that person said: once, for all its messages.
+def make_folder(folder: Path) -> None:
+    """Make a folder that only its owner can read."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise ResultError(
+            f"The folder {str(folder)!r} is not writable ({type(error).__name__}). "
+            "Change its permissions or choose another."
+        ) from None
 
-    Parameters
-    ----------
-    folder : Path
-    clock : function, optional
-    """
 
-    def __init__(self, folder: Path, clock: Clock = utc_now) -> None:
-        self._folder = folder
-        self._clock = clock
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Wait until no other process or thread writes to `folder`, and keep others out."""
+    make_folder(folder)
+    with (folder / ".lock").open("ab") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
-    def decision(self, study: str) -> str:
-        """``"approved"``, ``"refused"``, ``"asked"``, or nothing if nobody asked."""
-        said = [line["decision"] for line in self._lines() if line["study"] == study]
-        return said[-1] if said else ""
 
-    def waiting(self) -> list[str]:
-        """Studies that wait, oldest first."""
-        asked = dict.fromkeys(line["study"] for line in self._lines())
-        return [study for study in asked if self.decision(study) == "asked"]
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold `folder` as long as a process runs; a `ResultError` if another process holds it."""
+    make_folder(folder)
+    with (folder / ".running").open("ab") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ResultError(
+                    f"The folder {str(folder)!r} is in use by another running process. "
+                    "Stop that process first."
+                ) from None
+        yield
 
-    def ask(self, study: str) -> None:
-        """Put a study on the list of those that wait."""
-        if not self.decision(study):
-            self._write(study, "asked")
 
-    def decide(self, study: str, decision: str) -> str:
-        """Write down what a person said of `study`.
-
-        Parameters
-        ----------
-        study : str
-            Its full id, or the name of one that waits.
-        decision : {"approved", "refused"}
-            The last one counts.
-
-        Returns
-        -------
-        str
-            The study's full id.
-        """
-        known: list[str] = list(dict.fromkeys(line["study"] for line in self._lines()))
-        named = [item for item in known if study in (item, item.rpartition("@")[0])]
-        if "@" in study and not named:
-            named = [study]  # approved beforehand
-        if not named:
-            raise StudyError(unknown("study that waits here", study, known))
-        if len(named) > 1:
-            raise StudyError(f"Several studies have this name; say which: {', '.join(named)}.")
-        self._write(named[0], decision)
-        return named[0]
-
-    def _lines(self) -> list[dict[str, Any]]:
-        return read_records(self._folder / _APPROVALS)
-
-    def _write(self, study: str, decision: str) -> None:
-        time = self._clock().isoformat(timespec="seconds")
-        line = {"decision": decision, "study": study, "time": time}
-        with locked(self._folder):
-            append_line(self._folder / _APPROVALS, json.dumps(line))
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that is there whole or not at all, also after a crash."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with part.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
 
 
 class Status:
-    """What a site is doing, one line a step, for the person who sits beside it.
+    """What a site is doing, one line a step, for the person who runs it; nothing depends on it.
 
     Parameters
     ----------
     folder : Path
+        The site's state folder.
     clock : function, optional
     """
 
@@ -91,19 +79,22 @@ class Status:
         self._clock = clock
 
     def say(self, text: str, study: str = "") -> None:
-        """Write a line.
-
-        Parameters
-        ----------
-        text : str
-        study : str
-            The study's id; empty if it is about the site itself.
-        """
+        """Write a line; `study` is an id, or empty if the line is about the site itself."""
         time = self._clock().isoformat(timespec="seconds")
-        with locked(self._folder):
-            line = {"study": study, "text": text, "time": time}
-            append_line(self._folder / _STATUS, json.dumps(line), lasting=False)
+        line = json.dumps({"study": study, "text": text, "time": time})
+        with locked(self._folder), (self._folder / "status.jsonl").open("ab") as file:
+            file.write(line.encode() + b"\n")
 
     def lines(self, start: int = 0) -> list[dict[str, str]]:
-        """The lines so far, after the first `start`."""
-        return read_records(self._folder / _STATUS, start)
+        """The lines so far, after the first `start`; a line that a crash cut off is left out."""
+        try:
+            content = (self._folder / "status.jsonl").read_bytes()
+        except FileNotFoundError:
+            return []
+        found = []
+        for line in content.split(b"\n")[start:-1]:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                found.append({"study": "", "text": "(this line is damaged)", "time": ""})
+        return found

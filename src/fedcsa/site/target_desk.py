@@ -36,10 +36,8 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
-from fedcsa.site.chain import FileLedger
 from fedcsa.site.inbox import Inbox, Reply
-from fedcsa.site.journal import Journal
-from fedcsa.site.memory import check_memory
+from fedcsa.site.log import open_log
 from fedcsa.site.rules import rule_of
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.state import Status
@@ -97,8 +95,7 @@ class TargetDesk:
         self._site = site
         self._agreed = agreed
         self._min_sources = min_sources
-        self._journal = Journal(site.state_folder)
-        self._ledger = FileLedger(site.state_folder, name)
+        self._log = open_log(site.state_folder)
         self._status = Status(site.state_folder)
         self._inbox = Inbox(agreed.name, agreed.sources, site.max_bytes, self._say, seal)
         self._reports: dict[str, Message] = {}
@@ -114,9 +111,9 @@ class TargetDesk:
     def brief(self) -> Post:
         """What this site announces; the same bytes whenever it is asked again."""
         self._say("phase 1 of 3: announcing")
-        check_memory(self._site.state_folder, self.name)
+        self._log.check_site(self.name)
         announced = {
-            "brief": self._journal.keep(encode(self._brief)),
+            "brief": self._log.keep(encode(self._brief)),
             "numbers": numbers_about_rows(self._brief),
         }
         self._stand_by(
@@ -135,13 +132,13 @@ class TargetDesk:
         self._reports = came if stored is None else stored
         self._require(sum(isinstance(m, RiskReport) for m in self._reports.values()))
         self._request = self._role.choose(self._reports)
-        chosen = {"request": self._journal.keep(encode(self._request))}
+        chosen = {"request": self._log.keep(encode(self._request))}
         self._stand_by(
             "chosen", {**chosen, "reports": self._kept(self._reports)}, "one_choice",
             "This site chooses once per study, and another job of the same study did so "
             "meanwhile. Submit it again.",
         )  # fmt: skip
-        mixed = self._journal.find("mixed", study=self._agreed.name)
+        mixed = self._log.find("mixed", study=self._agreed.name)
         asked = [n for n in self._role.asked if mixed is None or n in mixed["models"]]
         return self._post("model", dict.fromkeys(asked, self._request))
 
@@ -172,7 +169,7 @@ class TargetDesk:
         """How a study ended that came to nothing."""
         self._say(f"ended without a model: {error}")
         rule = rule_of(error)
-        done = self._journal.find("concluded", study=self._agreed.name)
+        done = self._log.find("concluded", study=self._agreed.name)
         if done is not None or not isinstance(error, WITHOUT_MODEL):
             return Conclusion(self._agreed.name, rule, self.fates, "", _NOTHING)
         whole = self._write(self._without_model(rule, str(error)))
@@ -216,21 +213,21 @@ class TargetDesk:
         return self._role.brief(self._agreed.sources)
 
     def _kept(self, messages: Mapping[str, Message]) -> dict[str, str]:
-        """Digests of messages by source, their bytes in the journal."""
-        return {name: self._journal.keep(encode(message)) for name, message in messages.items()}
+        """Digests of messages by source, their bytes beside the log."""
+        return {name: self._log.keep(encode(message)) for name, message in messages.items()}
 
     def _stored(self, step: str, key: str) -> dict[str, Message] | None:
         """The answers with which an earlier submission took `step`; those of now do not count."""
-        line = self._journal.find(step, study=self._agreed.name)
+        line = self._log.find(step, study=self._agreed.name)
         if line is None:
             return None
-        stored = {name: decode(self._journal.payload(sha)) for name, sha in line[key].items()}
+        stored = {name: decode(self._log.payload(sha)) for name, sha in line[key].items()}
         self._inbox.count_instead(stored)
         return stored
 
     def _stand_by(self, step: str, content: dict[str, Any], rule: str, why: str) -> None:
         """Write down what is about to be told; a `PolicyError` if something else was told."""
-        told = self._journal.claim(step, {"study": self._agreed.name}, content)
+        told = self._log.claim(step, study=self._agreed.name, **content)
         if any(told.get(key) != value for key, value in content.items()):
             raise PolicyError(rule, why)
 
@@ -284,7 +281,7 @@ class TargetDesk:
     def _keep(self, adaptation: Adaptation) -> Conclusion:
         whole = self._write(adaptation)
         told = np.frombuffer(whole, np.uint8) if self._site.share_result else _NOTHING
-        self._journal.note("concluded", study=self._agreed.name, result=digest(whole))
+        self._log.append("concluded", study=self._agreed.name, result=digest(whole))
         self._say(f"done: {adaptation.status}, the result is in {self.result_folder}")
         return Conclusion(self._agreed.name, DONE, self.fates, digest(whole), told)
 
@@ -336,8 +333,9 @@ class TargetDesk:
 
     def _record(self, message: Message, recipient: str, envelope_bytes: int) -> None:
         rules = self._site.policy.rules(message)
-        line = self._ledger.record(message, recipient, envelope_bytes=envelope_bytes, rules=rules)
-        self._journal.note("recorded", message=line.entry.sha256)
+        line = self._log.record(
+            self.name, message, recipient, envelope_bytes=envelope_bytes, rules=rules
+        )
         self._say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name}) to {recipient}")
 
     def _say(self, text: str) -> None:

@@ -18,10 +18,9 @@ from fedcsa.errors import FedCSAError, StudyError
 from fedcsa.federation.flare.hardening import problems_of
 from fedcsa.federation.flare.kits import Kit
 from fedcsa.federation.flare.settings import SETTINGS
-from fedcsa.site.chain import verify
-from fedcsa.site.memory import check_head, check_memory
+from fedcsa.site.log import SiteLog
 from fedcsa.site.site_file import SiteFile
-from fedcsa.site.state import Approvals, Status
+from fedcsa.site.state import Status
 
 #: What was looked at, whether it is well, and what to say.
 Check = tuple[str, bool, str]
@@ -132,14 +131,14 @@ def _site(folder: Path, kit: Kit, path: Path | None) -> Iterator[Check]:
         site = SiteFile.load(path)
         yield "site file", True, str(path)
         yield _table(site)
-        if site.state_folder.exists():
-            check_memory(site.state_folder, kit.participant)
-        check_head(site.state_folder, folder)
-        yield "ledger", True, f"{len(verify(site.state_folder))} entries, chain intact"
+        log = SiteLog(site.state_folder)
+        log.check_site(kit.participant)
+        log.check_kit(folder)
+        yield "log", True, f"{len(log.events)} lines, {len(log.sent)} messages left, chain intact"
     except FedCSAError as error:
         yield "site", False, str(error)
         return
-    for study in Approvals(site.state_folder).waiting():
+    for study in log.waiting():
         yield "approval", True, f"{study} waits: fedcsa site approve {study}"
     lines = Status(site.state_folder).lines()
     if lines:

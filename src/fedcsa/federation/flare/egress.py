@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from nvflare.apis.filter import ContentBlockedException, Filter
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
@@ -25,8 +23,7 @@ from fedcsa.messages.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.site.chain import FileLedger
-from fedcsa.site.memory import check_head, remember_head
+from fedcsa.site.log import SiteLog, open_log
 from fedcsa.site.site_file import SiteFile
 
 _MAY_LEAVE = (
@@ -46,9 +43,10 @@ class EgressFilter(Filter):  # type: ignore[misc]
             if not is_bare(shareable):
                 raise ContentBlockedException("a result must hold one letter and nothing else")
             site, kit = site_of(fl_ctx), kit_of(fl_ctx)
-            check_head(site.state_folder, kit)
+            log = open_log(site.state_folder)
+            log.check_kit(kit)
             check_letter(unpack(shareable), site, fl_ctx.get_identity_name())
-            remember_head(site.state_folder, kit)
+            log.remember_in(kit)
         except ContentBlockedException:
             raise
         except (FedCSAError, OSError) as error:
@@ -74,9 +72,9 @@ def check_letter(letter: dict[str, object], site: SiteFile, name: str) -> None:
     envelopes = letter.get("envelopes", {"": letter.get("envelope")})
     if not isinstance(payloads, dict) or not isinstance(envelopes, dict):
         raise ContentBlockedException("a letter must hold one message for every envelope")
-    written = FileLedger(site.state_folder, name).digests()
+    log = open_log(site.state_folder)
     for payload in payloads.values():
-        check_message(payload, site, written)
+        check_message(payload, site, log)
     digests = {digest(payload) for payload in payloads.values()}
     for wire in envelopes.values():
         envelope = Envelope.from_bytes(wire)
@@ -84,7 +82,7 @@ def check_letter(letter: dict[str, object], site: SiteFile, name: str) -> None:
             raise ContentBlockedException("an envelope must be this site's, of this message")
 
 
-def check_message(payload: object, site: SiteFile, written: Collection[str]) -> None:
+def check_message(payload: object, site: SiteFile, log: SiteLog) -> None:
     """Raise unless a message is of ours, as the site's file lets it out, and written down.
 
     Parameters
@@ -92,8 +90,7 @@ def check_message(payload: object, site: SiteFile, written: Collection[str]) -> 
     payload : object
         Bytes, unless something is wrong.
     site : SiteFile
-    written : collection of str
-        SHA-256 of every message in the site's ledger.
+    log : SiteLog
     """
     if not isinstance(payload, bytes):
         raise ContentBlockedException("a message must be bytes")
@@ -116,5 +113,5 @@ def check_message(payload: object, site: SiteFile, written: Collection[str]) -> 
         raise ContentBlockedException("the policy shows no model to other sources")
     if encode(policy.release(message)) != payload:
         raise ContentBlockedException("the policy would round this message")
-    if digest(payload) not in written:
+    if log.find("sent", sha256=digest(payload)) is None:
         raise ContentBlockedException("a message must be in the ledger before it leaves")

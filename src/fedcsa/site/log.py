@@ -1,0 +1,367 @@
+"""A site's log: one file that only grows, and all that the site must remember is in it.
+
+::
+
+    log.jsonl             {"hash": "9f…", "event": "asked", "nonce": "…", "phase": "risk", …}
+    log.head              {"hash": "9f…", "lines": 12}
+    payloads/SHA256.fcsa  the messages that the lines name, to send the same bytes again
+
+A line's hash covers the line and the hash of the line before it, so a changed, removed or
+inserted line breaks the chain. The head tells when lines are missing at the end. A line is on
+the disk before anything is done on its strength.
+
+Ledger (what left), journal (who was answered what), approvals and budget are views of this
+file. A process verifies the whole chain once, and after that only the lines that another
+process appended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedcsa.errors import LedgerError, PolicyError, ResultError, StudyError, unknown
+from fedcsa.messages.codec import digest
+from fedcsa.messages.fields import Message
+from fedcsa.messages.ledger import Clock, Ledger, LedgerEntry, utc_now
+from fedcsa.site.state import locked, make_folder, write_whole
+
+LOG, HEAD = "log.jsonl", "log.head"
+#: Stands for the hash before the first line.
+_START = "0" * 64
+_MEND = (
+    "Restore the state folder from a backup, and find out who changed it. Nothing leaves before."
+)
+_QUESTION = ("study", "target", "phase")
+#: Every event, and the fields by which it is found again.
+KEYS: dict[str, tuple[str, ...]] = {
+    "asked": ("nonce",),  # a question came; a nonce counts once
+    "waiting": (*_QUESTION, "id"),  # a question waits for a person
+    "decided": ("id",),  # a person approved or refused a study; the last decision counts
+    "accepted": _QUESTION,  # the one question of a phase that is answered
+    "answered": _QUESTION,  # the one answer to it
+    "announced": ("study",),  # the target's one brief
+    "chosen": ("study",),  # the target's one choice
+    "mixed": ("study",),  # the target's one mixture
+    "concluded": ("study",),  # the target has a result
+    "sent": ("sha256",),  # a message is about to leave
+}
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One message in the ledger of a site.
+
+    Attributes
+    ----------
+    entry : LedgerEntry
+    kind : {"sent", "resent"}
+        What is resent is the same bytes: nobody learns anything new from it.
+    envelope_bytes : int
+        Size of the envelope around the message.
+    """
+
+    entry: LedgerEntry
+    kind: str
+    envelope_bytes: int
+
+    def to_plain(self) -> dict[str, Any]:
+        """One line as plain values."""
+        entry = dataclasses.asdict(self.entry)
+        return {**entry, "kind": self.kind, "envelope_bytes": self.envelope_bytes}
+
+
+class SiteLog:
+    """The log in a site's state folder.
+
+    Parameters
+    ----------
+    folder : Path
+    clock : function, optional
+    """
+
+    def __init__(self, folder: Path, clock: Clock = utc_now) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._path = folder / LOG
+        self._events: list[Event] = []
+        self._index: dict[tuple[str, ...], list[Event]] = {}
+        self._end = 0  # bytes of the file that are in memory
+        self._sound = -1  # the same, once the head was found to agree
+        self._mutex = threading.RLock()
+
+    # Events ----------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> list[Event]:
+        """Every event so far, oldest first."""
+        self._refresh()
+        return list(self._events)
+
+    def all(self, event: str, **key: str) -> list[Event]:
+        """The events of one kind with the key that `KEYS` names, oldest first."""
+        self._refresh()
+        return list(self._index.get(_key(event, key), ()))
+
+    def find(self, event: str, **key: str) -> Event | None:
+        """The first event of one kind with this key."""
+        return next(iter(self.all(event, **key)), None)
+
+    def append(self, event: str, **content: Any) -> Event:
+        """Write an event; it is on the disk when this returns."""
+        with locked(self._folder), self._mutex:
+            self._refresh()
+            return self._write(event, content)
+
+    def claim(self, event: str, **content: Any) -> Event:
+        """The first event of one kind with the key in `content`; it is written if there is none.
+
+        If several processes claim the same key, one of them writes and all get what it wrote.
+        """
+        with locked(self._folder), self._mutex:
+            return self.find(event, **content) or self._write(event, content)
+
+    # The ledger: what left -------------------------------------------------------------------
+
+    def record(
+        self, site: str, message: Message, recipient: str, *, envelope_bytes: int, rules: str = ""
+    ) -> Sent:
+        """Write down a message that is about to leave; it is on the disk when this returns.
+
+        Parameters
+        ----------
+        site : str
+            Who sends.
+        message : Message
+        recipient : str
+        envelope_bytes : int
+            Size of the envelope around the message.
+        rules : str
+            The rules of the site's policy that the message passed.
+        """
+        entry = Ledger(site, self._clock).record(message, recipient, rules)
+        before = self.all("sent", sha256=entry.sha256)
+        kind = "resent" if any(line["recipient"] == recipient for line in before) else "sent"
+        sent = Sent(entry, kind, envelope_bytes)
+        self.append("sent", **sent.to_plain())
+        return sent
+
+    @property
+    def sent(self) -> tuple[Sent, ...]:
+        """Every message that left, oldest first."""
+        return tuple(
+            Sent(_entry(line), line["kind"], line["envelope_bytes"])
+            for line in self.events
+            if line["event"] == "sent"
+        )
+
+    # Approvals: what a person said -----------------------------------------------------------
+
+    def decision(self, study: str) -> str:
+        """What a person said of a study id: approved, refused, or nothing yet."""
+        said = self.all("decided", id=study)
+        return str(said[-1]["decision"]) if said else ""
+
+    def waiting(self) -> list[str]:
+        """Ids of the studies that wait for a person, oldest first."""
+        asked = dict.fromkeys(line["id"] for line in self.events if line["event"] == "waiting")
+        return [study for study in asked if not self.decision(study)]
+
+    def decide(self, study: str, decision: str) -> str:
+        """Write down what a person said of a study; its full id.
+
+        Parameters
+        ----------
+        study : str
+            Its full id, or the name of one that waits or was decided on.
+        decision : {"approved", "refused"}
+            The last one counts.
+        """
+        known: list[str] = list(
+            dict.fromkeys(x["id"] for x in self.events if x["event"] in ("waiting", "decided"))
+        )
+        named = [item for item in known if study in (item, item.rpartition("@")[0])]
+        if "@" in study and not named:
+            named = [study]  # approved beforehand
+        if not named:
+            raise StudyError(unknown("study that waits here", study, known))
+        if len(named) > 1:
+            raise StudyError(f"Several studies have this name; say which: {', '.join(named)}.")
+        time = self._clock().isoformat(timespec="seconds")
+        self.append("decided", id=named[0], decision=decision, time=time)
+        return named[0]
+
+    # Payloads --------------------------------------------------------------------------------
+
+    def keep(self, payload: bytes) -> str:
+        """Store a message's bytes and return their digest."""
+        name = digest(payload)
+        path = self._payload(name)
+        if not path.exists():
+            make_folder(path.parent)
+            write_whole(path, payload)
+        return name
+
+    def payload(self, name: str) -> bytes:
+        """The bytes with this digest."""
+        try:
+            payload = self._payload(name).read_bytes()
+        except OSError:
+            payload = b""
+        if digest(payload) != name:
+            raise ResultError(
+                f"A message in {str(self._payload(name).parent)!r} is missing or was changed. "
+                "Restore it from a backup."
+            )
+        return payload
+
+    def _payload(self, name: str) -> Path:
+        return self._folder / "payloads" / f"{name}.fcsa"
+
+    # Whose log it is, and whether it is the newest -------------------------------------------
+
+    def check_site(self, site: str) -> None:
+        """Raise a `PolicyError` if another site wrote this log."""
+        self._refresh()
+        writer = next((line["site"] for line in self._events if line["event"] == "sent"), site)
+        if writer != site:
+            raise PolicyError(
+                "other_site",
+                f"The state in {str(self._folder)!r} is of another site than {site!r}. "
+                "Name this site's own folder in its file.",
+            )
+
+    def check_kit(self, kit: Path) -> None:
+        """Raise a `PolicyError` if the log lacks the last line that the folder `kit` remembers.
+
+        This notices a state folder that was deleted or replaced by an older copy.
+        """
+        self._refresh()
+        if not self._holds(_read_head(kit / HEAD)):
+            raise PolicyError(
+                "state_lost",
+                f"The state in {str(self._folder)!r} is not the one that this kit was used with: "
+                f"its log lacks what {str(kit / HEAD)!r} remembers. {_MEND}",
+            )
+
+    def remember_in(self, kit: Path) -> None:
+        """Note the last line in the folder `kit`, for `check_kit`."""
+        self._refresh()
+        self._write_head(kit / HEAD)
+
+    # The file --------------------------------------------------------------------------------
+
+    @property
+    def _last(self) -> str:
+        return self._events[-1]["hash"] if self._events else _START
+
+    def _write(self, event: str, content: dict[str, Any]) -> Event:
+        """Append one line. A line that a crash cut off is removed first: nothing relied on it."""
+        if not self._events:
+            self._write_head(self._folder / HEAD)  # from now on a missing head is a loss
+        line = _line(self._last, json.dumps({"event": event, **content}).encode()) + b"\n"
+        with self._path.open("ab") as file:
+            file.truncate(self._end)
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        written = self._take(json.loads(line), len(line))
+        self._write_head(self._folder / HEAD)
+        self._sound = self._end
+        return written
+
+    def _write_head(self, path: Path) -> None:
+        head = {"hash": self._last, "lines": len(self._events)}
+        write_whole(path, json.dumps(head).encode() + b"\n")
+
+    def _refresh(self) -> None:
+        """Read and verify what was appended since the last look; at first, the whole file."""
+        with self._mutex:
+            size = self._path.stat().st_size if self._path.exists() else 0
+            if size == self._sound:
+                return
+            cut = size < self._end
+            head = _read_head(self._folder / HEAD)  # before the lines, so never ahead of them
+            if size > self._end:
+                self._read_on()
+            if cut or (head is None and self._events) or not self._holds(head):
+                raise LedgerError(f"The last lines of {str(self._path)!r} are missing. {_MEND}")
+            self._sound = self._end
+
+    def _read_on(self) -> None:
+        with self._path.open("rb") as file:
+            file.seek(self._end)
+            tail = file.read()
+        for line in tail.split(b"\n")[:-1]:
+            event = _opened(self._last, line)
+            if event is None:
+                raise LedgerError(
+                    f"Line {len(self._events) + 1} of {str(self._path)!r} does not follow from "
+                    f"the line before it: it or an earlier line was changed. {_MEND}"
+                )
+            self._take(event, len(line) + 1)
+
+    def _take(self, event: Event, n_bytes: int) -> Event:
+        """Put an event into memory."""
+        self._index.setdefault(_key(event["event"], event), []).append(event)
+        self._events.append(event)
+        self._end += n_bytes
+        return event
+
+    def _holds(self, head: tuple[str, int] | None) -> bool:
+        """Whether the line that `head` names is there; a crash may leave a head behind."""
+        known, count = head or (_START, 0)
+        if not 0 <= count <= len(self._events):
+            return False
+        return known == (self._events[count - 1]["hash"] if count else _START)
+
+
+@functools.cache
+def open_log(folder: Path) -> SiteLog:
+    """The one log of `folder` in this process, so that its chain is verified once."""
+    return SiteLog(folder)
+
+
+def _line(previous: str, body: bytes) -> bytes:
+    """A line without its end: `body`, an object in JSON, with its hash as the first field."""
+    own = hashlib.sha256(previous.encode() + body).hexdigest()
+    return b'{"hash": "' + own.encode() + b'", ' + body[1:]
+
+
+def _opened(previous: str, line: bytes) -> Event | None:
+    """The event in `line`, or none if the line does not follow from `previous`."""
+    body = b"{" + line[len(_line(previous, b"{")) :]
+    try:
+        event: Event = json.loads(line)
+        _key(event["event"], event)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return event if _line(previous, body) == line else None
+
+
+def _entry(line: Event) -> LedgerEntry:
+    names = [item.name for item in dataclasses.fields(LedgerEntry)]
+    return LedgerEntry.from_plain({name: line[name] for name in names})
+
+
+def _key(event: str, content: dict[str, Any]) -> tuple[str, ...]:
+    return (event, *(content[name] for name in KEYS[event]))
+
+
+def _read_head(path: Path) -> tuple[str, int] | None:
+    """Hash and number of the last line as a head remembers them; none if there is no head."""
+    try:
+        head = json.loads(path.read_bytes())
+        return str(head["hash"]), int(head["lines"])
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, LookupError, TypeError):
+        return "damaged", -1
