@@ -8,7 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from fedcsa.cli.app import app
-from fedcsa.target.promise import WORDS
+from fedcsa.findings import ADVICE
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"<!-- begin:demo -->\n```text\n(.*?)```\n<!-- end:demo -->", re.DOTALL)
@@ -37,7 +37,7 @@ def test_the_picture_has_the_figures_of_the_readme() -> None:
     assert chosen.split(",")[0] in texts
     assert f"{risk} ({interval.replace(' to ', '–')})" in texts
     assert f"truth, known in the demo: {truth}" in texts
-    advice = [text for text in texts if text in WORDS.values()]
+    advice = [text for text in texts if text in {words.lower() for words, _ in ADVICE.values()}]
     assert [f"✓ {text.capitalize()} " in shown.group(1) for text in advice] == [True]
 
 

@@ -124,10 +124,8 @@ def adaptation_of(
     if a.refused or not validated:
         return a
     promise = promise_of(
-        {name: examined[name] for name in a.reaching}, a.source_weights,
-        n_target_rows=n_target_rows, loss=plan.loss, n_classes=len(plan.classes),
-        level=plan.level,
-    )  # fmt: skip
+        {name: examined[name] for name in a.reaching}, a.source_weights, plan, n_target_rows
+    )
     return replace(a, promise=promise)
 
 

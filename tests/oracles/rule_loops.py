@@ -563,7 +563,6 @@ def promise(found, a, n_target, n_classes, level=0.95):
         "skill": against.below(0.0),
         "differs_risk": bare.above(SIZES["risk"]),
         "differs_level": widest.above(SIZES[kind]),
-        "between_levels": widest.tau,
     }  # fmt: skip
 
 

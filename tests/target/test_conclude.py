@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import NoOverlapError
 from fedcsa.findings import CATALOGUE
-from fedcsa.target.conclude import judge
+from fedcsa.target.conclude import findings_of
 
 N = 40
 RNG = np.random.default_rng(8)
@@ -308,8 +308,8 @@ def test_every_finding_can_be_read_aloud(make):
 
 def test_judging_again_finds_the_same_and_changes_nothing(make):
     adaptation = crafted_study(make, trio(make), a=(np.zeros(N), LOSSES))
-    assert judge(adaptation) == adaptation.findings
-    assert judge(dataclasses.replace(adaptation, findings=())) == adaptation.findings
+    assert findings_of(adaptation) == adaptation.findings
+    assert findings_of(dataclasses.replace(adaptation, findings=())) == adaptation.findings
 
 
 # Rows and tables ------------------------------------------------------------------------------

@@ -8,26 +8,25 @@ import numpy as np
 import pytest
 
 from fedcsa.messages.messages import ExaminationReport
+from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest
-from fedcsa.target.promise import Promise, legs_of, promise_of, verdict_of
+from fedcsa.target.promise import Promise, promise_of, verdict_of
 
 GOOD = Promise(
     risk=0.2, lower=0.15, upper=0.27, level=0.95, between_sites=0.05, ratio=0.6, skill=0.99,
-    differs_risk=0.1, differs_level=0.05, between_levels=0.03, power=0.8,
+    differs_risk=0.1, differs_level=0.05, power=0.8,
     examined_by=("a", "b", "c"),
 )  # fmt: skip
 
 
 def legs(n_reaching=3, n_target_rows=100, **changed):
-    found = legs_of(dataclasses.replace(GOOD, **changed), n_reaching, n_target_rows)
+    found = verdict_of(dataclasses.replace(GOOD, **changed), n_reaching, n_target_rows).legs
     assert [leg.name for leg in found] == ["reach", "agreement", "skill"]
     return {leg.name: leg for leg in found}
 
 
-def verdict(**changed):
-    reach = {key: changed.pop(key) for key in ("n_reaching", "n_target_rows") if key in changed}
-    promise = dataclasses.replace(GOOD, **changed)
-    return verdict_of(tuple(legs(**reach, **changed).values()), promise)
+def verdict(n_reaching=3, n_target_rows=100, **changed):
+    return verdict_of(dataclasses.replace(GOOD, **changed), n_reaching, n_target_rows)
 
 
 # Legs ---------------------------------------------------------------------------------------
@@ -96,10 +95,9 @@ def test_a_low_power_to_see_that_sites_differ_is_said():
 
 
 def test_without_a_promise_only_reach_can_hold():
-    found = legs_of(None, 3, 100)
-    assert [leg.passed for leg in found] == [True, False, False]
-    assert {leg.sentence for leg in found[1:]} == {"nobody could examine the mixture"}
-    answer = verdict_of(found, None)
+    answer = verdict_of(None, 3, 100)
+    assert [leg.passed for leg in answer.legs] == [True, False, False]
+    assert {leg.sentence for leg in answer.legs[1:]} == {"nobody could examine the mixture"}
     assert answer.advice == "care"
     assert "nobody could examine the mixture" in answer.sentence
 
@@ -189,10 +187,10 @@ def report(name, risk=0.3, **changed):
     return ExaminationReport("study", name, "0" * 64, "", **{**values, **changed})
 
 
-def promise(found, weights=None, **changed):
-    options = {"n_target_rows": 100, "loss": "squared", "n_classes": 0, "level": 0.95, **changed}
+def promise(found, weights=None, n_target_rows=100, n_classes=0, **design):
+    plan = Plan(("x",), {"name": "ridge"}, ({},), classes=tuple(range(n_classes)), **design)
     given = weights or dict.fromkeys("abc", 1 / 3)
-    return promise_of({item.source: item for item in found}, given, **options)
+    return promise_of({item.source: item for item in found}, given, plan, n_target_rows)
 
 
 def test_equal_sources_promise_what_they_found():

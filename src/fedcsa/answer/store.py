@@ -230,9 +230,7 @@ def _restored(content: dict[str, Any]) -> Adaptation:
     _require(table.features == plan.features and table.n_rows == content["n_target_rows"])
     if "ended" in content:
         stopped = Stopped(**content["ended"])
-        return Adaptation(
-            plan, table, (), {}, reports, {}, {}, {}, findings=findings, stopped=stopped
-        )
+        return Adaptation(plan, table, reports, findings=findings, stopped=stopped)
     kept = tuple(content["kept"])
     known = {i for i in kept if is_whole(i, 0) and i < n_candidates}
     _require(kept and kept == tuple(sorted(known)))
@@ -250,8 +248,6 @@ def _restored(content: dict[str, Any]) -> Adaptation:
         kept=kept,
         estimates=estimates_from_json(content["estimates"], plan, reports, kept),
         reports=reports,
-        model_reports={},
-        models={},
         source_weights=weights,
         examinations=examined,
         promise=promise_from_json(content["promise"], examined),

@@ -26,11 +26,9 @@ from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest
-from fedcsa.target.estimate import combine, reaches
-from fedcsa.target.promise import Promise, Verdict, legs_of, verdict_of
+from fedcsa.target.estimate import NO_OVERLAP, combine, reaches
+from fedcsa.target.promise import Promise, Verdict, verdict_of
 
-#: Σaι beyond this: on average the weighted means lie a whole sd off, and there is no answer.
-MAX_MEAN_IMBALANCE = 1.0
 #: These stop a study before it has a model, and are no mistake of whoever runs it.
 WITHOUT_MODEL = (NoOverlapError, NoSourcesError, CandidatesError)
 
@@ -96,12 +94,12 @@ class Adaptation:
 
     plan: Plan
     table: Table1 = field(repr=False)
-    kept: tuple[int, ...]
-    estimates: Mapping[str, Estimate] = field(repr=False)
     reports: Mapping[str, RiskReport] = field(repr=False)
-    model_reports: Mapping[str, ModelReport] = field(repr=False)
-    models: Mapping[str, FittedModel] = field(repr=False)
-    source_weights: Mapping[str, float]
+    kept: tuple[int, ...] = ()
+    estimates: Mapping[str, Estimate] = field(default_factory=dict, repr=False)
+    model_reports: Mapping[str, ModelReport] = field(default_factory=dict, repr=False)
+    models: Mapping[str, FittedModel] = field(default_factory=dict, repr=False)
+    source_weights: Mapping[str, float] = field(default_factory=dict)
     examinations: Mapping[str, ExaminationReport] = field(default_factory=dict, repr=False)
     promise: Promise | None = None
     backtest: Backtest | None = field(default=None, repr=False)
@@ -147,7 +145,7 @@ class Adaptation:
         if self.plan.method != "validated":
             return False
         mean = sum(a * self.reports[name].imbalance for name, a in self.source_weights.items())
-        return not self.reaching or mean > MAX_MEAN_IMBALANCE
+        return not self.reaching or mean > NO_OVERLAP
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -158,10 +156,10 @@ class Adaptation:
             return Verdict("care", "a method of the paper, without a promise")
         if self.refused:
             return Verdict("no", "no source resembles the target")
-        legs = legs_of(self.promise, len(self.reaching), self.n_target_rows)
+        found = verdict_of(self.promise, len(self.reaching), self.n_target_rows)
         if self.backtest is not None and self.backtest.verdict == "failed":
-            return Verdict("no", f"the back-test failed: {self.backtest.reason}", legs)
-        return verdict_of(legs, self.promise)
+            return Verdict("no", f"the back-test failed: {self.backtest.reason}", found.legs)
+        return found
 
     @property
     def status(self) -> str:

@@ -28,6 +28,8 @@ from fedcsa.plan import Plan, check_weights_of
 MIN_EFFECTIVE_ROWS = 10.0
 #: … and the weighted means are off by no more: a quarter of an sd throughout, whose square is 0.06.
 MAX_IMBALANCE = 0.06
+#: Beyond this the weighted means lie a whole sd off throughout: nothing is told of the target.
+NO_OVERLAP = 1.0
 #: A model with more weight is examined together with the others': without it, little is left.
 MOSTLY_OWN = 0.5
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,7 +32,7 @@ from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import Plan, instantiate
 from fedcsa.target.accept import accept_examination, accept_model, accept_report
 from fedcsa.target.adaptation import Adaptation, Stopped
-from fedcsa.target.conclude import judge, refuse_without_overlap
+from fedcsa.target.conclude import findings_of, refuse_without_overlap
 from fedcsa.target.estimate import (
     eligible,
     estimates,
@@ -44,6 +45,9 @@ from fedcsa.target.promise import promise_of
 
 #: Fewer patients with a flag or a level are named.
 SMALL_LEVEL = 5
+
+
+Answer = TypeVar("Answer", RiskReport, ModelReport, ExaminationReport)
 
 
 class Target:
@@ -97,10 +101,8 @@ class Target:
         self._sent: dict[str, ModelReport] = {}
         self._models: dict[str, FittedModel] = {}
         self._weights: dict[str, float] = {}
-        self._kept: tuple[int, ...] = ()
         #: The sources that are asked for a model.
         self.asked: list[str] = []
-        self._estimates: dict[str, Estimate] = {}
         self._examinations: dict[str, Examination] = {}
 
     @property
@@ -115,8 +117,8 @@ class Target:
 
     def brief(self, recipients: Collection[str]) -> Brief:
         """What this site announces to every source."""
-        if recipients:  # too few for a median: say so before anyone has computed anything
-            self._limit(np.ones(len(recipients)))
+        if recipients:  # say so before anyone has computed anything
+            self._require_enough(len(recipients), MEDIAN_SOURCES)
         plan, table, none = self.plan, self.table, np.empty((0, 0))
         by_rows = plan.exchange == "rows"
         brief = Brief(
@@ -160,7 +162,7 @@ class Target:
         """Estimate the risk of every candidate and ask for the best one's models."""
         for name in sorted(reports):
             report = self._expect(name, reports[name], RiskReport, self._brief_digest)
-            if isinstance(report, RiskReport):
+            if report is not None:
                 accept_report(report, self._brief)
                 self._reports[name] = report
         if not self._reports:
@@ -168,7 +170,7 @@ class Target:
                 f"At least one source must report; {len(reports)} were asked and all refused. "
                 "Their policies must allow the study: fedcsa check tells what they would refuse."
             )
-        self._limit(np.ones(len(self._reports)))  # too few for a median: before anyone sends more
+        self._require_enough(len(self._reports), MEDIAN_SOURCES)  # before anyone sends more
         self._kept = eligible(self.plan, self._reports)
         self._estimates = estimates(self.plan, self._reports, self._kept)
         chosen = self._kept[self._estimates[self.plan.method].chosen]
@@ -187,7 +189,7 @@ class Target:
         expected = digest(encode(self._request))
         for name in self.asked:
             report = self._expect(name, models.get(name), ModelReport, expected)
-            if isinstance(report, ModelReport):
+            if report is not None:
                 accept_model(report, self._brief, self._reports[name], self._request.candidate)
                 self._sent[name] = report
         if not self._sent:
@@ -198,8 +200,7 @@ class Target:
             name: fitted_model(self._sent[name], self.plan, self._trusted) for name in self._sent
         }
         self._leave_out_unable()
-        weights = self._weigh()
-        self._weights = dict(zip(sorted(self._models), weights.tolist(), strict=True))
+        self._weights = self._weigh()
         if self.plan.method != "validated":
             return {}
         asked = {}
@@ -244,18 +245,19 @@ class Target:
                 "Check that the sources have every level that the target has."
             )
 
-    def _weigh(self) -> Array:
-        """Weights of the models in alphabetical order."""
-        plan, names = self.plan, sorted(self._models)
-        if plan.method != "validated":
+    def _weigh(self) -> dict[str, float]:
+        """Weight a_j of every model: the paper's, or by worth and by how far it is from others."""
+        names = sorted(self._models)
+        if self.plan.method != "validated":
             position = {name: index for index, name in enumerate(sorted(self._reports))}
-            given = self._estimates[plan.method].source_weights[[position[n] for n in names]]
-            if given.sum() <= 0.0:
+            given = self._estimates[self.plan.method].source_weights
+            a = given[[position[name] for name in names]]
+            if a.sum() <= 0.0:
                 raise NoSourcesError(
                     "Every source that sent a model has weight zero, so the models cannot be "
                     "combined. Look for a source whose rows resemble the target's."
                 )
-            return self._limit(given / given.sum(), MEDIAN_MODELS)
+            return self._shares(names, a / a.sum())
         shown = [name for name in names if self._sent[name].show]
         if not shown:
             raise NoSourcesError(
@@ -268,8 +270,17 @@ class Target:
         if seen is not None:
             outputs = np.stack([self._models[name].predict(seen) for name in shown], axis=1)
             a = model_weights(value, outputs)
-        share = dict(zip(shown, self._limit(a, MEDIAN_MODELS).tolist(), strict=True))
-        return np.array([share.get(name, 0.0) for name in names])
+        return {**dict.fromkeys(names, 0.0), **self._shares(shown, a)}
+
+    def _shares(self, names: Sequence[str], weights: Array) -> dict[str, float]:
+        """The weights by name, none too large for a median."""
+        self._require_enough(len(names), MEDIAN_MODELS)
+        return dict(zip(names, limited(weights, self.plan.combine).tolist(), strict=True))
+
+    def _require_enough(self, n_sources: int, fewest: int) -> None:
+        """Raise if there are too few sources for a median."""
+        if self.plan.combine == "median" and n_sources < fewest:
+            raise must("combine", f"'mean' with fewer than {fewest} sources", "median")
 
     # What it concludes ----------------------------------------------------------------------
 
@@ -281,37 +292,29 @@ class Target:
                 self._findings.append(Finding("not-examined", name, {"reason": "missing"}))
                 continue
             report = self._expect(name, found[name], ExaminationReport, digest(encode(asked)))
-            if isinstance(report, ExaminationReport):
+            if report is not None:
                 accept_examination(report, self._brief)
                 examined[name] = report
-        plan = self.plan
         promise = promise_of(
             {name: item for name, item in examined.items() if reaches(self._reports[name])},
             self._weights,
-            n_target_rows=self.n_rows,
-            loss=plan.loss,
-            n_classes=len(plan.classes),
-            level=plan.level,
+            self.plan,
+            self.n_rows,
         )
-        adaptation = Adaptation(
-            plan=plan,
-            table=self.table,
+        adaptation = self._answer(
             kept=self._kept,
             estimates=self._estimates,
-            reports=dict(self._reports),
             model_reports=dict(self._sent),
             models=dict(self._models),
             source_weights=dict(self._weights),
             examinations=examined,
             promise=promise,
-            ledgers={TARGET: tuple(self.ledger.entries)},
         )
         if adaptation.refused:  # a number would be believed
             adaptation = replace(adaptation, promise=None)
-        judged = replace(adaptation, findings=(*self._findings, *judge(adaptation)))
-        self._findings = list(judged.findings)
-        refuse_without_overlap(judged)
-        return judged
+        self._findings += findings_of(adaptation)
+        refuse_without_overlap(adaptation)
+        return replace(adaptation, findings=tuple(self._findings))
 
     def without_model(self, rule: str, text: str) -> Adaptation:
         """What this site knows of a study that stopped before it had a model.
@@ -323,54 +326,56 @@ class Target:
         text : str
             The same as a sentence.
         """
+        return self._answer(stopped=Stopped(rule, text), findings=tuple(self._findings))
+
+    def _answer(self, **known: Any) -> Adaptation:
         return Adaptation(
             plan=self.plan,
             table=self.table,
-            kept=(),
-            estimates={},
             reports=dict(self._reports),
-            model_reports={},
-            models={},
-            source_weights={},
-            findings=tuple(self._findings),
-            stopped=Stopped(rule, text),
             ledgers={TARGET: tuple(self.ledger.entries)},
+            **known,
         )
 
     # The pieces -----------------------------------------------------------------------------
 
-    def _limit(self, weights: Array, fewest: int = MEDIAN_SOURCES) -> Array:
-        if self.plan.combine == "median" and len(weights) < fewest:
-            raise must("combine", f"'mean' with fewer than {fewest} sources", "median")
-        return limited(weights, self.plan.combine)
-
     def _expect(
-        self, name: str, message: Message | None, kind: type[Message], in_reply_to: str
-    ) -> Message:
-        if isinstance(message, Refusal):
-            self._check_reply(name, message.source, message.in_reply_to, in_reply_to)
-            evidence = {"rule": message.rule[:60]}
-            code = "not-examined" if kind is ExaminationReport else "source-refused"
-            if code == "not-examined":
-                evidence = {"reason": message.rule[:60]}
-            self._findings.append(Finding(code, name, evidence))
-            return message
-        if not isinstance(message, kind):
+        self, name: str, message: Message | None, kind: type[Answer], in_reply_to: str
+    ) -> Answer | None:
+        """The answer of a source, if it is one to this question; None if it refused.
+
+        Parameters
+        ----------
+        name : str
+            Of the source.
+        message : Message or None
+            What came.
+        kind : type
+            What was asked for.
+        in_reply_to : str
+            Digest of the question.
+        """
+        if not isinstance(message, Refusal | kind):
             got = "nothing" if message is None else f"a {message.name}"
             raise MessageError(f"Source {name!r} must answer with a {kind.name}; {got} came.")
-        assert isinstance(message, RiskReport | ModelReport | ExaminationReport)  # noqa: S101
-        self._check_reply(name, message.source, message.in_reply_to, in_reply_to)
-        return message
-
-    def _check_reply(self, name: str, source: str, replied: str, asked: str) -> None:
-        if source != name or replied != asked:
+        if message.source != name or message.in_reply_to != in_reply_to:
             raise MessageError(
                 f"The answer of source {name!r} must be its own, and to this very question."
             )
+        if not isinstance(message, Refusal):
+            return message
+        rule = message.rule[:60]
+        if kind is ExaminationReport:
+            self._findings.append(Finding("not-examined", name, {"reason": rule}))
+        else:
+            self._findings.append(Finding("source-refused", name, {"rule": rule}))
+        return None
 
     _brief: Brief
     _brief_digest: str
     _request: ModelRequest
+    _kept: tuple[int, ...]
+    _estimates: dict[str, Estimate]
 
 
 def _fitting(table: Table1, plan: Plan) -> Table1:
