@@ -225,12 +225,14 @@ def test_a_tampered_ledger_is_found_and_stops_the_site(calm):
 def test_a_replayed_question_is_refused_by_the_state_that_a_real_run_left(calm, finished):
     study, _ = finished["ridge"]
     agreed = AgreedStudy(study.read_text(encoding="utf-8"))
-    journal = SiteLog(calm.state("abbey"))
-    nonce = journal.find("asked", study=agreed.id)["nonce"]
-    brief = journal.find("accepted", study=study.stem, phase="risk")["request"]
+    log = SiteLog(calm.state("abbey"))
+    nonce = next(
+        x["nonce"] for x in log.events if x["event"] == "asked" and x["study"] == agreed.id
+    )
+    brief = log.find("accepted", study=study.stem, target="new", phase="risk")["request"]
     again = Envelope(agreed.id, "risk", "new", "abbey", nonce, "", brief)
     desk = SourceDesk("abbey", SiteFile.load(calm.folder / "abbey" / "site.toml"), agreed, "new")
-    refusal = decode(desk.answer(again.to_bytes(), journal.payload(brief))[1])
+    refusal = decode(desk.answer(again.to_bytes(), log.payload(brief))[1])
     assert refusal.rule == "replayed"
 
 

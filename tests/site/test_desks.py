@@ -15,6 +15,7 @@ from fedcsa.errors import ProtocolError, ResultError
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, ask
 from fedcsa.messages.messages import Conclusion, ExaminationReport, ModelReport, RiskReport
+from fedcsa.site.log import open_log
 from fedcsa.site.source_desk import ONE, SourceDesk
 from fedcsa.site.state import Status
 
@@ -62,6 +63,7 @@ def sent(federation, name):
 def forget(federation, name):
     """Take away all that a site knows of the past, as whoever controls its machine could."""
     shutil.rmtree(federation.state(name))
+    open_log.cache_clear()
 
 
 @pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline"])
@@ -276,9 +278,9 @@ def test_a_changed_study_of_the_same_name_gets_no_second_brief(federation):
     assert set(told.sources.values()) == {"refused: one_brief"}
 
 
-def test_the_journal_counts_the_numbers_about_the_targets_rows(federation):
+def test_the_log_counts_the_numbers_about_the_targets_rows(federation):
     federation.attempt()
-    announced = federation.target._journal.find("announced")
+    announced = federation.log("new").find("announced", study="small")
     assert announced["numbers"] == 1 + 2 + 2 + 1  # rows, means, sds, one correlation
 
 
@@ -595,7 +597,7 @@ def test_a_reply_of_an_earlier_attempt_is_rejected_as_replayed(federation, phase
 
     federation.tamper = record
     federation.attempt()
-    # No journaled choice: a fresh target must judge the stale replies themselves.
+    # No choice in its log: a fresh target must judge the stale replies themselves.
     forget(federation, "new")
     told = conclusion(federation.attempt())
     assert set(told.sources.values()) == {f"{fate}rejected: replayed"}

@@ -44,7 +44,7 @@ from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, ask, reply
 from fedcsa.messages.messages import BacktestReport, Conclusion, Refusal
 from fedcsa.site import target_desk as target_module
-from fedcsa.site.log import LOG
+from fedcsa.site.log import LOG, open_log
 
 SOURCES = ["abbey", "birch", "castle"]
 #: phase -> what comes before a trouble in a source's fate
@@ -171,6 +171,7 @@ class Bench:
 
     def __init__(self, federation, deadline=60, min_sources=1):
         self.federation = federation
+        open_log.cache_clear()  # as in new processes
         study = base64.b64encode(federation.study_file.read_bytes()).decode()
         self.contexts = {}
         for name in ("new", *SOURCES):
@@ -243,6 +244,12 @@ def sealed(bench, message, *, sender="abbey", record=True):
         log = bench.federation.log("abbey")
         log.record("abbey", message, "new", envelope_bytes=0)
     return {"envelope": reply(question, payload).to_bytes(), "payload": payload}
+
+
+def answered(desk, phase):
+    """What a source's desk answered."""
+    line = desk._log.find("answered", study="small", target="new", phase=phase)
+    return decode(desk._log.payload(line["reply"]))
 
 
 # A study -------------------------------------------------------------------------------------
@@ -525,8 +532,8 @@ def test_the_filter_blocks_an_envelope_of_another_message(bench):
 def test_the_filter_looks_at_every_part_of_a_letter_for_several(done, part):
     """One message in it that is not in the ledger, or one envelope of another, blocks it all."""
     desk = done.communicator.sites["new"][0]._desk
-    told = desk._journal.find("mixed")["examinations"]
-    payloads = {sha: desk._journal.payload(sha) for sha in told.values()}
+    told = desk._log.find("mixed", study="small")["examinations"]
+    payloads = {sha: desk._log.payload(sha) for sha in told.values()}
     envelopes = {
         name: ask(desk._agreed.id, "examine", "new", name, payloads[sha]).to_bytes()
         for name, sha in told.items()
@@ -548,16 +555,18 @@ def test_the_filter_looks_at_every_part_of_a_letter_for_several(done, part):
 def test_the_filter_keeps_a_model_that_the_policy_keeps(bench, rule, words):
     bench.run()
     desk = bench.communicator.sites["abbey"][0]._desk
-    model = desk._journal.payload(desk._journal.find("answered", phase="model")["reply"])
-    content = sealed(bench, decode(model))
+    model = desk._log.payload(
+        desk._log.find("answered", study="small", target="new", phase="model")["reply"]
+    )
+    content = sealed(bench, model)
     bench.federation.configure("abbey", f"[policy]\n{rule} = false")
     assert words in blocked(content, bench.contexts["abbey"])
 
 
 def test_the_filter_lets_no_packed_mixture_through(done):
     desk = done.communicator.sites["new"][0]._desk
-    [sha, *_] = desk._journal.find("mixed")["examinations"].values()
-    linear = decode(desk._journal.payload(sha))
+    [sha, *_] = desk._log.find("mixed", study="small")["examinations"].values()
+    linear = decode(desk._log.payload(sha))
     n = len(linear.weights)
     packed = dataclasses.replace(
         linear, format="skops", intercepts=np.empty(0), coefficients=np.empty((0, 2)),
@@ -567,8 +576,8 @@ def test_the_filter_lets_no_packed_mixture_through(done):
 
 
 def test_the_filter_blocks_rows_that_the_policy_keeps(done):
-    journal = done.communicator.sites["new"][0]._desk._journal
-    brief = decode(journal.payload(journal.find("announced")["brief"]))
+    log = done.communicator.sites["new"][0]._desk._log
+    brief = decode(log.payload(log.find("announced", study="small")["brief"]))
     rows = np.zeros((brief.n_rows, len(brief.features)))
     none = np.empty((0, 0))
     told = dataclasses.replace(brief, exchange="rows", rows=rows, correlations=none)
@@ -588,16 +597,14 @@ def test_the_filter_rounds_as_the_policy_does_or_blocks(done):
         "examine": {"risk": 0.123456789},
     }
     for phase, change in finer.items():
-        answered = desk._journal.find("answered", phase=phase)
-        report = decode(desk._journal.payload(answered["reply"]))
+        report = answered(desk, phase)
         content = sealed(done, dataclasses.replace(report, **change))
         assert "would round" in blocked(content, done.contexts["abbey"])
 
 
 def test_the_filter_blocks_a_count_of_rows_that_is_not_in_bands(done):
     desk = done.communicator.sites["abbey"][0]._desk
-    answered = desk._journal.find("answered", phase="risk")
-    report = decode(desk._journal.payload(answered["reply"]))
+    report = answered(desk, "risk")
     exact = dataclasses.replace(report, n_rows=report.n_rows + 1)
     assert "in bands" in blocked(sealed(done, exact), done.contexts["abbey"])
 
@@ -631,7 +638,9 @@ def test_the_filter_blocks_a_result_that_the_site_keeps_to_itself(bench):
 def test_the_filter_blocks_a_message_larger_than_the_sites_file_says(bench):
     bench.run()
     desk = bench.communicator.sites["abbey"][0]._desk
-    report = desk._journal.payload(desk._journal.find("answered", phase="risk")["reply"])
+    report = desk._log.payload(
+        desk._log.find("answered", study="small", target="new", phase="risk")["reply"]
+    )
     content = sealed(bench, decode(report))
     bench.federation.configure("abbey", "max_bytes = 100")
     assert "larger than" in blocked(content, bench.contexts["abbey"])
