@@ -132,10 +132,9 @@ def estimates_from_json(
         told = content[method]
         chosen, weights = candidates.index(told["candidate"]), fresh.weights.copy()
         weights[chosen] = [told["source_weights"][name] for name in sorted(reports)]
-        risk, errors = _numbers(told["risk"], len(kept)), told["standard_errors"]
+        risk, errors = (_numbers(told[key], len(kept)) for key in ("risk", "standard_errors"))
         if not (np.isfinite(weights).all() and (weights >= 0.0).all()):
             raise ValueError
-        errors = None if errors is None else _numbers(errors, len(kept))
         found[method] = replace(
             fresh, risk=risk, weights=weights, chosen=chosen, standard_errors=errors
         )

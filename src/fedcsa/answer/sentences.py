@@ -144,8 +144,7 @@ def _candidates(folder: Folder) -> Said:
     if dropped:
         which = words.counted(dropped, "candidate")
         yield "dropped", f"{which} could not be fitted at enough sources"
-    if a.estimate.standard_errors is not None:
-        yield "band", "the band is one standard error to either side"
+    yield "band", "the band is one standard error to either side"
     if a.promise is not None:
         yield "single_models", _SINGLE_MODELS
     if a.plan.method == "validated" and any(RATIO_POWER in c for c in a.plan.candidates):

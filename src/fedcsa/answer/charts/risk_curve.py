@@ -29,25 +29,24 @@ class Point:
 
     candidate: Mapping[str, Any]
     risk: float
-    error: float | None
+    error: float
     chosen: bool
 
     @property
     def text(self) -> str:
         """Candidate and risk in words."""
-        error = "" if self.error is None else f", standard error {number(self.error)}"
         mark = " — chosen" if self.chosen else ""
         shown = words.printable(candidate_text(self.candidate))
-        return f"{shown}: risk {number(self.risk)}{error}{mark}"
+        return f"{shown}: risk {number(self.risk)}, standard error {number(self.error)}{mark}"
 
 
 def points(a: Adaptation) -> list[Point]:
     """The candidates that were chosen from, in their order."""
     found = a.estimate
-    errors = [None] * len(a.kept) if found.standard_errors is None else found.standard_errors
+    told = zip(a.kept, found.risk.tolist(), found.standard_errors.tolist(), strict=True)
     return [
-        Point(a.plan.candidates[k], float(risk), error, index == found.chosen)
-        for index, (k, risk, error) in enumerate(zip(a.kept, found.risk, errors, strict=True))
+        Point(a.plan.candidates[k], risk, error, index == found.chosen)
+        for index, (k, risk, error) in enumerate(told)
     ]
 
 
@@ -110,14 +109,12 @@ def _line(
 ) -> None:  # fmt: skip
     colour = ACCENT if any(point.chosen for point in shown) else MUTED
     risks = [point.risk for point in shown]
-    errors = [point.error for point in shown if point.error is not None]
-    if len(errors) == len(shown):
-        low = [risk - error for risk, error in zip(risks, errors, strict=True)]
-        high = [risk + error for risk, error in zip(risks, errors, strict=True)]
-        if joined and len(x) > 1:
-            axes.fill_between(x, low, high, color=colour, alpha=0.10, linewidth=0.0)
-        else:
-            axes.vlines(x, low, high, color=colour, alpha=0.35, linewidth=1.0)
+    low = [point.risk - point.error for point in shown]
+    high = [point.risk + point.error for point in shown]
+    if joined and len(x) > 1:
+        axes.fill_between(x, low, high, color=colour, alpha=0.10, linewidth=0.0)
+    else:
+        axes.vlines(x, low, high, color=colour, alpha=0.35, linewidth=1.0)
     if joined or len(x) > MOST_MARKS:
         axes.plot(x, risks, color=colour, linestyle=dash, linewidth=1.3, label=label or None)
     # On a dense line a mark shows only when it is pointed at.
