@@ -47,14 +47,14 @@ def difference(left: Array, right: Array) -> Interval:
     return mean_interval(np.asarray(left) - np.asarray(right))
 
 
-def spread_ratio(left: Array, right: Array, seed: int = 0) -> Interval:
+def spread_ratio(left: Array, right: Array) -> Interval:
     """Standard deviation of left over that of right, by a bootstrap of pairs."""
-    return _bootstrap(left, right, lambda a, b: a.std(axis=1, ddof=1) / b.std(axis=1, ddof=1), seed)
+    return _bootstrap(left, right, lambda a, b: a.std(axis=1, ddof=1) / b.std(axis=1, ddof=1))
 
 
-def mean_ratio(left: Array, right: Array, seed: int = 0) -> Interval:
+def mean_ratio(left: Array, right: Array) -> Interval:
     """Mean of left over mean of right, by a bootstrap of pairs."""
-    return _bootstrap(left, right, lambda a, b: a.mean(axis=1) / b.mean(axis=1), seed)
+    return _bootstrap(left, right, lambda a, b: a.mean(axis=1) / b.mean(axis=1))
 
 
 def slope_over(values: Array, positions: Sequence[float]) -> Interval:
@@ -64,29 +64,27 @@ def slope_over(values: Array, positions: Sequence[float]) -> Interval:
     return mean_interval(values @ x / (x @ x))
 
 
-def ratio_slope(left: Array, right: Array, positions: Sequence[float], seed: int = 0) -> Interval:
+def ratio_slope(left: Array, right: Array, positions: Sequence[float]) -> Interval:
     """Slope over the positions of mean left / mean right (both (runs, positions)); bootstrap."""
     x = np.asarray(positions, dtype=np.float64)
     x = (x - x.mean()) / ((x - x.mean()) @ (x - x.mean()))
-    picks = _picks(len(left), seed)
+    picks = _picks(len(left))
     drawn = (left[picks].mean(axis=1) / right[picks].mean(axis=1)) @ x
     value = float((left.mean(axis=0) / right.mean(axis=0)) @ x)
     return Interval(value, *_percentiles(drawn))
 
 
-def _bootstrap(
-    left: Array, right: Array, statistic: Callable[[Array, Array], Array], seed: int
-) -> Interval:
+def _bootstrap(left: Array, right: Array, statistic: Callable[[Array, Array], Array]) -> Interval:
     left, right = np.asarray(left, dtype=np.float64), np.asarray(right, dtype=np.float64)
-    picks = _picks(len(left), seed)
+    picks = _picks(len(left))
     with np.errstate(divide="ignore", invalid="ignore"):  # a draw of one pair has no spread
         value = float(statistic(left[None], right[None])[0])
         drawn = statistic(left[picks], right[picks])
     return Interval(value, *_percentiles(drawn))
 
 
-def _picks(n: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, n, (N_BOOT, n))
+def _picks(n: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, n, (N_BOOT, n))
 
 
 def _percentiles(drawn: Array) -> tuple[float, float]:

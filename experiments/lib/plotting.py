@@ -37,7 +37,7 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-def panels(n: int = 1, width: float = 3.6, height: float = 3.0, **more: Any) -> tuple[Figure, Any]:
+def panels(n: int, width: float, height: float, **more: Any) -> tuple[Figure, Any]:
     """A figure with `n` panels side by side."""
     plt.rcParams.update(_SETTINGS)
     figure, axes = plt.subplots(

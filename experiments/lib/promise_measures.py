@@ -141,15 +141,13 @@ def score(runs: Sequence[Run]) -> float:
     return float(np.mean([run.score for run in runs]))
 
 
-def mean_by_cluster(runs: Sequence[Run], value: Callable[[Run], float], seed: int = 0) -> Interval:
+def mean_by_cluster(runs: Sequence[Run], value: Callable[[Run], float]) -> Interval:
     """Mean over runs; the interval by a bootstrap that draws whole families (or sites).
 
     Parameters
     ----------
     runs : sequence of Run
     value : function of a run
-    seed : int
-        Of the bootstrap.
     """
     names = {name: place for place, name in enumerate(dict.fromkeys(r.cluster for r in runs))}
     if not names:
@@ -158,7 +156,7 @@ def mean_by_cluster(runs: Sequence[Run], value: Callable[[Run], float], seed: in
     for run in runs:
         sums[names[run.cluster]] += value(run)
         counts[names[run.cluster]] += 1.0
-    picks = np.random.default_rng(seed).integers(0, len(names), (N_BOOT, len(names)))
+    picks = np.random.default_rng(0).integers(0, len(names), (N_BOOT, len(names)))
     drawn: Array = sums[picks].sum(axis=1) / counts[picks].sum(axis=1)
     tail = 50.0 * (1.0 - LEVEL)
     low, high = np.percentile(drawn, [tail, 100.0 - tail])

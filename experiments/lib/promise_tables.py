@@ -114,7 +114,7 @@ def set_lines(old: Evidence, new: Evidence) -> list[dict[str, Any]]:
     return lines
 
 
-def _summary(runs: Sequence[Run], ending: str = "") -> dict[str, Any]:
+def _summary(runs: Sequence[Run], suffix: str = "") -> dict[str, Any]:
     told = answered(runs)
     found: dict[str, Any] = {"runs": len(runs), "answered": len(told)}
     if told:
@@ -127,7 +127,7 @@ def _summary(runs: Sequence[Run], ending: str = "") -> dict[str, Any]:
     else:
         names = ("coverage", "coverage_lower", "coverage_upper", "too_low", "half_width", "score")
         found |= dict.fromkeys(names)
-    return {f"{key}{ending}": value for key, value in found.items()}
+    return {f"{key}{suffix}": value for key, value in found.items()}
 
 
 def family_lines(old: Evidence, new: Evidence) -> list[dict[str, Any]]:

@@ -29,6 +29,8 @@ class DataAbsentError(Exception):
     """A file is not there, or not the published one; the text says how to get it."""
 
 
+#: Countries of the stroke trial with fewer patients are not sites of a study.
+MIN_ROWS = 100
 STROKE = Known(
     "stroke_trial/IST.csv.gz",
     "3514ae9fb3b578d98e524cc7e0fd0ef9a9c0dfe94b934191c1e48139241c4e9c",
@@ -63,7 +65,7 @@ class Sites:
     rows: dict[str, tuple[Array, Array]]
 
 
-def stroke_trial(folder: Path, min_rows: int = 100) -> Sites:
+def stroke_trial(folder: Path) -> Sites:
     """International Stroke Trial by country; dead or dependent at six months."""
     table = _records(gzip.decompress(_read(folder, STROKE)).decode("latin-1"))
     known = [row for row in table if row["OCCODE"] in ("1", "2", "3", "4")]
@@ -85,7 +87,7 @@ def stroke_trial(folder: Path, min_rows: int = 100) -> Sites:
     columns = (*numbers, *(f"{name}={level}" for name, ls in levels.items() for level in ls))
     y = np.array([int(row["OCCODE"]) <= 2 for row in known], dtype=np.float64)
     sd = (*numbers.values(), *[0.5] * (len(columns) - len(numbers)))
-    return Sites(columns, sd, _by_site([row["COUNTRY"] for row in known], X, y, min_rows))
+    return Sites(columns, sd, _by_site([row["COUNTRY"] for row in known], X, y, MIN_ROWS))
 
 
 def heart_disease(folder: Path) -> Sites:

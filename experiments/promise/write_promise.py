@@ -50,11 +50,11 @@ def sets(results: Results) -> str:
     return table(("families", "before", "now"), rows)
 
 
-def _cell(line: Line, ending: str = "") -> str:
+def _cell(line: Line, suffix: str = "") -> str:
     """Coverage; half-width; score; runs with a promise."""
-    coverage = number(line[f"coverage{ending}"], 3)
-    width, score = (number(line[f"{key}{ending}"]) for key in ("half_width", "score"))
-    told, runs = (line[f"{key}{ending}"] for key in ("answered", "runs"))
+    coverage = number(line[f"coverage{suffix}"], 3)
+    width, score = (number(line[f"{key}{suffix}"]) for key in ("half_width", "score"))
+    told, runs = (line[f"{key}{suffix}"] for key in ("answered", "runs"))
     return f"{coverage}; × {width}; {score} ({told} of {runs})"
 
 
