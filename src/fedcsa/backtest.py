@@ -14,7 +14,7 @@ from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
 from fedcsa.core.losses import Loss, evaluate, loss_named
 from fedcsa.core.realised import standard_error
 from fedcsa.errors import FedCSAError, must
-from fedcsa.messages.ledger import Gate, Ledger
+from fedcsa.messages.ledger import Ledger
 from fedcsa.messages.messages import BacktestReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.model import path_losses
@@ -122,7 +122,7 @@ class Player:
         self._loss: Loss = loss_named(plan.loss) if own is None else own
         self._loss_name = plan.loss if own is None else ""
         self._trusted = trusted_types
-        self.ledger = Ledger(name)
+        self.ledger = Ledger(name, policy)
 
     def target(self) -> Target:
         """The site as the target, without its outcomes."""
@@ -164,7 +164,7 @@ class Player:
             standard_error=standard_error(losses, self._loss_name, self._groups),
             reference=self._reference(),
         )
-        return Gate(self._policy, self.ledger).release(message, ["study"])
+        return self.ledger.release(message, ["study"])
 
     def _reference(self) -> float:
         """Smallest cross-validated risk over the candidates, on its own rows alone; 0 for none."""

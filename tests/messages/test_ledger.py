@@ -11,10 +11,15 @@ import pytest
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import encode
 from fedcsa.messages.fields import thaw
-from fedcsa.messages.ledger import FieldRecord, Gate, Ledger, LedgerEntry, utc_now
+from fedcsa.messages.ledger import FieldRecord, Ledger, LedgerEntry, entries_of, utc_now
 from fedcsa.messages.policy import Policy
 
 NOON = datetime(2024, 5, 6, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+def entry_of(message, site, recipient, clock=lambda: NOON):
+    [entry] = entries_of(message, site, [recipient], clock=clock)
+    return entry
 
 
 def ticking(start=NOON):
@@ -23,7 +28,7 @@ def ticking(start=NOON):
 
 
 def test_an_entry_describes_the_message(message):
-    entry = Ledger("mainz", lambda: NOON).record(message, "ulm")
+    entry = entry_of(message, "mainz", "ulm")
     wire = encode(message)
     assert (entry.site, entry.recipient) == ("mainz", "ulm")
     assert (entry.message, entry.study) == (message.name, message.study)
@@ -33,14 +38,14 @@ def test_an_entry_describes_the_message(message):
 
 
 def test_an_entry_names_every_field_of_the_message_in_order(message):
-    entry = Ledger("mainz").record(message, "ulm")
+    entry = entry_of(message, "mainz", "ulm")
     assert [record.name for record in entry.fields] == [
         item.name for item in dataclasses.fields(message)
     ]
 
 
 def test_an_entry_has_the_shape_size_and_hash_of_every_field(message):
-    entry = Ledger("mainz").record(message, "ulm")
+    entry = entry_of(message, "mainz", "ulm")
     for record in entry.fields:
         value = getattr(message, record.name)
         if isinstance(value, np.ndarray):
@@ -55,16 +60,16 @@ def test_an_entry_has_the_shape_size_and_hash_of_every_field(message):
 
 
 def test_n_numbers_counts_elements_and_single_values(messages):
-    request = Ledger("t").record(messages["model-request"], "a")
+    request = entry_of(messages["model-request"], "t", "a")
     assert request.n_numbers == len(request.fields)
-    report = Ledger("a").record(messages["risk-report"], "t")
+    report = entry_of(messages["risk-report"], "a", "t")
     shapes = [record.shape for record in report.fields]
     assert report.n_numbers == sum(int(np.prod(shape, dtype=int)) for shape in shapes)
 
 
 def test_an_entry_holds_no_value(messages):
     for message in messages.values():
-        line = Ledger("mainz", lambda: NOON).record(message, "ulm").to_json()
+        line = entry_of(message, "mainz", "ulm").to_json()
         for item in dataclasses.fields(message):
             value = getattr(message, item.name)
             numbers = np.ravel(value).tolist() if isinstance(value, np.ndarray) else [value]
@@ -74,7 +79,7 @@ def test_an_entry_holds_no_value(messages):
 
 
 def test_an_entry_survives_json(message):
-    entry = Ledger("Köln \U0001f3e5", lambda: NOON).record(message, "ulm\n")
+    entry = entry_of(message, "Köln \U0001f3e5", "ulm\n")
     line = entry.to_json()
     assert "\n" not in line
     assert LedgerEntry.from_json(line) == entry
@@ -84,12 +89,12 @@ def test_an_entry_survives_json(message):
 
 @pytest.fixture
 def line(messages):
-    return Ledger("mainz", lambda: NOON).record(messages["refusal"], "ulm").to_json()
+    return entry_of(messages["refusal"], "mainz", "ulm").to_json()
 
 
 def test_a_line_cut_off_anywhere_is_refused(line):
     for length in range(len(line)):
-        with pytest.raises(MessageError, match="A ledger line must be an entry that fedcsa wrote"):
+        with pytest.raises(MessageError, match="not as fedcsa wrote it"):
             LedgerEntry.from_json(line[:length])
 
 
@@ -115,20 +120,20 @@ def test_a_line_cut_off_anywhere_is_refused(line):
     ],
 )
 def test_a_damaged_line_is_refused(line, damage):
-    with pytest.raises(MessageError, match="A ledger line must be an entry that fedcsa wrote"):
+    with pytest.raises(MessageError, match="not as fedcsa wrote it"):
         LedgerEntry.from_json(json.dumps(damage(json.loads(line))))
 
 
 @pytest.mark.parametrize("text", ["", "{", "not json", "[" * 200_000, '{"fields":' + "[" * 200_000])
 def test_a_line_that_is_not_json_is_refused(text):
-    with pytest.raises(MessageError, match="A ledger line must be an entry that fedcsa wrote"):
+    with pytest.raises(MessageError, match="not as fedcsa wrote it"):
         LedgerEntry.from_json(text)
 
 
 def test_entries_are_kept_in_the_order_in_which_messages_left(messages):
-    ledger = Ledger("mainz", ticking())
+    ledger = Ledger("mainz", Policy.open(), ticking())
     for message in messages.values():
-        ledger.record(message, "ulm")
+        ledger.release(message, ["ulm"])
     assert [entry.message for entry in ledger.entries] == [m.name for m in messages.values()]
     times = [entry.time for entry in ledger.entries]
     assert times == sorted(times)
@@ -137,34 +142,34 @@ def test_entries_are_kept_in_the_order_in_which_messages_left(messages):
 
 def test_the_clock_is_utc_unless_another_is_given(messages):
     before = datetime.now(UTC)
-    entry = Ledger("mainz").record(messages["refusal"], "ulm")
+    [entry] = entries_of(messages["refusal"], "mainz", ["ulm"])
     written = datetime.fromisoformat(entry.time)
     assert before - timedelta(milliseconds=1) <= written <= datetime.now(UTC)
     assert utc_now().utcoffset() == timedelta(0)
 
 
 def test_two_ledgers_share_no_entry(messages):
-    one, two = Ledger("one"), Ledger("two")
-    one.record(messages["refusal"], "ulm")
+    one, two = Ledger("one", Policy()), Ledger("two", Policy())
+    one.release(messages["refusal"], ["ulm"])
     assert two.entries == []
 
 
-# The gate ----------------------------------------------------------------------------------------
+# What leaves -------------------------------------------------------------------------------------
 
 
-def test_the_gate_writes_one_entry_per_recipient(message):
-    gate = Gate(Policy.open(), Ledger("mainz", lambda: NOON))
-    assert gate.release(message, ["ulm", "bonn", "kiel"]) == message
-    assert [entry.recipient for entry in gate.ledger.entries] == ["ulm", "bonn", "kiel"]
-    assert len({entry.sha256 for entry in gate.ledger.entries}) == 1
+def test_the_ledger_writes_one_entry_per_recipient(message):
+    ledger = Ledger("mainz", Policy.open(), lambda: NOON)
+    assert ledger.release(message, ["ulm", "bonn", "kiel"]) == message
+    assert [entry.recipient for entry in ledger.entries] == ["ulm", "bonn", "kiel"]
+    assert len({entry.sha256 for entry in ledger.entries}) == 1
 
 
-def test_the_gate_writes_down_what_leaves_and_not_what_was_computed(messages):
+def test_the_ledger_writes_down_what_leaves_and_not_what_was_computed(messages):
     report = messages["risk-report"]
-    gate = Gate(Policy(significant_digits=3), Ledger("mainz"))
-    released = gate.release(report, ["ulm"])
+    ledger = Ledger("mainz", Policy(significant_digits=3))
+    released = ledger.release(report, ["ulm"])
     assert released != report
-    [entry] = gate.ledger.entries
+    [entry] = ledger.entries
     assert entry.sha256 == hashlib.sha256(encode(released)).hexdigest()
     assert entry.sha256 != hashlib.sha256(encode(report)).hexdigest()
 
@@ -177,53 +182,26 @@ def test_nothing_leaves_that_could_not_be_written_down(messages):
     def clock():
         raise FullDiskError("no time")
 
-    gate = Gate(Policy.open(), Ledger("mainz", clock))
+    ledger = Ledger("mainz", Policy.open(), clock)
     with pytest.raises(FullDiskError, match="no time"):
-        gate.release(messages["risk-report"], ["ulm"])
-    assert gate.ledger.entries == []
-
-
-def test_the_entry_is_there_by_the_time_the_message_is_returned(messages):
-    seen = []
-
-    class Watched(Ledger):
-        def record(self, message, recipient, rules=""):
-            seen.append("record")
-            return super().record(message, recipient, rules)
-
-    gate = Gate(Policy.open(), Watched("mainz"))
-    released = gate.release(messages["refusal"], ["ulm"])
-    seen.append("released")
-    assert seen == ["record", "released"]
-    assert gate.ledger.entries[0].sha256 == hashlib.sha256(encode(released)).hexdigest()
-
-
-def test_one_ledger_tells_several_messages_and_recipients_apart(messages):
-    ledger = Ledger("mainz", lambda: NOON)
-    sent = [messages["refusal"], messages["refusal"], messages["brief"], messages["refusal"]]
-    for message, recipient in zip(sent, "abcd", strict=True):
-        ledger.record(message, recipient)
-    alone = [
-        Ledger("mainz", lambda: NOON).record(message, recipient)
-        for message, recipient in zip(sent, "abcd", strict=True)
-    ]
-    assert ledger.entries == alone
+        ledger.release(messages["risk-report"], ["ulm"])
+    assert ledger.entries == []
 
 
 def test_an_entry_names_the_rules_that_its_message_passed(messages):
-    ledger = Ledger("mainz")
-    Gate(Policy(), ledger).release(messages["model-report"], ["ulm"])
+    ledger = Ledger("mainz", Policy())
+    ledger.release(messages["model-report"], ["ulm"])
     [entry] = ledger.entries
     assert entry.rules == (
         "row_keeping_models False, max_parameters_per_row 0.33, count_band 10, significant_digits 4"
     )
-    open_ledger = Ledger("mainz")
-    Gate(Policy.open(), open_ledger).release(messages["model-report"], ["ulm"])
+    open_ledger = Ledger("mainz", Policy.open())
+    open_ledger.release(messages["model-report"], ["ulm"])
     assert open_ledger.entries[0].rules == ""
 
 
 def test_a_line_from_before_rules_were_written_is_still_read(messages):
-    entry = Ledger("mainz").record(messages["refusal"], "ulm")
+    entry = entry_of(messages["refusal"], "mainz", "ulm")
     content = json.loads(entry.to_json())
     del content["rules"]
     assert LedgerEntry.from_json(json.dumps(content)) == entry

@@ -17,7 +17,7 @@ from fedcsa.core.risk import RiskMoments
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import PROTOCOL_VERSION, decode, encode
 from fedcsa.messages.fields import Message, thaw
-from fedcsa.messages.ledger import Ledger, LedgerEntry
+from fedcsa.messages.ledger import LedgerEntry, entries_of
 from fedcsa.messages.messages import (
     MESSAGES,
     REASONS,
@@ -321,7 +321,7 @@ def test_repr_of_any_message_shows_shapes_and_no_values(message):
 @given(message=any_message, site=texts, recipient=texts)
 @quick
 def test_the_entry_of_any_message_survives_json(message, site, recipient):
-    entry = Ledger(site).record(message, recipient)
+    [entry] = entries_of(message, site, [recipient])
     assert LedgerEntry.from_json(entry.to_json()) == entry
     assert entry.n_bytes == len(encode(message))
 

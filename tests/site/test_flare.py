@@ -555,10 +555,7 @@ def test_the_filter_looks_at_every_part_of_a_letter_for_several(done, part):
 def test_the_filter_keeps_a_model_that_the_policy_keeps(bench, rule, words):
     bench.run()
     desk = bench.communicator.sites["abbey"][0]._desk
-    model = desk._log.payload(
-        desk._log.find("answered", study="small", target="new", phase="model")["reply"]
-    )
-    content = sealed(bench, model)
+    content = sealed(bench, answered(desk, "model"))
     bench.federation.configure("abbey", f"[policy]\n{rule} = false")
     assert words in blocked(content, bench.contexts["abbey"])
 

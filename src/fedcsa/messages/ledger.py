@@ -74,36 +74,36 @@ class LedgerEntry:
         return cls(**{**content, "fields": tuple(FieldRecord(**item) for item in fields)})
 
 
-@dataclass
-class Ledger:
-    """The entries of one site, in the order in which messages left."""
+def entries_of(
+    message: Message, site: str, recipients: Iterable[str], rules: str = "", clock: Clock = utc_now
+) -> list[LedgerEntry]:
+    """One entry a recipient for a message that is about to leave `site`.
 
-    site: str
-    clock: Clock = utc_now
-    entries: list[LedgerEntry] = field(default_factory=list)
-    _last: tuple[Message, int, str, tuple[FieldRecord, ...]] | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
-
-    def record(self, message: Message, recipient: str, rules: str = "") -> LedgerEntry:
-        """Write down a message that is about to leave."""
-        if self._last is None or self._last[0] is not message:  # once for all its recipients
-            wire = encode(message)
-            self._last = message, len(wire), digest(wire), _records(message)
-        _, n_bytes, sha256, fields = self._last
-        entry = LedgerEntry(
-            site=self.site,
+    Parameters
+    ----------
+    message : Message
+    site : str
+        Who sends.
+    recipients : iterable of str
+    rules : str
+        The rules of the site's policy that the message passed.
+    clock : function, optional
+    """
+    wire, fields = encode(message), _records(message)
+    return [
+        LedgerEntry(
+            site=site,
             recipient=recipient,
             message=message.name,
             study=message.study,
-            n_bytes=n_bytes,
-            sha256=sha256,
-            time=self.clock().isoformat(timespec="milliseconds"),
+            n_bytes=len(wire),
+            sha256=digest(wire),
+            time=clock().isoformat(timespec="milliseconds"),
             fields=fields,
             rules=rules,
         )
-        self.entries.append(entry)
-        return entry
+        for recipient in recipients
+    ]
 
 
 def _records(message: Message) -> tuple[FieldRecord, ...]:
@@ -120,15 +120,27 @@ def _records(message: Message) -> tuple[FieldRecord, ...]:
 
 
 @dataclass
-class Gate:
-    """The one door of a site: policy first, then the ledger, then out."""
+class Ledger:
+    """The one way out of a role: policy first, then an entry, then the message leaves.
 
+    Attributes
+    ----------
+    site : str
+    policy : Policy
+        What may leave, and how it is rounded.
+    clock : function
+    entries : list of LedgerEntry
+        In the order in which messages left.
+    """
+
+    site: str
     policy: Policy
-    ledger: Ledger
+    clock: Clock = utc_now
+    entries: list[LedgerEntry] = field(default_factory=list)
 
     def release(self, message: AnyMessage, recipients: Iterable[str]) -> AnyMessage:
         """The message as it may leave for each of `recipients`."""
         allowed = self.policy.release(message)
-        for recipient in recipients:
-            self.ledger.record(allowed, recipient, self.policy.rules(allowed))
+        rules = self.policy.rules(allowed)
+        self.entries += entries_of(allowed, self.site, recipients, rules, self.clock)
         return allowed

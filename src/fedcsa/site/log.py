@@ -30,7 +30,7 @@ from typing import Any
 from fedcsa.errors import LedgerError, PolicyError, ResultError, StudyError, unknown
 from fedcsa.messages.codec import digest
 from fedcsa.messages.fields import Message
-from fedcsa.messages.ledger import Clock, Ledger, LedgerEntry, utc_now
+from fedcsa.messages.ledger import Clock, LedgerEntry, entries_of, utc_now
 from fedcsa.site.state import locked, make_folder, write_whole
 
 LOG, HEAD = "log.jsonl", "log.head"
@@ -147,7 +147,7 @@ class SiteLog:
         rules : str
             The rules of the site's policy that the message passed.
         """
-        entry = Ledger(site, self._clock).record(message, recipient, rules)
+        [entry] = entries_of(message, site, [recipient], rules, self._clock)
         before = self.all("sent", sha256=entry.sha256)
         kind = "resent" if any(line["recipient"] == recipient for line in before) else "sent"
         sent = Sent(entry, kind, envelope_bytes)

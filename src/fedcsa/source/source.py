@@ -16,7 +16,7 @@ from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.fields import Message, thaw
-from fedcsa.messages.ledger import Clock, Gate, Ledger, utc_now
+from fedcsa.messages.ledger import Clock, Ledger, utc_now
 from fedcsa.messages.messages import (
     TARGET,
     Brief,
@@ -142,8 +142,7 @@ class Source:
         self._ratio = None
         self._tell_errors = False
         self._trusted = tuple(trusted_types)
-        self.ledger = Ledger(name, clock)
-        self._gate = Gate(self._policy, self.ledger)
+        self.ledger = Ledger(name, self._policy, clock)
         self._studies: dict[str, _Study] = {}
         #: Why candidates failed here, in the words of whatever failed; they never leave.
         self.failures: dict[int, str] = {}
@@ -168,7 +167,7 @@ class Source:
                 return self._send(message, partial(self._examine, message, in_reply_to))
         except PolicyError as error:
             refusal = Refusal(message.study, self.name, in_reply_to, error.rule)
-            return self._gate.release(refusal, [TARGET])
+            return self.ledger.release(refusal, [TARGET])
         except FedCSAError:
             raise
         except Exception as error:  # its text may quote a cell, so only its kind is told
@@ -189,7 +188,7 @@ class Source:
         study = self._studies.get(message.study)
         asked, sent = study.sent.get(message.name, (None, None)) if study else (None, None)
         answer = sent if sent is not None and asked == message else make()
-        released = self._gate.release(cast(Answer, answer), [TARGET])
+        released = self.ledger.release(cast(Answer, answer), [TARGET])
         self._studies[message.study].sent[message.name] = message, released
         return released
 

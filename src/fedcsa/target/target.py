@@ -16,7 +16,7 @@ from fedcsa.errors import DataError, MessageError, NoSourcesError, PolicyError, 
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.fields import Message
-from fedcsa.messages.ledger import Clock, Gate, Ledger, utc_now
+from fedcsa.messages.ledger import Clock, Ledger, utc_now
 from fedcsa.messages.messages import (
     TARGET,
     Brief,
@@ -94,8 +94,7 @@ class Target:
                 self.table = _exact(rows, plan)
         # Fails here, before anything is announced, if the model cannot be built.
         instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
-        self.ledger = Ledger(TARGET, clock)
-        self._gate = Gate(self._policy, self.ledger)
+        self.ledger = Ledger(TARGET, self._policy, clock)
         self._findings: list[Finding] = []
         self._reports: dict[str, RiskReport] = {}
         self._sent: dict[str, ModelReport] = {}
@@ -134,7 +133,7 @@ class Target:
             raise refusal
         if not by_rows and fewest is not None and fewest < SMALL_LEVEL:
             self._findings.append(Finding("small-level", evidence={"patients": float(fewest)}))
-        self._brief = self._gate.release(brief, recipients)
+        self._brief = self.ledger.release(brief, recipients)
         self._brief_digest = digest(encode(self._brief))
         return self._brief
 
@@ -179,7 +178,7 @@ class Target:
         self.asked = [
             n for n in sorted(self._reports) if str(chosen) not in self._reports[n].failed
         ]
-        self._request = self._gate.release(request, self.asked)
+        self._request = self.ledger.release(request, self.asked)
         return self._request
 
     # What it mixes --------------------------------------------------------------------------
@@ -209,7 +208,7 @@ class Target:
                 name, self._request, self.plan, self._weights, self._models, self._reports
             )
             try:
-                asked[name] = self._gate.release(examination, [name])
+                asked[name] = self.ledger.release(examination, [name])
             except PolicyError as error:
                 self._findings.append(Finding("not-examined", name, {"reason": error.rule}))
         self._examinations = asked
