@@ -9,8 +9,7 @@ from sklearn.linear_model import Lasso
 
 from fedcsa import DataError, FedCSA, FedCSAError, ParameterError, StudyError
 from fedcsa.core.losses import loss_named
-from fedcsa.data.columns import require_columns
-from fedcsa.data.encoding import Feature
+from fedcsa.data.columns import Feature, require_columns
 from fedcsa.errors import nearest, one_of, unknown
 from fedcsa.federation.federation_file import TEMPLATE as FEDERATION
 from fedcsa.federation.federation_file import Federation

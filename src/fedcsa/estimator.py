@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from fedcsa.backtest import run_backtest
 from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1, flags_of
-from fedcsa.data.describe import describe_columns
-from fedcsa.data.encoding import Coding
+from fedcsa.data.coding import Coding, describe_columns
 from fedcsa.data.frames import as_described_matrix, as_named_matrix
 from fedcsa.errors import CandidatesError, known_parameters
 from fedcsa.inputs import (

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedcsa.core.batches import BATCH_ROWS, HeldBatches
-from fedcsa.data import streams
-from fedcsa.data.encoding import Coding, Feature, Outcome
-from fedcsa.data.prefetch import AHEAD, prefetched
-from fedcsa.data.readers import text_pieces
-from fedcsa.data.streams import TableStream
+from fedcsa.data import tables
+from fedcsa.data.coding import Coding
+from fedcsa.data.columns import Feature, Outcome
+from fedcsa.data.csv_text import text_pieces
+from fedcsa.data.streams import AHEAD, TableStream, prefetched
 from fedcsa.data.tables import KINDS, read_table, write_table
 from fedcsa.errors import DataError, MissingExtraError, ParameterError, TableError
 
@@ -73,18 +73,13 @@ def finite(table):
     return table.set_column(table.column_names.index("age"), "age", pa.array(age))
 
 
-def whole(path, coding, missing_values=()):
-    table = read_table(
-        path,
-        columns=coding.needed(with_outcome=True, with_group=True),
-        missing_values=missing_values,
-        levels=coding.level_texts,
-    )
+def whole(path, coding):
+    table = read_table(path, coding.needed(with_outcome=True, with_group=True))
     return coding.encode(table, WHERE, with_outcome=True, with_group=True)
 
 
-def stream(path, coding=AGE, **options):
-    return TableStream(path, coding, where=WHERE, **options)
+def stream(path, coding=AGE):
+    return TableStream(path, coding, where=WHERE)
 
 
 def assert_same_bits(rows, X, y):
@@ -161,7 +156,9 @@ def test_blocks_of_a_text_file_do_not_show(tmp_path, block, ending):
     cells = [f'"{k},{ending}""ä{"x" * rng.integers(0, 9)}"' for k in range(200)]
     path = written(tmp_path, ending.join(["age,note", *(f"{k},{c}" for k, c in enumerate(cells))]))
     pieces = pa.Table.from_batches(list(text_pieces(path, ".csv", ["note", "age"], block)))
-    assert pieces.equals(pa.Table.from_batches(list(text_pieces(path, ".csv", ["note", "age"]))))
+    assert pieces.equals(
+        pa.Table.from_batches(list(text_pieces(path, ".csv", ["note", "age"], 1 << 20)))
+    )
     assert pieces["age"].to_pylist() == [str(k) for k in range(200)]
 
 
@@ -181,11 +178,10 @@ def test_classes_are_positions_in_the_agreed_order(tmp_path, kind, levels, cells
 
 @pytest.mark.parametrize("kind", [".csv", ".parquet"])
 def test_a_number_may_stand_for_a_missing_cell(tmp_path, kind):
-    coding = Coding((Feature("age", missing="indicator"),), Outcome("y"))
+    coding = Coding((Feature("age", missing="indicator"),), Outcome("y"), ("-999",))
     write_table(tmp_path / f"t{kind}", {"age": ["50", "-999", " -999 "], "y": [1, 2, 3]})
-    options = {"missing_values": ("-999",)}
-    rows = stream(tmp_path / f"t{kind}", coding, **options)
-    assert_same_bits(rows, *whole(tmp_path / f"t{kind}", coding, **options))
+    rows = stream(tmp_path / f"t{kind}", coding)
+    assert_same_bits(rows, *whole(tmp_path / f"t{kind}", coding))
     ((X, _),) = rows
     np.testing.assert_array_equal(X, [[50, 0], [0, 1], [0, 1]])
 
@@ -373,7 +369,7 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
 def test_a_column_of_another_type_is_refused(tmp_path, columns):
     expected, streamed = complaints(parquet(tmp_path, 9, **columns))
     assert streamed == expected
-    assert "must hold numbers; it holds" in streamed[1]
+    assert "must hold numbers, texts, or true and false; it holds" in streamed[1]
 
 
 def test_missing_columns_are_suggested(tmp_path):
@@ -417,7 +413,7 @@ def test_cells_that_are_wrong_are_counted_with_the_rows_of_their_batch(tmp_path,
     assert [line.partition(". ")[0] for line in text.splitlines()] == [
         f"Column 'age' of {WHERE} must hold numbers; {one} is text",
         f"Column 'age' of {WHERE} must be complete; {one.replace('1 of', '3 of', 1)} are missing",
-        f"Column 'sex' of {WHERE} must hold only its 2 agreed level(s); {one} holds something else",
+        f"Column 'sex' of {WHERE} must hold only its 2 agreed level(s); {one} is something else",
         f"Outcome 'y' of {WHERE} must be finite; {one} is infinite or too large",
     ]
 
@@ -455,7 +451,7 @@ def test_a_time_that_changes_is_a_change(tmp_path):
 @pytest.mark.parametrize("content", ["age,y\n1,2\n", f"age,y\n{SECRET}"])
 def test_a_file_that_changes_during_a_pass_is_refused(tmp_path, content, monkeypatch):
     path = written(tmp_path, f"age,note,y\n{MANY}")
-    whole_pass = streams.text_pieces
+    whole_pass = tables.text_pieces
 
     def cut_short(*arguments):
         pieces = whole_pass(*arguments)
@@ -465,7 +461,7 @@ def test_a_file_that_changes_during_a_pass_is_refused(tmp_path, content, monkeyp
             raise TableError("It must be whole.")
         yield from pieces
 
-    monkeypatch.setattr(streams, "text_pieces", cut_short)
+    monkeypatch.setattr(tables, "text_pieces", cut_short)
     assert "its size or its time is another" in complaint(lambda: list(stream(path)))[1]
 
 

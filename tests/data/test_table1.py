@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedcsa.core.table import Table1
-from fedcsa.data.describe import describe_columns
-from fedcsa.data.encoding import Coding, Feature
+from fedcsa.data.coding import Coding, describe_columns
+from fedcsa.data.columns import Feature
 from fedcsa.data.table1 import read_table1, write_table1
 from fedcsa.errors import DataError, TableError
 

@@ -1,5 +1,6 @@
 """Files: what is read, what is refused, and that no refusal quotes a cell."""
 
+import dataclasses
 import gzip
 import math
 import os
@@ -16,10 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedcsa.data.encoding import Coding, Feature, Outcome
-from fedcsa.data.readers import text_pieces
-from fedcsa.data.tables import KINDS, MISSING_VALUES, read_table, write_table
-from fedcsa.data.text_file import TextFile
+from fedcsa.data.cells import MISSING_VALUES
+from fedcsa.data.coding import Coding
+from fedcsa.data.columns import Feature, Outcome
+from fedcsa.data.csv_text import TextFile, text_pieces
+from fedcsa.data.tables import KINDS, read_table, write_table
 from fedcsa.errors import DataError, MissingExtraError, TableError
 
 PLANTED, SECRET = "4711.25", "SECRET"
@@ -68,7 +70,7 @@ def cells(table):
 
 
 def encoded(path):
-    table = read_table(path, columns=CODING.needed(with_outcome=True), levels=CODING.level_texts)
+    table = read_table(path, CODING.needed(with_outcome=True))
     return CODING.encode(table, "source 'a'", with_outcome=True)
 
 
@@ -174,19 +176,26 @@ def test_a_wide_table_is_read(tmp_path):
 # Missing cells --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+@pytest.mark.parametrize("kind", ["number", "flag", "levels"])
 @pytest.mark.parametrize("spelling", [*MISSING_VALUES, " ", " NA "])
-def test_the_usual_spellings_of_a_missing_cell(tmp_path, kind, spelling):
-    write_table(tmp_path / f"t{kind}", {"a": ["x", spelling], "b": ["1", "2"]})
-    assert read_table(tmp_path / f"t{kind}").column("a").to_pylist() == ["x", None]
+def test_the_usual_spellings_of_a_missing_cell(kind, spelling):
+    levels = ("1", "x") if kind == "levels" else ()
+    coding = Coding((Feature("a", kind, levels, missing="indicator"),))
+    X, _ = coding.encode({"a": ["1", spelling]}, "it", with_outcome=False)
+    np.testing.assert_array_equal(X[:, 1], [0, 1])
 
 
 @pytest.mark.parametrize("spelling", ["?", "none", "-", "missing", "0", "na", "-999", "Null"])
-def test_other_spellings_are_values_unless_they_are_listed(tmp_path, spelling):
-    write_table(tmp_path / "t.csv", {"a": ["x", spelling]})
-    assert read_table(tmp_path / "t.csv").column("a").to_pylist() == ["x", spelling]
-    table = read_table(tmp_path / "t.csv", missing_values=[spelling])
-    assert table.column("a").to_pylist() == ["x", None]
+def test_other_spellings_are_values_unless_they_are_listed(spelling):
+    values, levels = Feature("a", "levels", ("x", spelling)), Feature("b", "levels", ("x", "y"))
+    unknown, known = Coding((levels,)), Coding((dataclasses.replace(levels, missing="indicator"),))
+    X, _ = Coding((values,)).encode({"a": ["x", spelling]}, "it", with_outcome=False)
+    np.testing.assert_array_equal(X[:, 0], [0, 1])
+    with pytest.raises(DataError, match="1 of its 2 cells is something else"):
+        unknown.encode({"b": ["x", spelling]}, "it", with_outcome=False)
+    known = dataclasses.replace(known, missing_values=(spelling,))
+    X, _ = known.encode({"b": ["x", spelling]}, "it", with_outcome=False)
+    np.testing.assert_array_equal(X[:, 1], [0, 1])
 
 
 @pytest.mark.parametrize("kind", [".csv", ".parquet"])
@@ -194,7 +203,7 @@ def test_a_declared_level_is_never_a_missing_cell(tmp_path, kind):
     region = Feature("region", "levels", ("EU", "NA"), missing="indicator")
     coding = Coding((region, Feature("b", "levels", ("x", "y"), missing="indicator")))
     write_table(tmp_path / f"t{kind}", {"region": ["NA", "EU", ""], "b": ["x", "NA", "x"]})
-    table = read_table(tmp_path / f"t{kind}", levels=coding.level_texts)
+    table = read_table(tmp_path / f"t{kind}")
     X, _ = coding.encode(table, "it", with_outcome=False)
     np.testing.assert_array_equal(X[:, :2], [[1, 0], [0, 0], [0, 1]])
     np.testing.assert_array_equal(X[:, 3], [0, 1, 0])

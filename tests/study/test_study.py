@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import fedcsa.study.study
 from fedcsa.core.table import Table1
-from fedcsa.data.encoding import Feature, Outcome
-from fedcsa.data.tables import read_table, write_table
+from fedcsa.data.columns import Feature, Outcome
+from fedcsa.data.tables import TableFile, write_table
 from fedcsa.errors import DataError, ParameterError, StudyError, TableError
 from fedcsa.messages.policy import Policy
 from fedcsa.models.registry import default_candidates
@@ -347,16 +347,16 @@ def test_any_study_is_read_from_what_it_writes(**values):
         ('method = "feddae"', "method = 1", "study.toml: 'method' must be a text; it is a whole"),
         ("folds = [0.21, 0.49, 0.30]", "folds = [1, 2]", "'folds' must be a whole number or a lis"),
         ('missing_values = ["?"]', 'missing_values = "?"', "'missing_values' must be a list of te"),
-        ('age = "number"', "age = 3", "study.toml: [features] 'age' must be \"number\", \"flag\""),
-        ('age = "number"', 'age = "levels"', "[features] 'age' must be \"number\", \"flag\", \""),
+        ('age = "number"', "age = 3", "study.toml: [features] 'age': It must be \"number\", "),
+        ('age = "number"', 'age = "levels"', "[features] 'age': It must be \"number\", \"flag\""),
         ('age = "number"', 'age = ["F"]', "[features] 'age': The 'levels' parameter must be two "),
         ('age = "number"', 'age = { kind = "flg" }', "The 'kind' parameter must be one of ['numb"),
         ('age = "number"', 'a = "group"\nb = "group"', "described with at most one group"),
-        ('["F", "M"]', '["F", "M"], level = 1', "[features] 'sex' Unknown key 'level'. Did you me"),
-        ('["F", "M"]', '"FM"', "[features] 'sex' 'levels' must be a list of texts, whole numbers"),
+        ('["F", "M"]', '["F", "M"], level = 1', "[features] 'sex': Unknown key 'level'. Did you m"),
+        ('["F", "M"]', '"FM"', "[features] 'sex': The 'levels' parameter must be texts, whole num"),
         ('["F", "M"]', '["F", "F"]', "study.toml: [features] 'sex': The 'levels' parameter must b"),
         ('["F", "M"]', "[]", "study.toml: [features] 'sex': The 'levels' parameter must be two or"),
-        ("fill = 140", 'fill = "140"', "study.toml: [features] 'sbp' 'fill' must be a number; it "),
+        ("fill = 140", 'fill = "140"', "[features] 'sbp': The 'fill' parameter must be a finite n"),
         ('"indicator"', '"mean"', "study.toml: [features] 'sbp': The 'missing' parameter must be"),
         ("sd = 20", "sd = -1", "study.toml: [features] 'sbp': The 'sd' parameter must be a posit"),
         ('levels = ["no", "yes"]', "levels = []", "[outcome] 'levels' must be two or more, or lef"),
@@ -519,12 +519,14 @@ def test_a_source_that_is_not_in_the_study(study):
 def test_outcomes_at_the_target_are_never_read(study, folder, monkeypatch):
     asked = []
 
-    def spy(path, **options):
-        table = read_table(path, **options)
-        asked.append((path.name, table.column_names))
+    read = TableFile.read
+
+    def spy(self, columns=None):
+        table = read(self, columns)
+        asked.append((self.path.name, table.column_names))
         return table
 
-    monkeypatch.setattr(fedcsa.study.study, "read_table", spy)
+    monkeypatch.setattr(TableFile, "read", spy)
     before = study.read_target()
     write_table(folder / "new.csv", rows_of(80, 0, outcome=[SECRET] * 80))
     np.testing.assert_array_equal(study.read_target(), before)

@@ -104,7 +104,7 @@ def _program() -> str:
 
 def demo_study(drawn: Consortium, seed: int) -> Study:
     """The study file of the demo."""
-    from fedcsa.data.encoding import Feature, Outcome
+    from fedcsa.data.columns import Feature, Outcome
     from fedcsa.data.synthetic import FEATURES
     from fedcsa.study import Study
 

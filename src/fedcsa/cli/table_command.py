@@ -19,7 +19,7 @@ from fedcsa.words import printable
 if TYPE_CHECKING:
     from fedcsa.core.arrays import Array
     from fedcsa.core.table import Table1
-    from fedcsa.data.encoding import Coding
+    from fedcsa.data.coding import Coding
 
 #: Fewer patients with a flag or a level are named: statistical offices ask for as many.
 SMALL_LEVEL = 5
@@ -84,7 +84,7 @@ def table(
 
 def _read(rows: Path, study: Path | None) -> tuple[Coding, Array]:
     """How the columns are described, and the rows by it."""
-    from fedcsa.data.describe import guess_columns
+    from fedcsa.data.coding import guess_columns
     from fedcsa.data.tables import read_table
     from fedcsa.study import Study
 

@@ -1,10 +1,11 @@
-"""One column of a table as numbers or as codes of levels; what is wrong is counted, never shown."""
+"""From a cell to a number, one column at a time; what is wrong is counted, never shown."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.folds import mixed_bits
 from fedcsa.errors import MissingExtraError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Texts that stand for a missing cell, blanks around them aside.
+MISSING_VALUES = (
+    "", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null",
+)  # fmt: skip
+#: A float64 holds whole numbers of 53 bits. Of 10⁶ groups, two share one with chance 1 in 18,000.
+GROUP_BITS = 53
 #: What counts as a number in a text. Infinity is read as one, so that it is refused as one.
 _NUMBER = r"^(?i:[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?)$"
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]*)")
 _WHOLE_WITH_ZEROS = re.compile(r"(0|-?[1-9][0-9]*)\.0+")
-MISSING = -1
+_FLAG_WORDS = {"false": "0", "true": "1"}
 
 
-def arrow(purpose: str) -> Any:
+def arrow(purpose: str = "Reading a table") -> Any:
     """The package pyarrow, or the advice to install it."""
     try:
         import pyarrow
@@ -33,216 +41,192 @@ def arrow(purpose: str) -> Any:
     return pyarrow
 
 
-def quick_numbers(column: pa.ChunkedArray, *, texts: bool) -> Array | None:
-    """What `numbers` gives, if every cell is a finite number and none needs a closer look.
+@dataclass(frozen=True, repr=False)
+class Cells:
+    """The cells of one column, and how to speak of them.
 
-    Parameters
-    ----------
-    column : pyarrow.ChunkedArray
-    texts : bool
-        Whether texts may be tried as well. They may not where a number stands for a missing cell.
-    """
-    pa = arrow("Reading a table")
-    kind = column.type
-    if column.null_count:
-        return None
-    if is_text(kind):
-        values = _cast(column) if texts else None
-    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        values = column.cast(pa.float64(), safe=False).to_numpy()
-    else:
-        values = None
-    return values if values is not None and np.isfinite(values).all() else None
-
-
-def numbers(
-    column: pa.ChunkedArray, what: str, problems: list[str], first_row: int | None = None
-) -> Array:
-    """The cells of `column` as float64, NaN where one is missing.
-
-    Parameters
+    Attributes
     ----------
     column : pyarrow.ChunkedArray
     what : str
         For the sentences, such as ``"Column 'age' of the target"``.
     problems : list of str
         Gains a sentence for everything that is wrong.
+    missing_values : collection of str
+        Texts that stand for a missing cell, beside `MISSING_VALUES`.
     first_row : int, optional
         Number of the first cell's row, if these are not all rows of the table.
     """
-    pa = arrow("Reading a table")
-    column = plain_column(column)
-    rows, kind = len(column), column.type
-    n_text = 0
-    if is_text(kind):
-        values, n_text = _parse(column)
-    elif (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_null(kind)
-    ):
-        # Not `safe`: that would refuse whole numbers above 2**53, in words that quote them.
-        values = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
-    else:
-        problems.append(f"{what} must hold numbers; it holds {_kind_of(kind)}. {_RECODE}")
-        return np.zeros(rows)
-    if n_text:
-        problems.append(
-            f"{what} must hold numbers; {of(n_text, rows, first_row)} text. Correct them, with a "
-            "point as the decimal sign, or list the spelling of a missing cell in missing_values."
+
+    column: pa.ChunkedArray
+    what: str
+    problems: list[str]
+    missing_values: Collection[str] = ()
+    first_row: int | None = None
+
+    def values(self, kind: str, levels: Sequence[str] = ()) -> Array:
+        """One float64 per cell, NaN where it is missing. A new kind of column is read here.
+
+        Parameters
+        ----------
+        kind : {"number", "flag", "levels", "group"}
+            A flag is 0 or 1 and may be written as false or true. A cell of a group becomes a hash
+            of its text: a whole number below 2**53, the same at every reading.
+        levels : sequence of str
+            Of the kind ``"levels"``; a cell becomes its position among them. A cell that is no
+            text compares by its text: 1 and 1.0 are the level ``"1"``, true is ``"true"`` or
+            ``"True"``. Among texts, ``"01"`` is not ``"1"``. A level is never a missing cell, even
+            if it is spelled like one: ``"NA"`` may be North America.
+        """
+        if not self._is_readable():
+            return np.zeros(len(self.column))
+        if kind == "number":
+            return self._numbers()
+        if kind == "flag":
+            words = "0 and 1, or true and false"
+            advice = "Correct them, or describe it as a number or by its levels."
+            return self._positions(("0", "1"), words, advice, _as_flag)
+        if kind == "levels":
+            advice = "Check spelling, case and spaces, or agree on a further level."
+            return self._positions(levels, f"its {len(levels)} agreed level(s)", advice, str)
+        return self._hashes()
+
+    def complain(self, rule: str, count: int, state: str, advice: str) -> None:
+        """Say that `count` cells break a rule, of how many or of which rows."""
+        rows = len(self.column)
+        cells = f"{rows} cells"
+        if self.first_row is not None:
+            cells = f"cells in rows {self.first_row} to {self.first_row + rows - 1}"
+        are = "is" if count == 1 else "are"
+        self.problems.append(
+            f"{self.what} must {rule}; {count} of its {cells} {are} {state}. {advice}"
         )
-    infinite = np.isinf(values)
-    if infinite.any():
-        problems.append(
-            f"{what} must be finite; {of(int(infinite.sum()), rows, first_row)} infinite or too "
-            "large. Correct them or drop those rows."
+
+    def _is_readable(self) -> bool:
+        pa = arrow()
+        kind = self._kind
+        types = ("is_integer", "is_floating", "is_decimal", "is_boolean", "is_null")
+        if _is_text(kind) or any(getattr(pa.types, name)(kind) for name in types):
+            return True
+        # Words for a type; its own name could hold the names of fields inside it.
+        words = "bytes or another type that is neither number nor text"
+        if pa.types.is_temporal(kind):
+            words = "dates or times"
+        elif pa.types.is_nested(kind):
+            words = "lists or records"
+        self.problems.append(
+            f"{self.what} must hold numbers, texts, or true and false; it holds {words}. "
+            "Recode it by a rule that all sites share, such as days since a fixed date."
         )
-    return np.where(infinite, 0.0, values)
+        return False
 
+    @property
+    def _kind(self) -> pa.DataType:
+        """The type of the cells, whether they are stored by a dictionary or not."""
+        kind = self.column.type
+        return kind.value_type if arrow().types.is_dictionary(kind) else kind
 
-def level_codes(
-    column: pa.ChunkedArray,
-    levels: Sequence[str],
-    what: str,
-    problems: list[str],
-    first_row: int | None = None,
-) -> NDArray[np.intp]:
-    """The cells of `column` as positions in `levels`, `MISSING` where one is missing.
+    def _plain(self) -> pa.ChunkedArray:
+        """The column without a dictionary, texts of one type."""
+        return self.column.cast(arrow().large_string() if _is_text(self._kind) else self._kind)
 
-    Cells that are not text compare by their text: 1 is the level ``"1"`` and so is 1.0, true is
-    ``"true"`` or ``"True"``. Among texts, ``"01"`` is not ``"1"``.
+    def _numbers(self) -> Array:
+        pa = arrow()
+        if _is_text(self._kind):
+            values = self._parsed()
+        else:
+            # Not `safe`: that would refuse whole numbers above 2**53, in words that quote them.
+            values = self._plain().cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+        infinite = np.isinf(values)
+        if not infinite.any():
+            return values
+        advice = "Correct them or drop those rows."
+        self.complain("be finite", int(infinite.sum()), "infinite or too large", advice)
+        return np.where(infinite, 0.0, values)
 
-    Parameters
-    ----------
-    column, what, problems, first_row
-        As for `numbers`.
-    levels : sequence of str
-    """
-    wanted = (
-        "texts, whole numbers or true and false, as its levels are",
-        f"only its {len(levels)} agreed level(s)",
-        "Check spelling, case and spaces, or agree on a further level.",
-    )
-    return _codes(column, _reader_of(levels), len(levels), wanted, what, problems, first_row)
+    def _parsed(self) -> Array:
+        """Texts as numbers. A column of clean numbers is cast at once; others get a closer look."""
+        import pyarrow.compute as pc
 
+        numeric = any(number_of(text) is not None for text in self.missing_values)
+        values = None if numeric else _cast(self.column)
+        if values is not None:
+            return values
+        text = self._trimmed()
+        values = _cast(text)
+        if values is not None:
+            return values
+        number = pc.match_substring_regex(text, _NUMBER)
+        n_text = len(number) - number.null_count - (pc.sum(number).as_py() or 0)
+        if n_text:
+            advice = (
+                "Correct them, with a point as the decimal sign, or list the spelling of a missing "
+                "cell in missing_values."
+            )
+            self.complain("hold numbers", n_text, "text", advice)
+        read: Array = pc.if_else(number.fill_null(False), text, "nan").to_numpy().astype(np.float64)
+        read[~number.fill_null(True).to_numpy().astype(bool)] = 0.0
+        return read
 
-def flag_codes(
-    column: pa.ChunkedArray, what: str, problems: list[str], first_row: int | None = None
-) -> NDArray[np.intp]:
-    """The cells of `column` as 0 or 1, `MISSING` where one is missing.
+    def _trimmed(self) -> pa.ChunkedArray:
+        """Texts without blanks around them, null where a cell is missing."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
-    Numbers and texts may be 0 and 1 or true and false, in any case.
+        text = pc.utf8_trim_whitespace(self._plain())
+        spellings = pa.array([*MISSING_VALUES, *self.missing_values], pa.large_string())
+        missing = pc.is_in(text, value_set=spellings)
+        return pc.if_else(missing, pa.scalar(None, pa.large_string()), text)
 
-    Parameters
-    ----------
-    column, what, problems, first_row
-        As for `numbers`.
-    """
-    of_number, of_word = _reader_of(("0", "1")), _reader_of(("false", "true"))
-    words = "0 and 1, or true and false"
-    wanted = (words, f"only {words}", "Correct them, or describe it as a number or by its levels.")
+    def _positions(
+        self, levels: Sequence[str], only: str, advice: str, spelled: Callable[[str], str]
+    ) -> Array:
+        """Positions among `levels` of what `spelled` makes of every cell's text."""
+        import pyarrow as pa
 
-    def code_of(text: str, otherwise: int) -> int:
-        text = text.strip()
-        return of_number(text, of_word(text, otherwise))
+        column = self._plain()
+        if pa.types.is_floating(column.type):
+            column = column.cast(pa.float64())
+        elif pa.types.is_null(column.type):
+            column = column.cast(pa.string())
+        encoded = column.combine_chunks().dictionary_encode()
+        find = _finder(levels)
+        places = [
+            math.nan
+            if value != value or self._is_missing(value, levels)
+            else find(spelled(level_text(value)))
+            for value in encoded.dictionary.to_pylist()
+        ]
+        # The entry appended last is the one that a null, at position -1, refers to.
+        positions = np.array([*places, math.nan])[encoded.indices.fill_null(-1).to_numpy()]
+        strange = positions < 0.0
+        if strange.any():
+            self.complain(f"hold only {only}", int(strange.sum()), "something else", advice)
+        return np.where(strange, 0.0, positions)
 
-    return _codes(column, code_of, 2, wanted, what, problems, first_row)
+    def _is_missing(self, value: object, levels: Collection[str]) -> bool:
+        if not isinstance(value, str) or value in levels:
+            return False
+        return value.strip() in MISSING_VALUES or value.strip() in self.missing_values
 
+    def _hashes(self) -> Array:
+        """A text stands for itself without blanks around it; 1 and 1.0 are the text ``"1"``."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
-def _codes(
-    column: pa.ChunkedArray,
-    code_of: Callable[[str, int], int],
-    count: int,
-    wanted: tuple[str, str, str],
-    what: str,
-    problems: list[str],
-    first_row: int | None,
-) -> NDArray[np.intp]:
-    """The cells of `column` by their texts, `MISSING` where one is missing.
-
-    Parameters
-    ----------
-    code_of : function
-        Of a text and of what to return for an unknown one.
-    count : int
-        Codes are below it.
-    wanted : three str
-        What the column's type must allow, what its cells must be, what to do.
-    column, what, problems, first_row
-        As for `numbers`.
-    """
-    encoded = _dictionary(column, wanted[0], what, problems)
-    if encoded is None:
-        return np.zeros(len(column), dtype=np.intp)
-    code_of_entry = [
-        MISSING if value != value else code_of(level_text(value), count)
-        for value in encoded.dictionary.to_pylist()
-    ]
-    # The entry appended last is the one that a null, at position -1, refers to.
-    codes = np.array([*code_of_entry, MISSING])[encoded.indices.fill_null(-1).to_numpy()]
-    n_strangers = int((codes == count).sum())
-    if n_strangers:
-        problems.append(
-            f"{what} must hold {wanted[1]}; "
-            f"{of(n_strangers, len(codes), first_row, hold=True)} something else. {wanted[2]}"
-        )
-    return np.where(codes == count, 0, codes)
-
-
-def _dictionary(
-    column: pa.ChunkedArray, wanted: str, what: str, problems: list[str]
-) -> pa.DictionaryArray | None:
-    """`column` as distinct cells and their positions, or None for dates and other types."""
-    pa = arrow("Reading a table")
-    column = plain_column(column)
-    kind = column.type
-    if pa.types.is_null(kind):
-        return pa.array([None] * len(column), pa.string()).dictionary_encode()
-    if not has_levels(kind, wanted, what, problems):
-        return None
-    if pa.types.is_floating(kind):
-        column = column.cast(pa.float64())
-    return column.combine_chunks().dictionary_encode()
-
-
-def has_levels(kind: pa.DataType, wanted: str, what: str, problems: list[str]) -> bool:
-    """Whether cells of this type can be known by their texts.
-
-    Parameters
-    ----------
-    kind : pyarrow.DataType
-    wanted : str
-        What the column must hold.
-    what, problems
-        As for `numbers`.
-    """
-    pa = arrow("Reading a table")
-    if (
-        is_text(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_null(kind)
-    ):
-        return True
-    problems.append(f"{what} must hold {wanted}; it holds {_kind_of(kind)}. {_RECODE}")
-    return False
-
-
-def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`column` without dictionary encoding, texts of one type."""
-    pa = arrow("Reading a table")
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column.cast(pa.large_string()) if is_text(column.type) else column
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether cells of this type are texts."""
-    return str(kind) in ("string", "large_string", "string_view")
+        kind = self._kind
+        if _is_text(kind):
+            texts = self._trimmed()
+        else:
+            texts = self._plain().cast(pa.large_string())
+            if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+                texts = pc.replace_substring_regex(texts, r"\.0+$", "")
+                nan = pc.equal(texts, "nan")
+                texts = pc.if_else(nan, pa.scalar(None, pa.large_string()), texts)
+        texts = texts.combine_chunks()
+        hashes = _hashes(texts.fill_null("")) >> np.uint64(64 - GROUP_BITS)
+        missing = texts.is_null().to_numpy(zero_copy_only=False)
+        return np.where(missing, math.nan, hashes.astype(np.float64))
 
 
 def level_text(value: object) -> str:
@@ -258,23 +242,6 @@ def level_text(value: object) -> str:
     return str(value)
 
 
-def of(count: int, rows: int, first_row: int | None = None, *, hold: bool = False) -> str:
-    """How many cells, of how many or of which rows.
-
-    >>> of(1, 9)
-    '1 of its 9 cells is'
-    >>> of(2, 9, hold=True)
-    '2 of its 9 cells hold'
-    >>> of(3, 16_384, 16_385)
-    '3 of its cells in rows 16385 to 32768 are'
-    """
-    one, many = ("holds", "hold") if hold else ("is", "are")
-    cells = f"{rows} cells"
-    if first_row is not None:
-        cells = f"cells in rows {first_row} to {first_row + rows - 1}"
-    return f"{count} of its {cells} {one if count == 1 else many}"
-
-
 def number_of(text: str) -> float | None:
     """The finite number that a text is, by the rule for cells; None if it is none.
 
@@ -287,61 +254,57 @@ def number_of(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _parse(column: pa.ChunkedArray) -> tuple[Array, int]:
-    """Texts as numbers, NaN where a cell is missing, and how many of them are not numbers."""
-    import pyarrow.compute as pc
+def _is_text(kind: pa.DataType) -> bool:
+    return str(kind) in ("string", "large_string", "string_view")
 
-    text = pc.utf8_trim_whitespace(column)
-    values = _cast(text)
-    if values is not None and np.isfinite(values).sum() == len(text) - text.null_count:
-        return values, 0
-    number = pc.match_substring_regex(text, _NUMBER)
-    n_text = len(number) - number.null_count - (pc.sum(number).as_py() or 0)
-    text = pc.if_else(number.fill_null(False), text, "nan")
-    values = text.to_numpy().astype(np.float64)
-    values[~number.fill_null(True).to_numpy().astype(bool)] = 0.0
-    return values, n_text
+
+def _as_flag(text: str) -> str:
+    return _FLAG_WORDS.get(text.strip().lower(), text.strip())
 
 
 def _cast(text: pa.ChunkedArray) -> Array | None:
-    """Texts as numbers, or None if one cannot be read without a closer look.
+    """Texts as numbers, or None if one that is not null is no finite number.
 
     Among finite numbers pyarrow knows no spelling that is not one of ours, and rounds as we do.
     """
-    pa = arrow("Reading a table")
+    pa = arrow()
     try:
-        return np.asarray(text.cast(pa.float64()).to_numpy(), np.float64)
+        values = np.asarray(text.cast(pa.float64()).to_numpy(), np.float64)
     except pa.ArrowException:  # its text quotes the cell
         return None
+    return values if np.isfinite(values).sum() == len(text) - text.null_count else None
 
 
-def _reader_of(levels: Sequence[str]) -> Callable[[str, int], int]:
-    position = {level: index for index, level in enumerate(levels)}
-    flags = {level.lower(): index for index, level in enumerate(levels)}
-    if not set(flags) <= {"true", "false"} or len(flags) < len(levels):
-        flags = {}
+def _finder(levels: Sequence[str]) -> Callable[[str], float]:
+    """A function that finds a text among `levels`, and gives -1 if it is none of them."""
+    position = {level: float(index) for index, level in enumerate(levels)}
+    lower = {level.lower(): float(index) for index, level in enumerate(levels)}
+    if not set(lower) <= {"true", "false"} or len(lower) < len(levels):
+        lower = {}
     whole = all(_WHOLE.fullmatch(level) for level in levels)
 
-    def code_of(text: str, otherwise: int) -> int:
-        if text in position:
-            return position[text]
+    def find(text: str) -> float:
         # A whole number that went through a column with missing cells often comes out as 1.0.
         zeros = _WHOLE_WITH_ZEROS.fullmatch(text) if whole else None
-        if zeros:
-            return position.get(zeros[1], otherwise)
-        return flags.get(text.lower(), otherwise)
+        text = zeros[1] if zeros else text
+        return position.get(text, lower.get(text.lower(), -1.0))
 
-    return code_of
-
-
-def _kind_of(kind: pa.DataType) -> str:
-    """Words for a type; its own name could hold the names of fields inside it."""
-    pa = arrow("Reading a table")
-    if pa.types.is_temporal(kind):
-        return "dates or times"
-    if pa.types.is_nested(kind):
-        return "lists or records"
-    return "bytes or another type that is neither number nor text"
+    return find
 
 
-_RECODE = "Recode it by a rule that all sites share, such as days since a fixed date."
+def _hashes(texts: pa.LargeStringArray) -> NDArray[np.uint64]:
+    """A hash of every text: the sum of a random number for each byte at its place.
+
+    Tabulation hashing, with a mixed counter in place of a table (Zobrist 1970; Pătraşcu and
+    Thorup 2012). All bytes at once: text by text, a million rows would take seconds a pass.
+    """
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    lengths = np.diff(ends)
+    letters = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]].astype(np.uint64)
+    starts = ends[:-1] - ends[0]
+    place = (np.arange(len(letters)) - np.repeat(starts, lengths)).astype(np.uint64)
+    terms = mixed_bits(place * np.uint64(256) + letters)
+    # Of no bytes the sum would not be 0 but the next text's first term.
+    sums = np.add.reduceat(np.append(terms, np.uint64(0)), starts)
+    return mixed_bits(np.where(lengths > 0, sums, 0).astype(np.uint64) ^ lengths.astype(np.uint64))

@@ -1,10 +1,10 @@
-"""Databases that a source may be read from, opened for reading only; and which queries may run."""
+"""Queries of databases, opened for reading only; and which queries may run."""
 
 from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from fedcsa.core.batches import BATCH_ROWS
-from fedcsa.data.readers import check_file
-from fedcsa.errors import MissingExtraError, ParameterError, TableError, unknown
+from fedcsa.data.cells import arrow
+from fedcsa.data.columns import require_columns, sentence_start
+from fedcsa.data.tables import check_file
+from fedcsa.errors import FedCSAError, MissingExtraError, ParameterError, TableError, unknown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,6 +140,64 @@ class AdbcDatabase:
         path = (self.folder / self.uri.removeprefix("file:")).absolute()
         check_file(path, "database")
         return f"file:{quote(path.as_posix())}?mode=ro"
+
+
+class Query:
+    """The rows that a query gives: asked anew for every pass, and never held.
+
+    Parameters
+    ----------
+    database : DuckDBFile or AdbcDatabase
+        Opened for every pass, for reading only.
+    query : str
+        One SELECT. Every pass must give the same rows in the same order, so it must end with an
+        ORDER BY on a key, in which no two rows are equal. A stream that gets others ends with an
+        error.
+    where : str
+        Whose query it is, for the sentences: ``"source 'a'"``.
+    """
+
+    def __init__(self, database: DuckDBFile | AdbcDatabase, query: str, where: str) -> None:
+        problem = query_problem(query)
+        if problem is not None:
+            raise ParameterError(f"{sentence_start(where)}: {problem}")
+        arrow()
+        self._database = database
+        self._query = query
+        self._where = where
+        self.words = f"What the query of {where} gives"
+
+    def __repr__(self) -> str:
+        return f"Query({self._database!r})"
+
+    def state(self) -> None:
+        """A database has no time of its own: a stream compares its rows from pass to pass."""
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """All rows at once."""
+        import pyarrow as pa
+
+        pieces = list(self.pieces(columns))
+        empty = pa.table({name: pa.array([], pa.float64()) for name in columns})
+        return pa.Table.from_batches(pieces) if pieces else empty
+
+    def pieces(self, columns: Sequence[str]) -> Generator[pa.RecordBatch]:
+        """The rows in their order, a piece at a time."""
+        try:
+            with self._database.reading(self._query) as reader:
+                require_columns(reader.schema.names, columns, f"the query of {self._where}")
+                for piece in reader:
+                    piece = piece.select(list(columns))
+                    piece.validate(full=True)  # texts that are not UTF-8
+                    yield piece
+        except FedCSAError:
+            raise
+        except Exception as error:  # a database's own text quotes cells
+            raise TableError(
+                f"{sentence_start(self._where)} must have a query that its database can answer; "
+                f"it fails ({type(error).__name__}). Try it in the database by itself, and cast a "
+                "column that holds cells of several types."
+            ) from None
 
 
 def query_problem(query: str) -> str | None:

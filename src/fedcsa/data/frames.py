@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedcsa.core.arrays import Array, as_matrix
+from fedcsa.data.coding import Coding
 from fedcsa.data.columns import require_columns
-from fedcsa.data.encoding import Coding
 from fedcsa.errors import DataError
 
 
@@ -91,7 +91,7 @@ def as_described_matrix(
     Examples
     --------
     >>> import pandas as pd
-    >>> from fedcsa.data.describe import describe_columns
+    >>> from fedcsa.data.coding import describe_columns
     >>> coding = describe_columns({"sex": ["F", "M"], "age": "number"})
     >>> frame = pd.DataFrame({"age": [50, 60], "sex": ["M", "F"]})
     >>> as_described_matrix(frame, "X", coding)

@@ -2,73 +2,71 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 import zlib
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import BATCH_ROWS
-from fedcsa.data.cells import arrow, quick_numbers
-from fedcsa.data.columns import sentence_start
-from fedcsa.data.encoding import Coding, Feature
-from fedcsa.data.prefetch import prefetched
-from fedcsa.data.readers import check_file, parquet_pieces, text_pieces
-from fedcsa.data.tables import all_spellings, kind_of, mark_missing, names_a_number
+from fedcsa.data.coding import Coding, no_rows
+from fedcsa.data.databases import Query
+from fedcsa.data.tables import TableFile
 from fedcsa.errors import DataError, TableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Batch = tuple[Array, Array]
+Item = TypeVar("Item")
+#: Batches that are made before they are asked for: one to hand over, one in the making.
+AHEAD = 2
 
 
 class TableStream:
-    """The rows of a table on disk, in batches: a `fedcsa.core.batches.Batches`.
+    """The rows of a file or a query, in batches: a `fedcsa.core.batches.Batches`.
 
-    They are, to the bit, the rows that `fedcsa.data.tables.read_table` and `Coding.encode` give
-    with outcomes and group, save that classes are given by their positions in the agreed order.
-    The memory taken does not depend on the number of rows. The next batch is decoded in the
-    background.
+    They are, to the bit, the rows that `TableFile.read` and `Coding.encode` give with outcomes
+    and group, save that classes are given by their positions in the agreed order. The memory
+    taken does not depend on the number of rows. The next batch is decoded in the background.
 
     Parameters
     ----------
-    path : str or Path
-        As for `fedcsa.data.tables.read_table`. The file must stay as it is between passes.
+    table : str, Path, TableFile or Query
+        Its rows must stay as they are between passes.
     coding : Coding
         With an outcome.
-    missing_values : collection of str
-        Spellings of a missing cell, beside the usual ones.
     where : str
         Whose table it is, for the sentences: ``"source 'a'"``.
 
     Raises
     ------
     TableError, DataError
-        As `read_table` and `Coding.encode` do; also at a later batch, for what is wrong there.
+        As `TableFile.read` and `Coding.encode` do; also at a later batch, for what is wrong there.
     """
 
     def __init__(
-        self, path: str | Path, coding: Coding, *, missing_values: Collection[str] = (), where: str
+        self, table: str | Path | TableFile | Query, coding: Coding, *, where: str
     ) -> None:
-        self.path = Path(path)
-        self._kind = kind_of(self.path)
-        arrow("Reading a table")
-        check_file(self.path)
-        self._state = self._state_now()
-        self._encoder = RowEncoder(coding, missing_values, where)
-        self._count = RowCount(f"The table {str(self.path)!r}")
+        self._table = TableFile(table) if isinstance(table, str | Path) else table
+        self._coding = coding
+        self._where = where
+        self._needed = coding.needed(with_outcome=True, with_group=True)
+        self._state = self._table.state()
+        self._last: tuple[int, int] | None = None  # rows and checksum of the pass before
 
     def __repr__(self) -> str:
-        return f"TableStream({str(self.path)!r}, {len(self.columns)} columns)"
+        return f"TableStream({self._table!r}, {len(self.columns)} columns)"
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the features in the order of the matrix, and of the group behind them."""
-        return self._encoder.columns
+        return self._coding.matrix_columns
 
     def __iter__(self) -> Iterator[Batch]:
         """Start a pass."""
@@ -76,144 +74,53 @@ class TableStream:
 
     def _pass(self) -> Generator[Batch]:
         self._require_same_file()
-        read = parquet_pieces if self._kind == ".parquet" else text_pieces
         problem: DataError | None = None
         try:
-            # Left to itself, the file would stay open for as long as somebody keeps an error.
-            with closing(read(self.path, self._kind, self._encoder.needed)) as pieces:
-                yield from self._count.checked(self._encoder.batches(pieces))
+            # Left to itself, the table would stay open for as long as somebody keeps an error.
+            with closing(self._table.pieces(self._needed)) as pieces:
+                yield from self._compared(self._batches(pieces))
         except DataError as error:
             problem = error
         self._require_same_file()  # if it is another one, nothing else is worth saying
         if problem is not None:
             raise problem
 
-    def _require_same_file(self) -> None:
-        check_file(self.path)
-        if self._state_now() != self._state:
-            raise changed(f"The table {str(self.path)!r}", "its size or its time is another")
-
-    def _state_now(self) -> tuple[int, int]:
-        state = self.path.stat()
-        return state.st_size, state.st_mtime_ns
-
-
-class RowEncoder:
-    """Pieces of a table as batches of features and outcomes.
-
-    Parameters
-    ----------
-    coding, missing_values, where
-        As for `TableStream`.
-    """
-
-    def __init__(self, coding: Coding, missing_values: Collection[str], where: str) -> None:
-        self.needed = coding.needed(with_outcome=True, with_group=True)
-        self.columns = coding.matrix_columns
-        self._coding = coding
-        self._where = where
-        self._levels = coding.level_texts
-        self._spellings = all_spellings(missing_values)
-        self._quick_texts = not any(map(names_a_number, self._spellings))
-
-    def batches(self, pieces: Iterable[pa.RecordBatch]) -> Generator[Batch]:
-        """All rows of `pieces`, `BATCH_ROWS` at a time."""
+    def _batches(self, pieces: Iterable[pa.RecordBatch]) -> Generator[Batch]:
         first_row = 1
         for table in _dealt(pieces):
-            yield self._encode(table, first_row)
+            yield self._coding.encode_batch(table, self._where, first_row)
             first_row += table.num_rows
         if first_row == 1:
-            raise DataError(
-                f"{sentence_start(self._where)} must have rows; its table has none. "
-                "Check which file it names."
-            )
+            raise no_rows(self._where)
 
-    def _encode(self, table: pa.Table, first_row: int) -> Batch:
-        """A matrix and outcomes of their own: the caller may keep them."""
-        X = np.empty((table.num_rows, len(self.columns)))
-        problems: list[str] = []
-        start = 0
-        for feature in self._coding.in_order(with_group=True):
-            stop = start + max(1, len(feature.columns))  # a group has one of its own
-            self._fill(X[:, start:stop], feature, table, first_row, problems)
-            start = stop
-        y = self._outcomes(table, first_row, problems)
-        if problems:
-            raise DataError("\n".join(problems))
-        return X, y
+    def _compared(self, batches: Iterable[Batch]) -> Generator[Batch]:
+        """`batches`, and an error if they were other ones at the last pass that was not left early.
 
-    def _fill(
-        self, out: Array, feature: Feature, table: pa.Table, first_row: int, problems: list[str]
-    ) -> None:
-        column = table.column(feature.name)
-        values = None
-        if feature.kind == "number":
-            values = quick_numbers(column, texts=self._quick_texts)
-        if values is not None:
-            out[:, 0] = values
-            out[:, 1:] = 0.0  # nothing is missing
-            return
-        what = f"Column {feature.name!r} of {self._where}"
-        out[:] = feature.encode(self._marked(feature.name, column), what, problems, first_row)
-
-    def _outcomes(self, table: pa.Table, first_row: int, problems: list[str]) -> Array:
-        outcome = self._coding.outcome
-        assert outcome is not None  # noqa: S101 - `needed` has asked for it
-        column = table.column(outcome.name)
-        if not outcome.levels:
-            values = quick_numbers(column, texts=self._quick_texts)
-            if values is not None:
-                return values.copy()
-        what = f"Outcome {outcome.name!r} of {self._where}"
-        marked = self._marked(outcome.name, column)
-        return outcome.encode_numbers(marked, what, problems, first_row)
-
-    def _marked(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        return mark_missing(column, self._spellings, self._levels.get(name, ()))
-
-
-class RowCount:
-    """The number of rows of a pass, which must be that of the pass before.
-
-    Parameters
-    ----------
-    what : str
-        What the rows are, for the sentence.
-    contents : bool
-        Whether a checksum of the rows in their order must be the same, too.
-    """
-
-    def __init__(self, what: str, *, contents: bool = False) -> None:
-        self._what = what
-        self._contents = contents
-        self._last: tuple[int, int] | None = None
-
-    def checked(self, batches: Iterable[Batch]) -> Generator[Batch]:
-        """`batches`, and an error if they were other ones the last time.
-
-        A pass that is left early is not compared.
+        A file has a time; of a query the rows themselves are compared.
         """
         rows = checksum = 0
         for X, y in batches:
             rows += len(y)
-            if self._contents:  # before the caller has them, who may write into them
+            if isinstance(self._table, Query):  # before the caller, who may write, has them
                 for part in (y, X):
                     checksum = zlib.crc32(np.ascontiguousarray(part).data, checksum)
             yield X, y
         last = self._last or (rows, checksum)
         if last[0] != rows:
-            raise changed(self._what, f"it had {last[0]} rows and now has {rows}")
+            raise self._changed(f"it had {last[0]} rows and now has {rows}")
         if last[1] != checksum:
-            raise changed(self._what, "its rows are others than at the last pass")
+            raise self._changed("its rows are others than at the last pass")
         self._last = rows, checksum
 
+    def _require_same_file(self) -> None:
+        if self._table.state() != self._state:
+            raise self._changed("its size or its time is another")
 
-def changed(what: str, how: str) -> TableError:
-    """The refusal of a table that is not the same at every pass."""
-    return TableError(
-        f"{what} must stay as it is while a study runs; {how}. "
-        "Run the study on a copy that nobody writes to."
-    )
+    def _changed(self, how: str) -> TableError:
+        return TableError(
+            f"{self._table.words} must stay as it is while a study runs; {how}. "
+            "Run the study on a copy that nobody writes to."
+        )
 
 
 def _dealt(pieces: Iterable[pa.RecordBatch]) -> Generator[pa.Table]:
@@ -232,3 +139,44 @@ def _dealt(pieces: Iterable[pa.RecordBatch]) -> Generator[pa.Table]:
             n_held += piece.num_rows
     if held:
         yield pa.Table.from_batches(held)
+
+
+def prefetched(make: Callable[[], Generator[Item]]) -> Generator[Item]:
+    """The items of ``make()``, of which at most `AHEAD` are made before they are asked for.
+
+    They are made in one thread, which ends with the last item, with an error, which is raised
+    here, and when nobody wants any more. It always closes ``make()``, which must close what it
+    opens itself.
+
+    >>> list(prefetched(lambda: (number**2 for number in range(4))))
+    [0, 1, 4, 9]
+    """
+    made: queue.SimpleQueue[tuple[Item] | BaseException | None] = queue.SimpleQueue()
+    room = threading.Semaphore(AHEAD)
+    unwanted = threading.Event()
+
+    def work() -> None:
+        outcome: BaseException | None = None
+        try:
+            with closing(make()) as items:
+                while room.acquire() and not unwanted.is_set():
+                    made.put((next(items),))
+        except StopIteration:
+            pass
+        except BaseException as error:  # whatever it is, the caller must hear of it
+            outcome = error
+        made.put(outcome)
+
+    # A daemon: a pass that was left open does not keep the interpreter from ending.
+    thread = threading.Thread(target=work, name="fedcsa-prefetch", daemon=True)
+    thread.start()
+    try:
+        while isinstance(item := made.get(), tuple):
+            room.release()
+            yield item[0]
+        if item is not None:
+            raise item
+    finally:
+        unwanted.set()
+        room.release()
+        thread.join()

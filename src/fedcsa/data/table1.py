@@ -31,7 +31,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.table import SLACK, Table1, value_problems
 from fedcsa.data.cells import number_of
-from fedcsa.data.encoding import Coding
+from fedcsa.data.coding import Coding
 from fedcsa.data.tables import write_table
 from fedcsa.errors import DataError, TableError, hint
 

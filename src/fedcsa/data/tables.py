@@ -10,67 +10,158 @@ import contextlib
 import csv
 import gzip
 import io
-import math
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedcsa.data.cells import arrow, is_text, plain_column
-from fedcsa.data.readers import check_file, read_parquet, read_text
+from fedcsa.core.batches import BATCH_ROWS
+from fedcsa.data.cells import arrow
+from fedcsa.data.columns import require_columns
+from fedcsa.data.csv_text import BROKEN, empty, text_pieces
 from fedcsa.errors import DataError, TableError, unknown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
-#: Texts that stand for a missing cell, blanks around them aside.
-MISSING_VALUES = (
-    "", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null",
-)  # fmt: skip
+#: A line longer than a block could not be read. In pieces, pyarrow reads some 32 blocks ahead.
+_BLOCK_BYTES, _PIECE_BYTES = 1 << 24, 1 << 20
+_BUFFER_BYTES = 1 << 17  # of every column of a Parquet file that is read in pieces
 
 
-def read_table(
-    path: str | Path,
-    *,
-    columns: Sequence[str] | None = None,
-    missing_values: Collection[str] = (),
-    levels: Mapping[str, Collection[str]] | None = None,
-) -> pa.Table:
-    """Read a table.
+class TableFile:
+    """A table on disk.
 
     The cells of a CSV file stay texts, so that "01" remains what it is;
-    `fedcsa.data.encoding.Coding.encode` makes numbers of them.
+    `fedcsa.data.coding.Coding` makes numbers of them.
 
     Parameters
     ----------
     path : str or Path
         Its ending tells its kind: .csv, .csv.gz, .tsv, .tsv.gz or .parquet.
-    columns : sequence of str, optional
-        The columns to read; by default all.
-    missing_values : collection of str
-        Texts that stand for a missing cell, beside `MISSING_VALUES`.
-    levels : mapping of str to collection of str, optional
-        Of some columns, texts that are values there even if they also stand for a missing cell,
-        such as ``"NA"`` for North America.
-
-    Returns
-    -------
-    pyarrow.Table
 
     Raises
     ------
     TableError
-        If the file is not there, or not a whole table.
+        If the file is not there; later, if it is not a whole table.
     DataError
         If a column is missing.
     """
-    path = Path(path)
-    kind = kind_of(path)
-    arrow("Reading a table")
-    check_file(path)
-    read = read_parquet if kind == ".parquet" else read_text
-    table = read(path, kind, columns)
-    return mark_all_missing(table, missing_values, levels or {})
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.kind = kind_of(self.path)
+        self.words = f"The table {str(self.path)!r}"
+        arrow()
+        check_file(self.path)
+
+    def __repr__(self) -> str:
+        return f"TableFile({str(self.path)!r})"
+
+    def state(self) -> tuple[int, int]:
+        """Size and time of the file: while they are the same, so are its rows."""
+        check_file(self.path)
+        state = self.path.stat()
+        return state.st_size, state.st_mtime_ns
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows at once, of all columns or of `columns`."""
+        import pyarrow as pa
+
+        if self.kind != ".parquet":
+            pieces = text_pieces(self.path, self.kind, columns, _BLOCK_BYTES)
+            return pa.Table.from_batches(list(pieces))
+        with self._parquet(columns, {}) as (file, names):
+            table = file.read(columns=names)
+            table.validate(full=True)  # texts that are not UTF-8, lengths that do not fit
+            return table
+
+    def pieces(self, columns: Sequence[str]) -> Generator[pa.RecordBatch]:
+        """The rows in their order, a piece at a time."""
+        if self.kind != ".parquet":
+            yield from text_pieces(self.path, self.kind, columns, _PIECE_BYTES)
+            return
+        # With a buffer, a column is read as it is needed, and not a whole row group at once.
+        options = {"pre_buffer": False, "buffer_size": _BUFFER_BYTES}
+        with self._parquet(columns, options) as (file, names):
+            for piece in file.iter_batches(BATCH_ROWS, columns=names):
+                piece.validate(full=True)
+                yield piece
+
+    @contextmanager
+    def _parquet(
+        self, columns: Sequence[str] | None, options: Mapping[str, Any]
+    ) -> Iterator[tuple[Any, list[str] | None]]:
+        """The open Parquet file and the columns to read of it."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with pq.ParquetFile(self.path, page_checksum_verification=True, **options) as file:
+                if columns is not None:
+                    where = f"the table {str(self.path)!r}"
+                    require_columns(file.schema_arrow.names, columns, where)
+                yield file, None if columns is None else list(columns)
+        except DataError:
+            raise
+        except (pa.ArrowException, *BROKEN):
+            raise TableError(
+                f"{self.words} must be a whole Parquet file; it is cut off, damaged or of "
+                f"another kind than its ending ({self.kind}) says. Copy or export it again."
+            ) from None
+
+
+def read_table(path: str | Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a table at once.
+
+    Parameters
+    ----------
+    path : str or Path
+        As for `TableFile`.
+    columns : sequence of str, optional
+        The columns to read; by default all.
+
+    Returns
+    -------
+    pyarrow.Table
+    """
+    return TableFile(path).read(columns)
+
+
+def check_file(path: Path, what: str = "table") -> None:
+    """Refuse early what a parser would refuse in its own words."""
+    try:
+        if path.is_dir():
+            raise TableError(
+                f"The {what} {str(path)!r} must be one file; it is a folder. Name a file in it."
+            )
+        size = path.stat().st_size
+        if not os.access(path, os.R_OK):
+            raise PermissionError
+    except FileNotFoundError:
+        raise TableError(
+            f"The {what} {str(path)!r} must be there; no such file. Check the path: in a study "
+            "it is relative to the study file."
+        ) from None
+    except OSError as error:
+        raise TableError(
+            f"The {what} {str(path)!r} must be open to reading; it is not "
+            f"({type(error).__name__}). Ask for the right to read it."
+        ) from None
+    if not size:
+        raise empty(path, what)
+
+
+def kind_of(path: Path) -> str:
+    """The kind of table that the ending of `path` tells, one of `KINDS`."""
+    name = path.name.lower()
+    for kind in KINDS:
+        if name.endswith(kind):
+            return kind
+    ending = "".join(path.suffixes[-2:] if name.endswith(".gz") else path.suffixes[-1:])
+    raise TableError(f"{unknown('kind of table', ending, KINDS)} The path is {str(path)!r}.")
 
 
 def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -79,7 +170,7 @@ def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
     Parameters
     ----------
     path : str or Path
-        Its ending tells its kind, as for `read_table`. An existing file is replaced, but only
+        Its ending tells its kind, as for `TableFile`. An existing file is replaced, but only
         once the new one is whole.
     columns : mapping of str to sequence
         Of one length.
@@ -90,11 +181,11 @@ def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
         str(name): values.tolist() if hasattr(values, "tolist") else list(values)
         for name, values in columns.items()
     }
-    if len({len(values) for values in cells.values()}) != 1:
+    lengths = sorted({len(values) for values in cells.values()})
+    if len(lengths) != 1:
         raise DataError(
-            f"The table {str(path)!r} must have columns of one length; "
-            f"it has {len(cells)} of lengths {sorted({len(values) for values in cells.values()})}. "
-            "Give every row a cell in each."
+            f"The table {str(path)!r} must have columns of one length; it has {len(cells)} of "
+            f"lengths {lengths}. Give every row a cell in each."
         )
     part = path.with_name(f".{path.name}.part")
     try:
@@ -116,67 +207,6 @@ def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-
-
-def kind_of(path: Path) -> str:
-    """The kind of table that the ending of `path` tells, one of `KINDS`."""
-    name = path.name.lower()
-    for kind in KINDS:
-        if name.endswith(kind):
-            return kind
-    ending = "".join(path.suffixes[-2:] if name.endswith(".gz") else path.suffixes[-1:])
-    raise TableError(f"{unknown('kind of table', ending, KINDS)} The path is {str(path)!r}.")
-
-
-def mark_all_missing(
-    table: pa.Table, missing_values: Collection[str], levels: Mapping[str, Collection[str]]
-) -> pa.Table:
-    """`table` with nulls for all cells that stand for a missing one, as `read_table` gives it."""
-    import pyarrow as pa
-
-    spellings = all_spellings(missing_values)
-    marked = [
-        mark_missing(column, spellings, levels.get(name, ()))
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    ]
-    return pa.table(marked, names=table.column_names)
-
-
-def mark_missing(
-    column: pa.ChunkedArray, spellings: Collection[str], kept: Collection[str]
-) -> pa.ChunkedArray:
-    """`column` with nulls in place of `spellings`, except those that are exactly in `kept`."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = plain_column(column)
-    if not is_text(column.type):
-        return column
-    missing = pc.and_not(
-        pc.is_in(
-            pc.utf8_trim_whitespace(column),
-            value_set=pa.array(sorted(spellings), pa.large_string()),
-        ),
-        pc.is_in(column, value_set=pa.array(sorted(kept), pa.large_string())),
-    )
-    return pc.if_else(missing, pa.scalar(None, pa.large_string()), column)
-
-
-def all_spellings(missing_values: Collection[str]) -> frozenset[str]:
-    """Every text that stands for a missing cell."""
-    return frozenset((*MISSING_VALUES, *missing_values))
-
-
-def names_a_number(text: str) -> bool:
-    """Whether a cell with this text could be read as a finite number.
-
-    >>> [names_a_number(text) for text in ("NA", "-999", "nan")]
-    [False, True, False]
-    """
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def _write_parquet(part: Path, cells: Mapping[str, list[Any]], path: Path) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
 from fedcsa.core.table import Table1
-from fedcsa.data.encoding import Coding
+from fedcsa.data.coding import Coding
 from fedcsa.data.streams import TableStream
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import read_table
@@ -154,8 +154,7 @@ class SiteFile:
 
     def stream(self, study: Study) -> Batches:
         """Rows and outcomes in batches, read anew for every pass and never held."""
-        path, spellings = self.folder / self.table, self._spellings(study)
-        rows = TableStream(path, self._coding(study), missing_values=spellings, where=_WHERE)
+        rows = TableStream(self.folder / self.table, self._coding(study), where=_WHERE)
         return _Renamed(study.coding.matrix_columns, rows)
 
     def has_outcomes(self, study: Study) -> bool:
@@ -194,12 +193,8 @@ class SiteFile:
     def _read(self, study: Study, *, with_outcome: bool) -> tuple[Array, NDArray[Any] | None]:
         coding = self._coding(study)
         with_group = with_outcome  # only a source must know which rows belong together
-        table = read_table(
-            self.folder / self.table,
-            columns=coding.needed(with_outcome=with_outcome, with_group=with_group),
-            missing_values=self._spellings(study),
-            levels=coding.level_texts,
-        )
+        needed = coding.needed(with_outcome=with_outcome, with_group=with_group)
+        table = read_table(self.folder / self.table, needed)
         return coding.encode(table, _WHERE, with_outcome=with_outcome, with_group=with_group)
 
     def _coding(self, study: Study) -> Coding:
@@ -207,10 +202,8 @@ class SiteFile:
         own = self.columns
         features = [replace(f, name=own.get(f.name, f.name)) for f in study.features]
         outcome = replace(study.outcome, name=own.get(study.outcome.name, study.outcome.name))
-        return Coding(tuple(features), outcome)
-
-    def _spellings(self, study: Study) -> tuple[str, ...]:
-        return (*study.missing_values, *self.missing_values)
+        spellings = (*study.missing_values, *self.missing_values)
+        return Coding(tuple(features), outcome, spellings)
 
 
 @dataclass(frozen=True)

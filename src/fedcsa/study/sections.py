@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedcsa.data.describe import WORDS_OF_A_COLUMN, spelled_out
-from fedcsa.data.encoding import Feature, Outcome
+from fedcsa.data.columns import Feature, Outcome, describe_column
 from fedcsa.errors import ParameterError, StudyError, hint
 from fedcsa.messages.policy import Policy
-from fedcsa.study.toml import Section, kind_of, raise_all
+from fedcsa.study.toml import Section, raise_all
 
 
 def read_features(section: Mapping[str, Any], where: str, problems: list[str]) -> list[Feature]:
@@ -18,26 +17,10 @@ def read_features(section: Mapping[str, Any], where: str, problems: list[str]) -
     features = []
     here = Section(section, where, problems)
     for name, value in section.items():
-        given = spelled_out(value)
-        if given is None:
-            here.say(f"{name!r} must be {WORDS_OF_A_COLUMN}; it is {kind_of(value)}.")
-            continue
-        inner = Section(given, f"{where} {name!r}", problems)
-        before = len(problems)
-        levels = inner.take("levels", "labels", [])
-        options = {
-            "kind": inner.take("kind", "str"),
-            "levels": tuple(levels),
-            "missing": inner.take("missing", "str", "error"),
-            "fill": inner.take("fill", "float", None),
-            "sd": inner.take("sd", "float", None),
-        }
-        inner.close()
-        if len(problems) == before:
-            try:
-                features.append(Feature(name, **options))
-            except ParameterError as error:
-                here.say(f"{name!r}: {error}")
+        try:
+            features.append(describe_column(name, value))
+        except ParameterError as error:
+            here.say(f"{name!r}: {error}")
     return features
 
 

@@ -16,11 +16,12 @@ from fedcsa.core.batches import Batches
 from fedcsa.core.folds import dealt_labels, generator_for
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import MEDIAN_SOURCES
-from fedcsa.data.encoding import Coding, Feature, Outcome
-from fedcsa.data.queries import QueryStream
+from fedcsa.data.coding import Coding
+from fedcsa.data.columns import Feature, Outcome
+from fedcsa.data.databases import Query
 from fedcsa.data.streams import TableStream
 from fedcsa.data.table1 import read_table1
-from fedcsa.data.tables import read_table
+from fedcsa.data.tables import TableFile
 from fedcsa.errors import FedCSAError, ParameterError, StudyError, must, unknown
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import TARGET, Brief
@@ -150,7 +151,7 @@ class Study:
     @property
     def coding(self) -> Coding:
         """How every site turns its table into a matrix and outcomes."""
-        return Coding(self.features, self.outcome)
+        return Coding(self.features, self.outcome, self.missing_values)
 
     def plan(self) -> Plan:
         """The design that the target announces."""
@@ -174,7 +175,7 @@ class Study:
                 "The target of this study must be a table of rows for that; it is a Table 1. "
                 'Name its rows in [target] with table = "…".'
             )
-        return self._read(self.target, "the target", with_outcome=False)[0]
+        return self._read(TableFile(self.folder / self.target), "the target", False)[0]
 
     def read_target_table(self) -> Table1:
         """The target's Table 1: of its rows, or as typed in."""
@@ -189,12 +190,7 @@ class Study:
 
     def read_source(self, name: str) -> tuple[Array, NDArray[Any]]:
         """Rows and outcomes of the source `name`; the group, if any, is the rows' last column."""
-        table, where = self._table_of(name), f"source {name!r}"
-        if isinstance(table, str):
-            X, y = self._read(table, where, with_outcome=True, with_group=True)
-        else:
-            answer = self._query(table, where).read_table()
-            X, y = self.coding.encode(answer, where, with_outcome=True, with_group=True)
+        X, y = self._read(self._table_of(name), f"source {name!r}", True, with_group=True)
         return X, np.asarray(y)
 
     def stream_source(self, name: str) -> Batches:
@@ -202,21 +198,17 @@ class Study:
 
         Classes are given by their positions in the agreed order.
         """
-        table, where = self._table_of(name), f"source {name!r}"
-        if isinstance(table, str):
-            path, spellings = self.folder / table, self.missing_values
-            return TableStream(path, self.coding, missing_values=spellings, where=where)
-        return self._query(table, where)
+        return TableStream(self._table_of(name), self.coding, where=f"source {name!r}")
 
     def read_rows(self, path: str | Path) -> Array:
         """Rows of any further table, for predictions; its path is taken as it is."""
         where = f"the table {str(path)!r}"
-        return self._read(Path(path).absolute(), where, with_outcome=False)[0]
+        return self._read(TableFile(Path(path).absolute()), where, False)[0]
 
     def read_outcomes(self, path: str | Path) -> tuple[Array, NDArray[Any]]:
         """Rows and outcomes of any further table; its path is taken as it is."""
         where = f"the table {str(path)!r}"
-        X, y = self._read(Path(path).absolute(), where, with_outcome=True)
+        X, y = self._read(TableFile(Path(path).absolute()), where, True)
         return X, np.asarray(y)
 
     def problems(self, trusted_types: Collection[str] = ()) -> list[str]:
@@ -263,28 +255,19 @@ class Study:
             "classes": self.outcome.levels,
         }
 
-    def _table_of(self, name: str) -> SourceTable:
+    def _table_of(self, name: str) -> TableFile | Query:
         if name not in self.sources:
             raise StudyError(unknown("source", name, self.sources))
-        return self.sources[name]
-
-    def _query(self, table: Mapping[str, str], where: str) -> QueryStream:
-        database, spellings = database_of(table, self.folder), self.missing_values
-        return QueryStream(
-            database, table["query"], self.coding, missing_values=spellings, where=where
-        )
+        table = self.sources[name]
+        if isinstance(table, str):
+            return TableFile(self.folder / table)
+        return Query(database_of(table, self.folder), table["query"], f"source {name!r}")
 
     def _read(
-        self, path: str | Path, where: str, *, with_outcome: bool, with_group: bool = False
+        self, table: TableFile | Query, where: str, with_outcome: bool, *, with_group: bool = False
     ) -> tuple[Array, NDArray[Any] | None]:
-        coding = self.coding
-        table = read_table(
-            self.folder / path,
-            columns=coding.needed(with_outcome=with_outcome, with_group=with_group),
-            missing_values=self.missing_values,
-            levels=coding.level_texts,
-        )
-        return coding.encode(table, where, with_outcome=with_outcome, with_group=with_group)
+        coding, wanted = self.coding, {"with_outcome": with_outcome, "with_group": with_group}
+        return coding.encode(table.read(coding.needed(**wanted)), where, **wanted)
 
 
 # Looking ahead ------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fedcsa.data.describe import KEYS, describe_columns
-from fedcsa.data.encoding import Coding, Feature
+from fedcsa.data.coding import Coding, describe_columns
+from fedcsa.data.columns import KEYS, Feature
 from fedcsa.data.frames import as_described_matrix
 from fedcsa.errors import DataError, ParameterError
 

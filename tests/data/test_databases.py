@@ -11,15 +11,16 @@ import pyarrow as pa
 import pytest
 
 from fedcsa.core.batches import BATCH_ROWS
+from fedcsa.data.coding import Coding
+from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.databases import (
     ADBC_DRIVERS,
     AdbcDatabase,
     DuckDBFile,
+    Query,
     adbc_problem,
     query_problem,
 )
-from fedcsa.data.encoding import Coding, Feature, Outcome
-from fedcsa.data.queries import QueryStream
 from fedcsa.data.streams import TableStream
 from fedcsa.data.tables import write_table
 from fedcsa.errors import DataError, MissingExtraError, ParameterError, TableError
@@ -95,8 +96,8 @@ def database(request, folder):
     return AdbcDatabase("adbc_driver_sqlite", "file:north.db", folder)
 
 
-def stream(database, query=QUERY, coding=CODING, **options):
-    return QueryStream(database, query, coding, where=WHERE, **options)
+def stream(database, query=QUERY, coding=CODING):
+    return TableStream(Query(database, query, WHERE), coding, where=WHERE)
 
 
 def refusal(action, error=DataError):
@@ -124,7 +125,8 @@ def test_a_query_gives_the_bits_of_the_file_at_every_pass(database, folder):
 @pytest.mark.parametrize("group", [(), (Feature("id", "group"),)], ids=["", "grouped"])
 def test_all_rows_at_once_are_the_rows_of_all_batches(database, group):
     coding = Coding((*group, *CODING.features), CODING.outcome)
-    table = stream(database, coding=coding).read_table()
+    needed = coding.needed(with_outcome=True, with_group=True)
+    table = Query(database, QUERY, WHERE).read(needed)
     X, y = coding.encode(table, WHERE, with_outcome=True, with_group=True)
     assert X.shape[1] == len(CODING.columns) + len(group)
     batches = list(stream(database, coding=coding))
@@ -292,7 +294,7 @@ def test_cells_that_are_wrong_are_counted_with_their_rows(folder):
 def test_a_query_without_rows(database):
     query = "SELECT * FROM stays WHERE id < 0 ORDER BY id"
     assert "must have rows; its table has none" in refusal(lambda: list(stream(database, query)))
-    empty = stream(database, query).read_table()
+    empty = Query(database, query, WHERE).read(CODING.needed(with_outcome=True))
     with pytest.raises(DataError, match="must have rows"):
         CODING.encode(empty, WHERE, with_outcome=True)
 

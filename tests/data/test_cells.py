@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcsa.data.encoding import Coding, Feature, Outcome
+from fedcsa.data.cells import MISSING_VALUES
+from fedcsa.data.coding import Coding
+from fedcsa.data.columns import Feature, Outcome
 from fedcsa.errors import DataError, MissingExtraError, ParameterError
 
 AGE = Feature("age")
@@ -82,7 +84,8 @@ def test_a_text_is_a_number_exactly_if_python_says_so_and_it_is_neither_nan_nor_
     except ValueError:
         expected = float("nan")
     if "_" in text or expected != expected:
-        assert "1 of its 1 cells is text" in refusal([AGE], {"age": pa.array([text])})
+        wrong = "missing" if text.strip() in MISSING_VALUES else "text"
+        assert f"1 of its 1 cells is {wrong}" in refusal([AGE], {"age": pa.array([text])})
     elif np.isinf(expected):
         assert "infinite or too large" in refusal([AGE], {"age": pa.array([text])})
     else:
@@ -210,29 +213,29 @@ def test_true_and_false_are_levels_however_they_are_written(levels, cells):
 
 
 def test_case_matters_for_all_other_levels():
-    assert "1 of its 2 cells holds something else" in refusal([SEX], {"sex": pa.array(["f", "M"])})
+    assert "1 of its 2 cells is something else" in refusal([SEX], {"sex": pa.array(["f", "M"])})
     feature = Feature("flag", "levels", ("true", "unknown"))
-    assert "1 of its 1 cells holds" in refusal([feature], {"flag": pa.array(["TRUE"])})
+    assert "1 of its 1 cells is something" in refusal([feature], {"flag": pa.array(["TRUE"])})
 
 
 def test_a_leading_zero_is_part_of_a_level():
     feature = Feature("ward", "levels", ("01", "1"))
     X, _ = encode([feature], {"ward": pa.array(["1", "01"])})
     np.testing.assert_array_equal(X, [[1], [0]])
-    assert "2 of its 2 cells hold" in refusal(
+    assert "2 of its 2 cells are something" in refusal(
         [Feature("ward", "levels", ("1", "2"))], {"ward": pa.array(["01", "1.50"])}
     )
 
 
 def test_half_a_level_is_none():
     text = refusal([Feature("grade", "levels", (1, 2))], {"grade": pa.array([1.5, 1.0, PLANTED])})
-    assert "must hold only its 2 agreed level(s); 2 of its 3 cells hold something else." in text
+    assert "must hold only its 2 agreed level(s); 2 of its 3 cells are something else." in text
 
 
 def test_an_unknown_level_is_counted_and_not_shown():
     text = refusal([SEX], {"sex": pa.array(["F", SECRET, "M", SECRET])})
     assert text == (
-        "Column 'sex' of source 'a' must hold only its 2 agreed level(s); 2 of its 4 cells hold "
+        "Column 'sex' of source 'a' must hold only its 2 agreed level(s); 2 of its 4 cells are "
         "something else. Check spelling, case and spaces, or agree on a further level."
     )
 
@@ -297,7 +300,9 @@ def test_a_flag_is_0_or_1_however_it_is_written(cells):
 )
 def test_a_flag_that_is_neither_is_counted_and_not_shown(cells, count):
     text = refusal([Feature("smoker", "flag")], {"smoker": cells})
-    assert f"must hold only 0 and 1, or true and false; {count} of its 3 cells hold" in text
+    are = "is" if count == 1 else "are"
+    assert "must hold only 0 and 1, or true and false;" in text
+    assert f"{count} of its 3 cells {are} something else." in text
 
 
 def test_a_missing_flag_is_an_error_unless_agreed_otherwise():
@@ -343,7 +348,7 @@ def slow_hash(text):
 
 @given(st.lists(st.text(max_size=6), min_size=1, max_size=9))
 def test_a_group_is_the_hash_that_loops_give(texts):
-    kept = [text for text in texts if pc.utf8_trim_whitespace(text).as_py()]
+    kept = [text for text in texts if pc.utf8_trim_whitespace(text).as_py() not in MISSING_VALUES]
     if kept:
         cells = pa.array(["", *kept]).slice(1)  # not at the beginning of its buffer
         expected = [slow_hash(pc.utf8_trim_whitespace(text).as_py()) for text in kept]

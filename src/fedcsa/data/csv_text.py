@@ -1,9 +1,11 @@
-"""One file as a pyarrow table or in pieces, or a `TableError` that quotes none of its cells."""
+"""The text of a CSV file in pieces of a table, or a `TableError` that quotes none of its cells."""
 
 from __future__ import annotations
 
+import codecs
+import gzip
+import io
 import operator
-import os
 import re
 import sys
 import time
@@ -13,111 +15,33 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedcsa.core.batches import BATCH_ROWS
 from fedcsa.data.columns import require_columns
-from fedcsa.data.text_file import TextFile, empty
 from fedcsa.errors import DataError, TableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A line longer than a block could not be read. In pieces, pyarrow reads some 32 blocks ahead.
-_BLOCK_BYTES, _PIECE_BYTES = 1 << 24, 1 << 20
-_BUFFER_BYTES = 1 << 17  # of every column of a Parquet file that is read in pieces
+#: What a parser may raise at a damaged file, besides pyarrow's own errors.
+BROKEN = (OSError, ValueError, EOFError, MemoryError, OverflowError, zlib.error)
 _END = "fedcsa-end-of-table"
-_BROKEN = (OSError, ValueError, EOFError, MemoryError, OverflowError, zlib.error)
 _NUMBER_LIKE = re.compile(r"\s*[+-]?[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?\s*")
 
 
-def check_file(path: Path, what: str = "table") -> None:
-    """Refuse early what a parser would refuse in its own words."""
-    try:
-        if path.is_dir():
-            raise TableError(
-                f"The {what} {str(path)!r} must be one file; it is a folder. Name a file in it."
-            )
-        size = path.stat().st_size
-        if not os.access(path, os.R_OK):
-            raise PermissionError
-    except FileNotFoundError:
-        raise TableError(
-            f"The {what} {str(path)!r} must be there; no such file. Check the path: in a study "
-            "it is relative to the study file."
-        ) from None
-    except OSError as error:
-        raise TableError(
-            f"The {what} {str(path)!r} must be open to reading; it is not "
-            f"({type(error).__name__}). Ask for the right to read it."
-        ) from None
-    if not size:
-        raise empty(path, what)
-
-
-# Parquet --------------------------------------------------------------------------------------
-
-
-def read_parquet(path: Path, kind: str, columns: Sequence[str] | None) -> pa.Table:
-    """A Parquet file, its columns typed as they are."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            table = file.read(columns=_parquet_columns(path, file, columns))
-            table.validate(full=True)  # texts that are not UTF-8, lengths that do not fit
-    except (pa.ArrowException, *_BROKEN) as error:
-        raise _parquet_error(path, kind, error) from None
-    return table
-
-
-def parquet_pieces(path: Path, kind: str, columns: Sequence[str]) -> Generator[pa.RecordBatch]:
-    """The rows of `read_parquet` in order, a piece at a time."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        # With a buffer, a column is read as it is needed, and not a whole row group at once.
-        with pq.ParquetFile(
-            path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER_BYTES
-        ) as file:
-            names = _parquet_columns(path, file, columns)
-            for piece in file.iter_batches(BATCH_ROWS, columns=names):
-                piece.validate(full=True)
-                yield piece
-    except (pa.ArrowException, *_BROKEN) as error:
-        raise _parquet_error(path, kind, error) from None
-
-
-def _parquet_columns(path: Path, file: Any, columns: Sequence[str] | None) -> list[str] | None:
-    if columns is None:
-        return None
-    require_columns(file.schema_arrow.names, columns, f"the table {str(path)!r}")
-    return list(columns)
-
-
-def _parquet_error(path: Path, kind: str, error: Exception) -> DataError:
-    if isinstance(error, DataError):
-        return error
-    return TableError(
-        f"The table {str(path)!r} must be a whole Parquet file; it is cut off, damaged or of "
-        f"another kind than its ending ({kind}) says. Copy or export it again."
-    )
-
-
-# Text -----------------------------------------------------------------------------------------
-
-
-def read_text(path: Path, kind: str, columns: Sequence[str] | None) -> pa.Table:
-    """A file of separated texts, every cell as a text."""
-    import pyarrow as pa
-
-    return pa.Table.from_batches(list(text_pieces(path, kind, columns, _BLOCK_BYTES)))
-
-
 def text_pieces(
-    path: Path, kind: str, columns: Sequence[str] | None, block_bytes: int = _PIECE_BYTES
+    path: Path, kind: str, columns: Sequence[str] | None, block_bytes: int
 ) -> Generator[pa.RecordBatch]:
-    """The rows of `read_text` in order, a piece at a time, and at least one piece."""
+    """The rows in their order, every cell as a text, a piece at a time and at least one piece.
+
+    Parameters
+    ----------
+    path : Path
+    kind : str
+        Its ending, which tells the separator.
+    columns : sequence of str or None
+        The columns to read, None for all.
+    block_bytes : int
+        How much is parsed at a time; a row must fit into it.
+    """
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
@@ -138,7 +62,7 @@ def text_pieces(
             names = _header(start, options)
         _check_header(path, names, columns)
         wanted = list(names if columns is None else columns)
-        ragged.clear()
+        ragged.count = 0
         convert = pa_csv.ConvertOptions(
             column_types=dict.fromkeys(wanted, pa.string()),
             include_columns=[] if columns is None else wanted,
@@ -154,7 +78,7 @@ def text_pieces(
                 if last is not None and not ragged.count:
                     yield last
                 last = piece
-    except (pa.ArrowException, *_BROKEN) as error:
+    except (pa.ArrowException, *BROKEN) as error:
         raise _text_error(path, kind, (file and file.problem) or error) from None
     if ragged.count:
         raise ragged.error(path)
@@ -207,11 +131,8 @@ def _references(lent: tuple[object, ...]) -> list[int]:
 class _Ragged:
     """Rows that have more or fewer cells than the header."""
 
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        self.count, self._first = 0, (0, 0, 0)
+    count = 0
+    _first = (0, 0, 0)
 
     def note(self, row: Any) -> str:
         """Take down a row, and let the parser go on."""
@@ -263,4 +184,87 @@ def _headless(path: Path, cells: int, number_like: int) -> TableError:
     return TableError(
         f"The table {str(path)!r} must begin with a line of column names; {number_like} of the "
         f"{cells} cells in its first line are numbers. Add a header."
+    )
+
+
+class TextFile(io.RawIOBase):
+    """A file of text that a parser reads piece by piece.
+
+    Parameters
+    ----------
+    path : Path
+        If it ends with .gz, the content is decompressed.
+    end : str
+        A last line to append. A cell whose closing mark is missing swallows all rows after it
+        without a word: it would swallow this line too.
+
+    Attributes
+    ----------
+    problem : Exception or None
+        What went wrong while reading. A parser in between may not hand it on as it is.
+    """
+
+    def __init__(self, path: Path, end: str = "") -> None:
+        self._path = path
+        self._end = end.encode()
+        self._file = gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb")  # noqa: SIM115
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._tail: bytes | None = None  # what is left to give after the end of the file
+        self._held = b""  # what was read and is not given yet
+        self._last = b""
+        self._blank = True
+        self.problem: Exception | None = None
+
+    def readable(self) -> bool:
+        """A parser asks before it reads."""
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+    def read(self, size: int = -1) -> bytes:
+        """The next `size` bytes, one fewer, or all that are left."""
+        content, self._held = self._held, b""
+        try:
+            while len(content) < size and (piece := self._next(size - len(content))):
+                content = content + piece if content else piece
+        except Exception as error:
+            self.problem = error
+            raise
+        # pyarrow loses the line feed of a quoted text if a block ends between it and its return.
+        if len(content) > 1 and content.endswith(b"\r"):
+            content, self._held = content[:-1], b"\r"
+        return content
+
+    def _next(self, size: int) -> bytes:
+        if self._tail is None:
+            content = self._file.read(size)
+            self._check(content)
+            if content:
+                return content
+            self._tail = (b"" if self._last in (b"\n", b"\r") else b"\n") + self._end
+        content, self._tail = self._tail[:size], self._tail[size:]
+        return content
+
+    def _check(self, content: bytes) -> None:
+        try:
+            self._decoder.decode(content, final=not content)
+        except UnicodeDecodeError:
+            raise TableError(
+                f"The table {str(self._path)!r} must be text in UTF-8; it is in another encoding, "
+                "or not text. Export it again, as UTF-8."
+            ) from None
+        self._blank = self._blank and not content.strip()
+        self._last = content[-1:] or self._last
+        if not content and self._blank:
+            raise empty(self._path)
+
+
+def empty(path: Path, what: str = "table") -> TableError:
+    """The refusal of a file with nothing in it."""
+    content = "a header and rows" if what == "table" else "a table with rows"
+    return TableError(
+        f"The {what} {str(path)!r} must have {content}; the file is empty. Export it again."
     )

@@ -1,0 +1,274 @@
+"""The agreed coding of a table: which columns become which numbers, the same at every site."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.data.cells import Cells, arrow
+from fedcsa.data.columns import Feature, Outcome, describe_column, require_columns, sentence_start
+from fedcsa.errors import DataError, ParameterError, must
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How every site turns its table into a matrix and outcomes.
+
+    Attributes
+    ----------
+    features : tuple of Feature
+        In the agreed order; at most one of them a group.
+    outcome : Outcome, optional
+    missing_values : tuple of str
+        Texts that stand for a missing cell, beside `fedcsa.data.cells.MISSING_VALUES`.
+
+    Examples
+    --------
+    >>> sex, patient = Feature("sex", "levels", ("F", "M")), Feature("patient", "group")
+    >>> coding = Coding((Feature("age", sd=10.0), sex, patient))
+    >>> coding.columns, coding.flags, coding.matrix_columns
+    (('age', 'sex=M'), (False, True), ('age', 'sex=M', 'patient'))
+    """
+
+    features: tuple[Feature, ...]
+    outcome: Outcome | None = None
+    missing_values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(self.features))
+        if not self.columns:
+            raise must("features", "at least one feature", 0)
+        groups = [feature.name for feature in self.features if feature.kind == "group"]
+        if len(groups) > 1:
+            raise must("features", "described with at most one group", len(groups))
+        # Columns of the table, and columns of the matrix: one name, one thing, in either.
+        needed = self.needed(with_outcome=self.outcome is not None, with_group=True)
+        for names in (needed, self.matrix_columns):
+            doubled = [name for name, count in Counter(names).items() if count > 1]
+            if doubled:
+                raise must("features", "columns and an outcome of distinct names", doubled[0])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the features' columns in the matrix; the group is none of them."""
+        return tuple(column for feature in self.features for column in feature.columns)
+
+    @property
+    def group(self) -> str:
+        """The column that says which rows belong together, or an empty text."""
+        return next((f.name for f in self.features if f.kind == "group"), "")
+
+    @property
+    def matrix_columns(self) -> tuple[str, ...]:
+        """Names of all columns of the matrix with its group, which stands last."""
+        return (*self.columns, self.group) if self.group else self.columns
+
+    @property
+    def flags(self) -> tuple[bool, ...]:
+        """Which of `columns` hold zeros and ones."""
+        return tuple(flag for feature in self.features for flag in feature.flags)
+
+    @property
+    def public_sd(self) -> Array:
+        """The agreed scale of every one of `columns`; NaN for a number without one."""
+        return np.array([sd for feature in self.features for sd in feature.public_sd])
+
+    def needed(self, *, with_outcome: bool, with_group: bool = False) -> tuple[str, ...]:
+        """Names of the table's columns that are read, the outcome last.
+
+        Parameters
+        ----------
+        with_outcome, with_group : bool
+            As for `encode`.
+        """
+        names = tuple(feature.name for feature in self._in_order(with_group))
+        if not with_outcome:
+            return names
+        if self.outcome is None:
+            raise must("with_outcome", "False for a coding without an outcome", True)
+        return (*names, self.outcome.name)
+
+    def _in_order(self, with_group: bool) -> list[Feature]:
+        """The features in the order of the matrix, and the group behind them if asked for."""
+        groups = [f for f in self.features if f.kind == "group" and with_group]
+        return [f for f in self.features if f.kind != "group"] + groups
+
+    def encode(
+        self,
+        table: pa.Table | Mapping[str, Any],
+        where: str,
+        *,
+        with_outcome: bool,
+        with_group: bool = False,
+    ) -> tuple[Array, NDArray[Any] | None]:
+        """The matrix X and the outcomes y, labels as they were declared; None without outcomes.
+
+        Parameters
+        ----------
+        table : pyarrow.Table or mapping of names to arrays
+            Further columns are ignored.
+        where : str
+            Whose table it is, for the sentences: ``"the target"``, ``"source 'a'"``.
+        with_outcome : bool
+            Without it, a column of outcomes is not looked at.
+        with_group : bool
+            With it, the group, if there is one, is the matrix's last column. A target needs none.
+
+        Raises
+        ------
+        DataError
+            With one line for everything that is wrong.
+        """
+        table = _as_table(table, where)
+        needed = self.needed(with_outcome=with_outcome, with_group=with_group)
+        require_columns(table.column_names, needed, where)
+        if not table.num_rows:
+            raise no_rows(where)
+        X, y = self._encode(table, where, with_outcome, with_group, None)
+        return X, self.outcome.labelled(y) if self.outcome and y is not None else None
+
+    def encode_batch(self, table: pa.Table, where: str, first_row: int) -> tuple[Array, Array]:
+        """The matrix with its group, and the outcomes, classes by their positions.
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+            Some rows, with all needed columns.
+        where : str
+            As for `encode`.
+        first_row : int
+            Number of the first of them, for the sentences.
+        """
+        X, y = self._encode(table, where, True, True, first_row)
+        assert y is not None  # noqa: S101 - a stream has asked for an outcome
+        return X, y
+
+    def _encode(
+        self,
+        table: pa.Table,
+        where: str,
+        with_outcome: bool,
+        with_group: bool,
+        first_row: int | None,
+    ) -> tuple[Array, Array | None]:
+        problems: list[str] = []
+
+        def cells(what: str, name: str) -> Cells:
+            words = f"{what} {name!r} of {where}"
+            return Cells(table.column(name), words, problems, self.missing_values, first_row)
+
+        features = self._in_order(with_group)
+        blocks = [feature.encode(cells("Column", feature.name)) for feature in features]
+        y = None
+        if with_outcome and self.outcome is not None:
+            y = self.outcome.encode(cells("Outcome", self.outcome.name))
+        if problems:
+            raise DataError("\n".join(problems))
+        return np.hstack(blocks), y
+
+
+def no_rows(where: str) -> DataError:
+    """The refusal of a table without rows."""
+    return DataError(
+        f"{sentence_start(where)} must have rows; its table has none. Check which file it names."
+    )
+
+
+def describe_columns(columns: Mapping[str, Any]) -> Coding:
+    """The coding that a description of columns means.
+
+    Parameters
+    ----------
+    columns : mapping of str to str, sequence or mapping
+        By the name of a column what `fedcsa.data.columns.describe_column` takes.
+
+    Raises
+    ------
+    ParameterError
+        With one line for everything that is wrong.
+
+    Examples
+    --------
+    >>> coding = describe_columns(
+    ...     {
+    ...         "age": {"kind": "number", "sd": 12.0},
+    ...         "smoker": "flag",
+    ...         "stage": ["I", "II", "III"],
+    ...         "patient": "group",
+    ...     }
+    ... )
+    >>> coding.columns, coding.group
+    (('age', 'smoker', 'stage=II', 'stage=III'), 'patient')
+    """
+    if not isinstance(columns, Mapping):
+        raise must("columns", "a mapping of names to descriptions", type(columns).__name__)
+    features: list[Feature] = []
+    problems: list[str] = []
+    for name, value in columns.items():
+        try:
+            features.append(describe_column(name, value))
+        except ParameterError as error:
+            problems.append(f"columns[{name!r}]: {error}")
+    if problems:
+        raise ParameterError("\n".join(problems))
+    return Coding(tuple(features))
+
+
+def guess_columns(table: pa.Table, where: str) -> Coding:
+    """A coding of all columns of a table: numbers, and flags where all cells are 0 and 1.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    where : str
+        Whose table it is, for the sentence.
+
+    Raises
+    ------
+    DataError
+        If a column holds something else: its levels must be agreed.
+    """
+    if not table.num_columns or not table.num_rows:
+        raise DataError(f"{sentence_start(where)} must have rows and columns; it has none.")
+    require_columns(table.column_names, table.column_names, where)
+    kinds = {name: _kind(table.column(name)) for name in table.column_names}
+    texts = [repr(name) for name, kind in kinds.items() if not kind and name.isprintable()]
+    if "" in kinds.values():
+        raise DataError(
+            f"{sentence_start(where)} must hold numbers to be read without a study file; other "
+            f"columns: {', '.join(texts[:5])}{' …' if len(texts) > 5 else ''}. Describe them in a "
+            "study file, with their levels."
+        )
+    return describe_columns(kinds)
+
+
+def _kind(column: pa.ChunkedArray) -> str:
+    """``"flag"`` or ``"number"``; an empty text if the column is neither."""
+    for kind in ("flag", "number"):
+        problems: list[str] = []
+        values = Cells(column, "", problems).values(kind)
+        if not problems and (kind == "number" or not np.isnan(values).any()):
+            return kind
+    return ""
+
+
+def _as_table(table: Any, where: str) -> Any:
+    pa = arrow()
+    if isinstance(table, pa.Table):
+        return table
+    try:
+        return pa.table(dict(table))
+    except (pa.ArrowException, TypeError, ValueError):  # its text quotes a cell
+        raise DataError(
+            f"{sentence_start(where)} must be a table: columns of one length, each of one type. "
+            "Make every column an array of one kind."
+        ) from None
