@@ -15,6 +15,7 @@ contains a data value, because an error text may cross from one site to another.
     │   └── UntrustedError    a received model holds types that nobody here trusts
     ├── ProtocolError         the exchange between sites went wrong
     │   ├── MessageError      bytes that are not a well-formed message
+    │   │   └── WildModelError  a received model far off from all others
     │   ├── PolicyError       a site's own policy refuses to let a message out
     │   ├── BindingError      a message of another study, phase, site or time
     │   └── NoSourcesError    too few sources answered to go on
@@ -36,7 +37,15 @@ Returned = TypeVar("Returned")
 
 
 class FedCSAError(Exception):
-    """Base class: catching this catches everything that fedcsa raises on purpose."""
+    """Base class: catching this catches everything that fedcsa raises on purpose.
+
+    Attributes
+    ----------
+    rule : str
+        The one word by which a site tells another what went wrong; the text stays at home.
+    """
+
+    rule: str = "failed"
 
 
 class DataError(FedCSAError, ValueError):
@@ -58,6 +67,8 @@ class StudyError(ParameterError):
 class ModelError(FedCSAError):
     """A model that cannot be built, fitted or carried to another site."""
 
+    rule = "no_model"
+
 
 class CandidatesError(ModelError):
     """No candidate could be fitted at every source."""
@@ -66,6 +77,8 @@ class CandidatesError(ModelError):
 class UntrustedError(ModelError):
     """A received model holds types that nobody here has declared as trusted."""
 
+    rule = "untrusted"
+
 
 class ProtocolError(FedCSAError):
     """The exchange between sites went wrong."""
@@ -73,6 +86,14 @@ class ProtocolError(FedCSAError):
 
 class MessageError(ProtocolError):
     """Bytes that are not a well-formed message, or a message whose parts contradict each other."""
+
+    rule = "malformed"
+
+
+class WildModelError(MessageError):
+    """A received model predicts far off from what all other models do."""
+
+    rule = "wild_model"
 
 
 class PolicyError(ProtocolError):
@@ -106,9 +127,13 @@ class BindingError(ProtocolError):
 class NoSourcesError(ProtocolError):
     """Too few sources answered to go on."""
 
+    rule = "min_sources"
+
 
 class NoOverlapError(FedCSAError):
     """No source resembles the target, so there is no answer worth giving."""
+
+    rule = "no_overlap"
 
 
 class ResultError(FedCSAError):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TypeVar
 
-from fedcsa.errors import must
+from fedcsa.errors import ProtocolError, must
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.fields import Message
 from fedcsa.messages.ledger import LedgerEntry
@@ -18,23 +18,9 @@ from fedcsa.target.target import Target
 
 #: Called with the phase ("risk", "model" or "examine"), the source's name, and "started" or "done".
 Progress = Callable[[str, str, str], None]
-
-
-class Courier(Protocol):
-    """Moves messages; an engine implements the one method that matters, `ask`."""
-
-    @property
-    def source_names(self) -> Sequence[str]:
-        """The sources within reach."""
-        ...
-
-    def ask(self, messages: Mapping[str, Message], phase: str) -> dict[str, Message]:
-        """Send every source its message and return their answers by name."""
-        ...
-
-    def ledgers(self) -> dict[str, tuple[LedgerEntry, ...]]:
-        """What left the sources, where this courier can see it."""
-        ...
+#: One message on its way, and how a study ends.
+Letter = TypeVar("Letter")
+Result = TypeVar("Result")
 
 
 class InProcess:
@@ -77,8 +63,8 @@ class InProcess:
         return {name: tuple(source.ledger.entries) for name, source in self._sources.items()}
 
 
-def run_study(target: Target, courier: Courier) -> Adaptation:
-    """Carry a study through its three phases.
+def run_study(target: Target, courier: InProcess) -> Adaptation:
+    """Carry a study through its three phases in one process.
 
     Numbers for every candidate, one model at the chosen one, and what the sources find of the
     others' mixture.
@@ -86,13 +72,51 @@ def run_study(target: Target, courier: Courier) -> Adaptation:
     Parameters
     ----------
     target : Target
-    courier : Courier
+    courier : InProcess
     """
     names = sorted(courier.source_names)
-    brief = target.brief(names)
-    reports = courier.ask(dict.fromkeys(names, brief), "risk")
-    request = target.choose(reports)
-    models = courier.ask(dict.fromkeys(target.asked, request), "model")
-    found = courier.ask(target.mix(models), "examine")
-    adaptation = target.conclude(found)
+
+    def ask_target(
+        step: str, answers: Mapping[str, Message]
+    ) -> tuple[Mapping[str, Message], Adaptation | None]:
+        if step == "announce":
+            return dict.fromkeys(names, target.brief(names)), None
+        if step == "choose":
+            request = target.choose(answers)
+            return dict.fromkeys(target.asked, request), None
+        if step == "mix":
+            return target.mix(answers), None
+        return {}, target.conclude(answers)
+
+    adaptation = carry_messages(ask_target, courier.ask)
     return replace(adaptation, ledgers={**adaptation.ledgers, **courier.ledgers()})
+
+
+def carry_messages(
+    ask_target: Callable[[str, Mapping[str, Letter]], tuple[Mapping[str, Letter], Result | None]],
+    ask_sources: Callable[[Mapping[str, Letter], str], Mapping[str, Letter]],
+) -> Result:
+    """Carry messages between the target and the sources until the target has a result.
+
+    The only loop. It opens no letter: in one process they are messages, between sites sealed
+    bytes.
+
+    Parameters
+    ----------
+    ask_target : function
+        Called with a step (``"announce"``, ``"choose"``, ``"mix"`` or ``"conclude"``) and the
+        sources' answers. It returns the target's next questions by source, and its result or None.
+    ask_sources : function
+        Called with questions by source and the phase (``"risk"``, ``"model"`` or ``"examine"``).
+        It returns the answers by source; whoever is late or gone is not among them.
+    """
+    answers: Mapping[str, Letter] = {}
+    for step, phase in (("announce", "risk"), ("choose", "model"), ("mix", "examine")):
+        questions, result = ask_target(step, answers)
+        if result is not None:
+            return result
+        answers = ask_sources(questions, phase)
+    _, result = ask_target("conclude", answers)
+    if result is None:
+        raise ProtocolError("The target must conclude the study after the last phase.")
+    return result

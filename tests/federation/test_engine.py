@@ -311,7 +311,7 @@ def test_a_user_without_the_right_cannot_submit(calm):
 
 def test_a_job_that_carries_code_is_not_run(calm, tmp_path):
     def smuggle(folder):
-        custom = folder / "app_source" / "custom"
+        custom = folder / "app_site" / "custom"
         custom.mkdir()
         (custom / "evil.py").write_text("raise SystemExit\n")
 
@@ -325,7 +325,7 @@ def test_a_job_that_names_another_class_is_not_run(calm, tmp_path):
     trainer = {"path": "nvflare.app_common.np.np_trainer.NPTrainer", "args": {}}
 
     def other_class(folder):
-        path = folder / "app_source" / "config" / "config_fed_client.json"
+        path = folder / "app_site" / "config" / "config_fed_client.json"
         content = json.loads(path.read_text())
         content["executors"][0]["executor"] = trainer
         path.write_text(json.dumps(content))

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from fedcsa.cli.federation_demo import write_sites
-from fedcsa.errors import FedCSAError
-from fedcsa.federation.coordinator import Board, carry_out
+from fedcsa.federation.coordinator import Coordinator
 from fedcsa.site import target_desk as target_module
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import SiteLog, open_log
@@ -115,12 +114,12 @@ class Federation:
         return AgreedStudy(self.study_file.read_text(encoding="utf-8"))
 
     def attempt(self, min_sources=1):
-        """One submission, all desks new as after a restart; the board as it ended."""
+        """One submission, all desks new as after a restart; the coordinator as it ended."""
         open_log.cache_clear()
         self.sources = {n: SourceDesk(n, self.site(n), self.agreed, "new") for n in self.names}
         self.target = TargetDesk("new", self.site("new"), self.agreed, min_sources)
-        self.board = Board("new", list(self.names))
-        carry_out(self, self.board, list(self.names))
+        self.board = Coordinator("new", list(self.names))
+        self.board.run(self.deliver)
         return self.board
 
     def deliver(self, task, letters, arrived):
@@ -129,26 +128,14 @@ class Federation:
             if (task, name) in self.absent:
                 continue
             if name == "new":
-                reply = self._target(task, letter)
+                replies = {n: (r["envelope"], r["payload"]) for n, r in letter["replies"].items()}
+                reply = self.target.take(task, replies)
             else:
                 envelope, payload = self.sources[name].answer(letter["envelope"], letter["payload"])
                 reply = {"envelope": envelope, "payload": payload}
             came[name] = self.tamper(task, name, reply)
             arrived(name, came[name])
         return came
-
-    def _target(self, task, letter):
-        replies = {n: (r["envelope"], r["payload"]) for n, r in letter.get("replies", {}).items()}
-        try:
-            if task == "conclude":
-                conclusion = self.target.conclude(replies)
-            else:
-                step = {"choose": self.target.choose, "mix": self.target.mix}.get(task)
-                post = self.target.brief() if step is None else step(replies)
-                return {"payloads": dict(post.payloads), "envelopes": dict(post.envelopes)}
-        except FedCSAError as error:
-            conclusion = self.target.failed(error)
-        return {"conclusion": self.target.send(conclusion, "lead")[1]}
 
 
 class Demo(Federation):
@@ -179,6 +166,12 @@ def demo(tmp_path, monkeypatch):
 def federation_in():
     """Makes a federation in a folder."""
     return Federation
+
+
+@pytest.fixture(scope="session", name="write_study")
+def study_writer():
+    """Writes a study file."""
+    return write_study
 
 
 @pytest.fixture

@@ -493,8 +493,8 @@ def asked_again(federation, phase):
         "model": target._request,
         "examine": target._role._examinations["abbey"],
     }[phase]
-    post = target._post(phase, {"abbey": message})
-    return post.envelopes["abbey"], encode(message)
+    letter = target._post(phase, {"abbey": message})
+    return letter["envelopes"]["abbey"], encode(message)
 
 
 def refused(federation, envelope, payload):

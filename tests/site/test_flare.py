@@ -35,7 +35,7 @@ from fedcsa.federation.flare import executors as executors_module
 from fedcsa.federation.flare import seal as seal_module
 from fedcsa.federation.flare.controller import PROGRESS, StudyController
 from fedcsa.federation.flare.egress import EgressFilter
-from fedcsa.federation.flare.executors import SourceExecutor, TargetExecutor
+from fedcsa.federation.flare.executors import SiteExecutor
 from fedcsa.federation.flare.job import Submission, write_job
 from fedcsa.federation.flare.letters import pack, unpack
 from fedcsa.federation.flare.seal import KitSeal
@@ -179,11 +179,11 @@ class Bench:
             write_keys(folder / "startup", name)
             (folder / SETTINGS).write_text(json.dumps({"site_file": str(folder / "site.toml")}))
             self.contexts[name] = context(name, folder)
-        sites = {n: (SourceExecutor(study, "new", deadline), self.contexts[n]) for n in SOURCES}
         self.submission = Submission(federation.agreed, "new", min_sources, deadline)
-        target = TargetExecutor(study, min_sources, self.submission.nonce)
-        sites["new"] = (target, self.contexts["new"])
-        self.communicator = Communicator(sites)
+        job = (study, "new", deadline, min_sources, self.submission.nonce)
+        self.communicator = Communicator(
+            {name: (SiteExecutor(*job), self.contexts[name]) for name in ("new", *SOURCES)}
+        )
         self.engine = Engine(["new", *SOURCES])
         self.fl_ctx = context("server", federation.folder / "server", self.engine)
         self.controller = StudyController("new", SOURCES, deadline)
@@ -307,7 +307,7 @@ def test_an_error_inside_the_coordinator_tells_its_kind_only(bench, monkeypatch)
     def fail(*_):
         raise ValueError("MARKER")
 
-    monkeypatch.setattr(controller_module, "carry_out", fail)
+    monkeypatch.setattr(controller_module.Coordinator, "run", fail)
     assert bench.run()["problem"] == "ValueError came inside the coordinator."
 
 
@@ -535,7 +535,7 @@ def test_the_filter_looks_at_every_part_of_a_letter_for_several(done, part):
     told = desk._log.find("mixed", study="small")["examinations"]
     payloads = {sha: desk._log.payload(sha) for sha in told.values()}
     envelopes = {
-        name: ask(desk._agreed.id, "examine", "new", name, payloads[sha]).to_bytes()
+        name: ask(desk.agreed.id, "examine", "new", name, payloads[sha]).to_bytes()
         for name, sha in told.items()
     }
     letter = {"envelopes": envelopes, "payloads": payloads}
@@ -543,7 +543,7 @@ def test_the_filter_looks_at_every_part_of_a_letter_for_several(done, part):
     assert unpack(EgressFilter().process(pack(letter), site)) == letter
     first = decode(next(iter(payloads.values())))
     other = encode(dataclasses.replace(first, intercepts=first.intercepts + 1.0))
-    stranger = ask(desk._agreed.id, "examine", "new", "abbey", other).to_bytes()
+    stranger = ask(desk.agreed.id, "examine", "new", "abbey", other).to_bytes()
     more = {"envelopes": {"x": stranger}, "payloads": {digest(other): other}}
     assert blocked({**letter, part: {**letter[part], **more[part]}}, site)
     assert blocked({**letter, part: letter[part] | {"x": "text"}}, site)
@@ -635,9 +635,7 @@ def test_the_filter_blocks_a_result_that_the_site_keeps_to_itself(bench):
 def test_the_filter_blocks_a_message_larger_than_the_sites_file_says(bench):
     bench.run()
     desk = bench.communicator.sites["abbey"][0]._desk
-    report = desk._log.payload(
-        desk._log.find("answered", study="small", target="new", phase="risk")["reply"]
-    )
+    report = encode(answered(desk, "risk"))
     content = sealed(bench, decode(report))
     bench.federation.configure("abbey", "max_bytes = 100")
     assert "larger than" in blocked(content, bench.contexts["abbey"])
@@ -683,12 +681,10 @@ def test_a_job_holds_names_of_our_classes_and_no_code(federation, tmp_path):
     text = "".join(path.read_text() for path in files if "config" in path.name)
     paths = {part.split('"')[0] for part in text.split('"path": "')[1:]}
     assert all(path.startswith("fedcsa.federation.flare.") for path in paths)
-    assert len(paths) == 3
-    tasks = [
-        json.loads((folder / app / "config" / "config_fed_client.json").read_text())["executors"][0]
-        for app in ("app_target", "app_source")
-    ]
-    assert tasks[0]["tasks"] == ["announce", "choose", "mix", "conclude"]
-    assert tasks[1]["tasks"] == ["risk", "model", "examine"]
+    assert len(paths) == 2
+    config = json.loads((folder / "app_site" / "config" / "config_fed_client.json").read_text())
+    assert config["executors"][0]["tasks"] == [
+        "announce", "choose", "mix", "conclude", "risk", "model", "examine",
+    ]  # fmt: skip
     meta = json.loads((folder / "meta.json").read_text())
     assert (meta["min_clients"], meta["mandatory_clients"]) == (3, ["new"])

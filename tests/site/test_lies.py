@@ -2,17 +2,33 @@
 
 import dataclasses
 import re
+import shutil
 
 import numpy as np
 import pytest
+from sklearn.svm import SVR
 
-from fedcsa.errors import MessageError, NoSourcesError, PolicyError, StudyError
+from fedcsa.cli.run_command import carry_out as run_in_process
+from fedcsa.errors import (
+    MessageError,
+    NoSourcesError,
+    PolicyError,
+    ProtocolError,
+    StudyError,
+    UntrustedError,
+)
 from fedcsa.federation.federation_file import RESERVED, Federation
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, ask
-from fedcsa.messages.messages import Brief, ModelReport
+from fedcsa.messages.messages import BacktestReport, Brief
+from fedcsa.models.fitted import EstimatorModel
+from fedcsa.run import InProcess
 from fedcsa.site.agreed import AgreedStudy
+from fedcsa.target.accept import MAX_ROWS
 from fedcsa.target.target import Target
+
+#: phase -> what comes before the word for what became of an answer
+PREFIX = {"risk": "", "model": "model ", "examine": "examination "}
 
 # The target ----------------------------------------------------------------------------------
 
@@ -127,21 +143,161 @@ def test_a_brief_that_changes_between_two_attempts_gets_no_second_answer(federat
 # A source ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("change", [{"candidate": 7}, {"n_rows": 10}, {"link": "logistic"}])
-def test_an_impossible_model_costs_its_source_and_not_the_study(federation, change):
-    def tamper(step, name, letter):
-        if (step, name) != ("model", "abbey"):
+def scaled(report, **factors):
+    return {name: factor * getattr(report, name) for name, factor in factors.items()}
+
+
+def none_of(_, *names):
+    return dict.fromkeys(names, np.empty(0))
+
+
+def twisted(_):
+    """A packed model of a type that nobody knows."""
+
+    class Twisted(SVR):
+        pass
+
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    return {"packed": EstimatorModel(Twisted().fit(X, X[:, 0])).pack()}
+
+
+#: As if it were linear, or packed.
+LINEAR = {"format": "linear", "coefficients": np.ones(2), "packed": np.empty(0, np.uint8)}
+PACKED = {"format": "skops", "coefficients": np.empty(0), "packed": np.ones(9, np.uint8)}
+MOMENTS = ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
+BAD, RISK = "malformed", "an impossible risk"
+OWN = "findings of a source's own"
+#: study, phase, what the source changes, the rule under which it is refused, part of the text
+LIES = [
+    ("moments", "risk", lambda _: {"n_rows": MAX_ROWS + 1}, BAD, "at most 100000000 rows"),
+    ("moments", "risk", lambda _: {
+        "difference_before": np.zeros(3), "difference_after": np.zeros(3),
+        "correlations": np.empty(0),
+    }, BAD, "candidates and 2 features"),
+    ("moments", "risk", lambda r: {"n_rows": r.n_rows + 1}, BAD, "must judge every row once"),
+    ("moments", "risk", lambda _: {"n_folds": 6}, BAD, "must have the study's folds, or fewer"),
+    ("moments", "risk", lambda r: none_of(r, *MOMENTS), BAD, "must have moments if the study asks"),
+    ("moments", "risk", lambda _: {"outcome_mean": np.zeros(2)}, BAD, "on the study's outcome"),
+    ("moments", "risk", lambda r: {"risk": -r.risk}, BAD, "has a negative risk"),
+    ("moments", "risk", lambda r: scaled(r, loss_mean=-1.0), BAD, "has a negative risk"),
+    ("moments", "risk", lambda r: scaled(r, product_mean=-1.0), BAD, "has a negative risk"),
+    ("moments", "risk", lambda r: scaled(r, ratio_m2=30.0, co_moment=0.0), BAD, "from its ratio"),
+    ("moments", "risk", lambda r: scaled(r, product_mean=1e6), BAD, "impossible weighted risk"),
+    ("moments", "risk", lambda r: {"loss_m2": 2 * r.n_judged**2 * r.loss_mean**2}, BAD, "loss_m2"),
+    ("moments", "risk", lambda r: {
+        "product_m2": 2 * r.n_judged**2 * r.product_mean**2
+    }, BAD, "product_m2"),
+    ("moments", "risk", lambda _: {"failed": {"0": "row 7 of Ulm"}}, BAD, "by name, not in words"),
+    ("moments", "risk", lambda _: {"failed": {"0": "U" * 61}}, BAD, "by name, not in words"),
+    ("moments", "risk", lambda _: {
+        "findings": [{"code": "no-overlap", "evidence": {"imbalance": 3.0}}]
+    }, BAD, OWN),
+    ("moments", "risk", lambda _: {
+        "findings": [{"code": "fit-warning", "evidence": {"to": "Ulm"}}]
+    }, BAD, OWN),
+    ("classes", "risk", lambda _: {"outcome_mean": np.array([0.4, 0.4])}, BAD, "sum to 1"),
+    ("classes", "risk", lambda _: {"outcome_mean": np.array([-0.5, 1.5])}, BAD, "sum to 1"),
+    ("classes", "risk", lambda r: {"risk": r.risk + 1.5}, BAD, "a risk above 1"),
+    ("classes", "risk", lambda r: {"loss_mean": r.loss_mean + 1.5}, BAD, "a risk above 1"),
+    ("classes", "risk", lambda r: {"variance": np.full(len(r.risk), 0.5)}, BAD, "variance"),
+    ("classes", "risk", lambda r: {"loss_m2": np.full(len(r.risk), 80.0)}, BAD, "loss_m2"),
+    ("ridge", "model", lambda m: {"candidate": 1 - m.candidate}, BAD, "candidate asked for"),
+    ("ridge", "model", lambda m: {"n_rows": m.n_rows - 1}, BAD, "rows that its report was on"),
+    ("ridge", "model", lambda m: {"n_rows": m.n_rows + 1}, BAD, "rows that its report was on"),
+    ("ridge", "model", lambda _: PACKED, BAD, "a model of the kind agreed on"),
+    ("pipeline", "model", lambda _: LINEAR, BAD, "a model of the kind agreed on"),
+    ("ridge", "model", lambda _: {"coefficients": np.ones(3)}, BAD, "one coefficient per feature"),
+    ("ridge", "model", lambda _: {"link": "logistic"}, BAD, "of the study's outcome"),
+    ("classes", "model", lambda _: {"link": "identity"}, BAD, "of the study's outcome"),
+    ("ridge", "model", lambda _: {"intercept": 1e6}, "wild_model", "no honest model would"),
+    ("ridge", "model", lambda _: {"coefficients": np.full(2, 1e6)}, "wild_model", "no honest"),
+    ("pipeline", "model", twisted, "untrusted", "not trusted here"),
+    ("pipeline", "model", lambda m: {"packed": m.packed[:-9]}, BAD, "damaged"),
+    ("ridge", "examine", lambda _: {
+        "level": np.zeros(2), "level_variance": np.ones(2)
+    }, BAD, "of the study's outcome"),
+    ("ridge", "examine", lambda _: {"risk": -1.0}, BAD, RISK),
+    *(
+        ("ridge", "examine", lambda _, name=name: {name: 0.0}, BAD, RISK)
+        for name in ("risk", "constant_risk", "risk_variance", "ratio_variance")
+    ),
+    ("ridge", "examine", lambda _: {"level_variance": np.zeros(1)}, BAD, RISK),
+    ("classes", "examine", lambda _: {"risk": 1.2}, BAD, RISK),
+    ("classes", "examine", lambda _: {"constant_risk": 1.2}, BAD, RISK),
+    *(
+        ("ridge", phase, lambda _, change=change: change, rule, text)
+        for phase in PREFIX
+        for change, rule, text in (
+            ({"source": "birch"}, "wrong_sender", "must be its own"),
+            ({"study": "another"}, "wrong_sender", "must be its own"),
+            ({"in_reply_to": "0" * 64}, "replayed", "must answer this very question"),
+        )
+    ),
+    *(
+        ("ridge", phase, lambda m: BacktestReport(m.study, m.source, 1.0, 1.0, 1.0), "phase_order",
+         "a backtest-report came")
+        for phase in PREFIX
+    ),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory, federation_in, write_study):
+    """Federations by kind of study, whose sources have answered and will do so again."""
+    made = {}
+
+    def get(kind):
+        if kind not in made:
+            model = {"moments": "ridge", "classes": "classifier"}.get(kind, kind)
+            made[kind] = federation_in(tmp_path_factory.mktemp(kind), model)
+            if kind in ("moments", "classes"):
+                write_study(made[kind].folder, model, top='compare = ["fediwe"]')
+            assert decode(made[kind].attempt().conclusion).outcome == "done"
+        made[kind].tamper = lambda _task, _name, letter: letter
+        return made[kind]
+
+    return get
+
+
+def forged(message, change):
+    changed = change(message)
+    return dataclasses.replace(message, **changed) if isinstance(changed, dict) else changed
+
+
+@pytest.mark.parametrize(("kind", "phase", "change", "rule", "text"), LIES)
+def test_a_lie_is_an_error_in_one_process_and_costs_its_source_between_sites(
+    answered, monkeypatch, kind, phase, change, rule, text
+):
+    federation = answered(kind)
+
+    def tamper(task, name, letter):
+        if (task, name) != (phase, "abbey"):
             return letter
-        report = decode(letter["payload"])
-        assert isinstance(report, ModelReport)
-        payload = encode(dataclasses.replace(report, **change))
+        payload = encode(forged(decode(letter["payload"]), change))
         envelope = Envelope.from_bytes(letter["envelope"])
         wire = dataclasses.replace(envelope, digest=digest(payload)).to_bytes()
         return {"envelope": wire, "payload": payload}
 
     federation.tamper = tamper
-    told = decode(federation.attempt(min_sources=2).conclusion)
-    assert (told.outcome, told.sources["abbey"]) == ("done", "model rejected: malformed")
+    shutil.rmtree(federation.state("new"))
+    told = decode(federation.attempt().conclusion)
+    assert told.sources["abbey"].split("; ")[0] == f"{PREFIX[phase]}rejected: {rule}"
+    assert told.outcome == "done"
+
+    ask_all = InProcess.ask
+
+    def lying(courier, messages, of):
+        answers = ask_all(courier, messages, of)
+        if of == phase:
+            answers["abbey"] = forged(answers["abbey"], change)
+        return answers
+
+    monkeypatch.setattr(InProcess, "ask", lying)
+    with pytest.raises((ProtocolError, UntrustedError), match=text) as caught:
+        run_in_process(federation.study, quiet=True)
+    assert caught.value.rule == rule
+    assert "'abbey'" in str(caught.value)
+    assert "Ulm" not in str(caught.value)
 
 
 # A coordinator -------------------------------------------------------------------------------
@@ -154,7 +310,7 @@ def test_a_reply_that_is_brought_twice_counts_once(federation):
     assert decode(federation.attempt(min_sources=3).conclusion).outcome == "min_sources"
     assert federation.target.fates["abbey"] == "answered"
     again = kept["risk", "abbey"]
-    with pytest.raises(NoSourcesError, match="0 did"):
+    with pytest.raises(NoSourcesError, match="0 of 0 answers were reports"):
         federation.target.choose({"abbey": (again["envelope"], again["payload"])})
     assert federation.target.fates["abbey"] == "rejected: duplicate"
 

@@ -32,8 +32,8 @@ def question(federation, phase):
         "model": lambda: target._request,
         "examine": lambda: target._role._examinations["abbey"],
     }[phase]()
-    post = target._post(phase, {"abbey": message})
-    return post.envelopes["abbey"], encode(message)
+    letter = target._post(phase, {"abbey": message})
+    return letter["envelopes"]["abbey"], encode(message)
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -76,7 +76,7 @@ def test_a_full_disk_at_the_target_lets_nothing_out(federation, monkeypatch, ste
 
 
 def only(post):
-    [payload] = post.payloads.values()
+    [payload] = post["payloads"].values()
     return payload
 
 
@@ -92,7 +92,7 @@ def other_brief(federation, post):
 def test_two_briefs_at_the_same_time_get_one_answer(federation, approve):
     """While one waits for approval another comes, in a job that must wait, too, or need not."""
     federation.attempt()
-    post = federation.target.brief()
+    post = federation.target.announce()
     envelope, payload = other_brief(federation, post)
     site = dataclasses.replace(federation.site("abbey"), approve=True, state="other-state")
     another = dataclasses.replace(site, approve=approve)
@@ -105,7 +105,7 @@ def test_two_briefs_at_the_same_time_get_one_answer(federation, approve):
         return True
 
     first = SourceDesk("abbey", site, federation.agreed, "new", meanwhile)
-    answers["first"] = decode(first.answer(post.envelopes["abbey"], only(post))[1])
+    answers["first"] = decode(first.answer(post["envelopes"]["abbey"], only(post))[1])
     answered, refused = ("first", "second") if approve else ("second", "first")
     assert isinstance(answers[answered], RiskReport)  # the one that was looked at
     assert answers[refused].rule == "one_brief"
@@ -195,10 +195,10 @@ def lost(done, federation):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_source_that_lost_a_line_answers_nothing_more(lost, loss):
     LOSSES[loss](lost.state("abbey"))
-    post = TargetDesk("new", lost.site("new"), lost.agreed, 1).brief()
+    post = TargetDesk("new", lost.site("new"), lost.agreed, 1).announce()
     desk = SourceDesk("abbey", lost.site("abbey"), lost.agreed, "new")
     with pytest.raises(LedgerError):
-        desk.answer(post.envelopes["abbey"], only(post))
+        desk.answer(post["envelopes"]["abbey"], only(post))
     said = [line["text"] for line in Status(lost.state("abbey")).lines()]
     assert "Restore the state folder from a backup" in said[-1]
 
@@ -208,7 +208,7 @@ def test_a_target_that_lost_a_line_announces_nothing_more(lost, loss):
     LOSSES_OF_THE_TARGET[loss](lost.state("new"))
     desk = TargetDesk("new", lost.site("new"), lost.agreed, 1)
     with pytest.raises(LedgerError) as caught:
-        desk.brief()
+        desk.announce()
     with pytest.raises(LedgerError):
         desk.failed(caught.value)
 

@@ -122,7 +122,6 @@ def carry_out(
         Is given what is left of a study without a model; what it says ends the error's text.
     """
     from fedcsa.run import InProcess, run_study
-    from fedcsa.site.rules import rule_of
     from fedcsa.target.adaptation import WITHOUT_MODEL
     from fedcsa.target.target import Target
 
@@ -137,7 +136,7 @@ def carry_out(
     except WITHOUT_MODEL as error:
         if keep is None:
             raise
-        left = target.without_model(rule_of(error), str(error))
+        left = target.without_model(error.rule, str(error))
         ledgers = {source.name: tuple(source.ledger.entries) for source in sources}
         told = keep(replace(left, ledgers={**left.ledgers, **ledgers}))
         raise type(error)(f"{error} {told}") from None

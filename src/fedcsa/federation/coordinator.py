@@ -18,30 +18,42 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from fedcsa.errors import MessageError, ProtocolError
 from fedcsa.messages.codec import decode
 from fedcsa.messages.envelope import Envelope
 from fedcsa.messages.messages import Refusal
+from fedcsa.run import carry_messages
 
 #: Plain values: bytes, texts, and dictionaries of them.
 Content = dict[str, Any]
 Arrived = Callable[[str, Content], None]
+#: Delivers letters of a step to sites, tells when a reply arrives, and returns the replies by
+#: site; whoever is late is not among them.
+Deliver = Callable[[str, Mapping[str, Content], Arrived], dict[str, Content]]
 
 
-class Courier(Protocol):
-    """Delivers letters to sites and brings back what comes in time."""
+class Coordinator:
+    """Takes one study through its steps, and tells where it is.
 
-    def deliver(
-        self, task: str, letters: Mapping[str, Content], arrived: Arrived
-    ) -> dict[str, Content]:
-        """Replies by site; whoever is late is not among them."""
-        ...
+    Parameters
+    ----------
+    target : str
+        Name of the target's site.
+    sources : list of str
 
-
-class Board:
-    """Where the study is: for whoever submitted it."""
+    Attributes
+    ----------
+    step : str
+        Of the study; ``"done"`` at its end.
+    sites : dict of str to str
+        What every site did last.
+    conclusion, envelope : bytes
+        What the target says at the end, to the lead; empty before.
+    problem : str
+        Why it went no farther, if so.
+    """
 
     def __init__(self, target: str, sources: list[str]) -> None:
         self.target = target
@@ -49,81 +61,79 @@ class Board:
         self.sites: dict[str, str] = dict.fromkeys([target, *sources], "waiting")
         self.seconds: dict[str, float] = {}
         self.n_bytes: dict[str, int] = {}
-        self.conclusion: bytes | None = None
+        self.conclusion = b""
         self.envelope = b""
         self.problem = ""
 
     def to_plain(self) -> dict[str, Any]:
         """As plain values."""
-        packed = base64.b64encode(self.conclusion).decode() if self.conclusion else ""
         return {
             "step": self.step,
             "sites": dict(self.sites),
             "seconds": dict(self.seconds),
             "bytes": dict(self.n_bytes),
-            "conclusion": packed,
+            "conclusion": base64.b64encode(self.conclusion).decode(),
             "envelope": base64.b64encode(self.envelope).decode(),
             "problem": self.problem,
         }
 
+    def run(self, deliver: Deliver) -> None:
+        """Take the study to its end."""
 
-def carry_out(courier: Courier, board: Board, sources: list[str]) -> None:
-    """Take a study through its steps; the board tells where it is and how it ended.
+        def ask_target(
+            step: str, answers: Mapping[str, Content]
+        ) -> tuple[dict[str, Content], Content | None]:
+            return self._ask_target(deliver, step, answers)
 
-    Parameters
-    ----------
-    courier : Courier
-    board : Board
-    sources : list of str
-    """
-    post = _ask_target(courier, board, "announce", {"sources": list(sources)})
-    for phase, then in (("risk", "choose"), ("model", "mix"), ("examine", "conclude")):
-        if board.conclusion is not None:
-            return
-        replies = _ask_sources(courier, board, phase, post)
-        post = _ask_target(courier, board, then, {"replies": replies})
+        def ask_sources(letters: Mapping[str, Content], phase: str) -> dict[str, Content]:
+            return self._ask_sources(deliver, letters, phase)
 
+        end = carry_messages(ask_target, ask_sources)
+        self.conclusion, self.envelope = end["conclusion"], end.get("envelope", b"")
+        self.step = "done"
 
-def _ask_target(courier: Courier, board: Board, step: str, content: Content) -> Content:
-    board.sites[board.target] = step
-    came = _timed(courier, board, step, {board.target: content}, lambda *_: None)
-    if board.target not in came:
-        raise ProtocolError(f"The target {board.target!r} must answer; it did not ({step}).")
-    reply = came[board.target]
-    board.sites[board.target] = "answered"
-    if "conclusion" in reply:
-        board.conclusion, board.envelope = reply["conclusion"], reply.get("envelope", b"")
-        board.step = "done"
-    return reply
+    def _ask_target(
+        self, deliver: Deliver, step: str, answers: Mapping[str, Content]
+    ) -> tuple[dict[str, Content], Content | None]:
+        """The target's next letters by source, or its last one."""
+        self.sites[self.target] = step
+        letter = {self.target: {"replies": dict(answers)}}
+        came = self._timed(deliver, step, letter, lambda *_: None)
+        if self.target not in came:
+            raise ProtocolError(f"The target {self.target!r} must answer; it did not ({step}).")
+        reply = came[self.target]
+        self.sites[self.target] = "answered"
+        if "conclusion" in reply:
+            return {}, reply
+        return {
+            name: {"envelope": wire, "payload": reply["payloads"][Envelope.from_bytes(wire).digest]}
+            for name, wire in sorted(reply["envelopes"].items())
+        }, None
 
+    def _ask_sources(
+        self, deliver: Deliver, letters: Mapping[str, Content], phase: str
+    ) -> dict[str, Content]:
+        for name in letters:
+            self.sites[name] = f"{phase}: asked"
 
-def _ask_sources(courier: Courier, board: Board, phase: str, post: Content) -> Content:
-    letters = {
-        name: {"envelope": wire, "payload": post["payloads"][Envelope.from_bytes(wire).digest]}
-        for name, wire in sorted(post["envelopes"].items())
-    }
-    for name in letters:
-        board.sites[name] = f"{phase}: asked"
+        def arrived(name: str, reply: Content) -> None:
+            self.sites[name] = f"{phase}: {_kind_of(reply)}"
 
-    def arrived(name: str, reply: Content) -> None:
-        board.sites[name] = f"{phase}: {_kind_of(reply)}"
+        came = self._timed(deliver, phase, letters, arrived)
+        for name in letters:
+            if name not in came:
+                self.sites[name] = f"{phase}: missing"
+        return came
 
-    came = _timed(courier, board, phase, letters, arrived)
-    for name in letters:
-        if name not in came:
-            board.sites[name] = f"{phase}: missing"
-    return came
-
-
-def _timed(
-    courier: Courier, board: Board, step: str, letters: Mapping[str, Content], arrived: Arrived
-) -> dict[str, Content]:
-    board.step = step
-    start = time.monotonic()
-    came = courier.deliver(step, letters, arrived)
-    board.seconds[step] = round(time.monotonic() - start, 3)
-    board.n_bytes[step] = _size(letters) + _size(came)
-    return came
+    def _timed(
+        self, deliver: Deliver, step: str, letters: Mapping[str, Content], arrived: Arrived
+    ) -> dict[str, Content]:
+        self.step = step
+        start = time.monotonic()
+        came = deliver(step, letters, arrived)
+        self.seconds[step] = round(time.monotonic() - start, 3)
+        self.n_bytes[step] = _size(letters) + _size(came)
+        return came
 
 
 def _kind_of(reply: Content) -> str:

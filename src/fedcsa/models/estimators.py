@@ -18,16 +18,7 @@ from fedcsa.core.weights import training_weights
 from fedcsa.errors import ModelError
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.models.model import RATIO_POWER, Candidate, Path
-
-#: Regressors whose prediction is exactly b₀ + xᵀb, so that they travel as arrays.
-LINEAR_REGRESSORS = frozenset(
-    {
-        "ARDRegression", "BayesianRidge", "ElasticNet", "ElasticNetCV", "HuberRegressor", "Lars",
-        "LarsCV", "Lasso", "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC",
-        "LinearRegression", "OrthogonalMatchingPursuit", "QuantileRegressor", "Ridge", "RidgeCV",
-        "SGDRegressor", "TheilSenRegressor",
-    }
-)  # fmt: skip
+from fedcsa.models.registry import is_linear_class
 
 
 @dataclass(frozen=True)
@@ -125,15 +116,12 @@ def weight_keyword(estimator: Any) -> str:
 
 def as_portable(estimator: Any, n_classes: int) -> FittedModel:
     """The fitted estimator as arrays if it is linear, else wrapped."""
-    name = type(estimator).__name__
-    if type(estimator).__module__.startswith("sklearn.linear_model."):
+    kind = type(estimator)
+    if is_linear_class(f"{kind.__module__}.{kind.__name__}", n_classes):
         coefficients = np.atleast_2d(getattr(estimator, "coef_", np.empty((0, 0))))
         intercept = np.ravel(getattr(estimator, "intercept_", 0.0))
-        single = coefficients.shape[0] == 1 and intercept.size == 1
-        if n_classes == 0 and single and name in LINEAR_REGRESSORS:
-            return LinearModel(coefficients[0].astype(np.float64), float(intercept[0]))
-        if n_classes == 2 and single and name in ("LogisticRegression", "LogisticRegressionCV"):
-            return LinearModel(coefficients[0].astype(np.float64), float(intercept[0]), "logistic")
+        link = "logistic" if n_classes else "identity"
+        return LinearModel(coefficients[0].astype(np.float64), float(intercept[0]), link)
     return EstimatorModel(estimator, n_classes)
 
 

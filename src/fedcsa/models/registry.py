@@ -23,6 +23,17 @@ _DEFAULT = {RIDGE: np.r_[0.0, np.geomspace(1e-3, 1.0, 12)], WEIGHTED: np.linspac
 #: Training weights r^γ that the default method tries: none, half, full.
 POWERS = (0.0, 0.5, 1.0)
 _OPTIONS = ("name", "penalty_scale", "intercept")
+#: Regressors whose prediction is exactly b₀ + xᵀb, so that they travel as arrays.
+LINEAR_REGRESSORS = frozenset(
+    {
+        "ARDRegression", "BayesianRidge", "ElasticNet", "ElasticNetCV", "HuberRegressor", "Lars",
+        "LarsCV", "Lasso", "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC",
+        "LinearRegression", "OrthogonalMatchingPursuit", "QuantileRegressor", "Ridge", "RidgeCV",
+        "SGDRegressor", "TheilSenRegressor",
+    }
+)  # fmt: skip
+#: Classifiers whose log-odds of two classes are exactly that.
+LINEAR_CLASSIFIERS = frozenset({"LogisticRegression", "LogisticRegressionCV"})
 
 
 def model_description(model: Any) -> dict[str, Any]:
@@ -80,6 +91,44 @@ def build_model(
             "Choose a regressor or a classifier."
         )
     return SklearnModel(estimator, n_classes)
+
+
+def is_linear(description: Mapping[str, Any], n_classes: int) -> bool:
+    """Whether fitted models of this description travel as arrays.
+
+    Parameters
+    ----------
+    description : mapping
+        As `model_description` gives it.
+    n_classes : int
+        Of the outcome; 0 for numbers.
+
+    Examples
+    --------
+    >>> is_linear({"name": "ridge"}, 0)
+    True
+    >>> lasso = {"name": "sklearn", "estimator": {"class": "sklearn.linear_model.Lasso"}}
+    >>> is_linear(lasso, 0), is_linear(lasso, 2)
+    (True, False)
+    """
+    estimator = description.get("estimator")
+    if description.get("name") != "sklearn" or not isinstance(estimator, Mapping):
+        return description.get("name") in _MAIN
+    return is_linear_class(str(estimator.get("class")), n_classes)
+
+
+def is_linear_class(name: str, n_classes: int) -> bool:
+    """Whether an estimator of the class called `name` in full is linear in its features.
+
+    Parameters
+    ----------
+    name : str
+        With its module, as ``"sklearn.linear_model.Lasso"``.
+    n_classes : int
+        Of the outcome; 0 for numbers.
+    """
+    known = LINEAR_CLASSIFIERS if n_classes == 2 else LINEAR_REGRESSORS if not n_classes else ()
+    return name.startswith("sklearn.linear_model.") and name.rpartition(".")[2] in known
 
 
 def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any], ...]:

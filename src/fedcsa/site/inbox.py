@@ -1,27 +1,24 @@
-"""The target's open questions, the answers to them, and what became of every source."""
+"""The target's open questions, the replies to them, and what became of every source.
+
+A reply is opened here if its envelope belongs to an open question. Whether an honest source could
+have sent what is in it, the target itself decides.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from fedcsa.errors import BindingError, ProtocolError
+from fedcsa.errors import FedCSAError, ProtocolError
 from fedcsa.messages.codec import decode
 from fedcsa.messages.envelope import Envelope, Seal, check_reply, check_seal
 from fedcsa.messages.fields import Message
-from fedcsa.messages.messages import ExaminationReport, ModelReport, Refusal, RiskReport
-from fedcsa.site.rules import rule_of
+from fedcsa.messages.messages import Refusal
 
 #: Envelope and payload, as they came.
 Reply = tuple[bytes, bytes]
-#: Raises a `ProtocolError` unless an honest source could have sent this.
-Accept = Callable[[Message], None]
 ANSWERED, MISSING = "answered", "missing"
-#: What a source answers a phase with, and how that is called when something was wrong with it.
-_ANSWERS: Mapping[str, tuple[type[Message], str]] = {
-    "risk": (RiskReport, ""),
-    "model": (ModelReport, "model "),
-    "examine": (ExaminationReport, "examination "),
-}
+#: What comes before the word for what became of an answer of this phase.
+_PREFIX = {"risk": "", "model": "model ", "examine": "examination "}
 
 
 class Inbox:
@@ -29,8 +26,6 @@ class Inbox:
 
     Parameters
     ----------
-    study : str
-        Its name.
     sources : collection of str
     max_bytes : int
         Of a message.
@@ -42,13 +37,11 @@ class Inbox:
 
     def __init__(
         self,
-        study: str,
         sources: Collection[str],
         max_bytes: int,
         say: Callable[[str], None],
         seal: Seal | None = None,
     ) -> None:
-        self._study = study
         self._max_bytes = max_bytes
         self._say = say
         self._seal = seal
@@ -62,7 +55,7 @@ class Inbox:
     def fates(self) -> dict[str, str]:
         """What became of every source: answered, or what was missing, refused or rejected."""
         return {
-            name: "; ".join(_ANSWERS[p][1] + word for p, word in words.items() if word != ANSWERED)
+            name: "; ".join(_PREFIX[p] + word for p, word in words.items() if word != ANSWERED)
             or ANSWERED
             for name, words in self._fates.items()
         }
@@ -78,14 +71,8 @@ class Inbox:
         """
         self._phase, self._questions = phase, questions
 
-    def open(self, replies: Mapping[str, Reply], accept: Accept) -> dict[str, Message]:
-        """The replies that answer the open questions, each source's fate noted.
-
-        Parameters
-        ----------
-        replies : mapping of str to Reply
-        accept : function
-        """
+    def open(self, replies: Mapping[str, Reply]) -> dict[str, Message]:
+        """What is in the replies to the open questions, each source's fate noted."""
         came: dict[str, Message] = {}
         for name in sorted(self._questions):
             if name not in replies:
@@ -93,27 +80,25 @@ class Inbox:
                 continue
             try:
                 message = self._opened(name, *replies[name])
-                accept(message)
             except ProtocolError as error:
-                self.reject(name, rule_of(error), str(error))
+                self.reject(name, error)
             else:
                 came[name] = message
                 self._note(name, message)
         return came
 
-    def reject(self, name: str, rule: str, why: str) -> None:
-        """Take the answer of a source for none.
+    def reject(self, name: str, error: FedCSAError) -> None:
+        """Take the answer of a source for none, because of `error`."""
+        self._fates[name][self._phase] = f"rejected: {error.rule}"
+        self._say(f"did not accept the answer of {name}: {error}")
 
-        Parameters
-        ----------
-        name : str
-        rule : str
-            The word for what is wrong.
-        why : str
-            The same as a sentence.
-        """
-        self._fates[name][self._phase] = f"rejected: {rule}"
-        self._say(f"did not accept the answer of {name}: {why}")
+    def without_rejected(self, answers: Mapping[str, Message]) -> dict[str, Message]:
+        """The answers of this phase that were not taken for none."""
+        return {
+            name: message
+            for name, message in answers.items()
+            if not self._fates[name][self._phase].startswith("rejected: ")
+        }
 
     def count_instead(self, stored: Mapping[str, Message]) -> None:
         """Let the answers of an earlier submission count in place of those that came now."""
@@ -137,11 +122,4 @@ class Inbox:
         check_seal(wire, name, self._seal)
         check_reply(envelope, payload, question, self._used)
         self._used.add(question.nonce)
-        message, kind = decode(payload, self._max_bytes), _ANSWERS[self._phase][0]
-        if not isinstance(message, kind | Refusal):
-            raise BindingError("phase_order", f"Source {name!r} must answer with a {kind.name}.")
-        if message.study != self._study or message.source != name:  # type: ignore[attr-defined]
-            raise BindingError("wrong_sender", f"The answer of source {name!r} must be its own.")
-        if message.in_reply_to != question.digest:  # type: ignore[attr-defined]
-            raise BindingError("replayed", f"Source {name!r} must answer this very question.")
-        return message
+        return decode(payload, self._max_bytes)

@@ -27,7 +27,6 @@ from fedcsa.plan import Plan
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.log import SiteLog
 from fedcsa.site.meanings import MEANINGS
-from fedcsa.site.rules import rule_of
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.source_desk import ONE, check_rows
 from fedcsa.source.source import Source
@@ -90,7 +89,7 @@ def preview(text: str, site: SiteFile) -> dict[str, Any]:
         "role": "source" if is_source else "target",
         "messages": [_described(*item) for item in look.messages],
         "numbers_about_rows": look.numbers,
-        "refusals": [f"{rule_of(error)}: {error}" for error in look.refusals],
+        "refusals": [f"{error.rule}: {error}" for error in look.refusals],
         "approval": site.approve,
     }
 

@@ -1,45 +1,113 @@
-"""What a target believes of another site: an answer that cannot be honest is refused by name."""
+"""What a target believes of another site: an answer that cannot be honest is refused by name.
+
+`accept` and `open_models` hold every bound. They serve a study in one process and one between
+sites alike: in one process a refusal is raised, at a desk it costs that source its part.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.losses import BOUNDED, CLASSIFICATION, REGRESSION
-from fedcsa.errors import MessageError, UntrustedError
+from fedcsa.errors import (
+    BindingError,
+    FedCSAError,
+    MessageError,
+    MissingExtraError,
+    ModelError,
+    UntrustedError,
+    WildModelError,
+)
 from fedcsa.findings import FROM_SOURCES
+from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
     SLACK,
     Brief,
+    Examination,
     ExaminationReport,
     ModelReport,
+    ModelRequest,
+    Refusal,
     RiskReport,
 )
 from fedcsa.models.fitted import FittedModel
+from fedcsa.models.registry import is_linear
 from fedcsa.plan import Plan
 from fedcsa.target.estimate import fitted_model
 
 #: No hospital has more rows; a larger claim is meant to outweigh the others.
 MAX_ROWS = 100_000_000
-#: A model whose predictions lie farther off, in typical errors, is no model.
+#: Typical errors between a model's predictions and those of the median model. An honest model is
+#: off by a few; farther than this it is no model.
 MAX_ERRORS_OFF = 100.0
+#: Names of exceptions and classes are shorter; a longer text could carry rows.
 LONGEST_NAME = 60
 #: Products of numbers this small may have underflowed.
 TINY = 1e-150
 #: What to do about a source whose numbers cannot be.
 _ASK = "Ask the source which version of fedcsa it runs, or leave it out."
+#: What answers which question, unless the source refuses.
+_ANSWERS: Mapping[type[Message], type[Message]] = {
+    Brief: RiskReport, ModelRequest: ModelReport, Examination: ExaminationReport,
+}  # fmt: skip
 
 
-def accept_report(report: RiskReport, brief: Brief) -> None:
-    """Raise a `MessageError` unless an honest source could have sent `report` for `brief`.
+@dataclass(frozen=True)
+class Asked:
+    """One question to one source, and all that an answer to it is held against.
+
+    Attributes
+    ----------
+    source : str
+        Name of the source.
+    question : Brief, ModelRequest or Examination
+    digest : str
+        SHA-256 of the question's bytes.
+    brief : Brief
+        Of the study.
+    said : RiskReport, optional
+        What the source reported before; none when it is asked for its report.
+    """
+
+    source: str
+    question: Message
+    digest: str
+    brief: Brief
+    said: RiskReport | None = None
+
+
+def accept(answer: Message, asked: Asked) -> None:
+    """Raise a `ProtocolError` unless an honest source could answer `asked` with this.
 
     Parameters
     ----------
-    report : RiskReport
-    brief : Brief
+    answer : Message
+        As it came; a refusal of the source's own is an answer too.
+    asked : Asked
     """
+    name, kind = asked.source, _ANSWERS[type(asked.question)]
+    if not isinstance(answer, kind | Refusal):
+        text = f"Source {name!r} must answer with a {kind.name}; a {answer.name} came."
+        raise BindingError("phase_order", text)
+    assert isinstance(answer, RiskReport | ModelReport | ExaminationReport | Refusal)  # noqa: S101
+    if (answer.study, answer.source) != (asked.brief.study, name):
+        raise BindingError("wrong_sender", f"The answer of source {name!r} must be its own.")
+    if answer.in_reply_to != asked.digest:
+        raise BindingError("replayed", f"Source {name!r} must answer this very question.")
+    if isinstance(answer, RiskReport):
+        _accept_report(answer, asked.brief)
+    elif isinstance(answer, ModelReport):
+        _accept_model(answer, asked)
+    elif isinstance(answer, ExaminationReport):
+        _accept_examination(answer, asked.brief)
+
+
+def _accept_report(report: RiskReport, brief: Brief) -> None:
+    """The bounds of a report that need the brief; its own it has checked when it was made."""
     name, classes = report.source, len(brief.classes)
     if report.n_rows > MAX_ROWS:
         raise MessageError(f"The report of source {name!r} must be on at most {MAX_ROWS} rows.")
@@ -68,45 +136,32 @@ def accept_report(report: RiskReport, brief: Brief) -> None:
             _check_moments(report, bounded=brief.loss in BOUNDED)
 
 
-def accept_model(report: ModelReport, brief: Brief, said: RiskReport, candidate: int) -> None:
-    """Raise a `MessageError` unless the model is of the candidate and rows that were agreed.
-
-    Parameters
-    ----------
-    report : ModelReport
-    brief : Brief
-    said : RiskReport
-        What the source reported before.
-    candidate : int
-        The one that was asked for.
-    """
-    if report.candidate != candidate:
-        raise MessageError(f"Source {report.source!r} must send the candidate asked for.")
-    if report.format != "linear" and brief.model.get("name") != "sklearn":
-        raise MessageError(f"Source {report.source!r} must send a model of the kind agreed on.")
+def _accept_model(report: ModelReport, asked: Asked) -> None:
+    """The candidate that was asked for, in the agreed format, of the rows reported on."""
+    name, brief, said, request = report.source, asked.brief, asked.said, asked.question
+    assert isinstance(said, RiskReport)  # noqa: S101 - else it was not asked
+    assert isinstance(request, ModelRequest)  # noqa: S101 - for the type checker
+    if report.candidate != request.candidate:
+        raise MessageError(f"Source {name!r} must send the candidate asked for. {_ASK}")
+    if (report.format == "linear") != is_linear(brief.model, len(brief.classes)):
+        raise MessageError(f"Source {name!r} must send a model of the kind agreed on. {_ASK}")
     if report.n_rows > said.n_rows or (brief.refit and report.n_rows != said.n_rows):
         raise MessageError(
-            f"The model of source {report.source!r} must be of the rows that its report was on. "
-            f"{_ASK}"
+            f"The model of source {name!r} must be of the rows that its report was on. {_ASK}"
         )
 
 
-def accept_examination(report: ExaminationReport, brief: Brief) -> None:
-    """Raise a `MessageError` unless an honest source could have found this.
-
-    Parameters
-    ----------
-    report : ExaminationReport
-    brief : Brief
-    """
+def _accept_examination(report: ExaminationReport, brief: Brief) -> None:
+    """Risks and variances above 0, and at most 1 where the loss is."""
     if report.reason:
         return
     name, classes = report.source, len(brief.classes)
     if len(report.level) != (1 if classes in (0, 2) else classes):
         raise MessageError(f"The examination of source {name!r} must be of the study's outcome.")
-    sound = report.risk > 0.0 and report.constant_risk > 0.0 and report.risk_variance > 0.0
+    positive = (report.risk, report.constant_risk, report.risk_variance, report.ratio_variance)
+    sound = min(*positive, *report.level_variance.tolist()) > 0.0
     bounded = brief.loss not in BOUNDED or max(report.risk, report.constant_risk) <= SLACK
-    if not (sound and bounded and (report.level_variance > 0.0).all()):
+    if not (sound and bounded):
         raise MessageError(f"The examination of source {name!r} has an impossible risk. {_ASK}")
 
 
@@ -191,59 +246,95 @@ def _of_two_values(mean: Array) -> Array:
     return variance
 
 
-def accept_models(
-    models: Mapping[str, ModelReport],
+@dataclass(frozen=True)
+class Opened:
+    """The models of one study after they have been opened.
+
+    Attributes
+    ----------
+    models : dict of str to FittedModel
+        Those that can be used, by source.
+    unable : dict of str to str
+        Sources whose model cannot predict the target's rows, with the name of the reason. A
+        model may know nothing of a level that the target has; that is no lie.
+    refused : dict of str to FedCSAError
+        Sources whose model is not accepted, with what is wrong.
+    """
+
+    models: dict[str, FittedModel] = field(default_factory=dict)
+    unable: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, FedCSAError] = field(default_factory=dict)
+
+
+def open_models(
+    sent: Mapping[str, ModelReport],
     reports: Mapping[str, RiskReport],
     plan: Plan,
     seen: Array,
     trusted: Collection[str],
-) -> dict[str, str]:
-    """Sources whose model is not accepted, and why: ``untrusted``, ``malformed``, ``wild_model``.
+) -> Opened:
+    """Open every model that was sent, and let it predict the target's rows.
 
     Parameters
     ----------
-    models : mapping of str to ModelReport
+    sent : mapping of str to ModelReport
     reports : mapping of str to RiskReport
+        Of all sources; they tell how large an error typically is.
     plan : Plan
     seen : array of shape (rows, features)
-        The target's rows as the models see them; its means alone, if it told only a table.
+        The target's rows in the models' units; its means alone, if it told only a table.
     trusted : collection of str
         Types outside scikit-learn that a model may hold.
     """
-    refused: dict[str, str] = {}
-    outputs: dict[str, Array] = {}
-    for name, report in sorted(models.items()):
+    opened, outputs = Opened(), dict[str, Array]()
+    for name, report in sorted(sent.items()):
         try:
-            outputs[name] = _predict(fitted_model(report, plan, trusted), seen)
-            if report.n_rows > MAX_ROWS:
-                refused[name] = "malformed"
-        except UntrustedError:
-            refused[name] = "untrusted"
-        except Exception:  # a foreign model may fail in any way; its text is not for us to show
-            refused[name] = "malformed"
-    return {**refused, **_wild(outputs, reports, plan)}
+            model = _open(report, plan, trusted)
+        except (MessageError, UntrustedError) as error:
+            opened.refused[name] = error
+            continue
+        try:
+            outputs[name] = np.asarray(model.predict(seen))
+            reason = "" if np.isfinite(outputs[name]).all() else "NonFinitePrediction"
+        except Exception as error:  # its text may quote a cell
+            reason = type(error).__name__
+        if reason:
+            opened.unable[name] = reason
+            outputs.pop(name, None)
+        else:
+            opened.models[name] = model
+    for name in _wild(outputs, reports, plan.loss):
+        del opened.models[name]
+        opened.refused[name] = WildModelError(
+            f"The model of source {name!r} predicts what no honest model would. {_ASK}"
+        )
+    return opened
 
 
-def _predict(model: FittedModel, seen: Array) -> Array:
-    output = np.asarray(model.predict(seen))
-    if not np.isfinite(output).all():
-        raise MessageError("A model must give finite predictions.")
-    return output
+def _open(report: ModelReport, plan: Plan, trusted: Collection[str]) -> FittedModel:
+    """The model in a report; a foreign one may fail in any way, and its text is not shown."""
+    refused = f"The model of source {report.source!r} is refused."
+    try:
+        return fitted_model(report, plan, trusted)
+    except (MessageError, MissingExtraError):
+        raise
+    except UntrustedError as error:
+        raise UntrustedError(f"{refused} {error}") from None
+    except Exception as error:
+        why = str(error) if isinstance(error, ModelError) else _ASK
+        raise MessageError(f"{refused} {why}") from None
 
 
-def _wild(
-    outputs: Mapping[str, Array], reports: Mapping[str, RiskReport], plan: Plan
-) -> dict[str, str]:
-    """Predictions far outside of what all sources together call an error."""
-    if plan.loss not in ("squared", "absolute") or not outputs:
-        return {}
-    power = 0.5 if plan.loss == "squared" else 1.0
-    errors = [float(report.risk.max()) ** power for report in reports.values()]
-    error = float(np.median(errors))
-    centre = float(np.median([np.median(output) for output in outputs.values()]))
-    farthest = MAX_ERRORS_OFF * error
-    return {
-        name: "wild_model"
-        for name, output in outputs.items()
-        if error > 0.0 and float(np.median(np.abs(output - centre))) > farthest
-    }
+def _wild(outputs: Mapping[str, Array], reports: Mapping[str, RiskReport], loss: str) -> list[str]:
+    """Sources whose model lies far from the others'.
+
+    Model j is wild if median over rows |h_j(x) − med_k h_k(x)| > 100 e, with e the median over
+    sources of the largest risk (its root for the squared loss).
+    """
+    if loss not in ("squared", "absolute") or not outputs:
+        return []
+    power = 0.5 if loss == "squared" else 1.0
+    error = float(np.median([float(report.risk.max()) ** power for report in reports.values()]))
+    centre = np.median(list(outputs.values()), axis=0)
+    off = {name: float(np.median(np.abs(output - centre))) for name, output in outputs.items()}
+    return [name for name in outputs if off[name] > MAX_ERRORS_OFF * error > 0.0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike
 from fedcsa.core.arrays import Array, as_matrix, read_only
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate, limited, model_weights
-from fedcsa.errors import DataError, MessageError, NoSourcesError, PolicyError, must
+from fedcsa.errors import (
+    DataError,
+    FedCSAError,
+    NoSourcesError,
+    PolicyError,
+    ProtocolError,
+    must,
+)
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.fields import Message
@@ -30,14 +37,13 @@ from fedcsa.messages.messages import (
 from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import Plan, instantiate
-from fedcsa.target.accept import accept_examination, accept_model, accept_report
+from fedcsa.target.accept import Asked, accept, open_models
 from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.conclude import findings_of, refuse_without_overlap
 from fedcsa.target.estimate import (
     eligible,
     estimates,
     examination_for,
-    fitted_model,
     reaches,
     worth,
 )
@@ -45,6 +51,13 @@ from fedcsa.target.promise import promise_of
 
 #: Fewer patients with a flag or a level are named.
 SMALL_LEVEL = 5
+#: Told of a source whose answer is not accepted, and why.
+Refuse = Callable[[str, FedCSAError], None]
+
+
+def raise_refusal(source: str, error: FedCSAError) -> None:  # noqa: ARG001
+    """End the study: in one process a source that lies is a mistake, and no other site's doing."""
+    raise error
 
 
 Answer = TypeVar("Answer", RiskReport, ModelReport, ExaminationReport)
@@ -64,6 +77,11 @@ class Target:
         Types outside scikit-learn that a received model may hold.
     clock : function, optional
         Gives the time for the ledger.
+    min_sources : int
+        With fewer reports or models there is no answer.
+    refuse : function, optional
+        Called with the name of a source whose answer is not accepted, and the error; then the
+        study goes on without that answer. By default the error is raised.
     """
 
     def __init__(
@@ -74,8 +92,12 @@ class Target:
         policy: Policy | None = None,
         trusted_types: Collection[str] = (),
         clock: Clock = utc_now,
+        min_sources: int = 1,
+        refuse: Refuse = raise_refusal,
     ) -> None:
         self.plan = plan
+        self._min_sources = min_sources
+        self._refuse = refuse
         self._trusted = tuple(trusted_types)
         self._policy = policy or Policy()
         self._X: Array | None = None
@@ -159,20 +181,18 @@ class Target:
 
     def choose(self, reports: Mapping[str, Message]) -> ModelRequest:
         """Estimate the risk of every candidate and ask for the best one's models."""
+        self._reports = {}
         for name in sorted(reports):
-            report = self._expect(name, reports[name], RiskReport, self._brief_digest)
-            if report is not None:
-                accept_report(report, self._brief)
+            report = self._accepted(name, reports[name], self._brief, self._brief_digest)
+            if isinstance(report, RiskReport):
                 self._reports[name] = report
-        if not self._reports:
+        if len(self._reports) < self._min_sources:
             raise NoSourcesError(
-                f"At least one source must report; {len(reports)} were asked and all refused. "
-                "Their policies must allow the study: fedcsa check tells what they would refuse."
+                f"{len(self._reports)} of {len(reports)} answers were reports; the study needs at "
+                f"least {self._min_sources}. Ask the sources which of their rules refuse it."
             )
         self._require_enough(len(self._reports), MEDIAN_SOURCES)  # before anyone sends more
-        self._kept = eligible(self.plan, self._reports)
-        self._estimates = estimates(self.plan, self._reports, self._kept)
-        chosen = self._kept[self._estimates[self.plan.method].chosen]
+        self._kept, self._estimates, chosen = self._best(self._reports)
         request = ModelRequest(self.plan.study, self._brief_digest, chosen)
         # Where it failed there is no model to ask for.
         self.asked = [
@@ -181,68 +201,99 @@ class Target:
         self._request = self.ledger.release(request, self.asked)
         return self._request
 
+    def _best(
+        self, reports: Mapping[str, RiskReport]
+    ) -> tuple[tuple[int, ...], dict[str, Estimate], int]:
+        """The candidates that these sources could fit, the estimates, and the best candidate."""
+        kept = eligible(self.plan, reports)
+        found = estimates(self.plan, reports, kept)
+        return kept, found, kept[found[self.plan.method].chosen]
+
     # What it mixes --------------------------------------------------------------------------
 
     def mix(self, models: Mapping[str, Message]) -> dict[str, Examination]:
-        """Weigh the models; what every source that reported is asked to examine."""
-        expected = digest(encode(self._request))
-        for name in self.asked:
-            report = self._expect(name, models.get(name), ModelReport, expected)
-            if report is not None:
-                accept_model(report, self._brief, self._reports[name], self._request.candidate)
-                self._sent[name] = report
-        if not self._sent:
-            raise NoSourcesError(
-                "At least one source must send its model; all refused. Ask their stewards why."
-            )
-        self._models = {
-            name: fitted_model(self._sent[name], self.plan, self._trusted) for name in self._sent
-        }
-        self._leave_out_unable()
+        """Weigh the models; what every source that reported is asked to examine.
+
+        Parameters
+        ----------
+        models : mapping of str to Message
+            By source; whoever is not among them sent nothing.
+        """
+        missing = self._take(models)
+        self._go_on_without(missing)
         self._weights = self._weigh()
+        self._examinations = {}
         if self.plan.method != "validated":
             return {}
-        asked = {}
-        for name in sorted(self._reports):
+        for name in sorted(set(self._reports) - missing):
             examination = examination_for(
                 name, self._request, self.plan, self._weights, self._models, self._reports
             )
             try:
-                asked[name] = self.ledger.release(examination, [name])
+                self._examinations[name] = self.ledger.release(examination, [name])
             except PolicyError as error:
                 self._findings.append(Finding("not-examined", name, {"reason": error.rule}))
-        self._examinations = asked
-        return asked
+        return dict(self._examinations)
 
-    @property
-    def _seen(self) -> Array | None:
-        """The target's rows as the models see them."""
-        if self._X is None or not self.plan.scale:
-            return self._X
-        return (self._X - self.table.mean) / self.table.sd
-
-    def _leave_out_unable(self) -> None:
-        """A model may know nothing of a level that the target has: then it has no part."""
-        seen = self._seen
-        if seen is None:
-            return
-        for name in sorted(self._models):
-            try:
-                able = bool(np.isfinite(self._models[name].predict(seen)).all())
-                reason = "NonFinitePrediction"
-            except Exception as error:  # its text may quote a cell
-                able, reason = False, type(error).__name__
-            if not able:
-                evidence = {"candidates": 1.0, "of": float(len(self.plan.candidates))}
-                self._findings.append(
-                    Finding("candidate-failed", name, {**evidence, "reason": reason})
-                )
-                del self._models[name], self._sent[name]
+    def _take(self, models: Mapping[str, Message]) -> set[str]:
+        """Take the models that can be used; sources that sent neither a model nor a refusal."""
+        asked, refused = digest(encode(self._request)), set[str]()
+        for name in self.asked:
+            if name in models:
+                report = self._accepted(name, models[name], self._request, asked)
+                if isinstance(report, ModelReport):
+                    self._sent[name] = report
+                elif report is not None:
+                    refused.add(name)
+        unable = self._open()
+        came = {*self._sent, *unable}
+        if len(came) < self._min_sources:
+            raise NoSourcesError(
+                f"{len(came)} of {len(self.asked)} sources sent a model; the study needs at least "
+                f"{self._min_sources}. Ask the others which of their rules forbid it."
+            )
         if not self._models:
             raise NoSourcesError(
                 "At least one model must be able to predict the target's rows; all fail on them. "
                 "Check that the sources have every level that the target has."
             )
+        return set(self.asked) - came - refused
+
+    def _open(self) -> set[str]:
+        """Open the models that came; sources whose model cannot predict the target's rows."""
+        opened = open_models(
+            self._sent, self._reports, self.plan, self._seen, self._trusted
+        )  # fmt: skip
+        self._models = opened.models
+        for name, error in opened.refused.items():
+            del self._sent[name]
+            self._refuse(name, error)
+        for name, reason in opened.unable.items():
+            del self._sent[name]
+            evidence = {"candidates": 1.0, "of": float(len(self.plan.candidates))}
+            self._findings.append(Finding("candidate-failed", name, {**evidence, "reason": reason}))
+        return set(opened.unable)
+
+    def _go_on_without(self, missing: Collection[str]) -> None:
+        """As if sources that sent neither model nor refusal had never been there.
+
+        Only if without them another candidate would have been chosen, their reports count.
+        """
+        kept = {name: report for name, report in self._reports.items() if name not in missing}
+        enough = len(kept) >= MEDIAN_SOURCES or self.plan.combine == "mean"
+        if missing and enough:
+            candidates, found, chosen = self._best(kept)
+            if chosen == self._request.candidate:
+                self._reports, self._kept, self._estimates = kept, candidates, found
+                return
+        for name in sorted(missing):
+            self._findings.append(Finding("source-refused", name, {"rule": "no_answer"}))
+
+    @property
+    def _seen(self) -> Array:
+        """The target's rows as the models see them; its means, if it told only a table."""
+        rows = self.table.mean[None] if self._X is None else self._X
+        return (rows - self.table.mean) / self.table.sd if self.plan.scale else rows
 
     def _weigh(self) -> dict[str, float]:
         """Weight a_j of every model: the paper's, or by worth and by how far it is from others."""
@@ -265,9 +316,8 @@ class Target:
             )
         value = worth({name: self._reports[name] for name in shown})
         a = value / value.sum()
-        seen = self._seen
-        if seen is not None:
-            outputs = np.stack([self._models[name].predict(seen) for name in shown], axis=1)
+        if self._X is not None:
+            outputs = np.stack([self._models[name].predict(self._seen) for name in shown], axis=1)
             a = model_weights(value, outputs)
         return {**dict.fromkeys(names, 0.0), **self._shares(shown, a)}
 
@@ -290,9 +340,8 @@ class Target:
             if found.get(name) is None:  # it died or was late: the others' word stands
                 self._findings.append(Finding("not-examined", name, {"reason": "missing"}))
                 continue
-            report = self._expect(name, found[name], ExaminationReport, digest(encode(asked)))
-            if report is not None:
-                accept_examination(report, self._brief)
+            report = self._accepted(name, found[name], asked, digest(encode(asked)))
+            if isinstance(report, ExaminationReport):
                 examined[name] = report
         promise = promise_of(
             {name: item for name, item in examined.items() if reaches(self._reports[name])},
@@ -338,37 +387,31 @@ class Target:
 
     # The pieces -----------------------------------------------------------------------------
 
-    def _expect(
-        self, name: str, message: Message | None, kind: type[Answer], in_reply_to: str
-    ) -> Answer | None:
-        """The answer of a source, if it is one to this question; None if it refused.
+    def _accepted(
+        self, name: str, answer: Message, question: Message, asked: str
+    ) -> Message | None:
+        """The answer of a source, if it can be honest; a refusal of its own is a finding.
 
         Parameters
         ----------
         name : str
             Of the source.
-        message : Message or None
-            What came.
-        kind : type
-            What was asked for.
-        in_reply_to : str
+        answer, question : Message
+        asked : str
             Digest of the question.
         """
-        if not isinstance(message, Refusal | kind):
-            got = "nothing" if message is None else f"a {message.name}"
-            raise MessageError(f"Source {name!r} must answer with a {kind.name}; {got} came.")
-        if message.source != name or message.in_reply_to != in_reply_to:
-            raise MessageError(
-                f"The answer of source {name!r} must be its own, and to this very question."
-            )
-        if not isinstance(message, Refusal):
-            return message
-        rule = message.rule[:60]
-        if kind is ExaminationReport:
-            self._findings.append(Finding("not-examined", name, {"reason": rule}))
-        else:
-            self._findings.append(Finding("source-refused", name, {"rule": rule}))
-        return None
+        held_against = Asked(name, question, asked, self._brief, self._reports.get(name))
+        try:
+            accept(answer, held_against)
+        except ProtocolError as error:
+            self._refuse(name, error)
+            return None
+        if isinstance(answer, Refusal):
+            code, key = ("source-refused", "rule")
+            if isinstance(question, Examination):
+                code, key = ("not-examined", "reason")
+            self._findings.append(Finding(code, name, {key: answer.rule[:60]}))
+        return answer
 
     _brief: Brief
     _brief_digest: str

@@ -19,7 +19,7 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from fedcsa.errors import MessageError, ProtocolError
-from fedcsa.federation.coordinator import Arrived, Board, Content, carry_out
+from fedcsa.federation.coordinator import Arrived, Content, Coordinator
 from fedcsa.federation.flare.letters import pack, unpack
 
 #: What the submitting side asks a running job.
@@ -42,13 +42,12 @@ class StudyController(Controller):  # type: ignore[misc]
 
     def __init__(self, target: str, sources: list[str], deadline: float = 600) -> None:
         super().__init__(task_check_period=_POLL)
-        self._sources = sorted(sources)
         self._deadline = deadline
-        self.board = Board(target, self._sources)
+        self.study = Coordinator(target, sorted(sources))
         self._fetched = threading.Event()
 
     def start_controller(self, fl_ctx: FLContext) -> None:
-        """Let the submitting side look at the board."""
+        """Let the submitting side look where the study is."""
         fl_ctx.get_engine().register_app_command(PROGRESS, self._tell)
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
@@ -68,13 +67,13 @@ class StudyController(Controller):  # type: ignore[misc]
         """Run the study and write down where it ended."""
         courier = _Courier(self, abort_signal, fl_ctx, self._deadline)
         try:
-            carry_out(courier, self.board, self._sources)
+            self.study.run(courier.deliver)
         except ProtocolError as error:
-            self.board.problem = str(error)
-            self.board.step = "failed"
+            self.study.problem = str(error)
+            self.study.step = "failed"
         except Exception as error:  # the engine would log its text
-            self.board.problem = f"{type(error).__name__} came inside the coordinator."
-            self.board.step = "failed"
+            self.study.problem = f"{type(error).__name__} came inside the coordinator."
+            self.study.step = "failed"
         self._write(fl_ctx)
         end = time.monotonic() + LINGER
         while not self._fetched.wait(_POLL) and time.monotonic() < end:
@@ -82,16 +81,15 @@ class StudyController(Controller):  # type: ignore[misc]
                 return
 
     def _tell(self, topic: str, data: Any, fl_ctx: FLContext) -> dict[str, Any]:  # noqa: ARG002
-        plain = self.board.to_plain()
         if data and data.get("fetched"):
             self._fetched.set()
-        return plain
+        return self.study.to_plain()
 
     def _write(self, fl_ctx: FLContext) -> None:
         workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
         folder = Path(workspace.get_run_dir(fl_ctx.get_job_id()))
         folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({**self.board.to_plain(), "conclusion": ""}, indent=1)
+        text = json.dumps({**self.study.to_plain(), "conclusion": ""}, indent=1)
         (folder / "fedcsa.json").write_text(text + "\n", encoding="utf-8")
 
 

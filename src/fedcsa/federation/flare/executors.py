@@ -12,22 +12,19 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from fedcsa.errors import FedCSAError
 from fedcsa.federation.flare.letters import pack, unpack
 from fedcsa.federation.flare.seal import seal_of
 from fedcsa.federation.flare.settings import site_of
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.source_desk import SourceDesk
-from fedcsa.site.target_desk import Post, TargetDesk
+from fedcsa.site.target_desk import TargetDesk
 
-#: Who gets the conclusion.
-LEAD = "lead"
 #: Of the deadline, what a person may use up; the rest is for computing and sending.
 _PATIENCE = 0.8
 
 
-class SourceExecutor(Executor):  # type: ignore[misc]
-    """Answers for a source.
+class SiteExecutor(Executor):  # type: ignore[misc]
+    """Lets a site's desk answer: the target's at the target, a source's elsewhere.
 
     Parameters
     ----------
@@ -37,34 +34,58 @@ class SourceExecutor(Executor):  # type: ignore[misc]
         Name of the target's site.
     deadline : float
         Seconds that a step may take.
+    min_sources : int
+        With fewer there is no model.
+    nonce : str
+        Of the submission, which the conclusion answers.
     """
 
-    def __init__(self, study: str, target: str, deadline: float = 600) -> None:
+    def __init__(
+        self, study: str, target: str, deadline: float, min_sources: int, nonce: str
+    ) -> None:
         super().__init__()
         self._study = study
         self._target = target
         self._deadline = deadline
-        self._desk: SourceDesk | None = None
+        self._min_sources = min_sources
+        self._nonce = nonce
+        self._desk: SourceDesk | TargetDesk | None = None
         self._until = 0.0
         self._abort: Signal | None = None
 
     def execute(
         self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
     ) -> Shareable:
-        """Answer a question; every error becomes a return code without a text."""
+        """Answer a letter; every error becomes a return code without a text."""
         self._until = time.monotonic() + _PATIENCE * self._deadline
         self._abort = abort_signal
         try:
             letter = unpack(shareable)
             if self._desk is None:
-                self._desk = SourceDesk(
-                    fl_ctx.get_identity_name(), site_of(fl_ctx), _agreed(self._study),
-                    self._target, self._wait, seal_of(fl_ctx),
-                )  # fmt: skip
-            envelope, payload = self._desk.answer(letter["envelope"], letter["payload"])
-            return pack({"envelope": envelope, "payload": payload})
-        except Exception as error:
-            return _failed(self, fl_ctx, task_name, error)
+                self._desk = self._open_desk(fl_ctx)
+            return pack(self._answer(self._desk, task_name, letter))
+        except Exception as error:  # its text stays out of the engine's logs: they leave the site
+            self.log_warning(fl_ctx, f"{task_name} failed: {type(error).__name__}")
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
+
+    def _open_desk(self, fl_ctx: FLContext) -> SourceDesk | TargetDesk:
+        name, site, seal = fl_ctx.get_identity_name(), site_of(fl_ctx), seal_of(fl_ctx)
+        agreed = AgreedStudy(base64.b64decode(self._study).decode())
+        if name == self._target:
+            return TargetDesk(name, site, agreed, self._min_sources, seal)
+        return SourceDesk(name, site, agreed, self._target, self._wait, seal)
+
+    def _answer(
+        self, desk: SourceDesk | TargetDesk, step: str, letter: dict[str, Any]
+    ) -> dict[str, Any]:
+        if isinstance(desk, SourceDesk):
+            envelope, payload = desk.answer(letter["envelope"], letter["payload"])
+            return {"envelope": envelope, "payload": payload}
+        replies = {
+            name: (item.get("envelope", b""), item.get("payload", b""))
+            for name, item in letter["replies"].items()
+        }
+        return desk.take(step, replies, self._nonce)
 
     def _wait(self) -> bool:
         stopped = self._abort is not None and self._abort.triggered
@@ -72,75 +93,3 @@ class SourceExecutor(Executor):  # type: ignore[misc]
             return False
         time.sleep(0.2)
         return True
-
-
-class TargetExecutor(Executor):  # type: ignore[misc]
-    """Speaks for the target.
-
-    Parameters
-    ----------
-    study : str
-        As for `SourceExecutor`.
-    min_sources : int
-    nonce : str
-        Of the submission, which the conclusion answers.
-    """
-
-    def __init__(self, study: str, min_sources: int = 1, nonce: str = "") -> None:
-        super().__init__()
-        self._nonce = nonce
-        self._study = study
-        self._min_sources = min_sources
-        self._desk: TargetDesk | None = None
-
-    def execute(
-        self,
-        task_name: str,
-        shareable: Shareable,
-        fl_ctx: FLContext,
-        abort_signal: Signal,  # noqa: ARG002
-    ) -> Shareable:
-        """Announce, choose, mix or conclude."""
-        try:
-            letter = unpack(shareable)
-            if self._desk is None:
-                self._desk = TargetDesk(
-                    fl_ctx.get_identity_name(), site_of(fl_ctx), _agreed(self._study),
-                    self._min_sources, seal_of(fl_ctx),
-                )  # fmt: skip
-            return pack(_step(self._desk, task_name, letter, self._nonce))
-        except Exception as error:
-            return _failed(self, fl_ctx, task_name, error)
-
-
-def _step(desk: TargetDesk, step: str, letter: dict[str, Any], nonce: str) -> dict[str, Any]:
-    try:
-        if step == "announce":
-            return _posted(desk.brief())
-        replies = {
-            name: (item.get("envelope", b""), item.get("payload", b""))
-            for name, item in letter["replies"].items()
-        }
-        if step == "choose":
-            return _posted(desk.choose(replies))
-        if step == "mix":
-            return _posted(desk.mix(replies))
-        conclusion = desk.conclude(replies)
-    except FedCSAError as error:
-        conclusion = desk.failed(error)
-    envelope, payload = desk.send(conclusion, LEAD, nonce)
-    return {"envelope": envelope, "conclusion": payload}
-
-
-def _posted(post: Post) -> dict[str, Any]:
-    return {"payloads": dict(post.payloads), "envelopes": dict(post.envelopes)}
-
-
-def _agreed(study: str) -> AgreedStudy:
-    return AgreedStudy(base64.b64decode(study).decode())
-
-
-def _failed(executor: Executor, fl_ctx: FLContext, task_name: str, error: Exception) -> Shareable:
-    """Its text stays out of the engine's logs: they are not ours to guard."""
-    executor.log_warning(fl_ctx, f"{task_name} failed: {type(error).__name__}")
-    return make_reply(ReturnCode.EXECUTION_EXCEPTION)

@@ -13,11 +13,10 @@ from typing import Any
 _HERE = "fedcsa.federation.flare"
 PRESENCE = f"{_HERE}.presence.Presence"
 FILTER = f"{_HERE}.egress.EgressFilter"
-#: The only classes that a job may name: five, not all that is installed.
+#: The only classes that a job may name: four, not all that is installed.
 ALLOWED = [
     f"{_HERE}.controller.StudyController",
-    f"{_HERE}.executors.SourceExecutor",
-    f"{_HERE}.executors.TargetExecutor",
+    f"{_HERE}.executors.SiteExecutor",
     FILTER,
     PRESENCE,
 ]

@@ -14,7 +14,8 @@ from fedcsa.messages.envelope import PHASES
 from fedcsa.site.agreed import AgreedStudy
 
 _HERE = "fedcsa.federation.flare"
-TARGET_STEPS = ["announce", "choose", "mix", "conclude"]
+#: What the target does between the phases.
+STEPS = ("announce", "choose", "mix", "conclude")
 
 
 @dataclass(frozen=True)
@@ -43,17 +44,14 @@ class Submission:
 
 def write_job(submission: Submission, folder: Path) -> Path:
     """Write the job folder that the engine takes."""
-    agreed = submission.agreed
-    study = base64.b64encode(agreed.text.encode()).decode()
+    agreed, target = submission.agreed, submission.target
     sources = list(agreed.sources)
     _write(folder / "meta.json", {
         "name": "".join(c if c.isalnum() else "-" for c in agreed.name)[:60],
         "resource_spec": {},
         "min_clients": 1 + submission.min_sources,
-        "mandatory_clients": [submission.target],
-        "deploy_map": {
-            "app_server": ["server"], "app_target": [submission.target], "app_source": sources,
-        },
+        "mandatory_clients": [target],
+        "deploy_map": {"app_server": ["server"], "app_site": [target, *sources]},
     })  # fmt: skip
     _write(folder / "app_server" / "config" / "config_fed_server.json", {
         "format_version": 2,
@@ -61,29 +59,25 @@ def write_job(submission: Submission, folder: Path) -> Path:
         "task_data_filters": [], "task_result_filters": [], "components": [],
         "workflows": [{
             "id": "study", "path": f"{_HERE}.controller.StudyController",
-            "args": {
-                "target": submission.target, "sources": sources, "deadline": submission.deadline,
-            },
+            "args": {"target": target, "sources": sources, "deadline": submission.deadline},
         }],
     })  # fmt: skip
-    _write_client(folder / "app_target", TARGET_STEPS, "TargetExecutor", {
-        "study": study, "min_sources": submission.min_sources, "nonce": submission.nonce,
-    })  # fmt: skip
-    _write_client(folder / "app_source", list(PHASES), "SourceExecutor", {
-        "study": study, "target": submission.target, "deadline": submission.deadline,
-    })  # fmt: skip
-    return folder
-
-
-def _write_client(app: Path, tasks: list[str], executor: str, args: dict[str, Any]) -> None:
-    _write(app / "config" / "config_fed_client.json", {
+    _write(folder / "app_site" / "config" / "config_fed_client.json", {
         "format_version": 2,
         "executors": [{
-            "tasks": tasks,
-            "executor": {"path": f"{_HERE}.executors.{executor}", "args": args},
+            "tasks": [*STEPS, *PHASES],
+            "executor": {
+                "path": f"{_HERE}.executors.SiteExecutor",
+                "args": {
+                    "study": base64.b64encode(agreed.text.encode()).decode(), "target": target,
+                    "deadline": submission.deadline, "min_sources": submission.min_sources,
+                    "nonce": submission.nonce,
+                },
+            },
         }],
         "task_data_filters": [], "task_result_filters": [], "components": [],
     })  # fmt: skip
+    return folder
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from fedcsa.messages.codec import MAX_BYTES
 from fedcsa.messages.envelope import MAX_ENVELOPE_BYTES
 
 #: A site has no other way to say something.
-KEYS = {"envelope", "payload", "envelopes", "payloads", "conclusion", "sources", "replies"}
+KEYS = {"envelope", "payload", "envelopes", "payloads", "conclusion", "replies"}
 _LETTER = "fedcsa"
 
 
@@ -52,8 +52,5 @@ def _check(key: str, value: Any, depth: int = 4) -> None:
         most = MAX_ENVELOPE_BYTES if key == "envelope" else MAX_BYTES
         if len(value) > most:
             raise MessageError(f"The {key[:20]!r} of a letter must have at most {most} bytes.")
-    elif isinstance(value, list) and key == "sources":
-        if not all(isinstance(name, str) and len(name) <= 200 for name in value):
-            raise MessageError("A letter must name sources by short texts.")
     else:
         raise MessageError("A letter must hold bytes only.")

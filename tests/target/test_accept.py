@@ -1,0 +1,111 @@
+"""Rounding makes no liar, and under a median one lie moves little.
+
+What cannot be honest is refused by name: `tests/site/test_lies.py` has the list.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from fedcsa.errors import ParameterError
+from fedcsa.messages.messages import Refusal
+from fedcsa.messages.policy import round_significant
+from fedcsa.target.accept import Asked, accept
+
+TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
+
+
+def reported(make, loss="squared", compare=("fediwe",)):
+    """A brief, and what an honest source says to it."""
+    if loss in ("squared", "absolute"):
+        plan, data = make.plan(loss=loss, compare=compare), make.rows(60)
+    else:
+        plan = make.plan(TREE, None, classes=("no", "yes"), loss=loss, compare=compare)
+        data = make.labelled(60)
+    brief = make.target(plan).brief(["a"])
+    return brief, make.source("a", data).answer(brief)
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "brier", "zero-one", "log"])
+@pytest.mark.parametrize("digits", [3, 4])
+@pytest.mark.parametrize("compare", [(), ("fediwe",)])
+def test_rounding_makes_no_liar(make, loss, digits, compare):
+    brief, report = reported(make, loss, compare)
+    rounded = {
+        item.name: round_significant(getattr(report, item.name), digits)
+        for item in dataclasses.fields(report)
+        if item.metadata["kind"] == "vector"
+    }
+    forged = dataclasses.replace(report, **rounded)
+    accept(forged, Asked("a", brief, report.in_reply_to, brief))
+
+
+# A source that lies under a median ----------------------------------------------------------
+
+
+def median_study(make, lie, model_lie=None):
+    """Five sources, the last of which lies; the last candidate is the worst by far."""
+    design = make.plan(combine="median", candidates=(0.0, 0.1, 1e4))
+    sources = {name: make.source(name, make.rows(60, i)) for i, name in enumerate("abcde")}
+    target = make.target(design)
+    brief = target.brief(list(sources))
+    reports = {name: source.answer(brief) for name, source in sources.items()}
+    reports["e"] = dataclasses.replace(reports["e"], **lie(reports["e"]))
+    request = target.choose(reports)
+    models = {name: sources[name].answer(request) for name in target.asked}
+    if "e" in models:
+        models["e"] = dataclasses.replace(models["e"], **(model_lie or {}))
+    return make.examined(target, sources, target.mix(models))
+
+
+def tempting(report):
+    """Only the worst candidate seems any good."""
+    factor = np.array([200.0, 200.0, 1.0])
+    return {"risk": factor * report.risk, "variance": factor**2 * report.variance}
+
+
+def refusing(_):
+    """It says that all candidates failed but the worst."""
+    return {"failed": {"0": "Boom", "1": "Boom"}}
+
+
+def huge(report):
+    return {"risk": 1e9 * report.risk}
+
+
+@pytest.mark.parametrize("lie", [tempting, refusing, huge])
+def test_one_source_does_not_choose_for_all_under_a_median(make, lie):
+    adaptation = median_study(make, lie)
+    assert adaptation.candidate["penalty"] < 1.0
+    honest = median_study(make, lambda _: {})
+    assert adaptation.target_risk < 1.5 * honest.target_risk
+
+
+def test_rows_that_one_source_makes_up_do_not_outweigh_the_others_under_a_median(make):
+    def many(report):
+        return {
+            "n_rows": 10**6 * report.n_rows,
+            "n_judged": 10**6 * report.n_judged,
+            "effective_rows": 1e6 * report.effective_rows,
+            "largest_share": report.largest_share / 1e6,
+            "variance": report.variance / 1e6,
+        }
+
+    wild = {"n_rows": 60 * 10**6, "coefficients": np.array([100.0, 100.0])}
+    adaptation = median_study(make, many, wild)
+    X, y = make.rows(200, 7)
+    assert np.abs(adaptation.predict(X) - y).mean() < 2.0 * np.abs(y - y.mean()).mean()
+    assert adaptation.source_weights["e"] <= 1.0 / 3.0 + 1e-12
+
+
+def test_a_median_of_too_few_reports_is_refused_before_a_model_is_asked_for(make):
+    target = make.target(make.plan(combine="median"))
+    sources = {name: make.source(name, make.rows(60, i)) for i, name in enumerate("abcd")}
+    brief = target.brief(list(sources))
+    reports = {name: source.answer(brief) for name, source in sources.items()}
+    reports["d"] = Refusal(brief.study, "d", reports["d"].in_reply_to, "min_fold_rows")
+    with pytest.raises(ParameterError, match="'mean' with fewer than 4 sources"):
+        target.choose(reports)
+    assert "model-request" not in {entry.message for entry in target.ledger.entries}
