@@ -14,10 +14,12 @@ from fedcsa.core.weights import (
     MEDIAN_MODELS,
     Estimate,
     estimate,
+    limited,
     median_mixture,
+    model_weights,
     validated_estimate,
 )
-from fedcsa.errors import CandidatesError, MessageError, ModelError
+from fedcsa.errors import CandidatesError, MessageError, ModelError, NoSourcesError
 from fedcsa.messages.messages import Examination, ModelReport, ModelRequest, RiskReport
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.models.model import RATIO_POWER
@@ -160,6 +162,54 @@ def fitted_model(report: ModelReport, plan: Plan, trusted: Collection[str] = ())
     if n_classes > 2 or (report.link == "logistic") != (n_classes == 2):
         raise MessageError(f"Source {report.source!r} must send a model of the study's outcome.")
     return LinearModel(report.coefficients, report.intercept, report.link)
+
+
+def mixture_weights(
+    found: Estimate,
+    reports: Mapping[str, RiskReport],
+    models: Mapping[str, FittedModel],
+    shown: Collection[str],
+    seen: Array | None,
+    how: str,
+) -> dict[str, float]:
+    """a_j of every model: the method's weights α_j; by default its worth m_j, see `model_weights`.
+
+    Parameters
+    ----------
+    found : Estimate
+        By the study's method.
+    reports : mapping of str to RiskReport
+    models : mapping of str to FittedModel
+    shown : collection of str
+        The models that the other sources may examine; by default the others have no weight.
+    seen : array of shape (rows, features) or None
+        The target's rows as the models see them; None if it told only a table.
+    how : {"mean", "median"}
+        Under a median no weight exceeds a third.
+    """
+    validated = found.method == "validated"
+    names = sorted(shown if validated else models)
+    if not names:
+        raise NoSourcesError(
+            "At least one model must be shown to the other sources, so that they can examine "
+            "it; no site allows that. Ask their stewards."
+        )
+    if validated:
+        value = worth({name: reports[name] for name in names})
+    else:
+        position = {name: index for index, name in enumerate(sorted(reports))}
+        value = found.source_weights[[position[name] for name in names]]
+    if value.sum() <= 0.0:
+        raise NoSourcesError(
+            "Every source that sent a model has weight zero, so the models cannot be "
+            "combined. Look for a source whose rows resemble the target's."
+        )
+    a = value / value.sum()
+    if validated and seen is not None:
+        outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
+        a = model_weights(value, outputs)
+    shares = dict(zip(names, limited(a, how).tolist(), strict=True))
+    return {name: shares.get(name, 0.0) for name in sorted(models)}
 
 
 def combine(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, read_only
 from fedcsa.core.table import Table1
-from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate, limited, model_weights
+from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate
 from fedcsa.errors import (
     DataError,
     FedCSAError,
@@ -44,8 +44,8 @@ from fedcsa.target.estimate import (
     eligible,
     estimates,
     examination_for,
+    mixture_weights,
     reaches,
-    worth,
 )
 from fedcsa.target.promise import promise_of
 
@@ -138,8 +138,7 @@ class Target:
 
     def brief(self, recipients: Collection[str]) -> Brief:
         """What this site announces to every source."""
-        if recipients:  # say so before anyone has computed anything
-            self._require_enough(len(recipients), MEDIAN_SOURCES)
+        self._require_enough(len(recipients), MEDIAN_SOURCES)  # before anyone computes anything
         plan, table, none = self.plan, self.table, np.empty((0, 0))
         by_rows = plan.exchange == "rows"
         brief = Brief(
@@ -296,39 +295,22 @@ class Target:
         return (rows - self.table.mean) / self.table.sd if self.plan.scale else rows
 
     def _weigh(self) -> dict[str, float]:
-        """Weight a_j of every model: the paper's, or by worth and by how far it is from others."""
-        names = sorted(self._models)
-        if self.plan.method != "validated":
-            position = {name: index for index, name in enumerate(sorted(self._reports))}
-            given = self._estimates[self.plan.method].source_weights
-            a = given[[position[name] for name in names]]
-            if a.sum() <= 0.0:
-                raise NoSourcesError(
-                    "Every source that sent a model has weight zero, so the models cannot be "
-                    "combined. Look for a source whose rows resemble the target's."
-                )
-            return self._shares(names, a / a.sum())
-        shown = [name for name in names if self._sent[name].show]
-        if not shown:
-            raise NoSourcesError(
-                "At least one model must be shown to the other sources, so that they can examine "
-                "it; no site allows that. Ask their stewards."
-            )
-        value = worth({name: self._reports[name] for name in shown})
-        a = value / value.sum()
-        if self._X is not None:
-            outputs = np.stack([self._models[name].predict(self._seen) for name in shown], axis=1)
-            a = model_weights(value, outputs)
-        return {**dict.fromkeys(names, 0.0), **self._shares(shown, a)}
-
-    def _shares(self, names: Sequence[str], weights: Array) -> dict[str, float]:
-        """The weights by name, none too large for a median."""
-        self._require_enough(len(names), MEDIAN_MODELS)
-        return dict(zip(names, limited(weights, self.plan.combine).tolist(), strict=True))
+        """Weight a_j of every model."""
+        shown = [name for name in self._models if self._sent[name].show]
+        validated = self.plan.method == "validated"
+        self._require_enough(len(shown if validated else self._models), MEDIAN_MODELS)
+        return mixture_weights(
+            self._estimates[self.plan.method],
+            self._reports,
+            self._models,
+            shown,
+            None if self._X is None else self._seen,
+            self.plan.combine,
+        )
 
     def _require_enough(self, n_sources: int, fewest: int) -> None:
-        """Raise if there are too few sources for a median."""
-        if self.plan.combine == "median" and n_sources < fewest:
+        """Raise if there are sources, and too few of them for a median."""
+        if self.plan.combine == "median" and 0 < n_sources < fewest:
             raise must("combine", f"'mean' with fewer than {fewest} sources", "median")
 
     # What it concludes ----------------------------------------------------------------------
