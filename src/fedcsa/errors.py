@@ -21,7 +21,7 @@ contains a data value, because an error text may cross from one site to another.
     │   └── NoSourcesError    too few sources answered to go on
     ├── NoOverlapError        no source resembles the target, so there is no answer
     ├── ResultError           a result folder that is missing, damaged or of another version
-    │   └── LedgerError       a ledger in which a line was changed or removed
+    │   └── LedgerError       a site's log in which a line was changed or removed
     └── MissingExtraError     an optional dependency is not installed (also an ImportError)
 """
 
@@ -141,7 +141,7 @@ class ResultError(FedCSAError):
 
 
 class LedgerError(ResultError):
-    """A ledger in which a line was changed or removed."""
+    """A site's log in which a line was changed or removed."""
 
 
 class MissingExtraError(FedCSAError, ImportError):

@@ -369,7 +369,7 @@ def test_a_site_that_is_started_by_its_command_says_so_and_ends_with_its_process
     try:
         until(lambda: calm.lines("castle").count(CONNECTED) > said, "castle connects")
         again = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-        assert (again.returncode, "one running process" in again.stderr) == (3, True)
+        assert (again.returncode, "in use by another" in again.stderr) == (3, True)
         children = psutil.Process(site.pid).children(recursive=True)
         assert children
     finally:

@@ -42,7 +42,7 @@ def test_a_federation_is_set_up_in_three_commands(call, tmp_path):
 def test_a_site_file_is_written_once(call, tmp_path):
     assert call("site", "init", tmp_path / "site.toml").exit_code == 0
     result = call("site", "init", tmp_path / "site.toml")
-    assert (result.exit_code, "must not be there yet" in result.stderr) == (3, True)
+    assert (result.exit_code, "already exists" in result.stderr) == (3, True)
 
 
 def test_a_preview_shows_the_numbers_and_the_id_to_approve(call, federation):

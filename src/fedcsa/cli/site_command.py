@@ -6,7 +6,7 @@ import json as jsonlib
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -26,6 +26,10 @@ from fedcsa.cli.common import (
 from fedcsa.cli.program import Command, Group
 from fedcsa.errors import ProtocolError, ResultError
 from fedcsa.words import printable
+
+if TYPE_CHECKING:
+    from fedcsa.federation.flare.kits import Kit
+    from fedcsa.site.state import Status
 
 site = typer.Typer(name="site", cls=Group, no_args_is_help=True, help="Run a site of a federation.")
 Data = Annotated[Path, typer.Option("--data", metavar="SITE", help="The site's own file.")]
@@ -51,7 +55,7 @@ def init(
     from fedcsa.site.site_file import TEMPLATE
 
     if file.exists():
-        raise ResultError(f"The file {str(file)!r} must not be there yet; it is. Choose another.")
+        raise ResultError(f"{str(file)!r} already exists. Delete it or choose another name.")
     with unbroken():
         file.write_text(TEMPLATE, encoding="utf-8")
     Output(json, quiet).answer(
@@ -71,62 +75,68 @@ def start(
 ) -> None:
     """Run this site in the foreground, until Ctrl-C; say what it is doing.
 
-    Reads its file and its table; keeps ledger, journal and approvals in its state folder. With
-    --json, one object a line: time, study, text. Ctrl-C is the ordinary end (exit code 0); 4 if
-    the engine ends by itself.
+    Reads its file and its table; keeps its log in its state folder. With --json, one object a
+    line: time, study, text. Ctrl-C is the ordinary end (exit code 0); 4 if the engine ends by
+    itself.
 
     Examples
     --------
     fedcsa site start kits/abbey --data site.toml
     """
     from fedcsa.federation.flare import require_engine
-    from fedcsa.messages.ledger import utc_now
     from fedcsa.site.log import SiteLog
     from fedcsa.site.site_file import SiteFile
     from fedcsa.site.state import Status, alone
 
-    loaded = SiteFile.load(data)
+    folder = SiteFile.load(data).state_folder
     require_engine()
-    from fedcsa.federation.flare.doctor import PID
-    from fedcsa.federation.flare.hardening import problems_of
     from fedcsa.federation.flare.kits import Kit
+
+    about = Kit.load(kit)
+    _check_kit(kit, about.role)
+    with alone(folder), alone(kit):
+        log = SiteLog(folder)
+        log.check_site(about.participant)
+        log.check_kit(kit)
+        _run_engine(kit, data, about, Status(folder), Output(json, quiet))
+
+
+def _check_kit(kit: Path, role: str) -> None:
+    from fedcsa.federation.flare.hardening import problems_of
+
+    if role not in ("source", "target"):
+        raise ProtocolError(
+            f"{str(kit)!r} is the kit of a {role}, not of a site. "
+            "Name the folder called as this site."
+        )
+    problems = problems_of(kit, role)
+    if problems:
+        raise ProtocolError("\n".join(problems))
+
+
+def _run_engine(kit: Path, data: Path, about: Kit, status: Status, output: Output) -> None:
+    """Run the engine until Ctrl-C, and print what the site says meanwhile."""
+    from fedcsa.federation.flare.doctor import PID
     from fedcsa.federation.flare.process import EngineProcess, until_stopped
     from fedcsa.federation.flare.settings import write_settings
 
-    about = Kit.load(kit)
-    if about.role not in ("source", "target"):
-        raise ProtocolError(
-            f"This must be a site's kit; it is that of a {about.role}. "
-            "Name the folder called as this site."
-        )
-    problems = problems_of(kit, about.role)
-    if problems:
-        raise ProtocolError("\n".join(problems))
-    status, output = Status(loaded.state_folder), Output(json, quiet)
-    with alone(loaded.state_folder), alone(kit):
-        log = SiteLog(loaded.state_folder)
-        log.check_site(about.participant)
-        log.check_kit(kit)
-        seen = len(status.lines())
-        status.say("starting")  # and an error at once if nothing can be written there
-        write_settings(kit, data)
-        with until_stopped() as stopped, EngineProcess(kit, about) as process:
-            (kit / PID).write_text(f"{process.pid}\n")
-            text = f"connecting to {about.host}:{about.port}"
-            now = utc_now().isoformat(timespec="seconds")
-            output.line({"study": "", "text": text, "time": now}, f"{about.participant}: {text}")
-            while not stopped.is_set() and process.poll() is None:
-                lines = status.lines(seen)
-                for line in lines:
-                    study = f"{printable(line['study'])}: " if line["study"] else ""
-                    output.line(line, f"{line['time'][11:19]} {study}{printable(line['text'])}")
-                seen += len(lines)
-                time.sleep(0.2)
-            ended = process.poll()
-        (kit / PID).unlink(missing_ok=True)
+    seen = len(status.lines())
+    status.say(f"connecting to {about.host}:{about.port}")
+    write_settings(kit, data)
+    with until_stopped() as stopped, EngineProcess(kit, about) as process:
+        (kit / PID).write_text(f"{process.pid}\n")
+        while not stopped.is_set() and process.poll() is None:
+            lines = status.lines(seen)
+            for line in lines:
+                study = f"{printable(line['study'])}: " if line["study"] else ""
+                output.line(line, f"{line['time'][11:19]} {study}{printable(line['text'])}")
+            seen += len(lines)
+            time.sleep(0.2)
+        ended = process.poll()
+    (kit / PID).unlink(missing_ok=True)
     if not stopped.is_set():
         raise ProtocolError(
-            f"The site must run until Ctrl-C; its engine ended ({ended}). See {kit / 'engine.log'}."
+            f"The site's engine ended by itself, with code {ended}. See {kit / 'engine.log'}."
         )
 
 

@@ -57,7 +57,7 @@ class SiteFile:
     max_bytes : int
         Of a message, coming or going.
     state : str
-        Folder of ledger, journal, approvals and results.
+        Folder of the log, the status and results.
     folder : Path
         What relative paths start from.
     """
@@ -138,7 +138,7 @@ class SiteFile:
 
     @property
     def state_folder(self) -> Path:
-        """Where ledger, journal, approvals and results are."""
+        """Where the log, the status and results are."""
         return self.folder / self.state
 
     def read_target(self, study: Study) -> Array | Table1:
@@ -227,7 +227,7 @@ table = "patients.csv"            # .csv, .tsv, .parquet
 # share_result = true             # as the target: tell the lead the numbers; the model stays here
 # trust = []                      # types outside scikit-learn that a model may hold
 # max_bytes = 268435456           # of a message, coming or going
-# state = "state"                 # folder of ledger, journal, approvals and results
+# state = "state"                 # folder of the log and results
 
 # The study's name of a column = its name in the table, where they differ.
 [columns]

@@ -38,7 +38,7 @@ _GONE = (NoConnection, SessionClosed, ConnectionError, TimeoutError)
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error: the study is submitted again
-    """The job ended without an answer; the sites' journals make it cheap to try again."""
+    """The job ended without an answer; the sites' logs make it cheap to try again."""
 
 
 def submit_study(folder: Path, submission: Submission, watch: Watch) -> dict[str, Any]:
