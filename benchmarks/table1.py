@@ -20,7 +20,7 @@ WORKERS = 2
 #: Functions whose own and inner time is told, by what they are.
 PARTS = {
     "weights that match the table": ("tilt.py", "fit_tilt"),
-    "models": ("measure.py", "path"),
+    "models": ("fit.py", "paths"),
     "judging on held-out rows": ("measure.py", "_judge"),
     "examination": ("examine.py", "examine"),
     "what a source computes": ("source.py", "answer"),

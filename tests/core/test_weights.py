@@ -18,7 +18,6 @@ from fedcsa.core.weights import (
     limited,
     median_mixture,
     model_weights,
-    training_weights,
     validated_estimate,
     weighted_median,
 )
@@ -313,22 +312,6 @@ def test_the_unit_of_predictions_does_not_matter():
     base = model_weights(worth, outputs)
     for unit in (1e-250, 1e-9, 1e9, 1e140):
         np.testing.assert_allclose(model_weights(worth, unit * outputs), base, rtol=1e-9)
-
-
-# --- training weights --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
-def test_training_weights_are_powers_of_the_ratio(power):
-    ratios = np.array([0.0, 0.2, 1.0, 7.0])
-    expected = [1.0 if power == 0.0 else 0.0, *(value**power for value in (0.2, 1.0, 7.0))]
-    np.testing.assert_allclose(training_weights(ratios, power), expected, rtol=1e-14)
-
-
-@pytest.mark.parametrize("power", [-0.1, 1.1, math.nan, math.inf])
-def test_the_power_of_the_ratio_lies_between_0_and_1(power):
-    with pytest.raises(ParameterError, match=r"'ratio_power' .* between 0 and 1"):
-        training_weights(np.ones(2), power)
 
 
 # Medians ------------------------------------------------------------------------------------

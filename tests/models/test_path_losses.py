@@ -1,5 +1,7 @@
 """Losses of a whole path: the shortcut agrees with the loop, and failures are marked."""
 
+import math
+
 import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
@@ -7,10 +9,10 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.core.losses import CLASSIFICATION, REGRESSION
-from fedcsa.errors import DataError, ModelError
+from fedcsa.errors import DataError, ModelError, ParameterError
 from fedcsa.models.estimators import SklearnModel
 from fedcsa.models.fitted import EstimatorModel, LinearModel
-from fedcsa.models.model import Path, path_losses
+from fedcsa.models.model import Path, path_losses, training_weights
 
 X = np.array([[0.0, 1.0], [2.0, -1.0], [0.5, 0.5]])
 Y = np.array([1.0, -2.0, 0.25])
@@ -105,3 +107,21 @@ def test_a_loss_of_the_wrong_shape_is_an_error():
 def test_a_loss_that_is_not_finite_is_an_error():
     with pytest.raises(DataError, match="must be finite on every row"):
         path_losses(Path((LINEAR,)), X, Y, lambda *_: np.full(3, np.nan))
+
+
+# --- training weights --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
+def test_training_weights_are_powers_of_the_ratio(power):
+    ratios = np.array([0.0, 0.2, 1.0, 7.0])
+    expected = [1.0 if power == 0.0 else 0.0, *(value**power for value in (0.2, 1.0, 7.0))]
+    np.testing.assert_allclose(
+        training_weights(ratios, {"ratio_power": power}), expected, rtol=1e-14
+    )
+
+
+@pytest.mark.parametrize("power", [-0.1, 1.1, math.nan, math.inf])
+def test_the_power_of_the_ratio_lies_between_0_and_1(power):
+    with pytest.raises(ParameterError, match=r"'ratio_power' .* between 0 and 1"):
+        training_weights(np.ones(2), {"ratio_power": power})

@@ -259,6 +259,25 @@ def test_a_study_over_streams_is_the_study_over_arrays(monkeypatch):
         assert_close(same, examined, 1e-10)
 
 
+# The smallest fold ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("read", [False, True], ids=["held", "read"])
+@pytest.mark.parametrize(("folds", "n_parts"), [({}, 5), ({"folds": 3}, 3)])
+def test_the_smallest_fold_is_counted_to_the_row(monkeypatch, folds, n_parts, read):
+    least = 6
+    policy = replace(OPEN, min_fold_rows=least)
+    for n in (least * n_parts - 1, least * n_parts, least * n_parts + n_parts - 1):
+        X, y, X_target = tables("plain", n=n)
+        brief = Target(X_target, plan_for(X, **folds), policy=OPEN).brief(["a"])
+        monkeypatch.setattr(batches, "BATCH_ROWS", 7)
+        source = Source("a", X, y, policy=policy)
+        if read:
+            source = Source.streaming("a", Read(("x0", "x1", "x2"), X, y), policy=policy)
+        refused = [error.rule for error in source.refusals(brief)]
+        assert refused == ([] if n // n_parts >= least else ["min_fold_rows"])
+
+
 # What a forged brief cannot do ---------------------------------------------------------------
 
 

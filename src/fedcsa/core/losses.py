@@ -23,7 +23,8 @@ LOG_FLOOR = 1e-15
 
 def squared(prediction: Array, y: Array) -> Array:
     """(ŷ − y)²."""
-    return (prediction - y) ** 2
+    error = prediction - y
+    return np.multiply(error, error, out=error)
 
 
 def absolute(prediction: Array, y: Array) -> Array:

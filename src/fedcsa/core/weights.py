@@ -308,23 +308,6 @@ def divergence_weights(n_rows: Array, divergence: Array) -> Array:
     return weights
 
 
-def training_weights(ratios: Array, power: float) -> Array:
-    """r(x)^γ: adaptive importance weighting (Shimodaira 2000), from plain (0) to full (1).
-
-    >>> training_weights(np.array([0.0, 4.0]), 0.5)
-    array([0., 2.])
-    """
-    weights: Array = ratios ** check_power(power)  # 0**0 is 1
-    return weights
-
-
-def check_power(power: float) -> float:
-    """γ, or the complaint that it is none: a larger one would let a single row decide."""
-    if not 0.0 <= power <= 1.0:
-        raise must("ratio_power", "between 0 and 1", power)
-    return power
-
-
 # Weighted medians ---------------------------------------------------------------------------
 
 

@@ -14,10 +14,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.weights import training_weights
 from fedcsa.errors import ModelError
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
-from fedcsa.models.model import RATIO_POWER, Candidate, Path
+from fedcsa.models.model import RATIO_POWER, Candidate, Path, power_of, training_weights
 from fedcsa.models.registry import is_linear_class
 
 
@@ -70,7 +69,7 @@ class SklearnModel:
                     failures[index] = type(error).__name__
                     texts[index] = f"{type(error).__name__}: {error}"
             warned.update(item.category.__name__ for item in caught)
-        return Path(tuple(models), failures, dict(warned), texts)
+        return Path(tuple(models), failures, dict(warned), texts, len(y))
 
     def _fit_one(
         self, X: Array, y: Array, ratios: Array, candidate: Candidate, seed: int
@@ -78,10 +77,9 @@ class SklearnModel:
         parameters = {key: value for key, value in candidate.items() if key != RATIO_POWER}
         estimator = clone(self.estimator).set_params(**clone_values(parameters))
         _seed(estimator, seed)
-        power = float(candidate.get(RATIO_POWER, 0.0))
         keywords = {}
-        if power:
-            keywords[weight_keyword(estimator)] = training_weights(ratios, power)
+        if power_of(candidate):
+            keywords[weight_keyword(estimator)] = training_weights(ratios, candidate)
         estimator.fit(X, y.astype(np.intp) if self.n_classes else y, **keywords)
         return as_portable(estimator, self.n_classes)
 

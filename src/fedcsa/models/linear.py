@@ -10,10 +10,9 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.ridge import ridge_path
-from fedcsa.core.weights import training_weights
 from fedcsa.errors import one_of
 from fedcsa.models.fitted import FittedModel, LinearModel
-from fedcsa.models.model import RATIO_POWER, Candidate, Path
+from fedcsa.models.model import Candidate, Path, power_of, training_weights
 
 PENALTY = "penalty"
 
@@ -51,13 +50,23 @@ class LinearRegression:
         candidates: Sequence[Candidate],
         rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
     ) -> Path:
-        """Fit all candidates, with one decomposition for every distinct ratio_power."""
+        """Fit all candidates, with one decomposition for every distinct ratio_power.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+        y : array of shape (rows,)
+        ratios : array of shape (rows,)
+        candidates : sequence of Candidate
+        rng : Generator
+            Not used.
+        """
         models: list[FittedModel | None] = [None] * len(candidates)
         failures: dict[int, str] = {}
-        powers = [float(candidate.get(RATIO_POWER, 0.0)) for candidate in candidates]
+        powers = [power_of(candidate) for candidate in candidates]
         for power in sorted(set(powers)):
             members = [index for index, value in enumerate(powers) if value == power]
-            weights = training_weights(ratios, power) if power else None
+            weights = training_weights(ratios, candidates[members[0]]) if power else None
             if weights is not None and not weights.any():
                 failures.update(dict.fromkeys(members, "ZeroWeights"))
                 continue
@@ -66,7 +75,7 @@ class LinearRegression:
             B, intercepts = ridge_path(X, y, penalties, weights, intercept=self.intercept)
             for column, index in enumerate(members):
                 models[index] = LinearModel(B[:, column].copy(), float(intercepts[column]))
-        return Path(tuple(models), failures)
+        return Path(tuple(models), failures, n_rows=len(y))
 
     def penalties(self, candidates: Sequence[Candidate], total: float) -> Array:
         """θ of every candidate beside the mean squared error.

@@ -4,18 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.losses import REGRESSION, Loss, evaluate
+from fedcsa.errors import must
 from fedcsa.models.fitted import FittedModel, LinearModel
 
 #: One hyperparameter setting: parameter name -> plain value.
 Candidate: TypeAlias = Mapping[str, Any]
 #: The parameter γ that every model with sample weights understands: training weights r(x)^γ.
 RATIO_POWER = "ratio_power"
+
+
+def power_of(candidate: Candidate) -> float:
+    """γ of a candidate, 0 unless it names one; above 1 a single row could decide."""
+    power = float(candidate.get(RATIO_POWER, 0.0))
+    if not 0.0 <= power <= 1.0:
+        raise must(RATIO_POWER, "between 0 and 1", power)
+    return power
+
+
+def training_weights(ratios: Array, candidate: Candidate) -> Array:
+    """r(x)^γ: adaptive importance weighting (Shimodaira 2000), from plain (0) to full (1).
+
+    Parameters
+    ----------
+    ratios : array of shape (rows,)
+        r, not negative.
+    candidate : Candidate
+
+    Examples
+    --------
+    >>> training_weights(np.array([0.0, 4.0]), {"ratio_power": 0.5})
+    array([0., 2.])
+    """
+    weights: Array = ratios ** power_of(candidate)  # 0**0 is 1
+    return weights
 
 
 @dataclass(frozen=True)
@@ -27,16 +55,32 @@ class Path:
     models : tuple of FittedModel or None
     failures : mapping of int to str
         Index of a candidate -> the name of the exception's class, never its text.
-    texts : mapping of int to str
-        The same with the exception's text, for a process in which nothing is secret.
     warned : mapping of str to int
         Name of a warning's class -> how often the model library gave it.
+    texts : mapping of int to str
+        The failures with the exception's text, for a process in which nothing is secret.
+    n_rows : int
+        Rows on which the models were fitted.
     """
 
     models: tuple[FittedModel | None, ...]
     failures: Mapping[int, str] = field(default_factory=dict)
     warned: Mapping[str, int] = field(default_factory=dict)
     texts: Mapping[int, str] = field(default_factory=dict, repr=False)
+    n_rows: int = 0
+
+    @cached_property
+    def lines(self) -> tuple[Array, Array] | None:
+        """Slopes (features, candidates) and intercepts, if every candidate is a line."""
+        lines = [
+            model
+            for model in self.models
+            if isinstance(model, LinearModel) and model.link == "identity"
+        ]
+        if len(lines) < len(self.models):
+            return None
+        slopes = np.column_stack([model.coefficients for model in lines])
+        return slopes, np.array([model.intercept for model in lines])
 
 
 class Model(Protocol):
@@ -55,7 +99,18 @@ class Model(Protocol):
         candidates: Sequence[Candidate],
         rng: np.random.Generator,
     ) -> Path:
-        """Fit all candidates on rows `X`, `y` whose density ratios are `ratios`."""
+        """Fit all candidates on the same rows.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+        y : array of shape (rows,)
+            Numbers, or codes of classes.
+        ratios : array of shape (rows,)
+            Density ratios, of which candidates with a power make training weights.
+        candidates : sequence of Candidate
+        rng : Generator
+        """
         ...
 
 
@@ -64,16 +119,20 @@ def path_losses(path: Path, X: Array, y: Array, loss: Loss) -> tuple[Array, Mapp
 
     A candidate without a model, or with predictions that are not finite, has a column of zeros
     and is a failure.
+
+    Parameters
+    ----------
+    path : Path
+    X : array of shape (rows, features)
+    y : array of shape (rows,)
+    loss : Loss
     """
-    linear = [
-        model
-        for model in path.models
-        if isinstance(model, LinearModel) and model.link == "identity"
-    ]
-    if len(linear) == len(path.models) and loss in REGRESSION.values():
-        B = np.column_stack([model.coefficients for model in linear])  # (features, candidates)
-        predictions = X @ B + np.array([model.intercept for model in linear])
+    if path.lines is not None and loss in REGRESSION.values():
+        predictions = X @ path.lines[0]
+        predictions += path.lines[1]
         losses = loss(predictions, y[:, None])
+        if np.isfinite(losses.sum()):
+            return losses, {}
         bad = np.flatnonzero(~np.isfinite(losses).all(axis=0))
         losses[:, bad] = 0.0
         return losses, {int(index): "NonFinitePrediction" for index in bad}

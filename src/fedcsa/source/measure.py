@@ -4,58 +4,42 @@ Rows are gone through in batches, so that they need not fit into memory; only mo
 fitted from sums hold them all. Sums are made in the order of the batches: nothing depends on the
 number of cores, or on whether the rows are held or read.
 
-==================  ==================================================================
-`TableWeighing`     a pass for every step of Newton's method, see `fedcsa.core.tilt`
-`fit_folds`         linear models: one pass for the triangles of every part and power
-`judge`             one pass: losses of every candidate on rows that it has not seen
-==================  ==================================================================
+=================  ==================================================================
+`TableWeighing`    a pass for every step of Newton's method, see `fedcsa.core.tilt`
+`LinearFits`       linear models: one pass for the triangles of every part and power
+`measure`          one pass: losses of every candidate on rows that it has not seen
+=================  ==================================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
-from fedcsa.core.folds import generator_for
 from fedcsa.core.losses import Loss
 from fedcsa.core.risk import RiskMoments, sampling_variance
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
-from fedcsa.messages.messages import Brief
-from fedcsa.models.fitted import FittedModel
+from fedcsa.messages.messages import Brief, RiskReport
 from fedcsa.models.linear import LinearRegression
 from fedcsa.models.model import Candidate, Model, Path, path_losses
-from fedcsa.source.linear_sums import LinearSums, power_of
+from fedcsa.source.fit import Fits, Job, LinearFits, RowFits
 from fedcsa.source.site_rows import Batch, StudyRows
 from fedcsa.source.weigh import Folds, RatioWeighing, TableWeighing, Weighing, folds_of
 
 #: Correlations are sent for at most so many features: 435 numbers.
 MOST_CORRELATED = 30
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Everything that a risk report says; arrays over candidates have one entry each."""
-
-    n_judged: int
-    n_folds: int
-    effective_rows: float
-    largest_share: float
-    difference_before: Array
-    difference_after: Array
-    outcome_mean: Array
-    correlations: Array
-    risk: Array
-    variance: Array
-    moments: RiskMoments | None
-    failed: Mapping[int, str]
-    texts: Mapping[int, str]  # of the failures, in their own words: they never leave
-    findings: tuple[Finding, ...]
+#: Rows judged together: the losses of a hundred candidates then stay in the processor's cache.
+JUDGED_ROWS = 4096
+#: The moments of a report that was not asked for any.
+_NO_MOMENTS = RiskMoments(0, 0.0, 0.0, *[np.empty(0)] * 5)
 
 
 @dataclass(frozen=True)
@@ -69,16 +53,15 @@ class Work:
     folds : Folds or None
         None where outcomes are too few to judge a model.
     paths : sequence of Path
-        Models of every turn.
-    sums : LinearSums or None
-        From which linear models are fitted.
+        Models of every turn, None in `fits` and none here without folds.
+    fits : Fits or None
     """
 
     rows: StudyRows = field(repr=False)
     weighing: Weighing = field(repr=False)
-    folds: Folds | None = field(repr=False)
-    paths: Sequence[Path] = field(repr=False)
-    sums: LinearSums | None = field(repr=False)
+    folds: Folds | None = field(default=None, repr=False)
+    paths: Sequence[Path] = field(default=(), repr=False)
+    fits: Fits | None = field(default=None, repr=False)
 
     @property
     def effective_rows(self) -> float:
@@ -88,6 +71,11 @@ class Work:
             w = self.weighing.judging(batch)
             total += float(w @ w)
         return 1.0 / total
+
+    @property
+    def texts(self) -> dict[int, str]:
+        """Why candidates failed, in the words of whatever failed; they never leave."""
+        return {index: text for path in self.paths for index, text in path.texts.items()}
 
 
 def prepare(
@@ -104,134 +92,39 @@ def prepare(
     own : object with fit and predict, optional
         A density ratio in place of uLSIF, for ``exchange="rows"``.
     """
-    if not isinstance(model, LinearRegression) and not rows.held:
-        raise _too_large(rows, len(candidates))
-    if brief.exchange == "rows" and not rows.held:
+    linear = isinstance(model, LinearRegression)
+    if not rows.held and not (linear and brief.exchange == "table"):
         raise _too_large(rows, len(candidates))
     with one_blas_thread():  # threads go through batches; those of BLAS would fight them
         folds = folds_of(brief, rows)
-        weighing: Weighing
-        if brief.exchange == "rows":
-            if folds is None:
-                raise DataError(
-                    f"Source {rows.source!r} must have two rows or more a fold and every class in "
-                    "all but one; its rows do not suffice. Leave it out or use fewer folds."
-                )
+        if brief.exchange == "table":
+            weighing: Weighing = TableWeighing.fit(brief, rows)
+        elif folds is not None:
             weighing = RatioWeighing.fit(brief, rows, folds, own)
         else:
-            weighing = TableWeighing.fit(brief, rows)
+            raise DataError(
+                f"Source {rows.source!r} must have two rows or more a fold and every class in "
+                "all but one; its rows do not suffice. Leave it out or use fewer folds."
+            )
         if folds is None:
-            return Work(rows, weighing, None, (), None)
+            return Work(rows, weighing)
+        fits: Fits = RowFits(brief.seed, rows, weighing, folds, model)
         if isinstance(model, LinearRegression):
-            powers = sorted({power_of(candidate) for candidate in candidates})
-            sums = LinearSums.of(rows, weighing, folds, powers, intercept=model.intercept)
-            paths = [
-                sums.path(turn.train, _column(weighing, k), model, candidates)
-                for k, turn in enumerate(folds.turns)
-            ]
-            return Work(rows, weighing, folds, paths, sums)
-        return Work(
-            rows, weighing, folds, _fit_held(brief, rows, weighing, folds, model, candidates), None
-        )
-
-
-def measure(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> Measurement:
-    """Judge every candidate on rows that its models have not seen.
-
-    Parameters
-    ----------
-    brief : Brief
-    work : Work
-    n_candidates : int
-    loss : Loss
-    """
-    with one_blas_thread():
-        sums = _judge(brief, work, n_candidates, loss)
-    total = sums.total  # of the rows that are judged: 1, but for a split
-    ess = total**2 / sums.squares if total > 0.0 else 0.0
-    variance = np.zeros(n_candidates)
-    if work.folds is not None and total > 0.0:
-        variance = sampling_variance(sums.spread / total, sums.squared_spread / total**2, ess)
-    failed, texts, findings = _failures(work, n_candidates, sums.failed)
-    risk = sums.mean.copy()
-    gone = list(failed)
-    risk[gone], variance[gone] = 0.0, 0.0
-    return Measurement(
-        n_judged=sums.n_judged,
-        n_folds=0 if work.folds is None else work.folds.n_folds,
-        effective_rows=ess if work.weighing.total > 0.0 else 0.0,
-        largest_share=sums.largest / total if ess and work.weighing.total > 0.0 else 0.0,
-        difference_before=sums.before / sums.n_rows,
-        difference_after=sums.after / total if ess else sums.before / sums.n_rows,
-        outcome_mean=sums.outcome / total if ess else sums.outcome,
-        correlations=_correlations(brief, work),
-        risk=risk,
-        variance=variance,
-        moments=sums.moments,
-        failed=failed,
-        texts=texts,
-        findings=(*work.weighing.findings, *findings),
-    )
-
-
-def fit_chosen(
-    brief: Brief, work: Work, model: Model, candidate: Candidate
-) -> tuple[FittedModel | None, int]:
-    """The model that is sent, None if it could not be fitted, and on how many rows it was fitted.
-
-    Parameters
-    ----------
-    brief : Brief
-    work : Work
-    model : Model
-    candidate : Candidate
-    """
-    rows, weighing, folds = work.rows, work.weighing, work.folds
-    if folds is None:
-        return None, 0
-    every = tuple(range(folds.n_folds))
-    parts = every if brief.refit else folds.turns[0].train
-    column = weighing.n_columns - 1 if brief.refit else 0
-    with one_blas_thread():
-        if work.sums is not None and isinstance(model, LinearRegression):
-            path = work.sums.path(parts, column, model, [candidate])
-            return path.models[0], work.sums.n_rows(parts)
-        whole = rows.whole()
-        train = np.isin(folds.labels(whole), parts)
-        rng = generator_for(brief.seed, rows.source, "model-refit" if brief.refit else "model-0")
-        ratios = weighing.training(whole)[train, column]
-        path = model.fit(whole.seen[train], whole.y[train], ratios, [candidate], rng)
-        return path.models[0], int(train.sum())
-
-
-# Models that need their rows ------------------------------------------------------------------
-
-
-def _fit_held(
-    brief: Brief,
-    rows: StudyRows,
-    weighing: Weighing,
-    folds: Folds,
-    model: Model,
-    candidates: Sequence[Candidate],
-) -> list[Path]:
-    whole = rows.whole()
-    labels, ratios = folds.labels(whole), weighing.training(whole)
-    paths = []
-    for k, turn in enumerate(folds.turns):
-        rng = generator_for(brief.seed, rows.source, f"model-{k}")
-        train = np.isin(labels, turn.train)
-        own = ratios[train, _column(weighing, k)]
-        paths.append(model.fit(whole.seen[train], whole.y[train], own, candidates, rng))
-    return paths
-
-
-def _column(weighing: Weighing, turn: int) -> int:
-    """Which training weights a turn has: its own, or those that all share."""
-    return turn if weighing.n_columns > 1 else 0
+            fits = LinearFits.of(model, rows, weighing, folds, candidates)
+        last = weighing.n_columns - 1  # all turns share one column, or each has its own
+        jobs = [Job(turn.train, min(k, last), f"model-{k}") for k, turn in enumerate(folds.turns)]
+        return Work(rows, weighing, folds, fits.paths(jobs, candidates), fits)
 
 
 def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
+    """The complaint that streamed rows are needed in memory, with about how much of it.
+
+    Parameters
+    ----------
+    rows : StudyRows
+    n_candidates : int
+    """
+    # Eight bytes a cell: the rows as they are and as models see them, with copies of a fold.
     gib = 8.0 * rows.n_rows * (4 * len(rows.columns) + 3 * n_candidates) / 2**30
     return DataError(
         f"Source {rows.source!r} is read in batches, which suits ridge and least squares and the "
@@ -240,16 +133,88 @@ def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
     )
 
 
+def fit_chosen(brief: Brief, work: Work, candidate: Candidate) -> Path:
+    """The model that is sent, as a path of one.
+
+    Parameters
+    ----------
+    brief : Brief
+    work : Work
+    candidate : Candidate
+    """
+    if work.folds is None or work.fits is None:
+        return Path((None,))
+    job = Job(work.folds.turns[0].train, 0, "model-0")
+    if brief.refit:
+        job = Job(range(work.folds.n_folds), work.weighing.n_columns - 1, "model-refit")
+    with one_blas_thread():
+        [path] = work.fits.paths([job], [candidate])
+    return path
+
+
 # Judging ------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Judged:
-    """Sums over judged rows; they merge batch by batch without cancelling."""
+def measure(
+    brief: Brief, work: Work, loss: Loss, in_reply_to: str, dangers: Sequence[Finding] = ()
+) -> RiskReport:
+    """Judge every candidate on rows that its models have not seen.
 
-    n_rows: int
+    Parameters
+    ----------
+    brief : Brief
+    work : Work
+    loss : Loss
+    in_reply_to : str
+        Hash of the brief.
+    dangers : sequence of Finding
+        What else is to be told.
+    """
+    n_candidates = len(brief.candidates)
+    with one_blas_thread():
+        sums = _judge(brief, work, n_candidates, loss)
+    total = sums.total  # of the rows that are judged: 1, but for a split
+    ess = total**2 / sums.squares if total > 0.0 else 0.0
+    risk, variance = sums.mean.copy(), np.zeros(n_candidates)
+    if work.folds is not None and total > 0.0:
+        variance = sampling_variance(sums.spread / total, sums.squared_spread / total**2, ess)
+    failed = {**sums.failed, **{i: name for p in work.paths for i, name in p.failures.items()}}
+    if work.folds is None:
+        failed = dict.fromkeys(range(n_candidates), "TooFewOutcomes")
+    risk[[*failed]], variance[[*failed]] = 0.0, 0.0
+    before, weighted = sums.before / work.rows.n_rows, work.weighing.total > 0.0
+    moments = vars(sums.moments or _NO_MOMENTS)
+    findings = (*work.weighing.findings, *_warnings(work.paths), *dangers)
+    return RiskReport(
+        study=brief.study,
+        source=work.rows.source,
+        in_reply_to=in_reply_to,
+        n_rows=work.rows.n_rows,
+        n_judged=sums.n_judged,
+        n_folds=0 if work.folds is None else work.folds.n_folds,
+        effective_rows=ess if weighted else 0.0,
+        largest_share=sums.largest / total if ess and weighted else 0.0,
+        difference_before=before,
+        difference_after=sums.after / total if ess else before,
+        outcome_mean=sums.outcome / total if ess else sums.outcome,
+        correlations=_correlations(brief, work),
+        risk=risk,
+        variance=variance,
+        failed={str(index): reason for index, reason in sorted(failed.items())},
+        findings=_plain(findings),
+        **{name: value for name, value in moments.items() if name != "n_rows"},
+    )
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Sums over judged rows; they merge block by block without cancelling.
+
+    Moments of the losses L are about `mean`: Chan, Golub and LeVeque (1983).
+    """
+
     n_judged: int
-    before: Array  # Σ z
+    before: Array  # Σ z, of all rows
     after: Array  # Σ w z
     outcome: Array  # Σ w y, or of every class
     total: float  # Σ w
@@ -257,133 +222,150 @@ class _Judged:
     largest: float  # max w
     mean: Array  # Σ w L / Σ w
     spread: Array  # Σ w (L − mean)²
-    squared_mean: Array  # Σ w² L / Σ w²
-    own_squared_spread: Array  # Σ w² (L − squared_mean)²
+    squared_sum: Array  # Σ w² (L − mean)
+    squared_spread: Array  # Σ w² (L − mean)²
     moments: RiskMoments | None
-    failed: dict[int, str]
+    failed: Mapping[int, str]
+
+    def about(self, mean: Array) -> tuple[Array, Array]:
+        """Σ w² (L − mean) and Σ w² (L − mean)² about another mean."""
+        gap = self.mean - mean
+        squares = self.squared_spread + gap * (2.0 * self.squared_sum + self.squares * gap)
+        return self.squared_sum + self.squares * gap, squares
 
     def merge(self, other: _Judged) -> _Judged:
-        total, squares = self.total + other.total, self.squares + other.squares
+        """Sums over the rows of both."""
+        total = self.total + other.total
         share = other.total / total if total > 0.0 else 0.0
-        share2 = other.squares / squares if squares > 0.0 else 0.0
-        gap, gap2 = other.mean - self.mean, other.squared_mean - self.squared_mean
-        moments = self.moments
-        if moments is not None and other.moments is not None:
-            moments = moments.merge(other.moments)
+        gap = other.mean - self.mean
+        mean = self.mean + share * gap
+        (first, first_spread), (second, second_spread) = self.about(mean), other.about(mean)
+        moments = self.moments or other.moments
+        if self.moments and other.moments:
+            moments = self.moments.merge(other.moments)
         return _Judged(
-            n_rows=self.n_rows + other.n_rows,
             n_judged=self.n_judged + other.n_judged,
             before=self.before + other.before,
             after=self.after + other.after,
             outcome=self.outcome + other.outcome,
             total=total,
-            squares=squares,
+            squares=self.squares + other.squares,
             largest=max(self.largest, other.largest),
-            mean=self.mean + share * gap,
+            mean=mean,
             spread=self.spread + other.spread + self.total * share * gap**2,
-            squared_mean=self.squared_mean + share2 * gap2,
-            own_squared_spread=(
-                self.own_squared_spread + other.own_squared_spread + self.squares * share2 * gap2**2
-            ),
-            moments=moments if self.moments is not None else other.moments,
+            squared_sum=first + second,
+            squared_spread=first_spread + second_spread,
+            moments=moments,
             failed={**other.failed, **self.failed},
         )
 
-    @property
-    def squared_spread(self) -> Array:
-        """Σ w² (L − f)²."""
-        found: Array = self.own_squared_spread + self.squares * (self.squared_mean - self.mean) ** 2
-        return found
-
 
 def _judge(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> _Judged:
-    """One pass: losses of every candidate under the weights."""
-    folds, weighing, n_classes = work.folds, work.weighing, len(brief.classes)
+    """One pass: losses of every candidate under the weights.
 
-    def of_batch(batch: Batch) -> _Judged:
-        w = weighing.judging(batch)
-        losses = np.zeros((len(w), n_candidates))
-        failed: dict[int, str] = {}
-        judged = np.arange(len(w))
-        if folds is not None:
-            labels = folds.labels(batch)
-            seen = np.zeros(len(w), dtype=bool)
-            for turn, path in zip(folds.turns, work.paths, strict=True):
-                here = np.flatnonzero(labels == turn.judge)
-                if len(here):
-                    losses[here], fresh = path_losses(path, batch.seen[here], batch.y[here], loss)
-                    failed.update(fresh)
-                    seen[here] = True
-            judged = np.flatnonzero(seen)
-        w, L, y, z = w[judged], losses[judged], batch.y[judged], batch.z[judged]
-        total, squared = float(w.sum()), w * w
-        squares = float(squared.sum())
-        mean = w @ L / total if total > 0.0 else np.zeros(n_candidates)
-        mean2 = squared @ L / squares if squares > 0.0 else np.zeros(n_candidates)
+    Parameters
+    ----------
+    brief : Brief
+    work : Work
+    n_candidates : int
+    loss : Loss
+    """
+    n_classes = len(brief.classes)
+
+    def of_block(batch: Batch) -> _Judged:
+        losses, seen, failed = _losses(work, batch, n_candidates, loss)
+        w, y, z = work.weighing.judging(batch), batch.y, batch.z
+        if not seen.all():
+            losses, w, y, z = losses[seen], w[seen], y[seen], z[seen]
         moments = None
-        if brief.moments and len(judged):
-            moments = RiskMoments.of(weighing.total * w, L)
+        if brief.moments and len(y):
+            moments = RiskMoments.of(work.weighing.total * w, losses)
+        outcome = np.array([float(w @ y)])
+        if n_classes:
+            outcome = np.bincount(y.astype(np.intp), weights=w, minlength=n_classes)
+        total, squared = float(w.sum()), w * w
+        mean = w @ losses / total if total > 0.0 else np.zeros(n_candidates)
+        losses -= mean  # in place from here on: these arrays are the largest of all
+        squared_sum = squared @ losses
+        losses *= losses
         return _Judged(
-            n_rows=len(batch.y),
-            n_judged=len(judged),
+            n_judged=len(y),
             before=batch.z.sum(axis=0),
             after=w @ z,
-            outcome=class_sums(y, w, n_classes),
+            outcome=outcome,
             total=total,
-            squares=squares,
+            squares=float(squared.sum()),
             largest=float(w.max(initial=0.0)),
             mean=mean,
-            spread=w @ (L - mean) ** 2,
-            squared_mean=mean2,
-            own_squared_spread=squared @ (L - mean2) ** 2,
+            spread=w @ losses,
+            squared_sum=squared_sum,
+            squared_spread=squared @ losses,
             moments=moments,
             failed=failed,
         )
 
-    found: _Judged | None = None
-    for item in in_order(of_batch, work.rows):
-        found = item if found is None else found.merge(item)
-    assert found is not None  # noqa: S101 - there is a row
-    return found
+    def of_batch(batch: Batch) -> _Judged:
+        return reduce(_Judged.merge, map(of_block, batch.cut(JUDGED_ROWS)))
+
+    return reduce(_Judged.merge, in_order(of_batch, work.rows))
 
 
-def class_sums(y: Array, weights: Array, n_classes: int) -> Array:
-    """Σ w y as one number, or the summed weight of every class.
+def _losses(
+    work: Work, batch: Batch, n_candidates: int, loss: Loss
+) -> tuple[Array, NDArray[np.bool_], dict[int, str]]:
+    """Losses (rows, candidates), which rows have any, and candidates that cannot predict.
 
     Parameters
     ----------
-    y : array of shape (rows,)
-    weights : array of shape (rows,)
-    n_classes : int
-        0 for numbers.
+    work : Work
+        Without folds, all losses are 0.
+    batch : Batch
+    n_candidates : int
+    loss : Loss
     """
-    if not n_classes:
-        return np.array([float(weights @ y)])
-    sums = np.bincount(y.astype(np.intp), weights=weights, minlength=n_classes)
-    return sums.astype(np.float64, copy=False)
-
-
-def _failures(
-    work: Work, n_candidates: int, while_judging: Mapping[int, str]
-) -> tuple[dict[int, str], dict[int, str], list[Finding]]:
-    """Failed candidates by kind and in their own words, and warnings of the model library."""
+    losses, failed = np.zeros((len(batch.y), n_candidates)), dict[int, str]()
     if work.folds is None:
-        return dict.fromkeys(range(n_candidates), "TooFewOutcomes"), {}, []
-    failed, texts, warned = dict(while_judging), dict[int, str](), dict[str, int]()
-    for path in work.paths:
-        failed.update(path.failures)
-        texts.update(path.texts)
+        return losses, np.ones(len(losses), dtype=bool), failed
+    seen, labels = np.zeros(len(losses), dtype=bool), work.folds.labels(batch)
+    for turn, path in zip(work.folds.turns, work.paths, strict=True):
+        here = np.flatnonzero(labels == turn.judge)
+        if len(here):
+            losses[here], fresh = path_losses(path, batch.seen[here], batch.y[here], loss)
+            failed.update(fresh)
+            seen[here] = True
+    return losses, seen, failed
+
+
+def _warnings(paths: Sequence[Path]) -> list[Finding]:
+    """What the model library warned of, and how often."""
+    warned: dict[str, int] = {}
+    for path in paths:
         for name, count in path.warned.items():
             warned[name] = warned.get(name, 0) + count
-    findings = [
+    return [
         Finding("fit-warning", evidence={"warning": name, "count": float(count)})
         for name, count in warned.items()
     ]
-    return failed, texts, findings
+
+
+def _plain(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Findings as a message holds them, each once."""
+    distinct = {(f.code, tuple(f.evidence.items())): f for f in findings}
+    return [{"code": f.code, "evidence": dict(f.evidence)} for f in distinct.values()]
 
 
 def _correlations(brief: Brief, work: Work) -> Array:
-    """Weighted correlations of every pair, where the target tells none of its own."""
+    """Weighted correlations of every pair, where the target tells none of its own.
+
+    Parameters
+    ----------
+    brief : Brief
+    work : Work
+
+    Returns
+    -------
+    array of shape (features · (features − 1)/2,), or empty
+    """
     d = len(brief.features)
     told = brief.exchange == "rows" or len(brief.correlations) > 0
     if told or not 2 <= d <= MOST_CORRELATED or not isinstance(work.weighing, TableWeighing):

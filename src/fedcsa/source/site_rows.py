@@ -48,6 +48,13 @@ class Batch:
         """Position after the last row."""
         return self.start + len(self.y)
 
+    def cut(self, size: int) -> Iterator[Batch]:
+        """The same rows, `size` at a time."""
+        for first in range(0, len(self.y), size):
+            rows = slice(first, first + size)
+            groups = None if self.groups is None else self.groups[rows]
+            yield Batch(self.start + first, self.z[rows], self.seen[rows], self.y[rows], groups)
+
 
 @dataclass(frozen=True)
 class StudyRows:
@@ -91,7 +98,8 @@ class StudyRows:
         for X, y in self.rows:
             # Laid out alike, rows give the same bits wherever they come from.
             raw = np.ascontiguousarray(X[:, picked])
-            z = (raw - self.mean) / self.sd
+            z = raw - self.mean
+            z /= self.sd
             groups = None if self.group is None else X[:, self.group]
             yield Batch(start, z, z if self.scale else raw, y, groups)
             start += len(y)

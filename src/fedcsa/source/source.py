@@ -32,7 +32,7 @@ from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.models.model import Candidate, Model
 from fedcsa.plan import LossFunctions, check_loss, instantiate
 from fedcsa.source.examine import examine, members_of, mixture_of
-from fedcsa.source.measure import Measurement, Work, fit_chosen, measure, prepare
+from fedcsa.source.measure import Work, fit_chosen, measure, prepare
 from fedcsa.source.site_rows import SiteRows
 
 Question = Brief | ModelRequest | Examination
@@ -226,43 +226,13 @@ class Source:
         study = self._studies.setdefault(brief.study, _Study(brief))
         model, candidates = self._model_of(brief)
         loss = self._loss_of(brief)
-        study.work = prepare(brief, self._rows.of(brief), model, candidates, self._ratio)
-        found = measure(brief, study.work, len(candidates), loss)
-        self.failures = dict(found.texts)
+        work = prepare(brief, self._rows.of(brief), model, candidates, self._ratio)
+        study.work, self.failures = work, work.texts
         # The strict rule refuses such a table; where it is off, the danger is named.
         narrow = narrow_features(brief, self._rows.sd(brief.features), Policy.min_sd_share)
-        if narrow:
-            named = Finding("narrow-table", evidence={"features": float(narrow)})
-            found = replace(found, findings=(*found.findings, named))
-        return self._risk_report(brief, in_reply_to, found)
-
-    def _risk_report(self, brief: Brief, in_reply_to: str, found: Measurement) -> RiskReport:
-        moments, none = found.moments, np.empty(0)
-        return RiskReport(
-            study=brief.study,
-            source=self.name,
-            in_reply_to=in_reply_to,
-            n_rows=self._rows.n_rows,
-            n_judged=found.n_judged,
-            n_folds=found.n_folds,
-            effective_rows=found.effective_rows,
-            largest_share=found.largest_share,
-            difference_before=found.difference_before,
-            difference_after=found.difference_after,
-            outcome_mean=found.outcome_mean,
-            correlations=found.correlations,
-            risk=found.risk,
-            variance=found.variance,
-            ratio_mean=moments.ratio_mean if moments else 0.0,
-            ratio_m2=moments.ratio_m2 if moments else 0.0,
-            loss_mean=moments.loss_mean if moments else none,
-            loss_m2=moments.loss_m2 if moments else none,
-            product_mean=moments.product_mean if moments else none,
-            product_m2=moments.product_m2 if moments else none,
-            co_moment=moments.co_moment if moments else none,
-            failed={str(index): reason for index, reason in sorted(found.failed.items())},
-            findings=_plain(found.findings),
-        )
+        evidence = {"features": float(narrow)}
+        dangers = [Finding("narrow-table", evidence=evidence)] if narrow else []
+        return measure(brief, work, loss, in_reply_to, dangers)
 
     # Phase 2: one model at the chosen candidate -------------------------------------------
 
@@ -279,13 +249,14 @@ class Source:
             raise PolicyError("send_model", "This site examines models and sends none.")
         if study.work is None:
             study.work = prepare(brief, self._rows.of(brief), model, [chosen], self._ratio)
-        fitted, n_rows = fit_chosen(brief, study.work, model, chosen)
+        path = fit_chosen(brief, study.work, chosen)
+        [fitted] = path.models
         if fitted is None:
             raise PolicyError(
                 "fit_failed",
                 "The chosen candidate could not be fitted here; leave it out of the study.",
             )
-        return self._model_report(request, in_reply_to, fitted, n_rows)
+        return self._model_report(request, in_reply_to, fitted, path.n_rows)
 
     def _model_report(
         self, request: ModelRequest, in_reply_to: str, fitted: FittedModel, n_rows: int
@@ -390,8 +361,3 @@ class Source:
         check_loss(brief.loss, len(brief.classes), self._losses)
         own = self._losses.get(brief.loss)
         return loss_named(brief.loss) if own is None else own
-
-
-def _plain(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    distinct = {(f.code, tuple(f.evidence.items())): f for f in findings}
-    return [{"code": f.code, "evidence": dict(f.evidence)} for f in distinct.values()]
