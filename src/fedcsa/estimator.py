@@ -337,9 +337,12 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return self.adaptation_.predict_proba(rows)
 
     def _repr_html_inner(self) -> str:
-        fitted = hasattr(self, "adaptation_")
-        html = self.adaptation_._repr_html_() if fitted else super()._repr_html_inner()
-        return str(html)
+        if not hasattr(self, "adaptation_"):
+            return str(super()._repr_html_inner())
+        from fedcsa.answer.notebook import view_html
+        from fedcsa.answer.view import view_of
+
+        return view_html(view_of(self.adaptation_))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)

@@ -165,6 +165,7 @@ def small_study():
     return fedcsa
 
 
+@functools.cache
 def made(kind):
     """What a study of this kind leaves."""
     if kind == "small":

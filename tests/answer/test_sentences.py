@@ -3,42 +3,34 @@
 import inspect
 import re
 from dataclasses import replace
-from html import unescape
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fedcsa import words
 from fedcsa.answer import sentences
-from fedcsa.answer.folder import Folder
-from fedcsa.answer.page import write_report
-from fedcsa.answer.sentences import SECTIONS, said
-from fedcsa.answer.store import save_result
-from fedcsa.answer.terminal import print_adaptation
-from fedcsa.answer.view import (
-    candidate_text,
-    examined_sentence,
-    ratio_sentence,
-    risk_sentence,
-    source_lines,
-)
-from fedcsa.cli.common import console
+from fedcsa.answer.sentences import SECTIONS, examined_sentence, said
+from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 
 ALL = re.findall(r'yield\s*\(?\s*"(\w+)"', inspect.getsource(sentences))
-ENTRY = object()  # whether there are ledgers is all that is asked
+
+
+def entry(n_fields):
+    """A message that left a site, as far as a page asks."""
+    return SimpleNamespace(sha256="0", fields=range(n_fields))
 
 
 @pytest.fixture
 def result(making):
-    """A function that makes a folder: an ordinary result, changed as asked."""
+    """A function that makes the view of an ordinary result, changed as asked."""
 
-    def make(*, answer=None, folder=None, **options):
-        names = options.pop("names", "abc")
+    def make(*, answer=None, beside=None, **options):
+        names, options = options.pop("names", "abc"), {"ledgers": False, **options}
         answer = answer or making.adaptation_of(names, options.pop("features", ["x"]), **options)
-        return Folder(answer, "1", **(folder or {}))
+        return replace(view_of(answer), **(beside or {}))
 
     return make
 
@@ -56,17 +48,15 @@ ROWS = {**PAPER, "compare": ("naive",)}
 EDGE = {"findings": [Finding("grid-edge", evidence={"parameter": "penalty", "value": 1.0})]}
 MANY = {"names": [f"h{index:03}" for index in range(40)]}
 FINE = {"candidates": [index / 2000 for index in range(2000)]}
-LEDGERS = {"folder": {"ledgers": {"a": (ENTRY,)}}}
+LEDGERS = {"beside": {"ledgers": {"a": (entry(9),)}}}
+MANY_FIELDS = {"beside": {"ledgers": {"a": (entry(5000),)}}}
 NOTHING = {"answer": "nothing"}
 ENDED = {"answer": "ended"}
 OUTCOMES = Reconciliation(1.0, 0.9, 1.1, 90, 1.0, 0.8, 1.3, 0.95, "use")
 #: sentence -> what makes it true, what makes it false, and words that it must then say
 CASES = {
-    "realised": ({"folder": {"reconciliation": OUTCOMES}}, {}, "realised on 90 rows: 1 (0.9 to"),
+    "realised": ({"beside": {"reconciliation": OUTCOMES}}, {}, "realised on 90 rows: 1 (0.9 to"),
     "stopped": (ENDED, {}, "there is no model. Nobody is near."),
-    "failed": (
-        {"answer": "nothing", "outcome": "min_sources"}, NOTHING, "the study ended (min_sources)",
-    ),
     "kept_away": (NOTHING, {}, "keeps its result to itself"),
     "why": ({}, ENDED, "the sources reach the target, agree, and beat a constant"),
     "promised": ({}, ENDED, "if it differs from these as they differ from each other"),
@@ -108,7 +98,8 @@ CASES = {
     "recorded": (LEDGERS, {}, "ledger before it went"),
     "no_row": (LEDGERS, {**LEDGERS, **PAPER}, "no field can hold a row"),
     "target_rows": (PAPER, {}, "the target's brief holds its rows"),
-    "fields": (LEDGERS, {}, "every field is listed"),
+    "fields": (LEDGERS, MANY_FIELDS, "every field is listed"),
+    "no_fields": (MANY_FIELDS, LEDGERS, "fedcsa ledger RESULT --fields"),
     "no_ledger": ({}, LEDGERS, "this folder holds no ledger"),
 }  # fmt: skip
 
@@ -118,19 +109,19 @@ def test_every_sentence_has_a_case():
     assert set(CASES) == set(ALL)
 
 
-def folder_of(case, making, result):
+def made(case, making, result):
     case, kind = dict(case), case.get("answer")
     if kind == "nothing":
-        return Folder(None, federation={"study": "s", "outcome": case.get("outcome", "done")})
+        return View("s", "no", "", outcome="done")
     if kind == "ended":
         whole = making.adaptation_of("ab", ["x"])
         case["answer"] = making.without_model(whole.plan, reports=whole.reports)
     return result(**case)
 
 
-def everything(folder):
+def everything(view):
     """All that a page says, by name."""
-    told = [pair for section in SECTIONS for pair in said(section, folder)]
+    told = [pair for section in SECTIONS for pair in said(section, view)]
     assert len(dict(told)) == len(told)
     return dict(told)
 
@@ -138,12 +129,12 @@ def everything(folder):
 @pytest.mark.parametrize("name", ALL)
 def test_a_sentence_is_said_where_it_is_true_and_only_there(name, making, result):
     true, false, says = CASES[name]
-    text = everything(folder_of(true, making, result))[name]
+    text = everything(made(true, making, result))[name]
     assert says[1:] in text
     assert text[0] == text[0].upper()
     assert text.endswith(".")
     assert ".." not in text
-    assert name not in everything(folder_of(false, making, result))
+    assert name not in everything(made(false, making, result))
 
 
 MOSTLY_OWN = (
@@ -175,7 +166,7 @@ MOSTLY_OWN = (
 def test_it_is_said_who_examined_what(names, options, says, making):
     equal = dict.fromkeys(names, 1.0 / len(names))
     options = {"weights": None if "far" in options else equal, **options}
-    told = examined_sentence(making.adaptation_of(names, ["x"], **options))
+    told = examined_sentence(view_of(making.adaptation_of(names, ["x"], **options)))
     assert told.startswith(says)
     assert bool(told) == bool(says)
     assert ("held-out" in told) == ("held-out" in says)
@@ -201,8 +192,8 @@ def test_a_source_that_found_nothing_says_why(reason, says, making):
     adaptation = making.adaptation_of("abc", ["x"])
     examined = {name: found for name, found in adaptation.examinations.items() if name != "b"}
     findings = (Finding("not-examined", "b", {"reason": reason}),)
-    told = source_lines(replace(adaptation, examinations=examined, findings=findings))
-    assert {line.name: line.found_text for line in told}["b"] == says
+    told = view_of(replace(adaptation, examinations=examined, findings=findings))
+    assert {line.name: line.found_text for line in told.sources}["b"] == says
 
 
 def test_a_bounded_loss_is_found_to_be_at_most_one(making):
@@ -211,40 +202,40 @@ def test_a_bounded_loss_is_found_to_be_at_most_one(making):
         adaptation = making.adaptation_of("abc", ["x"], **classes)
         wide = replace(adaptation.examinations["a"], risk=0.9, risk_variance=1.0)
         adaptation = replace(adaptation, examinations={**adaptation.examinations, "a": wide})
-        [line] = [line for line in source_lines(adaptation) if line.name == "a"]
+        [line] = [line for line in view_of(adaptation).sources if line.name == "a"]
         assert line.upper == min(most, 0.9 * np.exp(1.959963984540054))
 
 
-# The same words everywhere ------------------------------------------------------------------
+# Why the verdict is what it is --------------------------------------------------------------
 
 
-def text_of(html):
-    """What a reader of a page sees, without tags."""
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+def promised(**changes):
+    """An adaptation whose promise is changed."""
+    return lambda whole: replace(whole, promise=replace(whole.promise, **changes))
 
 
-@pytest.mark.parametrize(
-    "kind", ["small", "one source", "two sources", "paper", "no overlap", "100 sources"]
-)
-def test_terminal_notebook_and_page_say_the_same_words_and_digits(
-    kind, making, tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setenv("COLUMNS", "400")
-    monkeypatch.setenv("NO_COLOR", "1")
-    a = making.made(kind)
-    print_adaptation(console(), a)
-    terminal = " ".join(capsys.readouterr().out.split())
-    save_result(a, tmp_path / "r")
-    page = text_of(write_report(tmp_path / "r").read_text(encoding="utf-8"))
-    notebook = text_of(a._repr_html_())
-    told = [a.verdict.sentence, risk_sentence(a), ratio_sentence(a), examined_sentence(a)]
-    told += [text for leg in a.verdict.legs for text in (leg.sentence, leg.advice)]
-    lines = source_lines(a)[:20]  # more are only counted in a notebook
-    told += [text for line in lines for text in (line.name, line.found_text, line.weight_text)]
-    told += [f"risk found ({100 * a.plan.level:g} %)"]
-    for text in filter(None, told):
-        large = words.sentence(text).removesuffix(".")
-        for where, shown in (("terminal", terminal), ("page", page), ("notebook", notebook)):
-            assert text in shown or large in shown, (where, text)
-    assert f"chosen {candidate_text(a.candidate)}" in terminal
-    assert f"chosen: {candidate_text(a.candidate)}" in page
+#: what changes an ordinary answer -> its advice, and why
+VERDICTS = {
+    "all three legs": (promised(), "use", "the sources reach the target, agree"),
+    "below a constant": (promised(ratio=0.999), "use", "the sources reach the target, agree"),
+    "equal to a constant": (promised(ratio=1.0), "no", "it is no better than a constant"),
+    "above a constant": (promised(ratio=1.001), "no", "it is no better than a constant"),
+    "little skill": (promised(skill=0.89), "care", "better than a constant at a new site with"),
+    "risks differ": (promised(differs_risk=0.5), "care", "sites probably differ in their risk"),
+    "levels differ": (promised(differs_level=0.5), "care", "sites probably differ in their level"),
+    "nobody examined": (lambda a: replace(a, promise=None), "care", "nobody could examine"),
+    "failed back-test": (
+        lambda a: a.with_backtest(Backtest((row(realised=9.0),), 0.95)), "no", "the back-test",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_the_first_screen_says_why_and_says_it_only_where_it_is_so(name, making):
+    change, advice, why = VERDICTS[name]
+    view = view_of(change(making.adaptation_of("abc", ["x"])))
+    told = dict(said("verdict", view))["why"]
+    assert view.heading[0] == view.advice == advice
+    assert told.startswith(why[0].upper() + why[1:])
+    for other in {text for _, _, text in VERDICTS.values()} - {why}:
+        assert not told.startswith(other[0].upper() + other[1:])

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedcsa import Study, load_result
+from fedcsa.answer.sentences import ratio_sentence, risk_sentence
 from fedcsa.answer.store import load_ledgers, summary
-from fedcsa.answer.view import ratio_sentence, risk_sentence
+from fedcsa.answer.view import view_of
 from fedcsa.backtest import run_backtest
 from fedcsa.cli.app import app
 from fedcsa.reconcile import reconcile
@@ -146,8 +147,8 @@ def test_run_prints_the_verdict_and_writes_the_result(study_folder, invoke):
     stored = load_result(study_folder / "r2")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"! Use it with care — {stored.verdict.sentence}")
-    assert risk_sentence(stored) in result.stdout
-    assert ratio_sentence(stored) in result.stdout
+    assert risk_sentence(view_of(stored)) in result.stdout
+    assert ratio_sentence(view_of(stored)) in result.stdout
     for leg in stored.verdict.legs:
         sign = "✓" if leg.passed else "✕"
         assert re.search(rf"^{sign} +{leg.name} +{re.escape(leg.sentence)}", result.stdout, re.M)

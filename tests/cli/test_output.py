@@ -229,12 +229,14 @@ def test_findings_about_a_source_that_was_left_out_come_last_under_a_title(capsy
     from fedcsa.findings import Finding
 
     findings = [Finding("no-overlap", "far"), Finding("grid-edge"), Finding("imbalance", "near")]
-    print_findings(console(), findings, {"far": 0.0, "near": 1.0})
+    print_findings(console(), findings, findings[:1])
     counted, title, apart = capsys.readouterr().out.partition("About one source that was left out")
     assert title
-    assert "imbalance at source 'near'" in counted
+    assert "near" in counted
+    assert "imbalance" in counted
     assert "grid-edge" in counted
     assert "no-overlap" not in counted
-    assert "no-overlap at source 'far'" in apart
-    print_findings(console(), findings, {"far": 0.5, "near": 0.5})
+    assert "no-overlap" in apart
+    assert "far" in apart
+    print_findings(console(), findings)
     assert "left out" not in capsys.readouterr().out

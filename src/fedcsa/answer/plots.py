@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fedcsa.answer.view import View, view_of
 from fedcsa.errors import MissingExtraError, must
 from fedcsa.target.adaptation import Adaptation
 
@@ -18,10 +19,10 @@ def plot_risk(result: Any) -> Figure:
     ----------
     result : Adaptation or fitted FedCSA
     """
-    adaptation = _adaptation(result)
+    view = _view(result)
     from fedcsa.answer.charts.risk_curve import draw
 
-    return draw(adaptation).figure
+    return draw(view).figure
 
 
 def plot_sources(result: Any) -> Figure:
@@ -31,10 +32,10 @@ def plot_sources(result: Any) -> Figure:
     ----------
     result : Adaptation or fitted FedCSA
     """
-    adaptation = _adaptation(result)
+    view = _view(result)
     from fedcsa.answer.charts.forest_plot import draw
 
-    return draw(adaptation).figure
+    return draw(view).figure
 
 
 def plot_balance(result: Any) -> Figure:
@@ -44,10 +45,10 @@ def plot_balance(result: Any) -> Figure:
     ----------
     result : Adaptation or fitted FedCSA
     """
-    adaptation = _adaptation(result)
+    view = _view(result)
     from fedcsa.answer.charts.love_plot import draw
 
-    return draw(adaptation).figure
+    return draw(view, () if view.plan is None else view.plan.features).figure
 
 
 def plot_backtest(result: Any) -> Figure:
@@ -58,7 +59,7 @@ def plot_backtest(result: Any) -> Figure:
     result : Adaptation or fitted FedCSA
         With a back-test.
     """
-    backtest = _adaptation(result).backtest
+    backtest = _view(result).backtest
     if backtest is None:
         raise must("result", "one with a back-test", "one without")
     from fedcsa.answer.charts.kept_promises import draw
@@ -66,7 +67,7 @@ def plot_backtest(result: Any) -> Figure:
     return draw(backtest).figure
 
 
-def _adaptation(result: Any) -> Adaptation:
+def _view(result: Any) -> View:
     try:
         import matplotlib  # noqa: F401 - only whether it is there
     except ImportError:
@@ -74,4 +75,4 @@ def _adaptation(result: Any) -> Adaptation:
     adaptation = getattr(result, "adaptation_", result)
     if not isinstance(adaptation, Adaptation):
         raise must("result", "an Adaptation or a fitted FedCSA", type(result).__name__)
-    return adaptation
+    return view_of(adaptation)

@@ -1,4 +1,4 @@
-"""The sentences of the page, by section: each is said only where it is true.
+"""The sentences about an answer, by section: each is said only where it is true.
 
 Every sentence has a name; a test asks for a result of which it is true, and for one of which it
 is not.
@@ -7,30 +7,37 @@ is not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from fedcsa import words
-from fedcsa.answer.charts import forest_plot as sources_chart
-from fedcsa.answer.charts import kept_promises as backtest_chart
-from fedcsa.answer.charts import love_plot as balance_chart
-from fedcsa.answer.charts import risk_curve as risk_chart
-from fedcsa.answer.folder import Folder
-from fedcsa.answer.view import (
-    candidate_text,
-    examined_sentence,
-    loss_in_words,
-    ratio_sentence,
-    risk_sentence,
-    source_lines,
-)
+from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
+from fedcsa.findings import CATALOGUE, Finding
 from fedcsa.models.model import RATIO_POWER
-from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS
-from fedcsa.words import interval, number, percent
+from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, MOSTLY_OWN
+from fedcsa.words import count, counted, interval, listed, number, percent, printable, sentence
 
 #: The name of a sentence, and what it says.
 Said = Iterator[tuple[str, str]]
+#: What every prediction interval assumes.
+NEW_SITE = "if it differs from these as they differ from each other"
+#: Lines of the back-test in its chart: more cannot be read.
+MOST_PLAYED = 30
+#: Candidates with a mark and a line in the table: more would only make the page large.
+MOST_MARKS = 1000
 #: Candidates in a table that is worth its paper.
 MOST_PRINTED = 100
+#: Fields, or features at sources, listed one by one: more would only make the page large.
+MOST_LISTED = 4000
+#: Places named under one kind of finding; the result file has all.
+MOST_PLACES = 6
+_SEVERITIES = ("danger", "warning", "note")
+_LOSSES = {
+    "squared": ("mean squared error", "in squared units of the outcome"),
+    "absolute": ("mean absolute error", "in units of the outcome"),
+    "log": ("log loss", "the mean of −log of the probability given to what happened"),
+    "brier": ("Brier score", "the mean squared error of the probabilities, between 0 and 1"),
+    "zero-one": ("misclassification rate", "the share of rows with the wrong class"),
+}
 _REACH = (
     "rows are weighted so that their means and spreads match the target's table; effective rows "
     "are those that carry the weight, imbalance is the mean squared difference that is left, in "
@@ -56,126 +63,171 @@ _DIFFERENCES = (
 )
 
 
-def said(section: str, folder: Folder) -> tuple[tuple[str, str], ...]:
+def said(section: str, view: View) -> tuple[tuple[str, str], ...]:
     """The sentences of a section that are true of a result, each with its name.
 
     Parameters
     ----------
     section : str
         A key of `SECTIONS`.
-    folder : Folder
+    view : View
     """
-    found = ((name, words.sentence(text)) for name, text in SECTIONS[section](folder))
-    return tuple((name, words.printable(text)) for name, text in found if text)
+    found = ((name, printable(sentence(text))) for name, text in SECTIONS[section](view))
+    return tuple((name, text) for name, text in found if text)
 
 
-def _verdict(folder: Folder) -> Said:
+# What terminal, notebook and page say alike --------------------------------------------------
+
+
+def risk_sentence(view: View) -> str:
+    """The promise; or the estimate of a method that promises nothing."""
+    promise = view.promise
+    if promise is None:
+        if view.risk is None:
+            return "no risk is promised: no source resembles the target"
+        return f"risk {number(view.risk)}, an estimate without an interval"
+    level = f"{100.0 * promise.level:.6g} %"
+    between = f"{interval(promise.lower, promise.upper)} for a new site ({level})"
+    return f"risk {number(promise.risk)}, {between}, {NEW_SITE}"
+
+
+def ratio_sentence(view: View) -> str:
+    """The risk beside that of a constant; nothing where it is not known."""
+    if view.promise is None:
+        return ""
+    return f"the risk is {number(view.promise.ratio)} of that of a constant prediction"
+
+
+def examined_sentence(view: View) -> str:
+    """Who examined what; nothing where nobody could."""
+    promise, weights = view.promise, view.weights
+    if promise is None:
+        return ""
+    if len(weights) == 1:
+        [name] = weights
+        own = f"the promise rests on rows that the model of {name} has not seen"
+        return f"nothing was examined: there was one model, and {own}"
+    who, all_sources = len(promise.examined_by), len(view.sources)
+    told = f"{who} of {all_sources} sources examined the others' models on their weighted rows"
+    if len(weights) == 2 and who == all_sources == 2:
+        told = "each examined the other's model"
+    [*most] = (name for name, weight in weights.items() if weight > MOSTLY_OWN)
+    if not most:
+        return told
+    return (
+        f"{told}; {most[0]}, with more than half of the weight, examined the whole mixture, its "
+        "own part by held-out predictions"
+    )
+
+
+def loss_in_words(name: str) -> tuple[str, str]:
+    """The loss in words, and its unit."""
+    return _LOSSES.get(name, (f"loss {name}", "in units of the study's own loss"))
+
+
+# The page -----------------------------------------------------------------------------------
+
+
+def _verdict(view: View) -> Said:
     """The first screen: what came true, why, and how well."""
-    answer, outcome = folder.answer, folder.federation.get("outcome", "")
-    if folder.reconciliation is not None:
-        yield "realised", folder.reconciliation.sentence
-    if answer is not None and answer.stopped is not None:
-        yield "stopped", answer.verdict.sentence
-    elif answer is None and outcome == "done":
+    if view.reconciliation is not None:
+        yield "realised", view.reconciliation.sentence
+    if view.points:
+        yield "why", view.why
+        yield "promised", risk_sentence(view)
+    elif view.plan is None and view.outcome == "done":
         yield "kept_away", "the study is done; the target keeps its result to itself. Ask there"
-    elif answer is None:
-        yield "failed", f"there is no model: the study ended ({outcome})"
     else:
-        yield "why", answer.verdict.sentence
-        yield "promised", risk_sentence(answer)
+        yield "stopped", view.why
 
 
-def _measure(folder: Folder) -> Said:
+def _measure(view: View) -> Said:
     """What the risk is."""
-    a = folder.adaptation
-    if a is None:
+    if view.plan is None or not view.points:
         return
-    yield "ratio", ratio_sentence(a)
-    yield "unit", f"risk is the {', '.join(loss_in_words(a.plan.loss))}"
-    if a.plan.loss == "squared" and a.promise is not None:
-        risk, *ends = map(math.sqrt, (a.promise.risk, a.promise.lower, a.promise.upper))
+    yield "ratio", ratio_sentence(view)
+    yield "unit", f"risk is the {', '.join(loss_in_words(view.plan.loss))}"
+    if view.plan.loss == "squared" and view.promise is not None:
+        p = view.promise
+        risk, *ends = map(math.sqrt, (p.risk, p.lower, p.upper))
         root = f"its square root, {number(risk)} ({interval(*ends)})"
         yield "root", f"{root}, is in units of the outcome"
 
 
-def _sources(folder: Folder) -> Said:
-    a, answer = folder.adaptation, folder.answer
-    if answer is None or not answer.reports:
+def _sources(view: View) -> Said:
+    if not view.sources:
         yield "no_reports", "there are no numbers of theirs here"
         return
-    found = source_lines(answer)
-    if a is not None:
-        yield "examined", examined_sentence(a)
-    if a is not None and a.promise is not None:
-        spread = number(a.promise.between_sites)
+    yield "examined", examined_sentence(view)
+    if view.promise is not None:
+        spread = number(view.promise.between_sites)
         yield "between_sites", f"between sites the log risk has a standard deviation of {spread}"
-    far = [line.name for line in found if not line.reaches]
+    far = [line.name for line in view.sources if not line.reaches]
     if far:
         them = "it" if len(far) == 1 else "them"
-        names = words.listed(far)
-        yield "far", f"the target is not reached by {names}, and no promise rests on {them}"
+        yield "far", f"the target is not reached by {listed(far)}, and no promise rests on {them}"
     yield "reach", _REACH
-    hidden = len(found) - len(sources_chart.those_that_matter(found))
-    if a is not None and hidden:
-        left = words.counted(hidden, "source")
+    hidden = len(view.sources) - len(view.in_chart)
+    if view.points and hidden:
+        left = counted(hidden, "source")
         yield "hidden", f"the chart shows the heaviest and the farthest; {left} more in the table"
 
 
-def _compared(folder: Folder) -> Said:
+def _methods(view: View) -> Said:
     """What the paper's methods are given."""
-    a = folder.adaptation
-    if a is None or len(a.estimates) < 2:
+    if view.plan is None or len(view.methods) < 2:
         return
-    if a.plan.exchange == "rows":
+    if view.plan.exchange == "rows":
         yield "ratio_weights", "all methods are given this study's messages and density ratios"
     else:
         yield "table_weights", _TABLE_WEIGHTS
 
 
-def _candidates(folder: Folder) -> Said:
-    a = folder.adaptation
-    if a is None:
+def _candidates(view: View) -> Said:
+    if view.plan is None or view.chosen is None:
         return
-    tried = words.counted(len(a.kept), "candidate")
-    yield "chosen", f"{tried} tried; chosen: {candidate_text(a.candidate)}"
-    if risk_chart.at_edge(a):
+    tried, candidates = len(view.points), view.plan.candidates
+    yield "chosen", f"{counted(tried, 'candidate')} tried; chosen: {candidate_text(view.chosen)}"
+    if view.at_edge:
         yield "edge", "the choice lies at the edge of the grid: widen it in that direction"
-    dropped = len(a.plan.candidates) - len(a.kept)
-    if dropped:
-        which = words.counted(dropped, "candidate")
+    if len(candidates) > tried:
+        which = counted(len(candidates) - tried, "candidate")
         yield "dropped", f"{which} could not be fitted at enough sources"
     yield "band", "the band is one standard error to either side"
-    if a.promise is not None:
+    if view.promise is not None:
         yield "single_models", _SINGLE_MODELS
-    if a.plan.method == "validated" and any(RATIO_POWER in c for c in a.plan.candidates):
+    if view.plan.method == "validated" and any(RATIO_POWER in c for c in candidates):
         yield "handicap", _HANDICAP
-    if len(a.kept) > risk_chart.MOST_MARKS:
-        yield "best_only", f"the best {words.count(risk_chart.MOST_MARKS)} are in the table"
-    if len(a.kept) > MOST_PRINTED:
+    if tried > MOST_MARKS:
+        yield "best_only", f"the best {count(MOST_MARKS)} are in the table"
+    if tried > MOST_PRINTED:
         yield "unprinted", "a print leaves out their table"
 
 
-def _balance(folder: Folder) -> Said:
-    if folder.answer is None or not folder.answer.reports:
+def _balance(view: View) -> Said:
+    if view.plan is None or not view.sources:
         return
     yield "differences", _DIFFERENCES
-    hidden = balance_chart.hidden(balance_chart.balance(folder.answer))
-    if hidden:
-        yield "largest", f"the largest differences before weighting are shown; {hidden}"
+    hidden = (
+        (len(view.plan.features) - MOST_FEATURES, "feature"),
+        (len(view.sources) - len(view.in_panels), "source"),
+    )
+    parts = " and ".join(counted(many, noun) for many, noun in hidden if many > 0)
+    if parts:
+        yield "largest", f"the largest differences before weighting are shown; {parts} not shown"
 
 
-def _backtest(folder: Folder) -> Said:
-    a = folder.adaptation
-    if a is None:
-        return
-    if a.backtest is None:
+def _backtest(view: View) -> Said:
+    found = view.backtest
+    if found is None:
         only = "Only it compares promises with outcomes before the target has any"
-        yield "no_backtest", f"no back-test was run. {only}"
+        if view.points:
+            yield "no_backtest", f"no back-test was run. {only}"
         return
-    found, judged = a.backtest, len(a.backtest.judged)
+    judged = len(found.judged)
     yield "backtest", found.sentence
     if judged:
-        kept = f"{judged - found.broken} of {words.counted(judged, 'promise')}"
+        kept = f"{judged - found.broken} of {counted(judged, 'promise')}"
         yield "kept", f"kept, if the outcomes' own chance is allowed for: {kept}"
     if found.coverage is not None:
         yield "coverage", f"{percent(found.coverage)} of the intervals hold the realised risk"
@@ -183,34 +235,88 @@ def _backtest(folder: Folder) -> Said:
         average = number(found.calibration)
         yield "calibration", f"promised over realised risk is {average} on average"
     if found.regret is not None:
-        times = number(found.regret)
-        yield "regret", f"realised risk is {times} times that of a site's own model"
-    hidden = len(found.rows) - backtest_chart.MOST_ROWS
+        yield "regret", f"realised risk is {number(found.regret)} times that of a site's own model"
+    hidden = len(found.rows) - MOST_PLAYED
     if hidden > 0:
-        yield "left_out", f"the chart leaves out {words.counted(hidden, 'source')}"
+        yield "left_out", f"the chart leaves out {counted(hidden, 'source')}"
 
 
-def _ledger(folder: Folder) -> Said:
+def _ledger(view: View) -> Said:
     """What left the sites."""
-    if folder.answer is not None and folder.answer.plan.exchange == "rows":
+    if view.plan is not None and view.plan.exchange == "rows":
         yield "target_rows", "the target's brief holds its rows; no other field can hold one"
-    elif folder.ledgers:
+    elif view.ledgers:
         yield "no_row", "no field can hold a row"
-    if folder.ledgers:
+    if view.ledgers:
         yield "recorded", "every message stood in its site's ledger before it went"
-        yield "fields", "every field is listed in the folded tables, which a print leaves out"
+        if view.n_fields <= MOST_LISTED:
+            yield "fields", "every field is listed in the folded tables, which a print leaves out"
+        else:
+            yield "no_fields", "their fields are shown by: fedcsa ledger RESULT --fields"
     else:
         where = "Every site keeps its own, and shows it with: fedcsa ledger SITE"
         yield "no_ledger", f"this folder holds no ledger. {where}"
 
 
-SECTIONS: Mapping[str, Callable[[Folder], Said]] = {
+SECTIONS: Mapping[str, Callable[[View], Said]] = {
     "verdict": _verdict,
     "measure": _measure,
     "sources": _sources,
-    "compared": _compared,
+    "compared": _methods,
     "candidates": _candidates,
     "balance": _balance,
     "backtest": _backtest,
     "ledger": _ledger,
 }
+
+# Findings -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A kind of finding, where it was found, and what to do about it."""
+
+    severity: str
+    code: str
+    meaning: str
+    places: tuple[str, ...]
+    more: int
+    advice: str
+
+
+def by_kind(findings: Sequence[Finding]) -> list[Reason]:
+    """The findings by kind, the gravest first.
+
+    >>> [(r.severity, r.places) for r in by_kind([Finding("grid-edge", "north", {"value": 0.5})])]
+    [('note', ('north: value 0.5',))]
+    """
+    kinds: dict[str, list[Finding]] = {}
+    for item in findings:
+        kinds.setdefault(item.code, []).append(item)
+    told = []
+    for code, items in kinds.items():
+        severity, meaning, advice = CATALOGUE[code]
+        places = tuple(filter(None, map(_place, items[:MOST_PLACES])))
+        more = max(0, len(items) - MOST_PLACES)
+        told.append(Reason(severity, code, sentence(meaning), places, more, sentence(advice)))
+    return sorted(told, key=lambda reason: _SEVERITIES.index(reason.severity))
+
+
+def _place(item: Finding) -> str:
+    """The source concerned, and the evidence."""
+    facts = ", ".join(
+        f"{key} {number(value) if isinstance(value, float) else value}"
+        for key, value in item.evidence.items()
+    )
+    return printable(": ".join(filter(None, (item.source, facts))))
+
+
+def about_left_out(apart: Sequence[Finding]) -> str:
+    """A title for findings about sources on which the answer does not rest.
+
+    >>> about_left_out([Finding("no-overlap", "far"), Finding("imbalance", "far")])
+    'About one source that was left out, with less than 1 % of the weight: far'
+    """
+    which = sorted({item.source for item in apart})
+    who = "one source that was" if len(which) == 1 else f"{len(which)} sources that were"
+    return f"About {who} left out, with less than 1 % of the weight: {listed(which)}"

@@ -1,144 +1,150 @@
-"""The shape of an answer on a terminal: verdict, promise, legs, sources, findings."""
+"""The answer on a terminal: verdict, promise, legs, sources, findings; and what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from rich import table as rich
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from fedcsa.answer.view import (
+from fedcsa.answer import tables
+from fedcsa.answer.sentences import (
+    NEW_SITE,
     about_left_out,
-    candidate_text,
+    by_kind,
     examined_sentence,
     ratio_sentence,
     risk_sentence,
-    source_lines,
+    said,
 )
-from fedcsa.findings import ADVICE, left_out
-from fedcsa.words import count, number, percent, printable
-
-if TYPE_CHECKING:
-    from fedcsa.findings import Finding
-    from fedcsa.target.adaptation import Adaptation
-    from fedcsa.target.promise import Verdict
+from fedcsa.answer.view import View, candidate_text
+from fedcsa.findings import Finding
+from fedcsa.reconcile import Reconciliation
+from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.promise import Leg
+from fedcsa.words import number, percent, printable, with_interval
 
 _STYLES = {"note": "dim", "warning": "yellow", "danger": "bold red"}
 _COLOURS = {"use": "green", "care": "yellow", "no": "red"}
+_TONES = {"own": "bold", "far": "red", "": ""}
+_PASSED = {"passed": "green", "failed": "red", "untested": "yellow"}
 
 
-def print_adaptation(screen: Console, adaptation: Adaptation) -> None:
+def print_view(screen: Console, view: View) -> None:
     """The answer: verdict, promise, legs, sources, the paper's methods if asked, findings."""
-    a, plan = adaptation, adaptation.plan
-    print_verdict(screen, a.verdict)
-    rows = [
-        ("estimated" if a.promise is None else "promised", risk_sentence(a)),
-        ("", ratio_sentence(a)),
-        ("examined", examined_sentence(a)),
-        ("chosen", candidate_text(a.candidate)),
-        ("loss, method", f"{plan.loss}, {plan.method}"),
-    ]
-    for label, value in rows:
-        if value:
-            screen.print(Text.assemble((f"{label:>14}  ", "dim"), value), soft_wrap=True)
-    print_legs(screen, a.verdict)
-    screen.print()
-    screen.print(source_table(a))
-    if len(a.estimates) > 1:
+    advice, word, sign = view.heading
+    colour = f"bold {_COLOURS[advice]}"
+    screen.print(Text.assemble((f"{sign} {word}", colour), f" — {printable(view.why)}\n"))
+    if view.plan is not None and view.chosen is not None:
+        for label, value in (
+            ("estimated" if view.promise is None else "promised", risk_sentence(view)),
+            ("", ratio_sentence(view)),
+            ("examined", examined_sentence(view)),
+            ("chosen", candidate_text(view.chosen)),
+            ("loss, method", f"{view.plan.loss}, {view.plan.method}"),
+        ):
+            if value:
+                line = Text.assemble((f"{label:>14}  ", "dim"), printable(value))
+                screen.print(line, soft_wrap=True)
+    if view.legs:
         screen.print()
-        screen.print(_compared(a))
-    if a.findings:
-        screen.print(Text("\nFindings", style="bold"))
-        print_findings(screen, a.findings, a.source_weights)
-
-
-def print_verdict(screen: Console, verdict: Verdict) -> None:
-    """What to do with the model, and why."""
-    words, sign = ADVICE[verdict.advice]
-    colour = f"bold {_COLOURS[verdict.advice]}"
-    screen.print(Text.assemble((f"{sign} {words}", colour), f" — {printable(verdict.sentence)}\n"))
-
-
-def print_legs(screen: Console, verdict: Verdict) -> None:
-    """One line a leg; where it fails, what to do."""
-    if not verdict.legs:
-        return
+        screen.print(_legs(view.legs))
     screen.print()
-    grid = Table.grid(padding=(0, 2))
-    for leg in verdict.legs:
+    print_table(screen, tables.source_table(view))
+    if len(view.methods) > 1:
+        screen.print()
+        print_table(screen, tables.method_table(view))
+        [(_, given)] = said("compared", view)
+        screen.print(Text(given, style="dim"))
+    if view.findings:
+        print_findings(screen, view.findings, view.apart)
+
+
+def _legs(legs: Sequence[Leg]) -> rich.Table:
+    """One line a leg; where it fails, what to do."""
+    grid = rich.Table.grid(padding=(0, 2))
+    for leg in legs:
         sign, colour = ("✓", "green") if leg.passed else ("✕", "red")
         grid.add_row(Text(sign, style=colour), Text(leg.name, style="bold"), Text(leg.sentence))
         if leg.advice:
             grid.add_row("", "", Text(f"What to do: {leg.advice}", style="dim"))
-    screen.print(grid)
+    return grid
 
 
-def source_table(adaptation: Adaptation) -> Table:
-    """Weight and overlap of every source and what it found, heaviest first."""
-    table = Table(title="Sources", title_justify="left", title_style="bold")
-    level = percent(adaptation.plan.level)
-    for heading, justify in (
-        ("source", "left"), (f"risk found ({level})", "left"), ("weight", "right"),
-        ("rows", "right"), ("effective", "right"), ("imbalance", "right"),
-    ):  # fmt: skip
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    for line in source_lines(adaptation):
-        table.add_row(
-            Text(printable(line.name)),
-            Text(printable(line.found_text)),
-            line.weight_text,
-            count(line.n_rows),
-            number(line.effective_rows),
-            number(line.imbalance),
-        )
-    return table
-
-
-def _compared(adaptation: Adaptation) -> Table:
-    """The paper's methods, from the same messages."""
-    title = "On the table's weights" if adaptation.plan.exchange == "table" else "Compared"
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for heading in ("method", "chosen", "estimated risk"):
-        table.add_column(heading, justify="right" if heading == "estimated risk" else "left")
-    for method, found in adaptation.estimates.items():
-        if method != adaptation.plan.method:
-            chosen = adaptation.plan.candidates[adaptation.kept[found.chosen]]
-            table.add_row(method, candidate_text(chosen), number(float(found.risk[found.chosen])))
-    return table
+def print_table(screen: Console, table: tables.Table) -> None:
+    """A table of texts. Without lines between them, more columns fit a narrow terminal."""
+    shown = rich.Table(title=table.caption, title_justify="left", title_style="bold", box=None)
+    for index, heading in enumerate(table.headings):
+        shown.add_column(heading, justify="left" if index in table.text else "right")
+    for index, row in enumerate(table.rows):
+        style = _TONES[table.tones[index]] if table.tones else ""
+        shown.add_row(*map(Text, row), style=style)
+    screen.print(shown)
 
 
 def print_findings(
-    screen: Console, findings: Sequence[Finding], weights: Mapping[str, float]
+    screen: Console, findings: Sequence[Finding], apart: Sequence[Finding] = ()
 ) -> None:
-    """One line a finding, gravest first; those against a source without weight come last.
+    """The findings by kind, the gravest first.
 
     Parameters
     ----------
     screen : Console
     findings : sequence of Finding
-    weights : mapping of str to float
-        Of the sources.
+    apart : sequence of Finding
+        Those among them about sources that were left out; they come last, under a title.
     """
-    without = left_out(weights)
-    apart = [item for item in findings if item.source in without and item.severity != "note"]
-    others = [item for item in findings if item not in apart]
-    if others:
-        _print_grid(screen, others)
-    if others and apart:
-        screen.print()
+    screen.print(Text("\nFindings", style="bold"))
+    counted = [item for item in findings if item not in apart]
+    if counted:
+        screen.print(_kinds(counted))
     if apart:
-        title = about_left_out([finding.source for finding in apart])
-        screen.print(Text(title))
-        _print_grid(screen, apart)
+        title = printable(about_left_out(apart))
+        screen.print(Text(f"\n{title}" if counted else title))
+        screen.print(_kinds(apart))
 
 
-def _print_grid(screen: Console, findings: Sequence[Finding]) -> None:
-    order = ("danger", "warning", "note")
-    grid = Table.grid(padding=(0, 2))
-    for finding in sorted(findings, key=lambda item: order.index(item.severity)):
-        grid.add_row(
-            Text(finding.severity, style=_STYLES[finding.severity]), Text(printable(str(finding)))
-        )
-    screen.print(grid)
+def _kinds(findings: Sequence[Finding]) -> rich.Table:
+    grid = rich.Table.grid(padding=(0, 2))
+    for reason in by_kind(findings):
+        meaning = Text.assemble(reason.meaning, (f" ({reason.code})", "dim"))
+        grid.add_row(Text(reason.severity, style=_STYLES[reason.severity]), meaning)
+        more = (f"and {reason.more} more",) if reason.more else ()
+        for text in (*reason.places, *more):
+            grid.add_row("", Text(f"  {text}"))
+        grid.add_row("", Text(f"What to do: {reason.advice}", style="dim"))
+    return grid
+
+
+def print_backtest(screen: Console, found: Backtest) -> None:
+    """What was promised to every source that played the target, and what came true."""
+    print_table(screen, tables.backtest_table(found))
+    colour = "yellow" if found.broken and found.verdict == "passed" else _PASSED[found.verdict]
+    meaning = printable(found.sentence.removeprefix(found.verdict))
+    screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), meaning))
+    if found.judged:
+        told = f"Intervals: {percent(found.level)} for a new site, {NEW_SITE}.\n"
+        screen.print(Text(told, style="dim"))
+    share = 1.0 - found.broken / len(found.judged) if found.judged else None
+    for label, value in (
+        ("promises kept, sampling aside", share),
+        ("coverage of the intervals", found.coverage),
+        ("promised over realised risk", found.calibration),
+        ("realised over own model's risk", found.regret),
+    ):
+        screen.print(Text.assemble((f"{label:>32}  ", "dim"), number(value)))
+    if found.findings:
+        print_findings(screen, found.findings)
+
+
+def print_reconciliation(screen: Console, found: Reconciliation) -> None:
+    """What was realised, what was promised, and what follows."""
+    realised = with_interval(found.realised, found.lower, found.upper)
+    screen.print(Text.assemble(("realised  ", "bold"), f"{realised} on {found.n_rows} rows"))
+    if found.promised_lower is not None:
+        promised = with_interval(found.promised, found.promised_lower, found.promised_upper)
+        promised += f"; {percent(found.level)} for a new site, {NEW_SITE}"
+        screen.print(Text.assemble(("promised  ", "dim"), promised))
+    screen.print(Text(f"\n{found.conclusion}: {found.reason}"))
+    screen.print(Text(found.verdict.words, style=f"bold {_COLOURS[found.verdict.advice]}"))

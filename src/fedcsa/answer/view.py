@@ -1,24 +1,35 @@
-"""What is said of an answer: the same words and digits on a terminal, in a notebook, on a page."""
+"""The answer as it is shown: one typed view, which terminal, notebook, page and charts render."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from scipy.special import ndtri
 
+from fedcsa.answer.store import load_ledgers, read_json, restore
 from fedcsa.core.losses import BOUNDED
+from fedcsa.core.table import Table1
+from fedcsa.findings import ADVICE, Advice, Finding, left_out
+from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.messages.messages import ExaminationReport
-from fedcsa.target.estimate import MOSTLY_OWN, reaches
-from fedcsa.words import interval, listed, number, percent, printable
+from fedcsa.plan import Plan
+from fedcsa.reconcile import Reconciliation
+from fedcsa.target.adaptation import Adaptation
+from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.estimate import reaches
+from fedcsa.target.promise import Leg, Promise
+from fedcsa.words import interval, number, percent, printable
 
-if TYPE_CHECKING:
-    from fedcsa.target.adaptation import Adaptation
-
-#: What every prediction interval assumes.
-NEW_SITE = "if it differs from these as they differ from each other"
+RESULT, FEDERATION, RECONCILIATION = "adaptation.json", "federation.json", "reconciliation.json"
+#: Sources in a chart: more lines cannot be read.
+MOST_SOURCES = 24
+#: Features and sources in the Love plot, for the same reason.
+MOST_FEATURES, MOST_PANELS = 20, 6
 #: Why a source found nothing, in words; a rule of its policy is shown as it is.
 _REASONS: Mapping[str, str] = {
     "outcomes_alike": "not estimable: its outcomes are all alike",
@@ -26,9 +37,6 @@ _REASONS: Mapping[str, str] = {
     "loss_not_positive": "not estimable: a loss is negative",
     "missing": "no answer came",
 }
-
-
-# Numbers ------------------------------------------------------------------------------------
 
 
 def candidate_text(candidate: Mapping[str, Any]) -> str:
@@ -41,76 +49,7 @@ def candidate_text(candidate: Mapping[str, Any]) -> str:
         f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
         for key, value in candidate.items()
     ]
-    return ", ".join(parts) or "as given"
-
-
-_LOSSES = {
-    "squared": ("mean squared error", "in squared units of the outcome"),
-    "absolute": ("mean absolute error", "in units of the outcome"),
-    "log": ("log loss", "the mean of −log of the probability given to what happened"),
-    "brier": ("Brier score", "the mean squared error of the probabilities, between 0 and 1"),
-    "zero-one": ("misclassification rate", "the share of rows with the wrong class"),
-}
-
-
-def loss_in_words(name: str) -> tuple[str, str]:
-    """The loss in words, and its unit."""
-    return _LOSSES.get(name, (f"loss {printable(name)}", "in units of the study's own loss"))
-
-
-def about_left_out(names: Sequence[str]) -> str:
-    """A title for findings about sources on which the answer does not rest.
-
-    >>> about_left_out(["far", "far"])
-    'About one source that was left out, with less than 1 % of the weight: far'
-    """
-    which = sorted(set(names))
-    who = "one source that was" if len(which) == 1 else f"{len(which)} sources that were"
-    return f"About {who} left out, with less than 1 % of the weight: {listed(which)}"
-
-
-# Sentences ----------------------------------------------------------------------------------
-
-
-def risk_sentence(adaptation: Adaptation) -> str:
-    """The promise; or the estimate of a method that promises nothing."""
-    promise = adaptation.promise
-    if promise is None:
-        if adaptation.refused:
-            return "no risk is promised: no source resembles the target"
-        return f"risk {number(adaptation.target_risk)}, an estimate without an interval"
-    level = f"{100.0 * promise.level:.6g} %"
-    between = f"{interval(promise.lower, promise.upper)} for a new site ({level})"
-    return f"risk {number(promise.risk)}, {between}, {NEW_SITE}"
-
-
-def ratio_sentence(adaptation: Adaptation) -> str:
-    """The risk beside that of a constant; nothing where it is not known."""
-    if adaptation.promise is None:
-        return ""
-    return f"the risk is {number(adaptation.promise.ratio)} of that of a constant prediction"
-
-
-def examined_sentence(adaptation: Adaptation) -> str:
-    """Who examined what; nothing where nobody could."""
-    promise, weights = adaptation.promise, adaptation.source_weights
-    if promise is None:
-        return ""
-    if len(weights) == 1:
-        [name] = weights
-        own = f"the promise rests on rows that the model of {name} has not seen"
-        return f"nothing was examined: there was one model, and {own}"
-    who, all_sources = len(promise.examined_by), len(adaptation.reports)
-    told = f"{who} of {all_sources} sources examined the others' models on their weighted rows"
-    if len(weights) == 2 and who == all_sources == 2:
-        told = "each examined the other's model"
-    [*most] = (name for name, weight in weights.items() if weight > MOSTLY_OWN)
-    if not most:
-        return told
-    return (
-        f"{told}; {most[0]}, with more than half of the weight, examined the whole mixture, its "
-        "own part by held-out predictions"
-    )
+    return printable(", ".join(parts) or "as given")
 
 
 @dataclass(frozen=True)
@@ -121,12 +60,15 @@ class SourceLine:
     ----------
     name : str
     weight : float or None
-        Of its model; None if the study ended without one.
+        Of its model; None if it sent none.
     n_rows : int
     effective_rows, imbalance : float
         After weighting to the target's table.
     reaches : bool
         Whether its weighted rows stand for the target's population.
+    before, after : tuple of float
+        Differences of means from the target's, one a feature, in the target's standard
+        deviations, before and after weighting.
     found, lower, upper : float or None
         Risk of the others' mixture on its rows, with its own interval; None if it found none, or
         does not reach the target.
@@ -140,6 +82,8 @@ class SourceLine:
     effective_rows: float
     imbalance: float
     reaches: bool
+    before: tuple[float, ...] = field(repr=False)
+    after: tuple[float, ...] = field(repr=False)
     found: float | None = None
     lower: float | None = None
     upper: float | None = None
@@ -158,44 +102,290 @@ class SourceLine:
         return "—" if self.weight is None else percent(self.weight)
 
 
-def source_lines(answer: Adaptation) -> list[SourceLine]:
+@dataclass(frozen=True)
+class Point:
+    """One candidate: its estimated risk with a standard error, and whether it was chosen."""
+
+    candidate: Mapping[str, Any]
+    risk: float
+    error: float
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class MethodLine:
+    """What one method says: its estimate, its choice, the weights of the sources by name."""
+
+    method: str
+    risk: float
+    candidate: Mapping[str, Any]
+    weights: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class View:
+    """All that is shown of an answer. `view_of` makes it.
+
+    Attributes
+    ----------
+    study : str
+    advice : {"use", "care", "no"}
+        Of the study, before outcomes arrived.
+    why : str
+        The reason, in one line.
+    legs : tuple of Leg
+    plan, table : Plan, Table1, or None
+        The study's design and the target's table; None if the target keeps its result to itself.
+    risk : float or None
+        At the target; None if there is no model or no source resembles the target.
+    promise : Promise or None
+    sources : tuple of SourceLine
+        Those that reported, the heaviest first.
+    points : tuple of Point
+        The candidates that were chosen from; empty if there is no model.
+    methods : tuple of MethodLine
+        The study's own, and those that it compares.
+    backtest : Backtest or None
+    findings : tuple of Finding
+    absent : mapping of str to str
+        Sources that did not report, and what became of them.
+    outcome : str
+        How a study over a federation ended, in the folder of whoever submitted it.
+    reconciliation : Reconciliation or None
+    ledgers : mapping of str to tuple of LedgerEntry
+        What left each site, as far as is known here.
+    hashes : mapping of str to str
+        SHA-256 of the files, a ledger's under its site.
+    made_with : str
+        The version of fedcsa that computed it.
+    """
+
+    study: str
+    advice: Advice
+    why: str
+    legs: tuple[Leg, ...] = ()
+    plan: Plan | None = None
+    table: Table1 | None = None
+    risk: float | None = None
+    promise: Promise | None = None
+    sources: tuple[SourceLine, ...] = ()
+    points: tuple[Point, ...] = ()
+    methods: tuple[MethodLine, ...] = ()
+    backtest: Backtest | None = None
+    findings: tuple[Finding, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
+    outcome: str = ""
+    reconciliation: Reconciliation | None = None
+    ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    made_with: str = ""
+
+    def _repr_html_(self) -> str:
+        from fedcsa.answer.notebook import view_html
+
+        return view_html(self)
+
+    @property
+    def heading(self) -> tuple[str, str, str]:
+        """What to do with the model: for a style sheet, in words, and as a sign."""
+        if self.plan is None and self.outcome == "done":
+            return "care", "Ask the target", "?"
+        came = self.reconciliation
+        advice = self.advice if came is None else came.verdict.advice
+        return (advice, *ADVICE[advice])
+
+    @property
+    def chosen(self) -> Mapping[str, Any] | None:
+        """The chosen candidate; None if there is no model."""
+        return next((point.candidate for point in self.points if point.chosen), None)
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether the chosen value of a parameter lies at the edge of its grid."""
+        return any(item.code == "grid-edge" and not item.source for item in self.findings)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of every model, by its source."""
+        return {line.name: line.weight for line in self.sources if line.weight is not None}
+
+    @property
+    def n_fields(self) -> int:
+        """Fields of the messages that left the sites, one message to many counted once."""
+        sent = {e.sha256: len(e.fields) for entries in self.ledgers.values() for e in entries}
+        return sum(sent.values())
+
+    @property
+    def apart(self) -> tuple[Finding, ...]:
+        """Findings about sources on which the answer does not rest."""
+        without = left_out(self.weights)
+        return tuple(
+            item for item in self.findings if item.source in without and item.severity != "note"
+        )
+
+    @property
+    def in_chart(self) -> tuple[SourceLine, ...]:
+        """The heaviest sources, and the farthest: the middle is left out."""
+        if len(self.sources) <= MOST_SOURCES:
+            return self.sources
+        head = MOST_SOURCES - MOST_SOURCES // 4
+        rest = sorted(self.sources[head:], key=lambda line: -line.imbalance)
+        far = rest[: MOST_SOURCES // 4]
+        return (*self.sources[:head], *(line for line in self.sources[head:] if line in far))
+
+    @property
+    def in_panels(self) -> tuple[SourceLine, ...]:
+        """The heaviest sources and the farthest one, for the Love plot."""
+        heavy, rest = self.sources[: MOST_PANELS - 1], self.sources[MOST_PANELS - 1 :]
+        return (*heavy, *sorted(rest, key=lambda line: -line.imbalance)[:1])
+
+    @property
+    def most_different(self) -> list[int]:
+        """Indices of the features that differ most before weighting, for the Love plot."""
+        largest = [
+            max(map(abs, values))
+            for values in zip(*(line.before for line in self.in_panels), strict=True)
+        ]
+        return sorted(range(len(largest)), key=lambda i: (-largest[i], i))[:MOST_FEATURES]
+
+
+# From an adaptation, or from a folder --------------------------------------------------------
+
+
+def view_of(result: Adaptation | str | Path) -> View:
+    """The view of an answer.
+
+    Parameters
+    ----------
+    result : Adaptation or path
+        The answer itself; or a result folder, whose models are not needed.
+    """
+    return _of(result) if isinstance(result, Adaptation) else _of_folder(Path(result))
+
+
+def _of(a: Adaptation) -> View:
+    view = View(
+        study=a.plan.study,
+        advice=a.verdict.advice,
+        why=a.verdict.sentence,
+        legs=a.verdict.legs,
+        plan=a.plan,
+        table=a.table,
+        promise=a.promise,
+        sources=_sources(a),
+        backtest=a.backtest,
+        findings=a.findings,
+        absent={
+            item.source: f"refused: {item.evidence.get('rule', '')}"
+            for item in a.findings
+            if item.code == "source-refused"
+        },
+        ledgers=a.ledgers,
+    )
+    if a.stopped is not None:
+        return view
+    methods = tuple(
+        MethodLine(
+            method,
+            float(found.risk[found.chosen]),
+            a.plan.candidates[a.kept[found.chosen]],
+            dict(zip(a.sources, found.source_weights.tolist(), strict=True)),
+        )
+        for method, found in a.estimates.items()
+    )
+    risk = None if a.refused else a.target_risk
+    return replace(view, risk=risk, points=_points(a), methods=methods)
+
+
+def _points(a: Adaptation) -> tuple[Point, ...]:
+    """The candidates that were chosen from, in their order."""
+    own = a.estimate
+    return tuple(
+        Point(
+            a.plan.candidates[k],
+            float(own.risk[index]),
+            float(own.standard_errors[index]),
+            index == own.chosen,
+        )
+        for index, k in enumerate(a.kept)
+    )
+
+
+def _sources(a: Adaptation) -> tuple[SourceLine, ...]:
     """Every source that reported, the heaviest first."""
-    weights = None if answer.stopped else answer.source_weights
-    examinations = answer.examinations
-    reasons: dict[str, str] = {}
-    for finding in answer.findings:
-        if finding.code == "not-examined":
-            reason = str(finding.evidence.get("reason", ""))
-            reasons[finding.source] = _REASONS.get(reason, reason)
-    found = []
-    for name, report in answer.reports.items():
-        near = reaches(report)
-        seen = examinations.get(name) if near else None
-        risk, lower, upper = _found(seen, answer.plan.level, answer.plan.loss)
-        found.append(
+    reasons = {
+        item.source: str(item.evidence.get("reason", ""))
+        for item in a.findings
+        if item.code == "not-examined"
+    }
+    lines = []
+    for name, report in a.reports.items():
+        near, reason = reaches(report), reasons.get(name, "")
+        found, lower, upper = _found(a.examinations.get(name) if near else None, a.plan)
+        lines.append(
             SourceLine(
                 name=name,
-                weight=None if weights is None else weights.get(name, 0.0),
+                weight=a.source_weights.get(name),
                 n_rows=report.n_rows,
                 effective_rows=report.effective_rows,
                 imbalance=report.imbalance,
                 reaches=near,
-                found=risk,
+                before=tuple(map(float, report.difference_before)),
+                after=tuple(map(float, report.difference_after)),
+                found=found,
                 lower=lower,
                 upper=upper,
-                why_not=reasons.get(name, "") if near else "does not reach the target",
+                why_not=_REASONS.get(reason, reason) if near else "does not reach the target",
             )
         )
-    return sorted(found, key=lambda line: (-(line.weight or 0.0), line.imbalance, line.name))
+    return tuple(sorted(lines, key=lambda x: (-(x.weight or 0.0), x.imbalance, x.name)))
 
 
 def _found(
-    examined: ExaminationReport | None, level: float, loss: str
+    examined: ExaminationReport | None, plan: Plan
 ) -> tuple[float, float, float] | tuple[None, None, None]:
     """Risk f and exp(log f ± z √v), with z = 1.96 at 95 %."""
     if examined is None or examined.reason:
         return None, None, None
-    step = float(ndtri(0.5 + level / 2.0)) * math.sqrt(examined.risk_variance)
+    step = float(ndtri(0.5 + plan.level / 2.0)) * math.sqrt(examined.risk_variance)
     step = math.exp(min(step, 300.0))  # a few rows may have a variance that overflows
-    largest = 1.0 if loss in BOUNDED else math.inf
+    largest = 1.0 if plan.loss in BOUNDED else math.inf
     return examined.risk, examined.risk / step, min(examined.risk * step, largest)
+
+
+def _of_folder(folder: Path) -> View:
+    """What a result folder shows, or a `ResultError`."""
+
+    def optional(name: str) -> dict[str, Any]:
+        return read_json(folder / name) if (folder / name).is_file() else {}
+
+    federation = optional(FEDERATION)
+    content = optional(RESULT) if federation else read_json(folder / RESULT)
+    ledgers: Mapping[str, tuple[LedgerEntry, ...]] = {}
+    if content.get("sites") and (folder / "ledgers").is_dir():
+        ledgers = load_ledgers(folder)
+    files = [name for name in (RESULT, "study.toml", RECONCILIATION) if (folder / name).is_file()]
+    hashes = {name: _hash(folder / name) for name in files}
+    for position, site in enumerate(ledgers):
+        hashes[f"ledger of {site}"] = _hash(folder / "ledgers" / f"{position}.jsonl")
+    outcome = str(federation.get("outcome", ""))
+    why = f"there is no model: the study ended ({outcome})"
+    view = View(str(federation.get("study", "")), "no", why)
+    if content:
+        view = _of(restore(content, folder))
+    fates = {**view.absent, **(federation.get("sources") or optional("sources.json"))}
+    reported = {line.name for line in view.sources}
+    told = optional(RECONCILIATION)
+    return replace(
+        view,
+        absent={str(name): str(fates[name]) for name in sorted(fates) if name not in reported},
+        outcome=outcome,
+        reconciliation=Reconciliation.from_json(told) if told else None,
+        ledgers=ledgers,
+        hashes=hashes,
+        made_with=str(content.get("fedcsa", "")),
+    )
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import (
@@ -24,12 +23,9 @@ from fedcsa.cli.common import (
 )
 from fedcsa.cli.report_command import report_line
 from fedcsa.errors import ResultError
-from fedcsa.words import number, percent, printable
 
 if TYPE_CHECKING:
-    from fedcsa.target.backtest_result import Backtest, BacktestRow
-
-_COLOURS = {"passed": "green", "failed": "red", "untested": "yellow"}
+    pass
 
 
 @named_errors
@@ -60,6 +56,7 @@ def backtest(
     """
     from fedcsa.answer.plain import backtest_to_json, plain
     from fedcsa.answer.store import load_result, save_result
+    from fedcsa.answer.terminal import print_backtest
     from fedcsa.backtest import run_backtest
     from fedcsa.study import Study
 
@@ -89,62 +86,10 @@ def backtest(
             line = report_line(result)
 
     def show(screen: Console) -> None:
-        _print(screen, found)
+        print_backtest(screen, found)
         if result is not None:
             screen.print(Text(f"\n{line}"), soft_wrap=True)
 
     Output(json, quiet).answer(backtest_to_json(found), show, result)
     if found.verdict == "failed":
         raise typer.Exit(EXIT_BROKEN)
-
-
-def _print(screen: Console, found: Backtest) -> None:
-    from fedcsa.answer.terminal import print_findings
-    from fedcsa.answer.view import NEW_SITE
-
-    # Without lines between them all columns fit a narrow terminal.
-    table = Table(
-        title="Each source as the target", title_justify="left", title_style="bold", box=None
-    )
-    for heading in ("source", "rows", "promised", "interval", "realised", "own model"):
-        table.add_column(
-            heading, justify="left" if heading == "source" else "right", no_wrap=heading != "source"
-        )
-    table.add_column("")
-    table.add_column("verdict")
-    for row in found.rows:
-        interval = "—" if row.lower is None else f"{_number(row.lower)} to {_number(row.upper)}"
-        table.add_row(
-            Text(printable(row.source)), f"{row.n_rows}", _number(row.promised), interval,
-            _number(row.realised), _number(row.reference), _mark(row, found.level), row.status,
-        )  # fmt: skip
-    screen.print(table)
-    colour = "yellow" if found.broken and found.verdict == "passed" else _COLOURS[found.verdict]
-    meaning = printable(found.sentence.removeprefix(found.verdict))
-    screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), meaning))
-    if found.judged:
-        told = f"Intervals: {percent(found.level)} for a new site, {NEW_SITE}.\n"
-        screen.print(Text(told, style="dim"))
-    share = 1.0 - found.broken / len(found.judged) if found.judged else None
-    for label, value in (
-        ("promises kept, sampling aside", share),
-        ("coverage of the intervals", found.coverage),
-        ("promised over realised risk", found.calibration),
-        ("realised over own model's risk", found.regret),
-    ):
-        screen.print(Text.assemble((f"{label:>32}  ", "dim"), _number(value)))
-    if found.findings:
-        screen.print(Text("\nFindings", style="bold"))
-        print_findings(screen, found.findings, {})
-
-
-def _mark(row: BacktestRow, level: float) -> Text:
-    """Whether the promise was kept, in a word."""
-    if row.far_off(level):
-        return Text("far off", "bold red")
-    words = {True: ("kept", "green"), False: ("broken", "red"), None: ("not judged", "dim")}
-    return Text(*words[row.kept(level)])
-
-
-def _number(value: float | None) -> str:
-    return "—" if value is None else number(value)

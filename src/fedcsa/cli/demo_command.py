@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import Json, Output, Quiet, named_errors, site_progress, unbroken
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
 LATER_ROWS = 2000
 #: The default first, then the naive mean and the paper's, on the same weights of rows.
 METHODS = ("validated", "naive", "fediwe", "feddae")
-
-
-#: They weight rows to the target's table here, not by a ratio fitted on its rows.
-_HONEST = dict.fromkeys(METHODS[2:], ", on the table's weights")
+#: The paper's weight rows to the target's table here, not by a ratio fitted on its rows.
+_TOLD = {"validated": " (default)", **dict.fromkeys(METHODS[2:], ", on the table's weights")}
 
 
 @named_errors
@@ -162,31 +159,30 @@ def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> No
 def _print(
     screen: Console, drawn: Consortium, results: dict[str, Adaptation], truth: dict[str, float]
 ) -> None:
-    from fedcsa.answer.terminal import print_adaptation
-    from fedcsa.answer.view import candidate_text
+    from fedcsa.answer.tables import Table
+    from fedcsa.answer.terminal import print_table, print_view
+    from fedcsa.answer.view import candidate_text, view_of
 
     rows = sum(len(y) for _, y in drawn.sources.values())
     screen.print(
         f"A new hospital has {len(drawn.target)} patients and no outcomes. Five others have {rows} "
         "patients\nwith outcomes (days in hospital), and no row leaves its site.\n"
     )
-    print_adaptation(screen, results[METHODS[0]])
-    table = Table(title="Beside the truth", title_justify="left", title_style="bold")
-    for heading in ("method", "chosen", "estimated risk", "for a new site", "true risk"):
-        table.add_column(heading, justify="left" if heading in ("method", "chosen") else "right")
-    for method in METHODS:
-        result = results[method]
-        own = method == METHODS[0]
-        table.add_row(
-            f"{method} (default)" if own else f"{method}{_HONEST.get(method, '')}",
+    print_view(screen, view_of(results[METHODS[0]]))
+    compared = [
+        (
+            f"{method}{_TOLD.get(method, '')}",
             candidate_text(result.candidate),
             number(result.target_risk),
             interval(*(result.interval or (None, None))),
             number(truth[method]),
-            style="bold" if own else "",
         )
+        for method, result in results.items()
+    ]
+    headings = ("method", "chosen", "estimated risk", "for a new site", "true risk")
+    tones = ["own", *[""] * (len(METHODS) - 1)]
     screen.print()
-    screen.print(table)
+    print_table(screen, Table("Beside the truth", headings, compared, (0, 1), tones=tones))
 
 
 def _true_risk(result: Adaptation, drawn: Consortium) -> float:

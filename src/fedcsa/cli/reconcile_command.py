@@ -25,9 +25,7 @@ from fedcsa.cli.predict_command import result_study
 from fedcsa.cli.report_command import report_line
 
 if TYPE_CHECKING:
-    from fedcsa.reconcile import Reconciliation
-
-_COLOURS = {"use": "green", "care": "yellow", "no": "red"}
+    pass
 
 
 @named_errors
@@ -55,6 +53,7 @@ def reconcile(
     fedcsa reconcile result outcomes.csv --quiet || echo "look closer"
     """
     from fedcsa.answer.store import load_result
+    from fedcsa.answer.terminal import print_reconciliation
     from fedcsa.reconcile import reconcile as compare
 
     with working(f"reading {outcomes}", quiet=quiet):
@@ -69,24 +68,9 @@ def reconcile(
         line = report_line(result)
 
     def show(screen: Console) -> None:
-        _print(screen, found)
+        print_reconciliation(screen, found)
         screen.print(Text(f"\n{line}"), soft_wrap=True)
 
     Output(json, quiet).answer(content, show, path)
     if found.kept is False:
         raise typer.Exit(EXIT_BROKEN)
-
-
-def _print(screen: Console, found: Reconciliation) -> None:
-    from fedcsa.answer.view import NEW_SITE
-    from fedcsa.words import percent, with_interval
-
-    verdict = found.verdict
-    realised = with_interval(found.realised, found.lower, found.upper)
-    screen.print(Text.assemble(("realised  ", "bold"), f"{realised} on {found.n_rows} rows"))
-    if found.promised_lower is not None:
-        promised = with_interval(found.promised, found.promised_lower, found.promised_upper)
-        promised += f"; {percent(found.level)} for a new site, {NEW_SITE}"
-        screen.print(Text.assemble(("promised  ", "dim"), promised))
-    screen.print(Text(f"\n{found.conclusion}: {found.reason}"))
-    screen.print(Text(verdict.words, style=f"bold {_COLOURS[verdict.advice]}"))

@@ -71,7 +71,8 @@ def run(
     fedcsa run study.toml --json > answer.json # for a program
     """
     from fedcsa.answer.store import save_result, summary
-    from fedcsa.answer.terminal import print_adaptation
+    from fedcsa.answer.terminal import print_view
+    from fedcsa.answer.view import view_of
     from fedcsa.study import Study
 
     loaded = Study.load(study)
@@ -91,7 +92,7 @@ def run(
         line = report_line(folder)
 
     def show(screen: Console) -> None:
-        print_adaptation(screen, adaptation)
+        print_view(screen, view_of(adaptation))
         screen.print(Text.assemble("\nResult in ", (str(folder), "bold")), soft_wrap=True)
         screen.print(Text(line), soft_wrap=True)
 

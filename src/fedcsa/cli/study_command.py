@@ -215,10 +215,11 @@ def _check_out(out: Path) -> None:
 
 
 def _print(screen: Console, plain: dict[str, Any], answer: Adaptation | None, out: Path) -> None:
-    from fedcsa.answer.terminal import print_adaptation
+    from fedcsa.answer.terminal import print_view
+    from fedcsa.answer.view import view_of
 
     if answer is not None:
-        print_adaptation(screen, answer)
+        print_view(screen, view_of(answer))
         screen.print()
     table = Table(title="Answers", title_justify="left", title_style="bold")
     for heading in ("source", "what became of it"):

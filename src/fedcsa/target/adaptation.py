@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcsa.answer.notebook import result_html
 from fedcsa.core.arrays import Array, as_matrix
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
@@ -186,9 +185,6 @@ class Adaptation:
     def sources(self) -> tuple[str, ...]:
         """Names of the sources that reported, sorted."""
         return tuple(sorted(self.reports))
-
-    def _repr_html_(self) -> str:
-        return result_html(self)
 
     def output(self, X: ArrayLike) -> Array:
         """The combined prediction: numbers (rows,), or probabilities (rows, classes)."""

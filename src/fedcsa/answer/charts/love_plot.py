@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 
-from fedcsa import words
 from fedcsa.answer.charts.drawing import (
     ACCENT,
     FAINT,
@@ -20,80 +19,47 @@ from fedcsa.answer.charts.drawing import (
     height_of,
     names_down,
 )
-from fedcsa.answer.view import SourceLine, source_lines
-from fedcsa.target.adaptation import Adaptation
-from fedcsa.words import number
+from fedcsa.answer.view import View
+from fedcsa.words import number, printable, short
 
-MOST_FEATURES, MOST_SOURCES, COLUMNS = 20, 6, 3
+#: Panels beside each other: more are too narrow to read.
+COLUMNS = 3
 #: The usual bound for balance, in the target's standard deviations.
 BOUND = 0.25
 #: Differences beyond these are drawn at the edge, as an arrow.
 FARTHEST = 2.0
-
-
-@dataclass(frozen=True)
-class Balance:
-    """What is shown, and how much is not."""
-
-    features: tuple[str, ...]
-    sources: tuple[SourceLine, ...]
-    before: Mapping[str, tuple[float, ...]]  # by source, in the order of the features
-    after: Mapping[str, tuple[float, ...]]
-    hidden_features: int
-    hidden_sources: int
-
-
-def balance(answer: Adaptation) -> Balance:
-    """The features that differ most before weighting, and the heaviest and farthest sources."""
-    found = source_lines(answer)
-    heavy = found[: MOST_SOURCES - 1]
-    rest = sorted(found[MOST_SOURCES - 1 :], key=lambda line: -line.imbalance)
-    sources = [*heavy, *rest[: MOST_SOURCES - len(heavy)]]
-    reports, features = answer.reports, answer.plan.features
-    largest = [
-        max(abs(reports[line.name].difference_before[index]) for line in sources)
-        for index in range(len(features))
-    ]
-    order = sorted(range(len(features)), key=lambda index: (-largest[index], index))
-    order = order[:MOST_FEATURES]
-
-    def of(key: str) -> dict[str, tuple[float, ...]]:
-        return {
-            line.name: tuple(float(getattr(reports[line.name], key)[i]) for i in order)
-            for line in sources
-        }
-
-    return Balance(
-        tuple(features[index] for index in order),
-        tuple(sources),
-        of("difference_before"),
-        of("difference_after"),
-        len(features) - len(order),
-        len(found) - len(sources),
-    )
+_OPEN: Any = {"color": MUTED, "markerfacecolor": "none", "markeredgewidth": 1.2}
 
 
 @mpl.rc_context(STYLE)
-def draw(answer: Adaptation) -> Chart:
-    """One panel a source, one line a feature."""
-    shown = balance(answer)
-    columns = min(COLUMNS, len(shown.sources))
-    rows = math.ceil(len(shown.sources) / columns)
-    height = rows * height_of(len(shown.features), 0.65) + 0.35
+def draw(view: View, features: Sequence[str]) -> Chart:
+    """One panel a source, one line a feature.
+
+    Parameters
+    ----------
+    view : View
+    features : sequence of str
+        Their names.
+    """
+    shown, order = view.in_panels, view.most_different
+    columns = min(COLUMNS, len(shown))
+    rows = math.ceil(len(shown) / columns)
+    height = rows * height_of(len(order), 0.65) + 0.35
     chart = Chart("Standardised mean differences before and after weighting", height, rows, columns)
-    largest = max(abs(x) for side in (shown.before, shown.after) for v in side.values() for x in v)
+    largest = max(abs(side[i]) for x in shown for side in (x.before, x.after) for i in order)
     limit = min(max(1.15 * largest, 2.0 * BOUND), FARTHEST)
-    names = [words.short(name, 22) for name in shown.features]
-    for axes, line in zip(chart.panels, shown.sources, strict=False):
+    for axes, line in zip(chart.panels, shown, strict=False):
         for bound in (-BOUND, BOUND):
             axes.axvline(bound, color=FAINT, linewidth=0.8, linestyle="--", zorder=0.5)
         axes.axvline(0.0, color=MUTED, linewidth=0.8, zorder=0.5)
-        _panel(chart, axes, line, shown, limit)
+        for y, i in enumerate(order):
+            where = f"{printable(features[i])} at {printable(line.name)}"
+            _pair(chart, axes, y, (line.before[i], line.after[i]), where, limit)
         axes.set_xlim(-limit * 1.05, limit * 1.05)
-        axes.set_title(words.short(line.name, 24 if columns < COLUMNS else 18), loc="left")
+        axes.set_title(short(line.name, 24 if columns < COLUMNS else 18), loc="left")
     for axes in chart.panels[::columns]:
-        names_down(axes, names, [INK] * len(names))
-    for axes in chart.panels[len(shown.sources) :]:
+        names_down(axes, [short(features[i], 22) for i in order], [INK] * len(order))
+    for axes in chart.panels[len(shown) :]:
         axes.set_visible(False)
     chart.figure.supxlabel(
         "difference of means, in the target's standard deviations: ○ before, ● after weighting",
@@ -102,34 +68,13 @@ def draw(answer: Adaptation) -> Chart:
     return chart
 
 
-def _panel(chart: Chart, axes: Any, line: SourceLine, shown: Balance, limit: float) -> None:
-    numbers = zip(shown.features, shown.before[line.name], shown.after[line.name], strict=True)
-    for y, (feature, before, after) in enumerate(numbers):
-        text = (
-            f"{words.printable(feature)} at {words.printable(line.name)}: {number(before)} before, "
-            f"{number(after)} after weighting"
-        )
-        ends = [max(-limit, min(limit, value)) for value in (before, after)]
-        axes.plot(ends, [y, y], color=FAINT, linewidth=1.2, zorder=1.0)
-        _dot(chart, axes, before, y, text, limit, filled=False)
-        _dot(chart, axes, after, y, text, limit, filled=True)
-
-
-def _dot(
-    chart: Chart, axes: Any, value: float, y: int, text: str, limit: float, *, filled: bool
+def _pair(
+    chart: Chart, axes: Axes, y: int, values: tuple[float, float], where: str, limit: float
 ) -> None:
-    marker = "o" if abs(value) <= limit else ("<" if value < 0.0 else ">")
-    look: dict[str, Any] = {"marker": marker, "markersize": 5.0}
-    if not filled:
-        look |= {"color": MUTED, "markerfacecolor": "none", "markeredgewidth": 1.2}
-    chart.dot(axes, max(-limit, min(limit, value)), y, text, **{"color": ACCENT, **look})
-
-
-def hidden(shown: Balance) -> str:
-    """What the chart leaves out, in words."""
-    parts: Sequence[str] = [
-        words.counted(many, noun)
-        for many, noun in ((shown.hidden_features, "feature"), (shown.hidden_sources, "source"))
-        if many
-    ]
-    return f"{' and '.join(parts)} not shown" if parts else ""
+    """A feature before and after weighting; what lies beyond the limit is an arrow."""
+    text = f"{where}: {number(values[0])} before, {number(values[1])} after weighting"
+    ends = [max(-limit, min(limit, value)) for value in values]
+    axes.plot(ends, [y, y], color=FAINT, linewidth=1.2, zorder=1.0)
+    for value, end, look in zip(values, ends, (_OPEN, {"color": ACCENT}), strict=True):
+        marker = "o" if value == end else ("<" if value < 0.0 else ">")
+        chart.dot(axes, end, y, text, marker=marker, markersize=5.0, **look)

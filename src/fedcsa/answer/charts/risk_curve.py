@@ -2,57 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from fedcsa import words
 from fedcsa.answer.charts.drawing import ACCENT, DANGER, FAINT, INK, MUTED, STYLE, Chart
-from fedcsa.answer.view import candidate_text
-from fedcsa.target.adaptation import Adaptation
-from fedcsa.words import number
+from fedcsa.answer.sentences import MOST_MARKS
+from fedcsa.answer.view import Point, View, candidate_text
+from fedcsa.words import number, short
 
 #: More lines than these are told apart by nobody.
 MOST_LINES = 6
-#: More marks than these would only make the page large.
-MOST_MARKS = 1000
 _DASHES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 
 
-@dataclass(frozen=True)
-class Point:
-    """One candidate."""
-
-    candidate: Mapping[str, Any]
-    risk: float
-    error: float
-    chosen: bool
-
-    @property
-    def text(self) -> str:
-        """Candidate and risk in words."""
-        mark = " — chosen" if self.chosen else ""
-        shown = words.printable(candidate_text(self.candidate))
-        return f"{shown}: risk {number(self.risk)}, standard error {number(self.error)}{mark}"
-
-
-def points(a: Adaptation) -> list[Point]:
-    """The candidates that were chosen from, in their order."""
-    found = a.estimate
-    told = zip(a.kept, found.risk.tolist(), found.standard_errors.tolist(), strict=True)
-    return [
-        Point(a.plan.candidates[k], risk, error, index == found.chosen)
-        for index, (k, risk, error) in enumerate(told)
-    ]
-
-
-def at_edge(a: Adaptation) -> bool:
-    """Whether the chosen value of a parameter lies at the edge of its grid."""
-    return any(item.code == "grid-edge" and not item.source for item in a.findings)
+def _text(point: Point) -> str:
+    """Candidate and risk in words."""
+    mark = " — chosen" if point.chosen else ""
+    told = f"risk {number(point.risk)}, standard error {number(point.error)}{mark}"
+    return f"{candidate_text(point.candidate)}: {told}"
 
 
 def axis_of(shown: Sequence[Point]) -> str | None:
@@ -69,9 +40,9 @@ def axis_of(shown: Sequence[Point]) -> str | None:
 
 
 @mpl.rc_context(STYLE)
-def draw(a: Adaptation) -> Chart:
+def draw(view: View) -> Chart:
     """Risk over the candidates with a band of one standard error."""
-    shown = points(a)
+    shown: Sequence[Point] = view.points
     axis = axis_of(shown)
     chart = Chart("Estimated risk at the target for every candidate", 3.1)
     axes = chart.panels[0]
@@ -89,8 +60,8 @@ def draw(a: Adaptation) -> Chart:
         order = sorted(groups, key=lambda name: not any(point.chosen for point in groups[name]))
         for dash, name in zip(_DASHES, order, strict=False):
             x = [float(point.candidate[axis]) for point in groups[name]]
-            _line(chart, axes, x, groups[name], dash, label=words.short(name, 40))
-        axes.set_xlabel(words.short(axis))
+            _line(chart, axes, x, groups[name], dash, label=short(name, 40))
+        axes.set_xlabel(short(axis))
         if len(order) > 1:
             axes.legend(loc="best")
     axes.set_ylabel("risk")
@@ -98,7 +69,7 @@ def draw(a: Adaptation) -> Chart:
     axes.tick_params(axis="y", labelcolor=MUTED)
     if axis is not None:
         axes.margins(x=0.03)
-    if at_edge(a):
+    if view.at_edge:
         _say_edge(axes, shown, axis)
     return chart
 
@@ -109,8 +80,7 @@ def _line(
 ) -> None:  # fmt: skip
     colour = ACCENT if any(point.chosen for point in shown) else MUTED
     risks = [point.risk for point in shown]
-    low = [point.risk - point.error for point in shown]
-    high = [point.risk + point.error for point in shown]
+    low, high = ([p.risk + sign * p.error for p in shown] for sign in (-1.0, 1.0))
     if joined and len(x) > 1:
         axes.fill_between(x, low, high, color=colour, alpha=0.10, linewidth=0.0)
     else:
@@ -119,13 +89,11 @@ def _line(
         axes.plot(x, risks, color=colour, linestyle=dash, linewidth=1.3, label=label or None)
     # On a dense line a mark shows only when it is pointed at.
     look: dict[str, Any] = {"markersize": 4.0, "alpha": 1.0 if len(x) <= 40 else 0.0}
-    for position, point in zip(x, shown, strict=True):
-        if not point.chosen and len(x) <= MOST_MARKS:
-            chart.dot(axes, position, point.risk, point.text, color=colour, **look)
-    for position, point in zip(x, shown, strict=True):
-        if point.chosen:
-            ring = {"markersize": 9.0, "markerfacecolor": "none", "markeredgewidth": 2.0}
-            chart.dot(axes, position, point.risk, point.text, color=INK, **ring)
+    ring = {"markersize": 9.0, "markerfacecolor": "none", "markeredgewidth": 2.0, "color": INK}
+    for position, point in sorted(zip(x, shown, strict=True), key=lambda pair: pair[1].chosen):
+        if point.chosen or len(x) <= MOST_MARKS:
+            how = ring if point.chosen else {**look, "color": colour}
+            chart.dot(axes, position, point.risk, _text(point), **how)
 
 
 def _scale(axes: Axes, x: Sequence[float]) -> None:
@@ -155,7 +123,7 @@ def _say_edge(axes: Axes, shown: Sequence[Point], axis: str | None) -> None:
 def _others(point: Point, axis: str) -> str:
     """The other parameters of a candidate: points that share them are one line."""
     others = {key: value for key, value in point.candidate.items() if key != axis}
-    return words.printable(candidate_text(others)) if others else ""
+    return candidate_text(others) if others else ""
 
 
 def _is_number(value: Any) -> bool:

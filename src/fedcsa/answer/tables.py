@@ -1,0 +1,290 @@
+"""The tables about an answer, every cell a text: terminal, notebook and page show the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from fedcsa.answer.sentences import MOST_LISTED, MOST_MARKS, MOST_PRINTED, loss_in_words
+from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
+from fedcsa.messages.ledger import LedgerEntry
+from fedcsa.plan import Plan
+from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.words import count, counted, interval, listed, number, percent, printable, short
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headings.
+
+    Attributes
+    ----------
+    caption : str
+    headings : tuple of str
+    rows : sequence of sequence of str
+    text : tuple of int
+        Columns that are words; the others are numbers, aligned to the right.
+    wrap : tuple of int
+        Columns of words that may take several lines.
+    tones : sequence of str
+        One word a row for the style sheet: "", ``"own"``, ``"far"``; or none at all.
+    printed : bool
+        Whether it is unfolded on paper; else it is left out there.
+    """
+
+    caption: str
+    headings: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    text: tuple[int, ...] = (0,)
+    wrap: tuple[int, ...] = ()
+    tones: Sequence[str] = ()
+    printed: bool = True
+
+    def __post_init__(self) -> None:
+        clean = tuple(tuple(map(printable, row)) for row in self.rows)  # names come from elsewhere
+        object.__setattr__(self, "rows", clean)
+        object.__setattr__(self, "caption", printable(self.caption))
+
+
+def source_table(view: View) -> Table:
+    """What every source found, its weight, and how far off it is."""
+    if view.plan is None or not view.sources:
+        return Table("Sources", ("source", "what became of it"), [*view.absent.items()], (0, 1))
+    rows: list[tuple[str, ...]] = [
+        (
+            line.name,
+            line.found_text,
+            line.weight_text,
+            count(line.n_rows),
+            number(line.effective_rows),
+            number(line.imbalance),
+        )
+        for line in view.sources
+    ]
+    rows += [(name, fate, *["—"] * 4) for name, fate in view.absent.items()]
+    tones = ["" if line.reaches else "far" for line in view.sources] + ["far"] * len(view.absent)
+    found = f"risk found ({percent(view.plan.level)})"
+    headings = ("source", found, "weight", "rows", "effective rows", "imbalance")
+    return Table("Sources", headings, rows, (0, 1), (1,), tones)
+
+
+def method_table(view: View) -> Table:
+    """The study's own method and those that it compares."""
+    rows = [
+        (
+            line.method,
+            number(line.risk),
+            candidate_text(line.candidate),
+            listed([f"{name} {percent(weight)}" for name, weight in line.weights.items()]),
+        )
+        for line in view.methods
+    ]
+    own = None if view.plan is None else view.plan.method
+    tones = ["own" if line.method == own else "" for line in view.methods]
+    headings = ("method", "estimated risk", "chosen", "weights")
+    return Table("Estimates by method", headings, rows, (0, 2, 3), (2, 3), tones)
+
+
+def candidate_table(view: View) -> Table:
+    """Risk of every candidate, the smallest first."""
+    order = sorted(view.points, key=lambda point: point.risk)
+    order = [point for rank, point in enumerate(order) if rank < MOST_MARKS or point.chosen]
+    rows = [(candidate_text(p.candidate), number(p.risk), number(p.error)) for p in order]
+    tones = ["own" if point.chosen else "" for point in order]
+    headings = ("candidate", "risk", "standard error")
+    printed = len(rows) <= MOST_PRINTED
+    return Table("Risk of every candidate", headings, rows, tones=tones, printed=printed)
+
+
+def balance_tables(view: View, features: Sequence[str]) -> Iterator[Table]:
+    """What the Love plot shows; then all of it, if that is more and there is room.
+
+    Parameters
+    ----------
+    view : View
+    features : sequence of str
+        Their names.
+    """
+    shown = view.in_panels
+    headings = ["feature"]
+    for line in shown:
+        headings += [f"{short(line.name)}, before", "after"]
+    rows = [
+        [features[i], *(number(x) for line in shown for x in (line.before[i], line.after[i]))]
+        for i in view.most_different
+    ]
+    yield Table("Standardised mean differences", tuple(headings), rows)
+    more = len(features) > MOST_FEATURES or len(view.sources) > len(shown)
+    if more and len(features) * len(view.sources) <= MOST_LISTED:
+        every = [
+            (line.name, feature, number(before), number(after))
+            for line in sorted(view.sources, key=lambda line: line.name)
+            for feature, before, after in zip(features, line.before, line.after, strict=True)
+        ]
+        headings = ["source", "feature", "before", "after"]
+        title = "Every feature at every source"
+        yield Table(title, tuple(headings), every, (0, 1), printed=False)
+
+
+def in_order(backtest: Backtest) -> list[BacktestRow]:
+    """The sources as targets: broken promises first, then by name."""
+    return sorted(
+        backtest.rows, key=lambda row: (row.kept(backtest.level) is not False, row.source)
+    )
+
+
+def kept_text(row: BacktestRow, level: float) -> str:
+    """``kept``, ``broken``, ``far off`` or ``not judged``; `level` is that of the interval."""
+    if row.far_off(level):
+        return "far off"
+    return {True: "kept", False: "broken", None: "not judged"}[row.kept(level)]
+
+
+def realised_text(row: BacktestRow, level: float) -> str:
+    """The realised risk, and how far chance may have moved it at this level."""
+    slack = row.slack(level)
+    chance = f" ± {number(slack)}" if row.realised is not None and slack else ""
+    return f"{number(row.realised)}{chance}"
+
+
+def backtest_table(found: Backtest) -> Table:
+    """What was promised to every source that played the target."""
+    order = in_order(found)
+    rows = [
+        (
+            row.source,
+            count(row.n_rows),
+            number(row.promised),
+            interval(row.lower, row.upper),
+            realised_text(row, found.level),
+            number(row.reference),
+            kept_text(row, found.level),
+            row.status,
+        )
+        for row in order
+    ]
+    headings = (
+        "source", "rows", "promised", "for a new site", "realised", "own model", "promise",
+        "verdict",
+    )  # fmt: skip
+    tones = ["far" if row.kept(found.level) is False else "" for row in order]
+    return Table("Each source as the target", headings, rows, (0, 6, 7), tones=tones)
+
+
+# What left each site, and how the answer came about ------------------------------------------
+
+
+def told_table(view: View) -> Iterator[Table]:
+    """The target's Table 1, which every source has seen."""
+    if view.table is None or not view.points or (view.plan and view.plan.exchange == "rows"):
+        return
+    told = view.table
+    rows = [
+        (name, "share" if flag else "mean", number(mean), "—" if flag else number(sd))
+        for name, flag, mean, sd in zip(
+            told.features, told.flags, told.mean.tolist(), told.sd.tolist(), strict=True
+        )
+    ]
+    caption = f"Table 1 of the target, as it was told: {counted(told.n_rows, 'row')}"
+    yield Table(caption, ("feature", "", "value", "sd"), rows, (0, 1))
+
+
+def ledger_tables(view: View) -> Iterator[Table]:
+    """Every message; under which rules it went; every field, if there is room; hashes."""
+    groups = [
+        (site, group) for site, entries in view.ledgers.items() for group in _grouped(entries)
+    ]
+    rows = [
+        (
+            site,
+            group[0].message,
+            listed([entry.recipient for entry in group]),
+            count(group[0].n_numbers),
+            count(group[0].n_bytes),
+            group[0].time[:19].replace("T", " "),
+            group[0].sha256[:12],
+        )
+        for site, group in groups
+    ]
+    headings = ("site", "message", "to", "numbers", "bytes", "time (UTC)", "SHA-256")
+    yield Table("Messages", headings, rows, (0, 1, 2, 5, 6), (2,))
+    yield _rules(groups)
+    if view.n_fields <= MOST_LISTED:
+        yield from _fields(groups)
+    hashes = [(site, view.hashes.get(f"ledger of {site}", "—")) for site in view.ledgers]
+    yield Table("Hashes of the ledgers", ("site", "SHA-256"), hashes, (0, 1))
+
+
+def _grouped(entries: Iterable[LedgerEntry]) -> list[list[LedgerEntry]]:
+    """The same message to several recipients is one line."""
+    groups: dict[tuple[str, str], list[LedgerEntry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.message, entry.sha256), []).append(entry)
+    return list(groups.values())
+
+
+def _rules(groups: Sequence[tuple[str, list[LedgerEntry]]]) -> Table:
+    """Which rules of a site's policy a message has passed, sites with the same ones together."""
+    sites: dict[tuple[str, str], list[str]] = {}
+    for site, group in groups:
+        sites.setdefault((group[0].message, group[0].rules), []).append(site)
+    rows = [
+        (message, rules or "none on record", listed(names))
+        for (message, rules), names in sites.items()
+    ]
+    return Table("Under which rules", ("message", "rules", "sites"), rows, (0, 1, 2), (1, 2))
+
+
+def _fields(groups: Sequence[tuple[str, list[LedgerEntry]]]) -> Iterator[Table]:
+    """Every field of every message, one table a site."""
+    tables: dict[str, list[tuple[str, ...]]] = {}
+    for site, (entry, *_) in groups:
+        tables.setdefault(site, []).extend(
+            (
+                entry.message,
+                item.name,
+                " × ".join(map(str, item.shape)) or "1",
+                count(item.n_bytes),
+                item.sha256[:12],
+            )
+            for item in entry.fields
+        )
+    headings = ("message", "field", "shape", "bytes", "SHA-256")
+    for site, rows in tables.items():
+        title = f"Every field that left {site}"
+        yield Table(title, headings, rows, (0, 1, 2, 4), printed=False)
+
+
+def design_table(view: View, version: str) -> Table:
+    """Study, versions, seed, hashes.
+
+    Parameters
+    ----------
+    view : View
+    version : str
+        Of fedcsa.
+    """
+    rows = [("study", view.study)]
+    if view.plan is not None and view.table is not None:
+        rows += _design(view.plan, view.table.n_rows)
+        rows.append(("computed by", f"fedcsa {view.made_with}"))
+    rows += [(f"SHA-256 of {name}", value) for name, value in view.hashes.items() if "." in name]
+    rows.append(("this page", f"fedcsa {version}; it computes nothing and holds no row"))
+    return Table("Design", ("", ""), rows, (0, 1), (1,))
+
+
+def _design(plan: Plan, n_target_rows: int) -> list[tuple[str, str]]:
+    classes = [str(label) for label in plan.classes]
+    return [
+        ("method", f"{plan.method}, combined by {plan.combine}"),
+        ("model", str(plan.model.get("class") or plan.model.get("name", ""))),
+        ("loss", loss_in_words(plan.loss)[0]),
+        ("candidates", count(len(plan.candidates))),
+        ("features", listed(plan.features, 12)),
+        *([("classes", listed(classes, 12))] if classes else []),
+        *([("rows of one patient", plan.group)] if plan.group else []),
+        ("target", counted(n_target_rows, "row")),
+        ("exchange", f"{plan.exchange}, {plan.scheme}, folds {plan.folds}"),
+        ("level", percent(plan.level)),
+        ("seed", str(plan.seed)),
+    ]

@@ -1,0 +1,145 @@
+"""One view of the answer: terminal, notebook and page print the same words and the same digits."""
+
+import re
+from dataclasses import fields, is_dataclass, replace
+from html import unescape
+
+import pytest
+
+from fedcsa.answer.page import write_report
+from fedcsa.answer.sentences import examined_sentence, ratio_sentence, risk_sentence
+from fedcsa.answer.store import save_result
+from fedcsa.answer.terminal import print_backtest, print_reconciliation, print_view
+from fedcsa.answer.view import MOST_SOURCES, View, candidate_text, view_of
+from fedcsa.cli.common import console
+from fedcsa.reconcile import Reconciliation
+from fedcsa.words import count, number, percent, sentence
+
+KINDS = ("small", "one source", "two sources", "paper", "no overlap", "100 sources", "all refused")
+#: What only the page shows: tables and charts of their own.
+ON_THE_PAGE = {"points", "methods", "backtest", "table", "before", "after", "ledgers"}
+#: What is not shown as a number, but as a sentence, an order or a colour.
+NOT_SHOWN = {"plan", "findings", "value", "bar", "level", "power", "examined_by"}
+#: Numbers of the promise that the legs tell in their own words.
+IN_LEGS = {"skill", "differs_risk", "differs_level", "between_levels", "between_sites"}
+
+
+def text_of(html):
+    """What a reader of a page sees, without tags."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+
+
+@pytest.fixture
+def shown(making, tmp_path, capsys, monkeypatch):
+    """A function that gives a view, and what terminal, notebook and page show of it."""
+
+    def show(kind):
+        monkeypatch.setenv("COLUMNS", "400")
+        monkeypatch.setenv("NO_COLOR", "1")
+        a = making.made(kind)
+        view = view_of(a)
+        print_view(console(), view)
+        terminal = " ".join(capsys.readouterr().out.split())
+        page = write_report(save_result(a, tmp_path / "r")).read_text(encoding="utf-8")
+        return view, {
+            "terminal": terminal, "notebook": text_of(view._repr_html_()), "page": text_of(page),
+        }  # fmt: skip
+
+    return show
+
+
+def numbers(value, name=""):
+    """Every number of a view that all three show: the name of its field, and its text."""
+    if name in ON_THE_PAGE | NOT_SHOWN | IN_LEGS:
+        return
+    if is_dataclass(value):
+        for item in fields(value):
+            yield from numbers(getattr(value, item.name), item.name)
+    elif isinstance(value, tuple):
+        for item in value[:20]:  # more sources are only counted in a notebook
+            yield from numbers(item, name)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        how = {"weight": percent, "n_rows": count}.get(name, number)
+        yield name, how(value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_number_of_the_view_stands_in_all_three_in_the_same_digits(kind, shown):
+    view, seen = shown(kind)
+    found = set(numbers(view))
+    for name, text in found:
+        for where, told in seen.items():
+            assert re.search(rf"(?<![\d.]){re.escape(text)}(?![\d])", told), (where, name, text)
+    if view.promise is not None:
+        expected = {"risk", "lower", "upper", "ratio", "weight", "n_rows", "found"}
+        assert expected <= {name for name, _ in found}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_terminal_notebook_and_page_say_the_same_words(kind, shown):
+    view, seen = shown(kind)
+    told = [view.heading[1], view.why, ratio_sentence(view), examined_sentence(view)]
+    told += [risk_sentence(view)] if view.points else []
+    told += [text for leg in view.legs for text in (leg.sentence, leg.advice)]
+    for line in view.sources[:20]:
+        told += [line.name, line.found_text, line.weight_text]
+    for text in filter(None, told):
+        large = sentence(text).removesuffix(".")
+        for where, words in seen.items():
+            assert text in words or large in words, (where, text)
+    if view.chosen is not None:
+        assert f"chosen {candidate_text(view.chosen)}" in seen["terminal"]
+        assert f"chosen: {candidate_text(view.chosen)}" in seen["page"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_gives_the_view_of_its_adaptation(kind, making, results):
+    fresh, stored = view_of(making.made(kind)), view_of(results(kind))
+    assert not fresh.hashes
+    assert stored.hashes
+    for item in fields(View):
+        if item.name not in ("hashes", "made_with", "table", "plan"):  # arrays do not compare
+            assert getattr(fresh, item.name) == getattr(stored, item.name), item.name
+
+
+def test_the_back_test_has_the_same_digits_on_terminal_and_page(making, results, capsys):
+    print_backtest(console(), making.made("small").backtest)
+    terminal = capsys.readouterr().out
+    page = text_of((results("small") / "report.html").read_text(encoding="utf-8"))
+    for row in making.made("small").backtest.rows:
+        for value in (row.promised, row.lower, row.upper, row.realised, row.reference):
+            assert number(value) in terminal
+            assert number(value) in page
+
+
+@pytest.mark.parametrize(
+    ("realised", "says"), [(1.0, "use it"), (1.6, "use it with care"), (9.0, "do not use it")]
+)
+def test_a_reconciliation_has_its_numbers_and_its_advice(realised, says, capsys):
+    found = Reconciliation(
+        realised, realised - 0.04, realised + 0.04, 90, 1.1, 0.8, 1.25, 0.95, "use"
+    )
+    print_reconciliation(console(), found)
+    told = capsys.readouterr().out
+    for text in (number(realised), "90 rows", "1.1 (0.8 to 1.25)", "95 %", found.conclusion):
+        assert text in told
+    assert told.splitlines()[-1] == says
+
+
+def test_a_chart_of_many_sources_has_the_heaviest_and_the_farthest(making):
+    view = view_of(making.made("100 sources"))
+    assert len(view.in_chart) == MOST_SOURCES
+    assert view.in_chart[:18] == view.sources[:18]
+    left = [line for line in view.sources if line not in view.in_chart]
+    assert min(x.imbalance for x in view.in_chart[18:]) >= max(x.imbalance for x in left)
+
+
+def test_a_result_that_the_target_keeps_is_asked_for_there():
+    view = View("s", "no", "", outcome="done")
+    assert view.heading == ("care", "Ask the target", "?")
+    assert replace(view, outcome="min_sources").heading[0] == "no"
+
+
+def test_a_view_holds_no_dictionary_of_unknown_keys():
+    for item in fields(View):
+        assert "Any" not in str(item.type), item.name
