@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from fedcsa.core.table import Table1
     from fedcsa.data.coding import Coding
 
-#: Fewer patients with a flag or a level are named: statistical offices ask for as many.
-SMALL_LEVEL = 5
-
 
 @named_errors
 def table(
@@ -166,6 +163,8 @@ def _reason(told: Table1) -> str:
 
 def _warnings(X: Array, coding: Coding) -> Iterator[str]:
     """A sentence for every flag or level that some, but few, patients have."""
+    from fedcsa.target.announce import SMALL_LEVEL
+
     counts = dict(zip(coding.columns, X.sum(axis=0), strict=True))
     few = [c for c, flag in zip(coding.columns, coding.flags, strict=True) if flag]
     for feature in coding.features:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcsa.core.arrays import Array, as_matrix, read_only
+from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate
 from fedcsa.errors import (
-    DataError,
     FedCSAError,
     NoSourcesError,
     PolicyError,
@@ -39,6 +38,7 @@ from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import Plan, instantiate
 from fedcsa.target.accept import Asked, accept, open_models
 from fedcsa.target.adaptation import Adaptation, Stopped
+from fedcsa.target.announce import SMALL_LEVEL, fewest_patients, rows_and_table
 from fedcsa.target.conclude import findings_of, refuse_without_overlap
 from fedcsa.target.estimate import (
     eligible,
@@ -49,8 +49,6 @@ from fedcsa.target.estimate import (
 )
 from fedcsa.target.promise import promise_of
 
-#: Fewer patients with a flag or a level are named.
-SMALL_LEVEL = 5
 #: Told of a source whose answer is not accepted, and why.
 Refuse = Callable[[str, FedCSAError], None]
 
@@ -58,9 +56,6 @@ Refuse = Callable[[str, FedCSAError], None]
 def raise_refusal(source: str, error: FedCSAError) -> None:  # noqa: ARG001
     """End the study: in one process a source that lies is a mistake, and no other site's doing."""
     raise error
-
-
-Answer = TypeVar("Answer", RiskReport, ModelReport, ExaminationReport)
 
 
 class Target:
@@ -100,20 +95,7 @@ class Target:
         self._refuse = refuse
         self._trusted = tuple(trusted_types)
         self._policy = policy or Policy()
-        self._X: Array | None = None
-        if isinstance(X, Table1):
-            self.table = _fitting(X, plan)
-        else:
-            rows: Array = read_only(as_matrix(X, "X of the target", n_columns=len(plan.features)))
-            if (rows[:1] == rows).all():
-                raise DataError(
-                    "The target must have at least 2 rows that differ, to say how it varies; it "
-                    "has 1. Collect more rows."
-                )
-            self._X = rows
-            self.table = Table1.of(rows, plan.features, plan.flags, plan.public_sd)
-            if plan.exchange == "rows":
-                self.table = _exact(rows, plan)
+        self._X, self.table = rows_and_table(X, plan)
         # Fails here, before anything is announced, if the model cannot be built.
         instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
         self.ledger = Ledger(TARGET, self._policy, clock)
@@ -160,21 +142,8 @@ class Target:
 
     @property
     def fewest(self) -> int | None:
-        """How many patients have, or lack, the rarest flag or level that some have.
-
-        None if there is no flag and no level, or only a table.
-        """
-        if self._X is None:
-            return None
-        n, flags = len(self._X), dict[str, float]()
-        first = dict[str, float]()  # of a column of levels, those who have none of the others
-        counts = self._X.sum(axis=0)
-        for name, flag, count in zip(self.plan.features, self.plan.flags, counts, strict=True):
-            if flag:
-                column = name.partition("=")[0]
-                flags[name], first[column] = count, first.get(column, float(n)) - count
-        each = (min(count, n - count) for count in (*flags.values(), *first.values()))
-        return min((int(count) for count in each if count > 0), default=None)
+        """See `fewest_patients`; None if it told only a table."""
+        return None if self._X is None else fewest_patients(self._X, self.plan)
 
     # What it chooses ------------------------------------------------------------------------
 
@@ -400,35 +369,3 @@ class Target:
     _request: ModelRequest
     _kept: tuple[int, ...]
     _estimates: dict[str, Estimate]
-
-
-def _fitting(table: Table1, plan: Plan) -> Table1:
-    """The table with the columns of `plan` in its order."""
-    if plan.exchange == "rows":
-        raise must("X_target", "rows with exchange='rows'", "a table")
-    missing = [name for name in plan.features if name not in table.features]
-    if missing or len(table.features) != len(plan.features):
-        raise DataError(
-            f"The target's table must have the study's {len(plan.features)} features, and no "
-            f"others; missing: {', '.join(map(repr, missing[:5])) or 'none'}."
-        )
-    order = [table.features.index(name) for name in plan.features]
-    flags = tuple(table.flags[k] for k in order)
-    if flags != plan.flags:
-        raise DataError("The target's table must call the same features flags as the study does.")
-    told = table.correlations
-    return Table1(
-        table.n_rows,
-        plan.features,
-        flags,
-        table.mean[order],
-        table.sd[order],
-        None if told is None else told[np.ix_(order, order)],
-    )
-
-
-def _exact(rows: Array, plan: Plan) -> Table1:
-    """Means and sds as they are, where the target tells its rows anyway."""
-    sd = rows.std(axis=0)
-    sd = np.where((np.ptp(rows, axis=0) > 0.0) & (sd > 0.0), sd, 1.0)
-    return Table1(len(rows), plan.features, (False,) * len(plan.features), rows.mean(axis=0), sd)
