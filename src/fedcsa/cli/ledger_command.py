@@ -16,7 +16,7 @@ from fedcsa.errors import ResultError, unknown
 from fedcsa.words import printable
 
 if TYPE_CHECKING:
-    from fedcsa.messages.ledger import FieldRecord, LedgerEntry
+    from fedcsa.messages.ledger import LedgerEntry
 
 
 @named_errors
@@ -100,10 +100,6 @@ def _table(title: str, entries: list[tuple[LedgerEntry, str]], fields: bool) -> 
         )  # fmt: skip
         for item in entry.fields if fields else ():
             table.add_row(
-                f"  {item.name}", "", _shape(item), f"{item.n_bytes}", item.sha256[:12], ""
+                f"  {item.name}", "", item.numbers, f"{item.n_bytes}", item.sha256[:12], ""
             )
     return table
-
-
-def _shape(item: FieldRecord) -> str:
-    return " × ".join(str(size) for size in item.shape) or "1"

@@ -33,6 +33,11 @@ class FieldRecord:
     n_bytes: int
     sha256: str
 
+    @property
+    def numbers(self) -> str:
+        """How many numbers it holds, for people: ``"3 × 2"``, or ``"1"`` for a single value."""
+        return " × ".join(map(str, self.shape)) or "1"
+
 
 @dataclass(frozen=True)
 class LedgerEntry:
@@ -89,7 +94,7 @@ def entries_of(
         The rules of the site's policy that the message passed.
     clock : function, optional
     """
-    wire, fields = encode(message), _records(message)
+    wire, fields = encode(message), records_of(message)
     return [
         LedgerEntry(
             site=site,
@@ -106,7 +111,8 @@ def entries_of(
     ]
 
 
-def _records(message: Message) -> tuple[FieldRecord, ...]:
+def records_of(message: Message) -> tuple[FieldRecord, ...]:
+    """What a ledger tells about every field of a message."""
     records = []
     for item in dataclasses.fields(message):
         value = getattr(message, item.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +12,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import FedCSAError, PolicyError
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.fields import Message, thaw
+from fedcsa.messages.ledger import records_of
 from fedcsa.messages.messages import (
     TARGET,
     Brief,
@@ -236,16 +236,11 @@ def _examination(brief: Brief, plan: Plan, n_others: int) -> Examination:
 
 def _described(message: Message, recipient: str, exact: bool) -> dict[str, Any]:
     fields = []
-    for item in dataclasses.fields(message):
-        value = getattr(message, item.name)
-        plain = _plain(value)
-        if isinstance(value, np.ndarray):
-            count = " × ".join(map(str, value.shape))
-        else:
-            count = str(len(plain)) if isinstance(plain, list | dict) else "1"
+    for item in records_of(message):
+        plain = _plain(getattr(message, item.name))
         if plain not in ("", [], {}):
-            meaning = MEANINGS[message.name][item.name]
-            fields.append({"name": item.name, "numbers": count, "meaning": meaning, "value": plain})
+            about = {"meaning": MEANINGS[message.name][item.name], "value": plain}
+            fields.append({"name": item.name, "numbers": item.numbers, **about})
     return {
         "message": message.name, "to": recipient, "exact": exact,
         "sha256": digest(encode(message)), "fields": fields,
