@@ -243,7 +243,7 @@ def _fields(groups: Sequence[tuple[str, list[LedgerEntry]]]) -> Iterator[Table]:
             (
                 entry.message,
                 item.name,
-                " × ".join(map(str, item.shape)) or "1",
+                item.numbers,
                 count(item.n_bytes),
                 item.sha256[:12],
             )
