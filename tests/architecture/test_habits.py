@@ -3,6 +3,7 @@
 import importlib.util
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -79,3 +80,50 @@ def test_a_symbol_is_computed_where_the_glossary_says(symbol, names, files):  # 
     for name in re.findall(r"`([^`]+)`", names):
         for word in re.findall(r"[A-Za-z_]\w+", name):
             assert word in text, word
+
+
+# Words of the reports -------------------------------------------------------------------------
+
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Symbols")[0]
+TERMS = {
+    term.strip().lower()
+    for line in re.findall(r"^(\w[^\n]*)\n  \S", GLOSSARY, re.M)
+    for term in line.split(",")
+} | {word.lower() for word in re.findall(r"`([\w-]+)`|\*(\w[\w ]*)\*", GLOSSARY) for word in word}
+#: Technical words in sentences, tables, charts and findings.
+TECHNICAL = (
+    "agreement", "back-test", "balance", "between sites", "brief", "candidate", "constant",
+    "control variate", "density ratio", "divergence", "effective rows", "flag", "fold", "grid",
+    "imbalance", "interval", "ledger", "level", "mixture", "outcome", "policy", "promise",
+    "ratio_power", "reach", "realised", "row", "skill", "source", "standard error", "steward",
+    "target", "training weight", "weight",
+)  # fmt: skip
+
+
+def names_of_reports():
+    """Every name that a report prints and that stands in a list of the program."""
+    from fedcsa.core.losses import CLASSIFICATION, REGRESSION
+    from fedcsa.core.weights import WEIGHT_RULES
+    from fedcsa.findings import ADVICE, Severity
+    from fedcsa.messages.messages import MESSAGES
+    from fedcsa.reconcile import Conclusion
+
+    yield from (*MESSAGES, *REGRESSION, *CLASSIFICATION, *get_args(Severity))
+    yield from (words.lower() for words, _ in ADVICE.values())
+    yield from (words.removeprefix("far ") for words in get_args(Conclusion))
+    yield from ("validated", *WEIGHT_RULES)
+    for path in (SOURCE / "target").rglob("*.py"):
+        yield from re.findall(r"\bLeg\(\s*\"(\w+)\"", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", sorted(set(names_of_reports())))
+def test_every_name_that_a_report_prints_is_in_the_glossary(name):
+    assert name in TERMS
+
+
+@pytest.mark.parametrize("word", TECHNICAL)
+def test_every_technical_word_of_the_reports_is_in_the_glossary(word):
+    shown = [*(SOURCE / "answer").rglob("*.py"), *(SOURCE / "target").rglob("*.py")]
+    shown += [SOURCE / "findings.py", *(SOURCE / "site").rglob("*.py")]
+    assert any(word in path.read_text(encoding="utf-8") for path in shown), "no report says it"
+    assert any(word in term or word.replace(" sites", "-site") in term for term in TERMS)
