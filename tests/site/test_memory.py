@@ -49,7 +49,7 @@ def test_a_full_disk_lets_nothing_out(federation, monkeypatch, phase):
         desk.answer(*asked)
 
 
-@pytest.mark.parametrize("step", ["brief", "choose", "mix"])
+@pytest.mark.parametrize("step", ["announce", "choose", "mix"])
 def test_a_full_disk_at_the_target_lets_nothing_out(federation, monkeypatch, step):
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -62,14 +62,13 @@ def test_a_full_disk_at_the_target_lets_nothing_out(federation, monkeypatch, ste
         return letter
 
     federation.tamper = keep
-    federation.absent = {({"brief": "announce"}.get(step, step), "new")}
+    federation.absent = {(step, "new")}
     with pytest.raises(ProtocolError, match="must answer"):
         federation.attempt()
-    take = getattr(federation.target, step)
-    came = {"choose": replies.get("risk"), "mix": replies.get("model")}.get(step)
+    came = replies.get({"choose": "risk", "mix": "model"}.get(step), {})
     monkeypatch.setattr("fedcsa.site.log.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        take(*([] if came is None else [came]))
+        federation.target.take(step, came)
 
 
 # Other jobs ----------------------------------------------------------------------------------
