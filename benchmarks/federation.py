@@ -29,7 +29,6 @@ from typing import Any
 
 from benchmarks.harness import PACKAGES, options, timed, write_provenance, write_table
 from benchmarks.studies import outcomes, rows_of
-from fedcsa.cli.run_command import carry_out
 from fedcsa.data.tables import write_table as write_rows
 from fedcsa.federation.federation_file import Federation
 from fedcsa.federation.flare.kits import Kit, provision
@@ -76,7 +75,7 @@ def measure(count: int, settings: Settings) -> dict[str, Any]:
         folder = Path(scratch)
         sites = [TARGET, *names_of(count)]
         study = write_study(folder, count, settings)
-        alone = [timed(lambda: carry_out(Study.load(study), quiet=True)) for _ in range(2)]
+        alone = [timed(lambda: Study.load(study).run()) for _ in range(2)]
         make_kits(folder, sites)
         connect = timed(lambda: start(running, folder, sites)).wall
         seconds = timed(lambda: submit(folder, study, count)).wall

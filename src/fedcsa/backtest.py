@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcsa.core.arrays import Array, as_matrix, as_vector
+from fedcsa.core.arrays import Array, as_matrix, as_outcome
 from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
 from fedcsa.core.losses import Loss, evaluate, loss_named
 from fedcsa.core.realised import standard_error
@@ -18,7 +18,8 @@ from fedcsa.messages.ledger import Ledger
 from fedcsa.messages.messages import BacktestReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.model import path_losses
-from fedcsa.plan import LossFunctions, Plan, encode_classes, instantiate
+from fedcsa.models.registry import instantiate
+from fedcsa.plan import LossFunctions, Plan
 from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
@@ -117,7 +118,7 @@ class Player:
         self._X = rows[:, :d]
         self._groups = rows[:, d] if plan.group else None
         where = f"The outcome of source {name!r}"
-        self._y = encode_classes(y, plan.classes, where) if plan.classes else as_vector(y, where)
+        self._y = as_outcome(y, plan.classes, where)
         own = (losses or {}).get(plan.loss)
         self._loss: Loss = loss_named(plan.loss) if own is None else own
         self._loss_name = plan.loss if own is None else ""

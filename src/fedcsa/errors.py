@@ -29,8 +29,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
@@ -43,9 +44,12 @@ class FedCSAError(Exception):
     ----------
     rule : str
         The one word by which a site tells another what went wrong; the text stays at home.
+    adaptation : Adaptation or None
+        What is left of a study that ended without a model.
     """
 
     rule: str = "failed"
+    adaptation: Any = None
 
 
 class DataError(FedCSAError, ValueError):
@@ -152,6 +156,28 @@ class MissingExtraError(FedCSAError, ImportError):
             f"{purpose} needs the package {package!r}. "
             f'Install it with: pip install "fedcsa[{extra}]"'
         )
+
+
+def raise_all(problems: Sequence[str], kind: type[FedCSAError] = ParameterError) -> None:
+    """Raise one error with a line a problem, if there are any."""
+    if problems:
+        raise kind("\n".join(problems))
+
+
+@contextmanager
+def gathered(problems: list[str], where: str = "") -> Iterator[None]:
+    """Let an error become lines of `problems`, so that the rest is looked at as well.
+
+    >>> problems = []
+    >>> with gathered(problems, "study.toml: "):
+    ...     raise StudyError("Give it a name.")
+    >>> problems
+    ['study.toml: Give it a name.']
+    """
+    try:
+        yield
+    except FedCSAError as error:
+        problems += [where + line for line in str(error).splitlines()]
 
 
 def must(name: str, rule: str, got: object) -> ParameterError:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,24 +16,10 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1, flags_of
 from fedcsa.data.coding import Coding, describe_columns
 from fedcsa.data.frames import as_described_matrix, as_named_matrix
-from fedcsa.errors import CandidatesError, known_parameters
-from fedcsa.inputs import (
-    check_sites,
-    classes_of,
-    classifies,
-    fold_shares,
-    named_pairs,
-    ratio_options,
-    seed_of,
-)
+from fedcsa.errors import CandidatesError, DataError, known_parameters, must
+from fedcsa.make_plan import make_plan
 from fedcsa.messages.policy import Policy
-from fedcsa.models.registry import (
-    check_names,
-    default_candidates,
-    expand_candidates,
-    model_description,
-)
-from fedcsa.plan import Plan, check_loss, check_weights_of
+from fedcsa.plan import OPTIONS, Plan, documented
 from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
@@ -42,10 +28,14 @@ from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.target import Target
 
 
-def _has_probabilities(estimator: FedCSA) -> bool:
-    return classifies(estimator.model)
+def _classifies(estimator: FedCSA) -> bool:
+    """Whether the model is a scikit-learn classifier."""
+    model = estimator.model
+    instance = hasattr(model, "get_params") and not isinstance(model, type)
+    return instance and bool(is_classifier(model))
 
 
+@documented
 class FedCSA(BaseEstimator):  # type: ignore[misc]
     """Federated covariate shift adaptation, all sites in this process.
 
@@ -65,43 +55,13 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         model that takes sample weights also understands ``ratio_power``: training weights r^γ.
         A list is taken as it is. By default 0 and twelve penalties from 0.001 to 1 for ridge, and
         the estimator as it is for scikit-learn, each with γ = 0, ½ and 1.
-    loss : str or function, default "squared"
-        ``"squared"``, ``"absolute"``; for classifiers ``"log"``, ``"brier"``, ``"zero-one"``
-        (and ``"squared"`` is then read as ``"brier"``); or a function of (prediction, y) that
-        returns one number a row.
-    method : {"validated", "feddae", "fediwe", "naive", "fedle"}, default "validated"
-        How the sources' numbers become one answer. The default lets every source examine the
-        others' models, promises a risk with a prediction interval and gives a verdict. The others
-        are the paper's.
-    compare : sequence of str, optional
-        Methods of the paper to estimate beside the default, from the same messages.
-    exchange : {"table", "rows"}, default "table"
-        What the target announces: its Table 1, or, as in the paper, its rows.
     columns : mapping of str to str or mapping, optional
         What every column is: ``"number"``, ``"flag"``, ``"group"`` (rows of one patient), or a
         mapping with ``kind``, ``sd`` (an agreed, public one) and ``levels``. Without it all
         columns are numbers, but for those that hold only zeros and ones at every site.
-    folds : int or three shares, optional
-        Number of folds for cross-fitting (by default 5); or, for the paper's methods, the shares
-        of the density, train and validation folds (by default 3: equal).
     random_state : int, Generator or RandomState, optional
-    fedle_weights : mapping of str to float, optional
-        Weight of every source under ``method="fedle"``; beside another method it is compared.
-    scheme : {"cross-fit", "split", "rotate"}, optional
-        Who sees which rows; by default as the method wants it, see `Plan`.
-    refit : bool, optional
-        Send models fitted on all rows; by default so unless the scheme is ``"split"``.
-    combine : {"mean", "median"}, default "mean"
-        The median (four sources or more) withstands a lying source, but has no interval.
-    on_no_overlap : {"refuse", "predict"}, default "refuse"
-        Whether to raise a `NoOverlapError` when no source resembles the target.
-    level : float, default 0.95
-        Of the interval.
-    scale : bool, default True
-        Let models see features in units of the target's means and standard deviations.
-    ratio : mapping or object, optional
-        With ``exchange="rows"``: options of `ULSIF`, or any object with ``fit(X_source,
-        X_target)`` and ``predict(X)``.
+        The study's seed, or a generator that draws it.
+    OPTIONS
     policy : Policy, optional
         Rules of every site. By default none, since one process sees everything anyway.
     trusted_types : collection of str, optional
@@ -152,22 +112,22 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self,
         model: Any = "ridge",
         candidates: Any = None,
-        loss: str | Callable[[Array, Array], Array] = "squared",
-        method: str = "validated",
-        exchange: str = "table",
-        folds: int | Sequence[float] | None = None,
+        loss: str | Callable[[Array, Array], Array] = Plan.loss,
+        method: str = Plan.method,
+        exchange: str = Plan.exchange,
+        folds: int | Sequence[float] | None = Plan.folds,
         random_state: Any = None,
         *,
         columns: Mapping[str, Any] | None = None,
-        compare: Sequence[str] = (),
-        fedle_weights: Mapping[str, float] | None = None,
-        scheme: str | None = None,
-        refit: bool | None = None,
-        combine: str = "mean",
-        on_no_overlap: str = "refuse",
-        level: float = 0.95,
-        scale: bool = True,
-        ratio: Any = None,
+        compare: Sequence[str] = Plan.compare,
+        fedle_weights: Mapping[str, float] | None = Plan.fedle_weights,
+        scheme: str | None = Plan.scheme,
+        refit: bool | None = Plan.refit,
+        combine: str = Plan.combine,
+        on_no_overlap: str = Plan.on_no_overlap,
+        level: float = Plan.level,
+        scale: bool = Plan.scale,
+        ratio: Any = Plan.ratio,
         policy: Policy | None = None,
         trusted_types: Collection[str] = (),
     ) -> None:
@@ -234,7 +194,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         ----------
         sources : as for `fit`
         """
-        name, X, _ = named_pairs(sources)[0]
+        name, X, _ = _named_pairs(sources)[0]
         features = self._encoded(X, f"Source {name!r}", None)[1]
         if self.columns is None and hasattr(self, "feature_names_in_"):
             features = tuple(self.feature_names_in_.tolist())
@@ -270,41 +230,60 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self.findings_ = adaptation.findings
 
     def _prepare(
-        self,
-        sources: Any,
-        features: tuple[str, ...],
-        told: Array | Table1 | None = None,
+        self, sources: Any, features: tuple[str, ...], told: Array | Table1 | None = None
     ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any]]:
         """Checked data by name, the plan, and what every site is given besides."""
-        check_sites(self.policy, self.trusted_types)
+        trusted = self._check_sites()
         data = {
             name: (self._encoded(X, f"Source {name!r}", features, with_group=True)[0], y)
-            for name, X, y in named_pairs(sources)
+            for name, X, y in _named_pairs(sources)
         }
-        coding = self._coding
-        described: dict[str, Any] = {}
-        if coding is not None:
-            described = {"flags": coding.flags, "group": coding.group}
-            described["public_sd"] = coding.public_sd
-        elif self.exchange == "table":
-            seen = [X for X, _ in data.values()]
-            if not isinstance(told, Table1):
-                described = {"flags": flags_of(seen if told is None else [*seen, told])}
-            else:
-                described = {"flags": told.flags}
-        plan = self._plan(features, classes_of(data) if classifies(self.model) else (), described)
-        check_weights_of(plan.fedle_weights, data)
-        losses = {plan.loss: self.loss} if callable(self.loss) else {}
-        check_loss(plan.loss, len(plan.classes), losses)
+        own_loss = f"own:{getattr(self.loss, '__name__', 'loss')}" if callable(self.loss) else None
+        losses = {} if own_loss is None else {own_loss: self.loss}
+        options = {name: getattr(self, name) for name in OPTIONS if name != "seed"}
+        options |= {"seed": _seed_of(self.random_state), "loss": own_loss or self.loss}
+        own_ratio = None
+        if hasattr(self.ratio, "fit") and hasattr(self.ratio, "predict"):
+            own_ratio, options["ratio"] = self.ratio, None
+            if self.exchange != "rows":
+                raise must("ratio", "left out unless exchange is 'rows'", type(own_ratio).__name__)
+        classes = _classes_of(data) if _classifies(self) else ()
+        described = self._described([X for X, _ in data.values()], told)
+        plan = make_plan(
+            self.model, self.candidates, options, losses, self.trusted_types,
+            features=features, classes=classes, **described,
+        )  # fmt: skip
         common = {
             "policy": self.policy or Policy.open(),
             "losses": losses,
-            "ratio": None if isinstance(self.ratio, Mapping) else self.ratio,
+            "ratio": own_ratio,
             "tell_errors": True,  # one person holds all the data
-            # Every model is made in this very process, so scikit-learn's own types are safe.
-            "trusted_types": (*self.trusted_types, "sklearn.*"),
+            "trusted_types": trusted,
         }
         return data, plan, common
+
+    def _check_sites(self) -> tuple[str, ...]:
+        """Raise unless the policy is one; the types that may be built and opened."""
+        if not isinstance(self.policy, Policy | None):
+            raise must("policy", "a Policy or None", type(self.policy).__name__)
+        trusted = self.trusted_types
+        texts = isinstance(trusted, Collection) and all(isinstance(name, str) for name in trusted)
+        if not texts or isinstance(trusted, str):
+            raise must("trusted_types", "a list of full names of classes", type(trusted).__name__)
+        # Every model is made in this very process, so scikit-learn's own types are safe.
+        return (*trusted, "sklearn.*")
+
+    def _described(self, rows: list[Array], told: Array | Table1 | None) -> dict[str, Any]:
+        """What a plan says of the columns."""
+        coding = self._coding
+        if coding is not None:
+            names = ("flags", "group", "public_sd")
+            return {name: getattr(coding, name) for name in names}
+        if self.exchange != "table":
+            return {}
+        if isinstance(told, Table1):
+            return {"flags": told.flags}
+        return {"flags": flags_of(rows if told is None else [*rows, told])}
 
     @property
     def _coding(self) -> Coding | None:
@@ -330,7 +309,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         rows = self._rows(X)
         return self.adaptation_.predict(rows)
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(_classifies)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Probability of every class, in the order of ``classes_``."""
         rows = self._rows(X)
@@ -354,41 +333,6 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "adaptation_")
         return self._encoded(X, "X", self.feature_names_in_.tolist())[0]
 
-    def _plan(
-        self, features: tuple[str, ...], classes: tuple[Any, ...], described: Mapping[str, Any]
-    ) -> Plan:
-        model = model_description(self.model)
-        if self.candidates is None:
-            candidates = default_candidates(model, self.method, self.trusted_types)
-        else:
-            candidates = expand_candidates(model["name"], self.candidates)
-        if hasattr(self.model, "get_params"):
-            check_names(self.model, candidates)
-        loss = f"own:{getattr(self.loss, '__name__', 'loss')}" if callable(self.loss) else self.loss
-        if classes and loss == "squared":
-            loss = "brier"
-        return Plan(
-            features=features,
-            model=model,
-            candidates=candidates,
-            classes=classes,
-            loss=loss,
-            method=self.method,
-            fedle_weights=self.fedle_weights,
-            exchange=self.exchange,
-            scheme=self.scheme,
-            folds=fold_shares(self.folds),
-            refit=self.refit,
-            combine=self.combine,
-            on_no_overlap=self.on_no_overlap,
-            level=self.level,
-            scale=self.scale,
-            ratio=ratio_options(self.ratio, self.exchange),
-            seed=seed_of(self.random_state),
-            compare=tuple(self.compare),
-            **described,
-        )
-
 
 def _run(target: Target, sources: Sequence[Source], progress: Progress | None) -> Adaptation:
     """Run the study; what a user's own model says when it fails everywhere is shown."""
@@ -399,3 +343,48 @@ def _run(target: Target, sources: Sequence[Source], progress: Progress | None) -
         if not texts:
             raise
         raise CandidatesError(f"{error}\nThe model says: {'; '.join(sorted(texts)[:3])}") from None
+
+
+def _named_pairs(sources: Any) -> list[tuple[str, Any, Any]]:
+    """Name, X and y of every source."""
+    if isinstance(sources, Sequence) and not isinstance(sources, str):
+        sources = {f"source-{index + 1}": pair for index, pair in enumerate(sources)}
+    if not isinstance(sources, Mapping) or not all(isinstance(name, str) for name in sources):
+        raise must("sources", "a mapping name -> (X, y) or a list of pairs", type(sources).__name__)
+    if not sources:
+        raise must("sources", "at least one source", 0)
+    for name, pair in sources.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise DataError(f"Source {name!r} must be a pair (X, y). Put both in a tuple.")
+        if pair[1] is None:
+            raise DataError(
+                f"Source {name!r} must have outcomes y. A site without them can only be the target."
+            )
+    return [(name, *pair) for name, pair in sources.items()]
+
+
+def _classes_of(data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
+    """The union of all sources' labels, sorted; in a federation the study file declares them."""
+    labels: set[Any] = set()
+    for name, (_, y) in data.items():
+        found = set(np.asarray(y).ravel().tolist())
+        if any(label is None or label != label for label in found):
+            raise DataError(f"The outcome of source {name!r} has missing labels. Drop those rows.")
+        labels |= found
+    kinds = {isinstance(label, str) for label in labels}
+    if len(kinds) != 1 or not all(isinstance(label, str | int | float) for label in labels):
+        raise DataError("Classes must all be texts or all be numbers. Convert them first.")
+    return tuple(sorted(labels))
+
+
+def _seed_of(random_state: Any) -> int:
+    """A seed from a number, a generator or nothing."""
+    if random_state is None:
+        random_state = np.random.default_rng()
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**32))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if problem := OPTIONS["seed"].problem("random_state", random_state):
+        raise problem
+    return int(random_state)

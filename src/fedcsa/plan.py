@@ -1,66 +1,131 @@
-"""The design of a study, as agreed by all sites before anything is computed."""
+"""The design of a study, as agreed by all sites before anything is computed.
+
+Every option of a study is declared once, as a field of `Plan`: its name, default, rule and help
+serve Python, the study file and the command line alike.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, is_whole
 from fedcsa.core.folds import SCHEMES, THIRDS, check_shares
-from fedcsa.core.losses import CLASSIFICATION, REGRESSION, loss_named
-from fedcsa.core.weights import WEIGHT_RULES
-from fedcsa.errors import DataError, ParameterError, must, one_of, unknown
-from fedcsa.models.model import Model
-from fedcsa.models.registry import build_candidates, build_model
+from fedcsa.core.weights import MEDIAN_SOURCES, WEIGHT_RULES
+from fedcsa.errors import ParameterError, must, one_of, raise_all, unknown
 
-EXCHANGES = ("table", "rows")
-COMBINATIONS = ("mean", "median")
 #: Losses that a study may name beside the built-in ones, given to every source beforehand.
 LossFunctions = Mapping[str, Callable[[Array, Array], Array]]
+Documented = TypeVar("Documented", bound=type)
+
+
+@dataclass(frozen=True)
+class Option:
+    """What the value of an option must be.
+
+    Attributes
+    ----------
+    words : str
+        Ends the sentence "The option must be …".
+    holds : function
+        Whether a value is that.
+    optional : bool
+        Whether None will do: the plan then fills the value in.
+    allowed : tuple of str
+        The texts to choose from, if there are few.
+    """
+
+    words: str
+    holds: Callable[[Any], bool]
+    optional: bool = False
+    allowed: tuple[str, ...] = ()
+
+    def problem(self, name: str, value: Any) -> ParameterError | None:
+        """What is wrong with the value of the option `name`, if anything is."""
+        if (value is None and self.optional) or self.holds(value):
+            return None
+        short = value is None or isinstance(value, str | int | float)
+        got = value if short else type(value).__name__
+        return one_of(name, self.allowed, got) if self.allowed else must(name, self.words, got)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _is_list(value: Any, holds: Callable[[Any], bool]) -> bool:
+    many = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+    return many and all(map(holds, value))
 
 
-def _are_numbers(value: Any) -> bool:
-    many = isinstance(value, Sequence) and not isinstance(value, str)
-    return value is None or (many and all(map(_is_number, value)))
+def _are_shares(value: Any) -> bool:
+    try:
+        return bool(check_shares(value))
+    except ParameterError:
+        return False
 
 
-def _is_number_or_none(value: Any) -> bool:
-    return value is None or _is_number(value)
+def _are_weights(value: Any) -> bool:
+    given = [*value.values()] if isinstance(value, Mapping) else []
+    return all(_is_number(w) and 0.0 <= w < math.inf for w in given) and any(given)
 
 
-_NUMBER = ("a number", _is_number)
-_OPTIONAL = ("a number", _is_number_or_none)
-_ONE_OR_MORE = ("a number or a list of numbers", lambda v: _is_number(v) or _are_numbers(v))
-_TEXT = ("a text", _is_text)
-#: exchange -> option -> (what it must be, test)
-_RATIO_OPTIONS: Mapping[str, Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
-    "table": {},
-    "rows": {
-        "bandwidths": _ONE_OR_MORE,
-        "regularizations": _ONE_OR_MORE,
-        "n_centres": _NUMBER,
-        "nonnegative": _TEXT,
-        "alpha": _NUMBER,
-        "score_rows": _OPTIONAL,
-    },
+_SHARES = "three positive shares that sum to 1"
+_WEIGHTS = "one weight ≥ 0 per source, not all zero, as a mapping of names to finite numbers"
+_RATIO = "a mapping of options to values, or an object with fit and predict"
+_TEXT = Option("a text", lambda value: isinstance(value, str))
+_FLAG = Option("true or false", lambda value: isinstance(value, bool | np.bool_))
+_NUMBERS = Option(
+    "a number or a list of numbers", lambda v: _is_number(v) or _is_list(v, _is_number), True
+)
+#: Options of the density ratio; `ULSIF` checks the ranges.
+_RATIO_OPTIONS: Mapping[str, Option] = {
+    "bandwidths": _NUMBERS,
+    "regularizations": _NUMBERS,
+    "n_centres": Option("a number", _is_number),
+    "nonnegative": _TEXT,
+    "alpha": Option("a number", _is_number),
+    "score_rows": Option("a number", _is_number, optional=True),
 }
+#: scheme -> what `folds` must be with it.
+_FOLDS: Mapping[str, Option] = {
+    "cross-fit": Option(
+        "a whole number of at least 2 with scheme 'cross-fit'",
+        lambda value: is_whole(value, 2),
+        True,
+    ),
+    "split": Option(
+        f"3, or {_SHARES}, with scheme 'split'",
+        lambda value: value == 3 if is_whole(value, 0) else _are_shares(value),
+        True,
+    ),
+    "rotate": Option(
+        "3 with scheme 'rotate'", lambda value: is_whole(value, 0) and value == 3, True
+    ),
+}
+
+
+def _option(default: Any, words: str | Sequence[str], holds: Any = None) -> Any:
+    """A field of a plan that is an option, free or with a few allowed texts."""
+    if isinstance(words, str):
+        rule = Option(words, holds, default is None)
+    else:
+        texts = tuple(words)
+        known = lambda value: isinstance(value, str) and value in texts  # noqa: E731
+        rule = Option(f"one of {list(texts)}", known, default is None, texts)
+    return field(default=default, metadata={"option": rule})
 
 
 @dataclass(frozen=True)
 class Plan:
     """Everything that a study fixes besides the data.
+
+    Whatever is wrong with it is one `ParameterError`, with a line a problem.
 
     Attributes
     ----------
@@ -72,39 +137,48 @@ class Plan:
         A name.
     classes : tuple
         Labels of a classifier's outcome in the agreed order; empty for a number.
-    loss : str
-        A known loss, or the name of a function that every source has been given.
-    method : {"validated", "naive", "fediwe", "feddae", "fedle"}
-    compare : tuple of str
-        Methods of the paper to estimate from the same messages, for comparison.
-    fedle_weights : mapping of str to float, optional
-        Weight of every source, by name, for ``"fedle"``; beside another method it is compared.
-    exchange : {"table", "rows"}
-        What the target announces: its Table 1, or, as in the paper, its rows.
-    scheme : {"cross-fit", "split", "rotate"}, optional
-        Who sees which rows, see `fedcsa.core.folds.turns`. By default ``"cross-fit"`` with
-        a table and the paper's ``"split"`` with rows.
-    folds : int or three shares, optional
-        Number of folds of ``"cross-fit"`` (default 5), or shares of the density, train and
-        validation folds of ``"split"`` (default 3: equal).
-    refit : bool, optional
-        Send models fitted on all rows. By default so except under ``"split"``.
-    scale : bool
-        Standardise features by the target's means and sds.
-    ratio : mapping
-        Options of the density ratio.
-    combine : {"mean", "median"}
-        How the sources' predictions become one; the median withstands a lying source.
-    on_no_overlap : {"refuse", "predict"}
-    level : float
-        Of the interval.
-    seed : int
     flags : tuple of bool
         Which features are zeros and ones; by default none.
     group : str
         The column that says which rows are of one patient; ``""`` if there is none.
     public_sd : array of shape (features,), optional
         Agreed sd of every feature, NaN where there is none, see `fedcsa.Table1`.
+    seed : option
+        Every draw follows from it and the sites' names.
+    loss : option
+        ``"squared"`` or ``"absolute"``; for classes ``"brier"``, ``"log"`` or ``"zero-one"``, and
+        ``"squared"`` is then read as ``"brier"``. In Python also a function of (prediction, y)
+        that returns one number a row.
+    method : option
+        How the sources' numbers become one answer. The default lets every source examine the
+        others' models, promises a risk with a prediction interval and gives a verdict. The others
+        are the paper's.
+    compare : option
+        Methods of the paper to estimate beside the study's own, from the same messages.
+    fedle_weights : option
+        Weight of every source for the method ``"fedle"``; beside another method it is compared.
+    exchange : option
+        What the target announces: its Table 1, or, as in the paper, its rows.
+    scheme : option
+        Who sees which rows, see `fedcsa.core.folds.turns`. By default ``"cross-fit"`` with a
+        table, and the paper's ``"split"`` with rows.
+    folds : option
+        Number of folds of ``"cross-fit"``, by default 5; or shares of the density, train and
+        validation folds of ``"split"``, by default 3: equal.
+    refit : option
+        Send models fitted on all rows; by default so unless the scheme is ``"split"``.
+    scale : option
+        Let models see features in units of the target's means and standard deviations.
+    ratio : option
+        With the exchange of rows: options of `ULSIF`; in Python also any object with
+        ``fit(X_source, X_target)`` and ``predict(X)``.
+    combine : option
+        How the sources' predictions become one. The median (four sources or more) withstands a
+        lying source, but has no interval.
+    on_no_overlap : option
+        Whether to raise a `NoOverlapError` when no source resembles the target.
+    level : option
+        Of the prediction interval.
     """
 
     features: tuple[str, ...]
@@ -112,64 +186,111 @@ class Plan:
     candidates: tuple[Mapping[str, Any], ...]
     study: str = "study"
     classes: tuple[Any, ...] = ()
-    loss: str = "squared"
-    method: str = "validated"
-    compare: tuple[str, ...] = ()
-    fedle_weights: Mapping[str, float] | None = None
-    exchange: str = "table"
-    scheme: str | None = None
-    folds: int | tuple[float, float, float] | None = None
-    refit: bool | None = None
-    scale: bool = True
-    ratio: Mapping[str, Any] = field(default_factory=dict)
-    combine: str = "mean"
-    on_no_overlap: str = "refuse"
-    level: float = 0.95
-    seed: int = 0
     flags: tuple[bool, ...] = ()
     group: str = ""
     public_sd: Array | None = field(default=None, repr=False)
+    seed: int = _option(0, "a whole number from 0 up", lambda v: is_whole(v, 0) and v < 2**63)
+    loss: str = _option("squared", "the name of a loss", _TEXT.holds)
+    method: str = _option("validated", ("validated", *WEIGHT_RULES))
+    compare: tuple[str, ...] = _option(
+        (),
+        f"a list of methods of the paper, from {list(WEIGHT_RULES)}",
+        lambda value: _is_list(value, WEIGHT_RULES.__contains__),
+    )
+    fedle_weights: Mapping[str, float] | None = _option(None, _WEIGHTS, _are_weights)
+    exchange: str = _option("table", ("table", "rows"))
+    scheme: str | None = _option(None, SCHEMES)
+    folds: int | tuple[float, float, float] | None = _option(
+        None,
+        f"a whole number of at least 2, or {_SHARES}",
+        lambda value: is_whole(value, 2) or _are_shares(value),
+    )
+    refit: bool | None = _option(None, _FLAG.words, _FLAG.holds)
+    scale: bool = _option(True, _FLAG.words, _FLAG.holds)
+    ratio: Mapping[str, Any] | None = _option(None, _RATIO, lambda v: isinstance(v, Mapping))
+    combine: str = _option("mean", ("mean", "median"))
+    on_no_overlap: str = _option("refuse", ("refuse", "predict"))
+    level: float = _option(
+        0.95, "a number between 0 and 1", lambda value: _is_number(value) and 0.0 < value < 1.0
+    )
 
     def __post_init__(self) -> None:
-        _one_of("method", self.method, ("validated", *WEIGHT_RULES))
-        if self.fedle_weights is not None:
-            _check_weights(self.fedle_weights)
-        elif self.method == "fedle":
-            raise must("fedle_weights", "given if method is 'fedle'", None)
-        if not isinstance(self.loss, str) or not isinstance(self.study, str):
-            raise must("loss", "a name, like the study's", type(self.loss).__name__)
-        _one_of("exchange", self.exchange, EXCHANGES)
-        _one_of("combine", self.combine, COMBINATIONS)
-        _one_of("on_no_overlap", self.on_no_overlap, ("refuse", "predict"))
-        if not _is_number(self.level):
-            raise must("level", "a number between 0 and 1", type(self.level).__name__)
-        if not 0.0 < self.level < 1.0:
-            raise must("level", "between 0 and 1", self.level)
-        self._settle_folds()
-        if self.method == "validated" and (self.scheme, self.exchange) != ("cross-fit", "table"):
-            raise ParameterError(
-                "The default method must have exchange='table' and scheme='cross-fit'; for "
-                "another, name a method of the paper: 'naive', 'fediwe', 'feddae' or 'fedle'."
-            )
-        object.__setattr__(self, "flags", self.flags or (False,) * len(self.features))
-        if len(self.flags) != len(self.features):
-            raise must("flags", "one true or false per feature", len(self.flags))
-        if self.group in self.features:
-            raise must("group", "a column that is not a feature", self.group)
-        self._settle_compare()
-        _check_ratio(self.ratio, self.exchange)
-        if not 0 <= self.seed < 2**63:
-            raise must("seed", "a whole number from 0 up", self.seed)
+        raise_all(self.problems())
+        scheme = self._scheme
+        folds = self.folds if self.folds is not None else 5 if scheme == "cross-fit" else 3
+        settled = {
+            "flags": self.flags or (False,) * len(self.features),
+            "scheme": scheme,
+            "folds": int(folds) if isinstance(folds, int | np.integer) else check_shares(folds),
+            "refit": bool(scheme != "split" if self.refit is None else self.refit),
+            "compare": tuple(self.compare),
+            "ratio": {key: _plain(value) for key, value in (self.ratio or {}).items()},
+            "level": float(self.level),
+            "seed": int(self.seed),
+        }
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
 
-    def _settle_compare(self) -> None:
-        given: object = self.compare
-        if isinstance(given, str) or not isinstance(given, Sequence):
-            raise must("compare", "a list of methods of the paper", type(given).__name__)
-        for method in self.compare:
-            _one_of("compare", method, list(WEIGHT_RULES))
-        if "fedle" in self.compare and self.fedle_weights is None:
-            raise must("fedle_weights", "given if 'fedle' is compared", None)
-        object.__setattr__(self, "compare", tuple(self.compare))
+    @property
+    def _scheme(self) -> str:
+        return self.scheme or ("cross-fit" if self.exchange == "table" else "split")
+
+    def problems(self, sources: Collection[str] = ()) -> list[str]:
+        """Everything that is wrong, a sentence each.
+
+        Parameters
+        ----------
+        sources : collection of str
+            Names of the sources that are to take part, if they are known.
+        """
+        each = {name: rule.problem(name, getattr(self, name)) for name, rule in OPTIONS.items()}
+        found = [problem for problem in each.values() if problem]
+        found += self._contradictions({name for name in each if not each[name]})
+        if sources and not found:
+            found += self._source_problems(sources)
+        return [str(problem) for problem in found]
+
+    def _contradictions(self, sound: set[str]) -> Iterator[ParameterError]:
+        """What does not go together, of the options that are `sound` each by itself."""
+        named = (self.method, *self.compare) if sound >= {"method", "compare"} else ()
+        if self.fedle_weights is None and "fedle" in named:
+            yield must("fedle_weights", "given for the method 'fedle'", None)
+        if sound >= {"scheme", "exchange"}:
+            scheme = self._scheme
+            if self.method == "validated" and (scheme, self.exchange) != ("cross-fit", "table"):
+                yield ParameterError(
+                    "The default method must have exchange='table' and scheme='cross-fit'; for "
+                    "another, name a method of the paper: 'naive', 'fediwe', 'feddae' or 'fedle'."
+                )
+            if "folds" in sound and (wrong := _FOLDS[scheme].problem("folds", self.folds)):
+                yield wrong
+            if "refit" in sound and scheme != "split" and not (self.refit is None or self.refit):
+                rule = f"on with scheme {scheme!r}: no single fold's model stands out"
+                yield must("refit", rule, False)
+        if sound >= {"ratio", "exchange"}:
+            yield from self._ratio_problems(self.ratio or {})
+        if self.flags and len(self.flags) != len(self.features):
+            yield must("flags", "one true or false per feature", len(self.flags))
+        if self.group in self.features:
+            yield must("group", "a column that is not a feature", self.group)
+
+    def _ratio_problems(self, ratio: Mapping[str, Any]) -> Iterator[ParameterError]:
+        if ratio and self.exchange != "rows":
+            yield must("ratio", "left out unless exchange is 'rows'", sorted(ratio))
+            return
+        for key, value in ratio.items():
+            if key not in _RATIO_OPTIONS:
+                yield ParameterError(unknown("option of the ratio", str(key), _RATIO_OPTIONS))
+            elif wrong := _RATIO_OPTIONS[key].problem(f"ratio[{key!r}]", value):
+                yield wrong
+
+    def _source_problems(self, sources: Collection[str]) -> Iterator[ParameterError]:
+        missing = sorted(set(sources) - set(self.fedle_weights or sources))
+        if missing:
+            got = f"none for {missing[0]!r}"
+            yield must("fedle_weights", "one weight for every source", got)
+        if self.combine == "median" and len(sources) < MEDIAN_SOURCES:
+            yield must("combine", f"'mean' with fewer than {MEDIAN_SOURCES} sources", "median")
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -177,32 +298,6 @@ class Plan:
         own = () if self.method == "validated" else (self.method,)
         given = ("fedle",) if self.fedle_weights is not None else ()
         return tuple(dict.fromkeys((*own, *self.compare, *given)))
-
-    def _settle_folds(self) -> None:
-        """Fill in what was left open, so that a plan says everything."""
-        scheme = self.scheme or ("cross-fit" if self.exchange == "table" else "split")
-        _one_of("scheme", scheme, SCHEMES)
-        folds = self.folds
-        whole = isinstance(folds, int) and not isinstance(folds, bool)
-        if scheme == "cross-fit":
-            folds = 5 if folds is None else folds
-            if not isinstance(folds, int) or isinstance(folds, bool) or folds < 2:
-                raise must("folds", "a whole number of at least 2 for cross-fitting", folds)
-        elif folds is None or (whole and folds == 3):
-            folds = 3
-        elif whole or scheme == "rotate":
-            allowed = "3" if scheme == "rotate" else "3, or three positive shares that sum to 1"
-            raise must("folds", f"{allowed} with scheme {scheme!r}", folds)
-        else:
-            folds = check_shares(folds)  # type: ignore[arg-type]
-        refit = scheme != "split" if self.refit is None else self.refit
-        if scheme != "split" and not refit:
-            raise must(
-                "refit", f"on with scheme {scheme!r}: no single fold's model stands out", refit
-            )
-        object.__setattr__(self, "scheme", scheme)
-        object.__setattr__(self, "folds", folds)
-        object.__setattr__(self, "refit", refit)
 
     def design(self) -> dict[str, Any]:
         """What a brief says of the study, beside the target's table."""
@@ -219,11 +314,11 @@ class Plan:
             "n_folds": self.n_folds,
             "shares": np.array(self.shares),
             "refit": bool(self.refit),
-            "scale": self.scale,
+            "scale": bool(self.scale),
             "moments": bool(self.compared),
             "seed": self.seed,
             "exchange": self.exchange,
-            "ratio": dict(self.ratio),
+            "ratio": dict(self.ratio or {}),
         }
 
     @property
@@ -237,86 +332,31 @@ class Plan:
         return self.folds if isinstance(self.folds, tuple) else THIRDS
 
 
-def check_loss(loss: str, n_classes: int, own: Collection[str] = ()) -> None:
-    """Raise unless `loss` judges the kind of outcome at hand."""
-    if loss in own:
-        return
-    loss_named(loss)
-    fitting = CLASSIFICATION if n_classes else REGRESSION
-    if loss not in fitting:
-        kind = "classes" if n_classes else "numbers"
-        raise one_of("loss", sorted(fitting), loss, f" for an outcome of {kind}")
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
 
 
-def instantiate(
-    description: Mapping[str, Any],
-    candidates: Sequence[Mapping[str, Any]],
-    n_classes: int,
-    trusted: Collection[str],
-) -> tuple[Model, list[dict[str, Any]]]:
-    """The model and the candidates that a plan or a brief describes."""
-    return (
-        build_model(description, n_classes, trusted),
-        build_candidates(candidates, trusted),
+#: Name of an option -> what it must be.
+OPTIONS: Mapping[str, Option] = {
+    item.name: item.metadata["option"] for item in fields(Plan) if item.metadata
+}
+
+
+def documented(cls: Documented) -> Documented:
+    """Fill the options into the docstring of `cls`, where it has the line OPTIONS."""
+    cls.__doc__ = (cls.__doc__ or "").replace("OPTIONS", _HELP)
+    return cls
+
+
+def _spelled_out(found: re.Match[str]) -> str:
+    default = getattr(Plan, found[1])
+    return f"{found[1]} : {OPTIONS[found[1]].words}, " + (
+        "optional" if default is None else f"default {default!r}"
     )
 
 
-def encode_classes(y: Any, classes: Sequence[Any], where: str) -> Array:
-    """Codes 0…K−1 of the labels in `y`, in the order of `classes`.
-
-    >>> encode_classes(["no", "yes", "no"], ("no", "yes"), "y")
-    array([0., 1., 0.])
-    """
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise DataError(f"{where} must be one column; its shape is {labels.shape}.")
-    codes = np.full(len(labels), -1.0)
-    for code, label in enumerate(classes):
-        codes[labels == label] = code
-    strangers = int((codes < 0).sum())
-    if strangers:
-        raise DataError(
-            f"{where} must hold only the {len(classes)} agreed classes; "
-            f"{strangers} of its {len(labels)} rows hold something else."
-        )
-    return codes
-
-
-def check_weights_of(weights: Mapping[str, float] | None, sources: Collection[str]) -> None:
-    """Raise unless FedLE's weights, if given, name every source."""
-    missing = [] if weights is None else [name for name in sorted(sources) if name not in weights]
-    if missing:
-        raise must("fedle_weights", "one weight for every source", f"none for {missing[0]!r}")
-
-
-def _check_weights(weights: Any) -> None:
-    rule = "one weight ≥ 0 per source, not all zero, as a mapping of names to finite numbers"
-    if not isinstance(weights, Mapping):
-        raise must("fedle_weights", rule, type(weights).__name__)
-    given = [*weights.values()]
-    if not all(_is_number(weight) and 0.0 <= weight < math.inf for weight in given):
-        raise must("fedle_weights", rule, "another value")
-    if not any(given):
-        raise must("fedle_weights", rule, "no weight at all")
-
-
-def _check_ratio(ratio: Any, exchange: str) -> None:
-    """Raise unless every option exists and is of its kind; ranges are checked where it is used."""
-    if not isinstance(ratio, Mapping):
-        raise must("ratio", "a mapping of options to values", type(ratio).__name__)
-    if ratio and not _RATIO_OPTIONS[exchange]:
-        raise must("ratio", "left out unless exchange is 'rows'", sorted(ratio))
-    for key, value in ratio.items():
-        if key not in _RATIO_OPTIONS[exchange]:
-            what = f"option of the ratio with exchange {exchange!r}"
-            raise ParameterError(unknown(what, str(key), _RATIO_OPTIONS[exchange]))
-        rule, is_sound = _RATIO_OPTIONS[exchange][key]
-        if not is_sound(value):
-            raise must(f"ratio[{key!r}]", rule, type(value).__name__)
-
-
-def _one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise one_of(name, allowed, value)
+Plan.__doc__ = re.sub(r"(\w+) : option", _spelled_out, Plan.__doc__ or "")
+#: The options in the words of the plan; the seed is a `random_state` to scikit-learn.
+_HELP = Plan.__doc__[Plan.__doc__.find("loss : ") :].rstrip()

@@ -8,12 +8,11 @@ from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from fedcsa.core.arrays import as_matrix, as_vector
+from fedcsa.core.arrays import as_matrix, as_outcome
 from fedcsa.core.losses import Loss, evaluate, loss_named
 from fedcsa.core.realised import Place, mean_interval, place
 from fedcsa.errors import DataError
 from fedcsa.findings import Advice
-from fedcsa.plan import encode_classes
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.promise import Verdict
 from fedcsa.words import with_interval
@@ -162,7 +161,7 @@ def reconcile(
             "Wait for more outcomes."
         )
     where = "The outcome"
-    outcome = encode_classes(y, plan.classes, where) if plan.classes else as_vector(y, where)
+    outcome = as_outcome(y, plan.classes, where)
     if len(outcome) != len(rows):
         raise DataError(
             f"{where} must have {len(rows)} rows like X; it has {len(outcome)}. "

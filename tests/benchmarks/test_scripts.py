@@ -110,7 +110,7 @@ def test_a_federation_is_measured_for_every_number_of_sources(federation, tmp_pa
 
 def test_the_study_of_a_federation_needs_no_engine_to_run(federation, tmp_path):
     study = Study.load(federation.write_study(tmp_path, 2, federation.QUICK))
-    adaptation = federation.carry_out(study, quiet=True)
+    adaptation = study.run()
     assert adaptation.sources == ("s0", "s1")
     penalties = {candidate["penalty"] for candidate in adaptation.plan.candidates}
     assert penalties == set(federation.QUICK.penalties)

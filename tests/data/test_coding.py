@@ -63,7 +63,7 @@ def test_every_mistake_of_a_description_is_said_at_once():
     assert len(lines) == len(wrong)
     assert "Did you mean 'kind'?" in lines[2]
     for name, line in zip(wrong, lines, strict=True):
-        assert f"columns[{name!r}]" in line
+        assert f"Column {name!r}" in line
 
 
 @pytest.mark.parametrize("columns", [{}, {"p": "group"}, ["age"], None])

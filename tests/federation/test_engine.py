@@ -13,7 +13,6 @@ import time
 import pytest
 
 from fedcsa.answer.store import summary
-from fedcsa.cli.run_command import carry_out as run_in_process
 from fedcsa.errors import LedgerError
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.envelope import Envelope
@@ -46,7 +45,7 @@ def assert_same(live, study, without=()):
     """The target's result equals, to the bit, the run in one process without some sources."""
     described = Study.load(study)
     kept = {name: path for name, path in described.sources.items() if name not in without}
-    expected = run_in_process(dataclasses.replace(described, sources=kept), quiet=True)
+    expected = dataclasses.replace(described, sources=kept).run()
     assert numbers(live.result(study)) == numbers(expected)
 
 

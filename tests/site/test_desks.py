@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fedcsa.answer.store import load_result, save_result, summary
-from fedcsa.cli.run_command import carry_out as run_in_process
 from fedcsa.data.table1 import write_table1
 from fedcsa.errors import ProtocolError, ResultError
 from fedcsa.messages.codec import decode, digest, encode
@@ -34,7 +33,7 @@ def conclusion(board):
 def in_process(federation, without=()):
     study = federation.study
     kept = {name: path for name, path in study.sources.items() if name not in without}
-    return run_in_process(dataclasses.replace(study, sources=kept), quiet=True)
+    return dataclasses.replace(study, sources=kept).run()
 
 
 def numbers(adaptation):
@@ -100,7 +99,7 @@ def test_the_targets_folder_is_that_of_a_run_in_one_process(make_federation, tmp
 @pytest.mark.parametrize("own", ["", '[columns]\nage = "AGE"\noutcome = "Y"'])
 def test_a_site_that_reads_in_batches_sends_the_bits_of_a_streamed_run(federation, own):
     """And the names of its columns are its own."""
-    expected = run_in_process(federation.study, quiet=True, stream=True)
+    expected = federation.study.run(stream=True)
     for name in SIZES:
         federation.configure(name, f"stream = true\n{own}")
         path = federation.folder / name / "table.csv"

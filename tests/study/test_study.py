@@ -9,18 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fedcsa.study.study
 from fedcsa.core.table import Table1
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.tables import TableFile, write_table
-from fedcsa.errors import DataError, ParameterError, StudyError, TableError
+from fedcsa.errors import DataError, NoSourcesError, ParameterError, StudyError, TableError
 from fedcsa.messages.policy import Policy
 from fedcsa.models.registry import default_candidates
+from fedcsa.plan import OPTIONS as PLAN_OPTIONS
 from fedcsa.plan import Plan
-from fedcsa.run import InProcess, run_study
-from fedcsa.source.source import Source
 from fedcsa.study import Study
-from fedcsa.target.target import Target
 
 PLANTED, SECRET = 4711.25, "SECRET"
 TEXT = """
@@ -153,9 +150,7 @@ def test_what_a_study_leaves_out_is_as_in_the_plan():
 
 def test_every_field_of_the_plan_can_be_said_in_a_study():
     said = {"study", "features", "flags", "group", "public_sd", "classes", "model", "candidates"}
-    assert (
-        set(fedcsa.study.study._OPTIONS) == {item.name for item in dataclasses.fields(Plan)} - said
-    )
+    assert set(PLAN_OPTIONS) == {item.name for item in dataclasses.fields(Plan)} - said
 
 
 @pytest.mark.parametrize(
@@ -165,7 +160,8 @@ def test_every_field_of_the_plan_can_be_said_in_a_study():
 def test_the_loss_suits_the_outcome_unless_told(outcome, loss):
     text = MINIMAL.replace('"y"', f'"y"{outcome}')
     assert Study.parse(text).plan().loss == loss
-    assert Study.parse(f"loss = 'zero-one'\n{text}").plan().loss == "zero-one"
+    told = "zero-one" if outcome else "absolute"
+    assert Study.parse(f"loss = '{told}'\n{text}").plan().loss == told
 
 
 def test_the_public_scale_goes_into_the_plan():
@@ -341,26 +337,21 @@ def test_any_study_is_read_from_what_it_writes(**values):
         ('name = "stroke"', "name = 1", "study.toml: 'name' must be a text; it is a whole number."),
         ('name = "stroke"', 'name = ""', "study.toml: The 'name' parameter must be a text that"),
         ("seed = 7", "seeds = 7", "study.toml: Unknown key 'seeds'. Did you mean 'seed'?"),
-        ("seed = 7", "seed = 7.5", "study.toml: 'seed' must be a whole number; it is a number."),
-        ("seed = 7", "seed = true", "'seed' must be a whole number; it is true or false."),
-        ("scale = false", "scale = 0", "study.toml: 'scale' must be true or false; it is a whole"),
-        ('method = "feddae"', "method = 1", "study.toml: 'method' must be a text; it is a whole"),
-        ("folds = [0.21, 0.49, 0.30]", "folds = [1, 2]", "'folds' must be a whole number or a lis"),
         ('missing_values = ["?"]', 'missing_values = "?"', "'missing_values' must be a list of te"),
-        ('age = "number"', "age = 3", "study.toml: [features] 'age': It must be \"number\", "),
-        ('age = "number"', 'age = "levels"', "[features] 'age': It must be \"number\", \"flag\""),
-        ('age = "number"', 'age = ["F"]', "[features] 'age': The 'levels' parameter must be two "),
+        ('age = "number"', "age = 3", "study.toml: [features] Column 'age': It must be \"number\""),
+        ('age = "number"', 'age = "levels"', "[features] Column 'age': It must be \"number\", \"f"),
+        ('age = "number"', 'age = ["F"]', "[features] Column 'age': The 'levels' parameter must b"),
         ('age = "number"', 'age = { kind = "flg" }', "The 'kind' parameter must be one of ['numb"),
         ('age = "number"', 'a = "group"\nb = "group"', "described with at most one group"),
-        ('["F", "M"]', '["F", "M"], level = 1', "[features] 'sex': Unknown key 'level'. Did you m"),
-        ('["F", "M"]', '"FM"', "[features] 'sex': The 'levels' parameter must be texts, whole num"),
-        ('["F", "M"]', '["F", "F"]', "study.toml: [features] 'sex': The 'levels' parameter must b"),
-        ('["F", "M"]', "[]", "study.toml: [features] 'sex': The 'levels' parameter must be two or"),
-        ("fill = 140", 'fill = "140"', "[features] 'sbp': The 'fill' parameter must be a finite n"),
-        ('"indicator"', '"mean"', "study.toml: [features] 'sbp': The 'missing' parameter must be"),
-        ("sd = 20", "sd = -1", "study.toml: [features] 'sbp': The 'sd' parameter must be a posit"),
+        ('["F", "M"]', '["F", "M"], level = 1', "[features] Column 'sex': Unknown key 'level'. Di"),
+        ('["F", "M"]', '"FM"', "[features] Column 'sex': The 'levels' parameter must be texts, wh"),
+        ('["F", "M"]', '["F", "F"]', "study.toml: [features] Column 'sex': The 'levels' parameter"),
+        ('["F", "M"]', "[]", "study.toml: [features] Column 'sex': The 'levels' parameter must be"),
+        ("fill = 140", 'fill = "140"', "[features] Column 'sbp': The 'fill' parameter must be a f"),
+        ('"indicator"', '"mean"', "study.toml: [features] Column 'sbp': The 'missing' parameter m"),
+        ("sd = 20", "sd = -1", "study.toml: [features] Column 'sbp': The 'sd' parameter must be a"),
         ('levels = ["no", "yes"]', "levels = []", "[outcome] 'levels' must be two or more, or lef"),
-        ('levels = ["no", "yes"]', "levels = [1.5]", "[outcome] 'levels' must be a list of texts,"),
+        ('levels = ["no", "yes"]', "levels = [1.5]", "[outcome] The 'levels' parameter must be te"),
         ('levels = ["no", "yes"]', "kind = 1", "study.toml: [outcome] Unknown key 'kind'. Known: "),
         ('levels = ["no", "yes"]', 'levels = ["no", 1]', "[outcome] The 'levels' parameter must b"),
         ('name = "outcome"', "", "study.toml: [outcome] 'name' must be given: a text."),
@@ -370,7 +361,7 @@ def test_any_study_is_read_from_what_it_writes(**values):
         ("steps = 3,", "step = 3,", "study.toml: [candidates] 'C' Unknown key 'step'. Did you mea"),
         ("min_fold_rows = 5", "min_fold_row = 5", "[policy] Unknown key 'min_fold_row'. Did you m"),
         ("min_fold_rows = 5", "min_fold_rows = '5'", "[policy] 'min_fold_rows' must be a whole n"),
-        ("min_fold_rows = 5", "preset = 'strict'", "study.toml: [policy] 'preset' must be \"ope"),
+        ("min_fold_rows = 5", "preset = 'strict'", "study.toml: [policy] The 'preset' parameter m"),
         ("min_fold_rows = 5", "min_fold_rows = 'none'", "[policy] 'min_fold_rows' must be a whole"),
         ('table = "new.csv"', 'tabel = "new.csv"', "[target] Unknown key 'tabel'. Did you mean 't"),
         ('table = "new.csv"', 'rows = "new.csv"', "study.toml: [target] must have 'table', its r"),
@@ -400,7 +391,7 @@ def test_all_that_is_wrong_with_a_file_is_said_at_once():
     assert all(line.startswith("study.toml: ") for line in lines)
 
 
-@pytest.mark.parametrize("sources", ["sources = {}", "sources = []", "sources = { a = 'x.csv' }"])
+@pytest.mark.parametrize("sources", ["sources = {}", "sources = []", "sources = { a = 1 }"])
 def test_a_study_needs_sources_with_tables(sources):
     with pytest.raises(StudyError, match="sources"):
         Study.parse(MINIMAL.replace('sources.a.table = "a.csv"', sources))
@@ -414,20 +405,20 @@ def test_a_syntax_error_has_a_line_and_the_name_of_the_file(folder):
 
 
 def test_a_study_file_that_cannot_be_read(folder):
-    with pytest.raises(StudyError, match=r"none.toml' must be there .* \(FileNotFoundError\)"):
+    with pytest.raises(StudyError, match=r"none.toml' cannot be read \(FileNotFoundError\)"):
         Study.load(folder / "none.toml")
-    with pytest.raises(StudyError, match=r"must be there .* \(IsADirectoryError\)"):
+    with pytest.raises(StudyError, match=r"cannot be read \(IsADirectoryError\)"):
         Study.load(folder)
     (folder / "bad.toml").write_bytes(b"\xff\xfen\x00")
-    with pytest.raises(StudyError, match=r"bad.toml: a study file must be text in UTF-8"):
+    with pytest.raises(StudyError, match=r"bad.toml' is not text in UTF-8"):
         Study.load(folder / "bad.toml")
 
 
 def test_a_study_made_by_hand_is_checked_too(study):
-    with pytest.raises(StudyError, match=r"Unknown key 'sed'. Did you mean 'seed'\?"):
+    with pytest.raises(ParameterError, match=r"Unknown option 'sed'. Did you mean 'seed'\?"):
         dataclasses.replace(study, options={"sed": 1})
-    with pytest.raises(StudyError, match="'seed' must be a whole number"):
-        dataclasses.replace(study, options={"seed": "1"})
+    with pytest.raises(ParameterError, match="'seed' parameter must be a whole number"):
+        dataclasses.replace(study, options={"seed": "1"}).plan()
     with pytest.raises(ParameterError, match="at least one feature"):
         dataclasses.replace(study, features=())
 
@@ -537,16 +528,22 @@ def test_outcomes_at_the_target_are_never_read(study, folder, monkeypatch):
     assert any("outcome" in names for file, names in asked if file == "a.parquet")
 
 
-def test_a_study_runs(study):
-    policy = study.policy()
-    sources = [
-        Source(name, *study.read_source(name), features=study.coding.columns, policy=policy)
-        for name in study.sources
-    ]
-    adaptation = run_study(
-        Target(study.read_target(), study.plan(), policy=policy), InProcess(sources)
-    )
+@pytest.mark.parametrize("name", ["hospital_a", "St. Mary's"])
+def test_a_study_runs(study, name):
+    told = []
+    adaptation = study.run(progress=lambda *step: told.append(step))
     assert set(adaptation.predict(study.read_target())) <= {"no", "yes"}
+    assert {*adaptation.ledgers} == {"target", *study.sources}
+    assert ("risk", name, "done") in told
+
+
+def test_what_is_left_of_a_study_without_a_model_comes_with_the_error(study):
+    strict = dataclasses.replace(study, policy_rules={"min_fold_rows": 1000})
+    with pytest.raises(NoSourcesError, match="0 of 2 answers") as caught:
+        strict.run()
+    left = caught.value.adaptation
+    assert (left.status, left.stopped.rule) == ("no model", "min_sources")
+    assert {*left.ledgers} == {"target", *study.sources}
 
 
 # Looking ahead --------------------------------------------------------------------------------
@@ -611,33 +608,39 @@ def test_a_table_without_outcomes_is_no_source(study, folder):
             ["The 'ratio' parameter must be left out", "The 'seed'"],
         ),
         ({"method": "fedle", "seed": -1}, ["The 'fedle_weights' parameter", "The 'seed'"]),
-        ({"fedle_weights": {"hospital_a": 1.0}}, ["must name every source of the study"]),
+        (
+            {"fedle_weights": {"hospital_a": 1.0}},
+            ["The 'fedle_weights' parameter"],
+        ),
         (
             {"method": "feddae", "exchange": "rows", "folds": (0.5, 0.2, 0.2)},
-            ["The 'folds' parameter must be 3, or th"],
+            ["The 'folds' parameter must be a whole nu"],
         ),
-        ({"loss": "squared"}, ["The 'loss' parameter must be one of ['brier', 'log', 'zero-one']"]),
+        (
+            {"loss": "absolute"},
+            ["The 'loss' parameter must be one of ['brier', 'log', 'zero-one']"],
+        ),
         ({"loss": "mine", "seed": -1}, ["The 'seed' parameter", "The 'loss' parameter"]),
         (
             {"method": "naive", "exchange": "rows", "ratio": {"alpha": "wide"}},
             ["The \"ratio['alpha']\" parameter must be a num"],
         ),
         ({"combine": "median"}, ["The 'combine' parameter must be 'mean' with fewer than 4 sourc"]),
-        ({"compare": ["naive", "fedda"]}, ["The 'compare' parameter must be one of"]),
+        ({"compare": ["naive", "fedda"]}, ["The 'compare' parameter must be a list of"]),
         ({"compare": ["fedle"]}, ["The 'fedle_weights' parameter must be given"]),
     ],
 )
 def test_problems_of_the_options_are_all_found(study, options, texts):
     found = problems(study, options=options)
     assert len(found) == len(texts)
-    for problem, text in zip(found, texts, strict=True):
-        assert problem.startswith(text) or text in problem
+    for text in texts:
+        assert any(problem.startswith(text) for problem in found)
 
 
 def test_weights_of_fedle_must_name_every_source(study):
     weights = {"hospital_a": 1.0, "St. Mary": 2.0}
     [found] = problems(study, options={"method": "fedle", "fedle_weights": weights})
-    assert found == "[fedle_weights] must name every source of the study, and no other."
+    assert "one weight for every source. Got 'none for \"St. Mary\\'s\"'" in found
     assert (
         problems(
             study, options={"method": "fedle", "fedle_weights": dict.fromkeys(study.sources, 1.0)}
@@ -649,12 +652,12 @@ def test_weights_of_fedle_must_name_every_source(study):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"model": {"name": "ridge"}, "candidates": None}, "[model] 'ridge' predicts numbers, but"),
-        ({"model": {"name": "sklearn.svm.SCV"}}, "[model] The class 'sklearn.svm.SCV' is not inst"),
-        ({"model": {"name": "mine.Model"}}, "[model] A model must be built from scikit-learn's"),
-        ({"candidates": {"c": [1.0]}}, "[model] Unknown candidate parameter 'c'."),
-        ({"candidates": []}, "[candidates] The 'candidates' parameter must be at least one"),
-        ({"candidates": {"ratio_power": [2]}}, "[candidates] The 'ratio_power' parameter must be"),
+        ({"model": {"name": "ridge"}, "candidates": None}, "'ridge' predicts numbers, but"),
+        ({"model": {"name": "sklearn.svm.SCV"}}, "The class 'sklearn.svm.SCV' is not inst"),
+        ({"model": {"name": "mine.Model"}}, "A model must be built from scikit-learn's"),
+        ({"candidates": {"c": [1.0]}}, "Unknown candidate parameter 'c'."),
+        ({"candidates": []}, "The 'candidates' parameter must be at least one"),
+        ({"candidates": {"ratio_power": [2]}}, "The 'ratio_power' parameter must be"),
         ({"policy_rules": {"significant_digits": 99}}, "[policy] The 'significant_digits' paramet"),
         ({"policy_rules": {"exchanges": ["mail"]}}, "[policy] The 'exchanges' parameter must be"),
         (

@@ -88,12 +88,9 @@ GOOD = {
     "bool": [True],
     "int": [0, -3],
     "float": [0, 1.5, float("inf")],
-    "int | tuple[float, float, float]": [3, [0.2, 0.3, 0.5]],
     "tuple[str, ...]": [[], ["a"]],
-    "labels": [[], ["a"], [1, True]],
     "list": [[], [1, "a", {}]],
     "Mapping[str, Any]": [{}, {"a": [1]}],
-    "Mapping[str, float]": [{}, {"a": 1, "b": 0.5}],
     "Mapping[str, Any] | list[Mapping[str, Any]]": [{}, [], [{}]],
 }
 BAD = {
@@ -101,12 +98,9 @@ BAD = {
     "bool": [0, "true"],
     "int": [True, 1.0, "1"],
     "float": [True, float("nan"), "1"],
-    "int | tuple[float, float, float]": [True, 0.5, [1, 2], [1, 2, "3"]],
     "tuple[str, ...]": ["a", [1]],
-    "labels": ["a", [0.5], [[1]]],
     "list": [{}, "a"],
     "Mapping[str, Any]": [[], "a"],
-    "Mapping[str, float]": [{"a": True}, {"a": "1"}, [1]],
     "Mapping[str, Any] | list[Mapping[str, Any]]": ["a", [1], [{}, 2]],
 }
 
@@ -134,9 +128,3 @@ def test_a_key_that_is_needed_and_one_that_nobody_knows():
         "[target] Unknown key 'tabel'. Did you mean 'table'?",
         "[target] Unknown key 'zzz'. Known: rows, table.",
     ]
-
-
-def test_a_rule_that_nobody_knows_lets_everything_through():
-    problems = []
-    assert Section({"a": [1]}, "", problems).take("a", "frozenset[int]") == [1]
-    assert not problems

@@ -11,11 +11,13 @@ from rich.text import Text
 
 from fedcsa.cli.common import (
     EXIT_BROKEN,
+    Changes,
     Json,
     Output,
     Quiet,
     StudyFile,
     Trust,
+    load_study,
     named_errors,
     site_progress,
     unbroken,
@@ -39,6 +41,7 @@ def backtest(
             "verdict.",
         ),
     ] = None,
+    changes: Changes = None,
     trust: Trust = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -58,9 +61,8 @@ def backtest(
     from fedcsa.answer.store import load_result, save_result
     from fedcsa.answer.terminal import print_backtest
     from fedcsa.backtest import run_backtest
-    from fedcsa.study import Study
 
-    loaded = Study.load(study)
+    loaded = load_study(study, changes)
     plan = loaded.plan()
     tested = None if result is None else load_result(result, trust or ())
     if tested is not None and plain(tested.plan) != plain(plan):

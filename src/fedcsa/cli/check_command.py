@@ -8,10 +8,12 @@ from rich.text import Text
 
 from fedcsa.cli.common import (
     EXIT_INPUT,
+    Changes,
     Json,
     Output,
     Quiet,
     StudyFile,
+    load_study,
     named_errors,
     working,
 )
@@ -19,7 +21,9 @@ from fedcsa.words import printable
 
 
 @named_errors
-def check(study: StudyFile, json: Json = False, quiet: Quiet = False) -> None:
+def check(
+    study: StudyFile, changes: Changes = None, json: Json = False, quiet: Quiet = False
+) -> None:
     """Say everything that would go wrong with a study, without computing anything.
 
     Reads the study file and its tables, and writes nothing. Exit code 3 if something stands in
@@ -30,9 +34,7 @@ def check(study: StudyFile, json: Json = False, quiet: Quiet = False) -> None:
     fedcsa check study.toml
     fedcsa check study.toml --json   # {"problems": [...]}
     """
-    from fedcsa.study import Study
-
-    loaded = Study.load(study)
+    loaded = load_study(study, changes)
     with working("reading the tables", quiet=quiet):
         problems = loaded.problems()
 

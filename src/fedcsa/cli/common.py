@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
@@ -29,6 +30,7 @@ from fedcsa.errors import (
 from fedcsa.words import printable
 
 if TYPE_CHECKING:
+    from fedcsa.study import Study
     from fedcsa.target.promise import Verdict
 
 Arguments = ParamSpec("Arguments")
@@ -53,6 +55,15 @@ Json = Annotated[
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Print errors only, and where a result was written."),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Another value of an option than in the study file, such as level=0.9; may be "
+        "repeated.",
+    ),
 ]
 Trust = Annotated[
     list[str] | None,
@@ -135,13 +146,33 @@ def printable_lines(text: str) -> str:
 
 def read_study(path: Path) -> str:
     """The text of a study file that sites must agree on to the letter."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(
-            f"The study file {str(path)!r} must be there, a text in UTF-8; it is not "
-            f"({type(error).__name__}). Check the path."
-        ) from None
+    from fedcsa.study.toml import read_text
+
+    return read_text(path, "study file", "Check the path.")
+
+
+def load_study(path: Path, changes: Sequence[str] | None) -> Study:
+    """A study with some of its options changed: ``NAME=VALUE``, a value as in the file.
+
+    Parameters
+    ----------
+    path : Path
+        Of a study file.
+    changes : sequence of str, optional
+        A text needs no quotation marks.
+    """
+    from fedcsa.study import Study
+    from fedcsa.study.toml import parse_toml
+
+    options: dict[str, Any] = {}
+    for change in changes or ():
+        name, _, value = (part.strip() for part in change.partition("="))
+        try:
+            options[name] = parse_toml(f"value = {value}", "--set")["value"]
+        except StudyError:
+            options[name] = value
+    study = Study.load(path)
+    return replace(study, options={**study.options, **options})
 
 
 # Errors -------------------------------------------------------------------------------------

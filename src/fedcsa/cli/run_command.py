@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,24 +10,22 @@ from rich.console import Console
 from rich.text import Text
 
 from fedcsa.cli.common import (
+    Changes,
     Json,
     Output,
     Quiet,
     StudyFile,
     Trust,
     follow,
+    load_study,
     named_errors,
     site_progress,
     unbroken,
-    working,
 )
 from fedcsa.cli.report_command import report_line
-from fedcsa.errors import ResultError
+from fedcsa.errors import FedCSAError, ResultError
 
 if TYPE_CHECKING:
-    from fedcsa.messages.policy import Policy
-    from fedcsa.source.source import Source
-    from fedcsa.study import Study
     from fedcsa.target.adaptation import Adaptation
 
 
@@ -53,6 +49,7 @@ def run(
             "memory.",
         ),
     ] = False,
+    changes: Changes = None,
     trust: Trust = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -68,28 +65,33 @@ def run(
     --------
     fedcsa run study.toml --out result
     fedcsa run study.toml --stream             # tables larger than memory
+    fedcsa run study.toml --set level=0.9      # another option than the file's
     fedcsa run study.toml --json > answer.json # for a program
     """
     from fedcsa.answer.store import save_result, summary
     from fedcsa.answer.terminal import print_view
     from fedcsa.answer.view import view_of
-    from fedcsa.study import Study
 
-    loaded = Study.load(study)
+    loaded = load_study(study, changes)
     folder = out or Path(f"{study.stem}-result")
 
-    def keep(left: Adaptation) -> str:
-        try:
-            with unbroken():
-                save_result(left, folder, loaded.to_toml())
-                return f"{report_line(folder)}."
-        except ResultError as error:  # the study's own end matters more
-            return str(error)
+    def keep(adaptation: Adaptation) -> str:
+        with unbroken():
+            save_result(adaptation, folder, loaded.to_toml())
+            return report_line(folder)
 
-    adaptation = carry_out(loaded, quiet=quiet, trusted=trust or (), stream=stream, keep=keep)
-    with unbroken():
-        save_result(adaptation, folder, loaded.to_toml())
-        line = report_line(folder)
+    try:
+        with site_progress(len(loaded.sources), quiet=quiet) as progress:
+            adaptation = loaded.run(trusted_types=trust or (), stream=stream, progress=progress)
+    except FedCSAError as error:
+        if error.adaptation is None:
+            raise
+        try:
+            kept = f"{keep(error.adaptation)}."
+        except ResultError as unkept:  # the study's own end matters more
+            kept = str(unkept)
+        raise type(error)(f"{error} {kept}") from None
+    line = keep(adaptation)
 
     def show(screen: Console) -> None:
         print_view(screen, view_of(adaptation))
@@ -98,71 +100,3 @@ def run(
 
     Output(json, quiet).answer(summary(adaptation), show, folder)
     follow(adaptation.verdict)
-
-
-def carry_out(
-    study: Study,
-    *,
-    quiet: bool,
-    trusted: Sequence[str] = (),
-    stream: bool = False,
-    keep: Callable[[Adaptation], str] | None = None,
-) -> Adaptation:
-    """Run a study in this process.
-
-    Parameters
-    ----------
-    study : Study
-    quiet : bool
-        Show no progress.
-    trusted : sequence of str
-        Types outside scikit-learn that a model may hold.
-    stream : bool
-        Read the sources' tables in batches.
-    keep : function, optional
-        Is given what is left of a study without a model; what it says ends the error's text.
-    """
-    from fedcsa.run import InProcess, run_study
-    from fedcsa.target.adaptation import WITHOUT_MODEL
-    from fedcsa.target.target import Target
-
-    policy = study.policy()
-    trusted = [*trusted, "sklearn.*"]  # every model is made in this very process
-    with working("reading the tables", quiet=quiet):
-        sources = [source_of(study, name, policy, trusted, stream=stream) for name in study.sources]
-        target = Target(study.read_told(), study.plan(), policy=policy, trusted_types=trusted)
-    try:
-        with site_progress(len(sources), quiet=quiet) as progress:
-            return run_study(target, InProcess(sources, progress))
-    except WITHOUT_MODEL as error:
-        if keep is None:
-            raise
-        left = target.without_model(error.rule, str(error))
-        ledgers = {source.name: tuple(source.ledger.entries) for source in sources}
-        told = keep(replace(left, ledgers={**left.ledgers, **ledgers}))
-        raise type(error)(f"{error} {told}") from None
-
-
-def source_of(
-    study: Study, name: str, policy: Policy, trusted: Sequence[str], *, stream: bool
-) -> Source:
-    """The source `name` of a study, which holds its table or reads it in batches.
-
-    Parameters
-    ----------
-    study : Study
-    name : str
-    policy : Policy
-    trusted : sequence of str
-        Types outside scikit-learn that a model may hold.
-    stream : bool
-    """
-    from fedcsa.source.source import Source
-
-    if stream:
-        rows = study.stream_source(name)
-        made: Source = Source.streaming(name, rows, policy=policy, trusted_types=trusted)
-        return made
-    X, y = study.read_source(name)
-    columns = study.coding.matrix_columns
-    return Source(name, X, y, features=columns, policy=policy, trusted_types=trusted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -71,6 +72,41 @@ def as_vector(values: ArrayLike, name: str, n_rows: int | None = None) -> Array:
         )
     _check_finite(vector, name)
     return vector
+
+
+def as_outcome(y: Any, classes: Sequence[Any], name: str) -> Array:
+    """Return outcomes as numbers: as they are, or the codes 0…K−1 of their labels.
+
+    Parameters
+    ----------
+    y : array of shape (rows,) or (rows, 1)
+    classes : sequence of labels
+        In the agreed order; empty for an outcome of numbers.
+    name : str
+        Begins the sentence of a `DataError`.
+
+    Examples
+    --------
+    >>> as_outcome(["no", "yes", "no"], ("no", "yes"), "y")
+    array([0., 1., 0.])
+    """
+    if not classes:
+        return as_vector(y, name)
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise DataError(f"{name} must be one column; its shape is {labels.shape}.")
+    codes = np.full(len(labels), -1.0)
+    for code, label in enumerate(classes):
+        codes[labels == label] = code
+    strangers = int((codes < 0).sum())
+    if strangers:
+        raise DataError(
+            f"{name} must hold only the {len(classes)} agreed classes; "
+            f"{strangers} of its {len(labels)} rows hold something else."
+        )
+    return codes
 
 
 def is_whole(value: Any, smallest: int) -> bool:

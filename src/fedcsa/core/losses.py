@@ -6,7 +6,7 @@ the outcome is then the index of the class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -68,6 +68,26 @@ def loss_named(name: str) -> Loss:
         if name in table:
             return table[name]
     raise one_of("loss", sorted([*REGRESSION, *CLASSIFICATION]), name, " or a function")
+
+
+def check_loss(loss: str, n_classes: int, own: Collection[str] = ()) -> None:
+    """Raise unless `loss` judges the kind of outcome at hand.
+
+    Parameters
+    ----------
+    loss : str
+    n_classes : int
+        0 for an outcome of numbers.
+    own : collection of str
+        Names of losses that every source has been given; they judge what they like.
+    """
+    if loss in own:
+        return
+    loss_named(loss)
+    fitting = CLASSIFICATION if n_classes else REGRESSION
+    if loss not in fitting:
+        kind = "classes" if n_classes else "numbers"
+        raise one_of("loss", sorted(fitting), loss, f" for an outcome of {kind}")
 
 
 def evaluate(loss: Loss, prediction: Array, y: Array) -> Array:

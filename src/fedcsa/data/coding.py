@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.data.cells import Cells, arrow
 from fedcsa.data.columns import Feature, Outcome, describe_column, require_columns, sentence_start
-from fedcsa.errors import DataError, ParameterError, must
+from fedcsa.errors import DataError, gathered, must, raise_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -214,12 +214,9 @@ def describe_columns(columns: Mapping[str, Any]) -> Coding:
     features: list[Feature] = []
     problems: list[str] = []
     for name, value in columns.items():
-        try:
+        with gathered(problems, f"Column {name!r}: "):
             features.append(describe_column(name, value))
-        except ParameterError as error:
-            problems.append(f"columns[{name!r}]: {error}")
-    if problems:
-        raise ParameterError("\n".join(problems))
+    raise_all(problems)
     return Coding(tuple(features))
 
 

@@ -164,7 +164,8 @@ def _check_name(name: object) -> None:
 
 def _distinct(levels: Sequence[Label]) -> tuple[str, ...]:
     """Levels as texts, or the reason why they cannot be."""
-    if isinstance(levels, str) or not all(isinstance(level, str | int) for level in levels):
+    listed = isinstance(levels, list | tuple)
+    if not listed or not all(isinstance(level, str | int) for level in levels):
         raise must("levels", "texts, whole numbers, or true and false", "something else")
     texts = tuple(level_text(level) for level in levels)
     doubled = [text for text, count in Counter(texts).items() if count > 1]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from fedcsa.errors import StudyError, hint
+from fedcsa.errors import StudyError, hint, raise_all
 from fedcsa.messages.messages import TARGET
-from fedcsa.study.toml import Section, parse_toml, raise_all
+from fedcsa.study.toml import Section, parse_toml, read_text
 
 #: Folder beside the kits; it holds the private key of the federation's certificate authority.
 AUTHORITY = "authority"
@@ -71,13 +71,7 @@ class Federation:
     def load(cls, path: str | Path) -> Self:
         """Read a federation file."""
         path = Path(path)
-        try:
-            text = path.read_bytes().decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise StudyError(
-                f"The federation file {str(path)!r} must be there, a text in UTF-8; it is not "
-                f"({type(error).__name__}). Write one with: fedcsa federation init"
-            ) from None
+        text = read_text(path, "federation file", "Write one with: fedcsa federation init")
         return cls.parse(text, path.name)
 
     @classmethod
@@ -106,7 +100,7 @@ class Federation:
                 top.say(f'At least one site must have role = "{role}".')
         if "lead" not in users.values():
             top.say('At least one user must have role = "lead", or nobody can submit a study.')
-        raise_all(problems)
+        raise_all(problems, StudyError)
         return cls(name, host, port, sites, users)
 
 

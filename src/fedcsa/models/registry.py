@@ -257,3 +257,24 @@ def build_candidates(
     for candidate in candidates:
         refuse_files(candidate)
     return [{key: build(value, trusted) for key, value in c.items()} for c in candidates]
+
+
+def instantiate(
+    description: Mapping[str, Any],
+    candidates: Sequence[Candidate],
+    n_classes: int,
+    trusted: Collection[str],
+) -> tuple[Model, list[dict[str, Any]]]:
+    """The model and the candidates that a plan or a brief describes.
+
+    Parameters
+    ----------
+    description : mapping
+        Of the model.
+    candidates : sequence of mapping
+    n_classes : int
+        0 for an outcome of numbers.
+    trusted : collection of str
+        Classes outside scikit-learn that may be built.
+    """
+    return build_model(description, n_classes, trusted), build_candidates(candidates, trusted)

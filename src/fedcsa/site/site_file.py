@@ -17,13 +17,13 @@ from fedcsa.data.coding import Coding
 from fedcsa.data.streams import TableStream
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import read_table
-from fedcsa.errors import DataError, StudyError, TableError
+from fedcsa.errors import DataError, StudyError, TableError, gathered, raise_all
 from fedcsa.messages.codec import MAX_BYTES
 from fedcsa.messages.policy import Policy
 from fedcsa.source.source import Source
 from fedcsa.study import Study
-from fedcsa.study.sections import build_policy
-from fedcsa.study.toml import Section, parse_toml, raise_all
+from fedcsa.study.study_file import build_policy
+from fedcsa.study.toml import Section, parse_toml, read_text
 
 _WHERE = "this site"
 
@@ -79,17 +79,7 @@ class SiteFile:
     def load(cls, path: str | Path) -> Self:
         """Read a site file; the paths in it are relative to its folder."""
         path = Path(path)
-        try:
-            text = path.read_bytes().decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise StudyError(
-                f"{path.name}: a site file must be text in UTF-8; it is not. Save it as UTF-8."
-            ) from None
-        except OSError as error:
-            raise StudyError(
-                f"The site file {str(path)!r} must be there and open to reading; "
-                f"it is not ({type(error).__name__}). Write one with: fedcsa site init"
-            ) from None
+        text = read_text(path, "site file", "Write one with: fedcsa site init")
         return cls.parse(text, folder=path.absolute().parent, origin=path.name)
 
     @classmethod
@@ -129,11 +119,9 @@ class SiteFile:
             top.say("'table' must be given, or 'table1' by a target without rows; one of the two.")
         if not all(isinstance(name, str) for name in values["columns"].values()):
             top.say("[columns] must give, for a name of the study, the name in the table.")
-        try:
+        with gathered(problems, f"{origin}: "):
             values["policy"] = build_policy({"preset": "site", **rules})
-        except StudyError as error:
-            top.gather(error)
-        raise_all(problems)
+        raise_all(problems, StudyError)
         return cls(**values, folder=folder)
 
     @property

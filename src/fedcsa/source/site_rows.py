@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcsa.core.arrays import Array, as_matrix, as_vector
+from fedcsa.core.arrays import Array, as_matrix, as_outcome
 from fedcsa.core.batches import BandedBatches, Batches, HeldBatches, in_bands, summarise
 from fedcsa.errors import DataError
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import Brief
-from fedcsa.plan import encode_classes
 
 
 @dataclass(frozen=True)
@@ -231,9 +230,7 @@ class SiteRows:
 
     def _outcome(self, brief: Brief, y: NDArray[Any]) -> Array:
         where = f"The outcome of source {self._source!r}"
-        if brief.classes:
-            return encode_classes(y, thaw(brief.classes), where)
-        return as_vector(y, where, n_rows=len(y))
+        return as_outcome(y, thaw(brief.classes), where)
 
 
 class _Hashed:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.batches import Batches
-from fedcsa.core.losses import Loss, loss_named
+from fedcsa.core.losses import Loss, check_loss, loss_named
 from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import digest, encode
@@ -30,7 +30,8 @@ from fedcsa.messages.messages import (
 from fedcsa.messages.policy import Admission, Policy, narrow_features
 from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.models.model import Candidate, Model
-from fedcsa.plan import LossFunctions, check_loss, instantiate
+from fedcsa.models.registry import instantiate
+from fedcsa.plan import LossFunctions
 from fedcsa.source.examine import examine, members_of, mixture_of
 from fedcsa.source.measure import Work, fit_chosen, measure, prepare
 from fedcsa.source.site_rows import SiteRows

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fedcsa.errors import FedCSAError, ModelError, ParameterError, StudyError, unknown
-from fedcsa.models.model import RATIO_POWER, Candidate
+from fedcsa.errors import StudyError, gathered, raise_all, unknown
 from fedcsa.models.registry import (
     RIDGE,
     WEIGHTED,
-    build_candidates,
-    build_model,
-    check_names,
-    expand_candidates,
     model_description,
 )
-from fedcsa.study.toml import Section, raise_all
+from fedcsa.study.toml import Section
 
 PIPELINE = "pipeline"
 MAX_STEPS = 10_000
@@ -56,40 +51,26 @@ def describe_model(model: Mapping[str, Any]) -> dict[str, Any]:
             full_name = "Otherwise write the full name of a scikit-learn class."
             section.say(f"{unknown('model', name, known)} {full_name}")
         section.take("intercept", "bool", True)
-        raise_all(problems)
-        try:
-            return model_description(model)
-        except ParameterError as error:
-            section.say(str(error))
-    raise_all(problems)
+        if not problems:
+            with gathered(problems, "[model] "):
+                return model_description(model)
+    raise_all(problems, StudyError)
     return {"name": "sklearn", "estimator": estimator}
 
 
-def list_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any], ...]:
-    """All candidates of a study file.
+def spread_ranges(candidates: Any) -> Any:
+    """`candidates` with lists in place of ranges, or a `StudyError`.
 
     Parameters
     ----------
-    model_name : str
-        As in the model's description.
     candidates : None, mapping or sequence of mappings
         The section ``[candidates]``, whose values are lists or ranges, or ``[[candidates]]``.
 
     Examples
     --------
-    >>> list_candidates("ridge", {"penalty": {"from": 0.01, "to": 1.0, "steps": 3, "scale": "log"}})
-    ({'penalty': 0.01}, {'penalty': 0.1}, {'penalty': 1.0})
+    >>> spread_ranges({"penalty": {"from": 0.01, "to": 1.0, "steps": 3, "scale": "log"}})
+    {'penalty': [0.01, 0.1, 1.0]}
     """
-    try:
-        return expand_candidates(model_name, spread_ranges(candidates))
-    except StudyError:
-        raise
-    except ParameterError as error:
-        raise StudyError(f"[candidates] {error}") from None
-
-
-def spread_ranges(candidates: Any) -> Any:
-    """`candidates` with lists in place of ranges, or a `StudyError`."""
     problems: list[str] = []
     if isinstance(candidates, Mapping):
         section = Section(candidates, "[candidates]", problems)
@@ -106,7 +87,7 @@ def spread_ranges(candidates: Any) -> Any:
             for key, value in candidate.items():
                 if isinstance(value, Mapping):
                     section.say(f"{key!r} must be one value; it is a table.")
-    raise_all(problems)
+    raise_all(problems, StudyError)
     return candidates
 
 
@@ -134,41 +115,6 @@ def spread(range_: Mapping[str, Any], where: str, problems: list[str]) -> list[f
     whole = isinstance(start, int) and isinstance(stop, int) and (values == values.round()).all()
     listed: list[float] = values.tolist()
     return [int(value) for value in listed] if whole else listed
-
-
-def check_model(
-    description: Mapping[str, Any],
-    candidates: Sequence[Candidate],
-    n_classes: int,
-    trusted: Collection[str] = (),
-) -> None:
-    """Build the model, and see whether it has the parameters that the candidates set."""
-    try:
-        build_candidates(candidates, trusted)
-        model = build_model(description, n_classes, trusted)
-    except FedCSAError:
-        raise
-    except Exception as error:  # whatever a class says to parameters that it does not like
-        raise ModelError(
-            f"The model must be built from its parameters; this fails with {type(error).__name__}. "
-            "Look up which parameters its class wants."
-        ) from None
-    estimator = getattr(model, "estimator", None)
-    if estimator is None:
-        return
-    if not hasattr(estimator, "predict"):
-        raise ModelError(
-            f"{type(estimator).__name__} must be able to predict; it only transforms. "
-            "Name a regressor or a classifier."
-        )
-    from fedcsa.models.estimators import weight_keyword
-
-    try:
-        check_names(estimator, candidates)
-    except ParameterError as error:
-        raise StudyError(str(error)) from None
-    if any(candidate.get(RATIO_POWER) for candidate in candidates):
-        weight_keyword(estimator)
 
 
 def _pipeline(steps: Sequence[Any], problems: list[str]) -> dict[str, Any]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from functools import partial
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,33 +14,32 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
 from fedcsa.core.folds import dealt_labels, generator_for
 from fedcsa.core.table import Table1
-from fedcsa.core.weights import MEDIAN_SOURCES
 from fedcsa.data.coding import Coding
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.databases import Query
 from fedcsa.data.streams import TableStream
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import TableFile
-from fedcsa.errors import FedCSAError, ParameterError, StudyError, must, unknown
+from fedcsa.errors import ParameterError, StudyError, gathered, must, raise_all, unknown
+from fedcsa.make_plan import make_plan
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import TARGET, Brief
 from fedcsa.messages.policy import Policy
-from fedcsa.models.registry import default_candidates
-from fedcsa.plan import Plan, check_loss, check_weights_of
+from fedcsa.plan import OPTIONS, Plan
+from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
-from fedcsa.study.model_section import check_model, describe_model, list_candidates
-from fedcsa.study.sections import build_policy
-from fedcsa.study.source_section import SourceTable, check_sources, database_of
-from fedcsa.study.study_file import check_options, read_study, write_study
+from fedcsa.study.model_section import describe_model, spread_ranges
+from fedcsa.study.study_file import (
+    SourceTable,
+    build_policy,
+    check_sources,
+    database_of,
+    read_study,
+    write_study,
+)
+from fedcsa.study.toml import read_text
+from fedcsa.target.adaptation import WITHOUT_MODEL, Adaptation
 from fedcsa.target.target import Target
-
-Value = TypeVar("Value")
-#: What a study says in its own words, or what follows from it; all else in a plan is an option.
-_DERIVED = ("study", "features", "flags", "group", "public_sd", "classes", "model", "candidates")
-_FIELDS = {item.name: item for item in fields(Plan) if item.name not in _DERIVED}
-#: name -> annotation. These and the defaults are said once, in the plan.
-_OPTIONS = {name: str(item.type) for name, item in _FIELDS.items()}
-_LOSS_OF_CLASSES = "brier"
 
 
 @dataclass(frozen=True)
@@ -58,8 +56,8 @@ class Study:
     target : str
         Path of the target's table; empty if `table1` stands for it.
     sources : mapping of str to str or mapping
-        Path of every source's table; or its ``database`` and ``query``; or its ``adbc``, ``uri``
-        and ``query``, as in the section ``[sources]``.
+        Path of every source's table; or its ``table``, or ``database`` and ``query``, or
+        ``adbc``, ``uri`` and ``query``, as in the section ``[sources]``.
     candidates : mapping, list of mappings, or None
         As in the section ``[candidates]``; None for those of the model.
     options : mapping
@@ -101,8 +99,13 @@ class Study:
         if bool(self.target) == bool(self.table1):
             raise must("target", "the path of a table, or empty beside a 'table1'", "both or none")
         check_sources(self.sources)
-        check_options(self.options, _OPTIONS)
-        in_order = {name: self.options[name] for name in _OPTIONS if name in self.options}
+        paths = {
+            name: table["table"] if isinstance(table, Mapping) and "table" in table else table
+            for name, table in self.sources.items()
+        }
+        object.__setattr__(self, "sources", paths)
+        raise_all([unknown("option", n, OPTIONS) for n in self.options if n not in OPTIONS])
+        in_order = {name: self.options[name] for name in OPTIONS if name in self.options}
         object.__setattr__(self, "options", in_order)
         object.__setattr__(self, "folder", Path(self.folder))
         Coding(self.features, self.outcome)
@@ -112,19 +115,8 @@ class Study:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a study file; the paths in it are relative to its folder."""
-        path = Path(path)
-        try:
-            text = path.read_bytes().decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise StudyError(
-                f"{path.name}: a study file must be text in UTF-8; it is not. Save it as UTF-8."
-            ) from None
-        except OSError as error:
-            raise StudyError(
-                f"The study file {str(path)!r} must be there and open to reading; "
-                f"it is not ({type(error).__name__}). Check the path; "
-                "an example is written by: fedcsa demo --out DIR"
-            ) from None
+        path, advice = Path(path), "An example is written by: fedcsa demo --out DIR"
+        text = read_text(path, "study file", f"Check the path. {advice}")
         return cls.parse(text, folder=path.parent, origin=path.name)
 
     @classmethod
@@ -136,7 +128,7 @@ class Study:
         StudyError
             With one line for every unknown key and every value of the wrong type.
         """
-        values = read_study(text, origin, _OPTIONS)
+        values = read_study(text, origin)
         try:
             return cls(**values, folder=Path(folder))
         except ParameterError as error:
@@ -153,16 +145,32 @@ class Study:
         """How every site turns its table into a matrix and outcomes."""
         return Coding(self.features, self.outcome, self.missing_values)
 
-    def plan(self) -> Plan:
-        """The design that the target announces."""
-        model = describe_model(self.model)
-        options = self._plan_options()
-        check_weights_of(options["fedle_weights"], self.sources)
-        if self.candidates is None:
-            candidates = default_candidates(model, options["method"])
-        else:
-            candidates = list_candidates(model["name"], self.candidates)
-        return Plan(model=model, candidates=candidates, **options)
+    def plan(self, trusted_types: Collection[str] = (), *, build: bool = False) -> Plan:
+        """The design that the target announces, or one error with a line a problem.
+
+        Parameters
+        ----------
+        trusted_types : collection of str
+            Classes outside scikit-learn that the model may use.
+        build : bool
+            Build the model as well, to see whether this site can.
+        """
+        coding = self.coding
+        plan = make_plan(
+            describe_model(self.model),
+            spread_ranges(self.candidates),
+            self.options,
+            trusted=trusted_types,
+            build=build,
+            study=self.name,
+            features=coding.columns,
+            flags=coding.flags,
+            group=coding.group,
+            public_sd=coding.public_sd,
+            classes=self.outcome.levels,
+        )
+        raise_all(plan.problems(self.sources))
+        return plan
 
     def policy(self) -> Policy:
         """The rules of every site of this simulation."""
@@ -211,6 +219,43 @@ class Study:
         X, y = self._read(TableFile(Path(path).absolute()), where, True)
         return X, np.asarray(y)
 
+    # What becomes of it ---------------------------------------------------------------------
+
+    def run(
+        self,
+        *,
+        trusted_types: Collection[str] = (),
+        stream: bool = False,
+        progress: Progress | None = None,
+    ) -> Adaptation:
+        """Run the study in this process; all its tables are on this machine.
+
+        Parameters
+        ----------
+        trusted_types : collection of str
+            Types outside scikit-learn that a model may hold.
+        stream : bool
+            Read the sources' tables in batches and never hold them.
+        progress : function, optional
+            Called with the phase, the source and "started" or "done".
+
+        Raises
+        ------
+        NoOverlapError, NoSourcesError, CandidatesError
+            If there is no model; what is left of the study is the error's ``adaptation``.
+        """
+        trusted = [*trusted_types, "sklearn.*"]  # every model is made in this very process
+        plan, policy = self.plan(trusted_types), self.policy()
+        sources = [self._source(name, policy, trusted, stream=stream) for name in self.sources]
+        target = Target(self.read_told(), plan, policy=policy, trusted_types=trusted)
+        courier = InProcess(sources, progress)
+        try:
+            return run_study(target, courier)
+        except WITHOUT_MODEL as error:
+            left = target.without_model(error.rule, str(error))
+            error.adaptation = replace(left, ledgers={**left.ledgers, **courier.ledgers()})
+            raise
+
     def problems(self, trusted_types: Collection[str] = ()) -> list[str]:
         """Everything that would go wrong, found without fitting anything.
 
@@ -220,40 +265,49 @@ class Study:
             Classes outside scikit-learn that the model may use.
         """
         found: list[str] = []
-        plan = _checked_plan(self, trusted_types, found)
-        policy = _attempt(found, self.policy)
-        told = _attempt(found, self.read_told)
-        brief = None
-        if plan is not None and policy is not None and told is not None:
-            brief = _checked_brief(told, plan, policy, trusted_types, found)
+        plan = policy = told = brief = None
+        with gathered(found):
+            plan = self.plan(trusted_types, build=True)
+        with gathered(found):
+            policy = self.policy()
+        with gathered(found):
+            told = self.read_told()
+        if not found and plan is not None and policy is not None and told is not None:
+            with gathered(found, "The target: "):
+                target = Target(told, plan, policy=policy, trusted_types=trusted_types)
+                brief = target.brief([])
         for name in self.sources:
-            rows = _attempt(found, partial(self.read_source, name))
-            if rows is not None:
-                make = partial(Source, name, *rows, features=self.coding.matrix_columns)
-                _check_source(name, rows[1], plan, brief, make, policy, found)
+            with gathered(found):
+                found += self._source_problems(name, plan, brief, policy)
         return list(dict.fromkeys(found))
 
-    def _plan_options(self) -> dict[str, Any]:
-        """What a plan takes besides the model and its candidates."""
-        options = {
-            name: value
-            for name, item in _FIELDS.items()
-            if (value := self.options.get(name, item.default)) is not MISSING
-        }
-        if self.outcome.levels and "loss" not in self.options:
-            options["loss"] = _LOSS_OF_CLASSES
-        if isinstance(options["folds"], list):
-            options["folds"] = tuple(options["folds"])
-        coding = self.coding
-        return {
-            **options,
-            "study": self.name,
-            "features": coding.columns,
-            "flags": coding.flags,
-            "group": coding.group,
-            "public_sd": coding.public_sd,
-            "classes": self.outcome.levels,
-        }
+    def _source_problems(
+        self, name: str, plan: Plan | None, brief: Brief | None, policy: Policy | None
+    ) -> list[str]:
+        """Why a source would not take part, as far as the plan and the brief are known."""
+        found: list[str] = []
+        where, columns = f"Source {name!r}: ", self.coding.matrix_columns
+        X, y = self.read_source(name)
+        source = Source(name, X, y, features=columns, policy=policy)
+        if plan is not None and plan.exchange == "rows" and (y == y[0]).all():
+            found.append(f"{where}The outcome must vary; it is the same in all {len(y)} rows.")
+        if plan is not None and plan.scheme != "cross-fit":
+            with gathered(found, where):
+                rng = generator_for(plan.seed, name, "folds")
+                dealt_labels(len(y), str(plan.scheme), rng, plan.shares)
+        if brief is not None:
+            found += [f"{where}{refusal}" for refusal in source.refusals(brief)]
+        return found
+
+    def _source(
+        self, name: str, policy: Policy | None, trusted: Collection[str], *, stream: bool = False
+    ) -> Source:
+        """The source `name`, which holds its table or reads it in batches."""
+        if stream:
+            rows = self.stream_source(name)
+            return Source.streaming(name, rows, policy=policy, trusted_types=trusted)
+        (X, y), columns = self.read_source(name), self.coding.matrix_columns
+        return Source(name, X, y, features=columns, policy=policy, trusted_types=trusted)
 
     def _table_of(self, name: str) -> TableFile | Query:
         if name not in self.sources:
@@ -268,93 +322,3 @@ class Study:
     ) -> tuple[Array, NDArray[Any] | None]:
         coding, wanted = self.coding, {"with_outcome": with_outcome, "with_group": with_group}
         return coding.encode(table.read(coding.needed(**wanted)), where, **wanted)
-
-
-# Looking ahead ------------------------------------------------------------------------------
-
-
-def _attempt(found: list[str], action: Callable[[], Value], where: str = "") -> Value | None:
-    """What `action` returns, or None and its complaints, a line each."""
-    try:
-        return action()
-    except FedCSAError as error:
-        found += [where + line for line in str(error).splitlines()]
-        return None
-
-
-def _checked_plan(study: Study, trusted: Collection[str], found: list[str]) -> Plan | None:
-    before = len(found)
-    options = study._plan_options()
-    model = _attempt(found, partial(describe_model, study.model))
-    name = str((model or {}).get("name"))
-    candidates = _attempt(found, partial(list_candidates, name, study.candidates))
-    n_classes = len(study.outcome.levels)
-    found += _option_problems({**options, "model": {}, "candidates": ()})
-    _attempt(found, partial(check_loss, options["loss"], n_classes))
-    weights = options["fedle_weights"]
-    if weights is not None and set(weights) != set(study.sources):
-        found.append("[fedle_weights] must name every source of the study, and no other.")
-    if options["combine"] == "median" and len(study.sources) < MEDIAN_SOURCES:
-        few = f"'mean' with fewer than {MEDIAN_SOURCES} sources"
-        found.append(str(must("combine", few, "median")))
-    if model is not None:
-        check = partial(check_model, model, candidates or (), n_classes, trusted)
-        _attempt(found, check, "[model] ")
-    return study.plan() if len(found) == before else None
-
-
-def _option_problems(options: Mapping[str, Any]) -> list[str]:
-    """All that a plan complains about, found by leaving out what it complained of before."""
-
-    def complaint(kept: Mapping[str, Any]) -> str:
-        found: list[str] = []
-        _attempt(found, partial(Plan, **kept))
-        return found[0] if found else ""
-
-    # Later options depend on earlier ones; what a method or an exchange needs goes with it.
-    together = {"method": ("method", "fedle_weights"), "exchange": ("exchange", "ratio")}
-    droppable = [together.get(name, (name,)) for name in reversed(_OPTIONS)]
-    found: list[str] = []
-    kept = dict(options)
-    while text := complaint(kept):
-        found.append(text)
-        fewer = ({n: v for n, v in kept.items() if n not in names} for names in droppable)
-        kept = next((trial for trial in fewer if complaint(trial) != text), {})
-        if not kept:
-            break
-    return found
-
-
-def _checked_brief(
-    told: Array | Table1, plan: Plan, policy: Policy, trusted: Collection[str], found: list[str]
-) -> Brief | None:
-    """What the target would announce; nobody is told."""
-
-    def announce() -> Brief:
-        return Target(told, plan, policy=policy, trusted_types=trusted).brief([])
-
-    return _attempt(found, announce, "The target: ")
-
-
-def _check_source(
-    name: str,
-    y: NDArray[Any],
-    plan: Plan | None,
-    brief: Brief | None,
-    make: Callable[..., Source],
-    policy: Policy | None,
-    found: list[str],
-) -> None:
-    """Whether a source with outcomes `y`, as `make` makes it, would take part."""
-    where = f"Source {name!r}: "
-    by_rows = plan is not None and plan.exchange == "rows"
-    if by_rows and (y == y[0]).all():
-        found.append(f"{where}The outcome must vary; it is the same in all {len(y)} rows.")
-    if plan is not None and plan.scheme != "cross-fit":
-        rng = generator_for(plan.seed, name, "folds")
-        deal = partial(dealt_labels, len(y), str(plan.scheme), rng, plan.shares)
-        _attempt(found, deal, where)
-    source = _attempt(found, partial(make, policy=policy))
-    if source is not None and brief is not None:
-        refused = _attempt(found, partial(source.refusals, brief))
-        found += [f"{where}{refusal}" for refusal in refused or ()]

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from fedcsa.errors import StudyError
+from fedcsa.data.coding import describe_columns
+from fedcsa.data.columns import Feature, Outcome
+from fedcsa.data.databases import AdbcDatabase, DuckDBFile, adbc_problem, query_problem
+from fedcsa.errors import ParameterError, StudyError, gathered, one_of, raise_all
+from fedcsa.messages.policy import Policy
+from fedcsa.plan import OPTIONS
 from fedcsa.study.model_section import describe_model, spread_ranges
-from fedcsa.study.sections import (
-    read_features,
-    read_outcome,
-    read_policy,
-    write_features,
-    write_outcome,
-)
-from fedcsa.study.source_section import read_sources, read_target, write_sources
-from fedcsa.study.toml import Section, format_toml, parse_toml, raise_all
+from fedcsa.study.toml import Section, format_toml, kind_of, parse_toml
 
+#: The path of a table, or what is said of a database.
+SourceTable = str | Mapping[str, str]
 _CANDIDATES = "Mapping[str, Any] | list[Mapping[str, Any]]"
-_SECTIONS: Mapping[str, Callable[[Mapping[str, Any], str, list[str]], Any]] = {
-    "outcome": read_outcome,
-    "features": read_features,
-    "target": read_target,
-    "sources": read_sources,
-}
-_CHECKS: Mapping[str, Callable[[Any], object]] = {
-    "model": describe_model,
-    "candidates": spread_ranges,
-    "policy_rules": read_policy,
-}
 
 
-def read_study(text: str, origin: str, options: Mapping[str, str]) -> dict[str, Any]:
+def read_study(text: str, origin: str) -> dict[str, Any]:
     """The values of a study by the names of its fields.
 
     Parameters
@@ -41,39 +30,35 @@ def read_study(text: str, origin: str, options: Mapping[str, str]) -> dict[str, 
         In TOML.
     origin : str
         Name of the file, for the sentences.
-    options : mapping of str to str
-        Name and annotation of every option of a plan.
 
     Raises
     ------
     StudyError
-        With one line for every unknown key and every value of the wrong type.
+        With one line for every unknown key and every value of the wrong type. The values of
+        options are judged by the plan.
     """
     problems: list[str] = []
-    top = Section(parse_toml(text, origin), f"{origin}:", problems)
-    table = partial(top.take, rule="Mapping[str, Any]")
+    document = parse_toml(text, origin)
+    options = {name: document.pop(name) for name in OPTIONS if name in document}
+    top = Section(document, f"{origin}:", problems, OPTIONS)
     values: dict[str, Any] = {
         "name": top.take("name", "str"),
         "missing_values": top.take("missing_values", "tuple[str, ...]", []),
-        "options": _take_options(top, options),
-        "model": table("model"),
+        "options": options,
         "candidates": top.take("candidates", _CANDIDATES, None),
-        "policy_rules": table("policy", default={}),
+        "policy_rules": top.take("policy", "Mapping[str, Any]", {}),
     }
-    for key, read in _SECTIONS.items():
-        given = table(key)
-        if given is not None:
-            values[key] = read(given, f"{origin}: [{key}]", problems)
+    given = {key: top.take(key, "Mapping[str, Any]") for key in _SECTIONS}
     top.close()
-    for key, check in _CHECKS.items():
-        if values[key] is not None:
-            try:
-                check(values[key])
-            except StudyError as error:
-                top.gather(error)
-    raise_all(problems)
-    target = values.pop("target")
-    return {**values, "target": target["table"], "table1": target["table1"]}
+    for key, read in _SECTIONS.items():
+        if given[key] is not None:
+            with gathered(problems, f"{origin}: "):
+                values |= read(given[key])
+    for key, check in (("policy_rules", build_policy), ("candidates", spread_ranges)):
+        with gathered(problems, f"{origin}: "):
+            check(values[key])
+    raise_all(problems, StudyError)
+    return values
 
 
 def write_study(values: Mapping[str, Any]) -> str:
@@ -81,8 +66,8 @@ def write_study(values: Mapping[str, Any]) -> str:
     document: dict[str, Any] = {"name": values["name"], **values["options"]}
     if values["missing_values"]:
         document["missing_values"] = list(values["missing_values"])
-    document["outcome"] = write_outcome(values["outcome"])
-    document["features"] = write_features(values["features"])
+    document["outcome"] = _given(values["outcome"])
+    document["features"] = _written_features(values["features"])
     document["model"] = values["model"]
     if values["candidates"] is not None:
         document["candidates"] = values["candidates"]
@@ -90,22 +75,146 @@ def write_study(values: Mapping[str, Any]) -> str:
         document["policy"] = values["policy_rules"]
     rows, table1 = values["target"], values["table1"]
     document["target"] = {"table1": table1} if table1 else {"table": rows}
-    document["sources"] = write_sources(values["sources"])
+    document["sources"] = {
+        name: {"table": table} if isinstance(table, str) else dict(table)
+        for name, table in values["sources"].items()
+    }
     return format_toml(document, nested=["sources"])
 
 
-def check_options(given: Mapping[str, Any], options: Mapping[str, str]) -> None:
-    """Raise a `StudyError` unless every option that is given exists and has its type."""
+# Columns --------------------------------------------------------------------------------------
+
+
+def _read_features(section: Mapping[str, Any]) -> dict[str, Any]:
     problems: list[str] = []
-    section = Section(given, "The options of a study:", problems)
-    _take_options(section, options)
+    with gathered(problems, "[features] "):
+        return {"features": describe_columns(section).features}
+    raise StudyError("\n".join(problems))
+
+
+def _written_features(features: Sequence[Feature]) -> dict[str, Any]:
+    """What `describe_columns` reads."""
+    section: dict[str, Any] = {}
+    for feature in features:
+        options = _given(feature)
+        name = options.pop("name")
+        if "levels" in options:
+            options.pop("kind")
+        section[name] = feature.kind if set(options) <= {"kind"} else options
+    return section
+
+
+def _read_outcome(values: Mapping[str, Any]) -> dict[str, Any]:
+    problems: list[str] = []
+    section = Section(values, "[outcome]", problems)
+    name, levels = section.take("name", "str"), section.take("levels", "list", None)
     section.close()
-    raise_all(problems)
+    if levels == []:
+        section.say("'levels' must be two or more, or left out for a number.")
+    if not problems:
+        with gathered(problems, "[outcome] "):
+            return {"outcome": Outcome(name, tuple(levels or ()))}
+    raise StudyError("\n".join(problems))
 
 
-def _take_options(section: Section, options: Mapping[str, str]) -> dict[str, Any]:
-    taken = {
-        name: section.take(name, annotation.removesuffix(" | None"), None)
-        for name, annotation in options.items()
-    }
-    return {name: value for name, value in taken.items() if value is not None}
+def _given(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass that are not as by default."""
+    values = {item.name: getattr(record, item.name) for item in dataclasses.fields(record)}
+    defaults = {item.name: item.default for item in dataclasses.fields(record)}
+    return {name: value for name, value in values.items() if value != defaults[name]}
+
+
+# The model, the sites and their rules ---------------------------------------------------------
+
+
+def _read_model(section: Mapping[str, Any]) -> dict[str, Any]:
+    describe_model(section)
+    return {"model": section}
+
+
+def _read_target(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the target's rows are, or the Table 1 that stands for them; one of them is empty."""
+    problems: list[str] = []
+    section = Section(values, "[target]", problems)
+    found = {key: section.take(key, "str", "") for key in ("table", "table1")}
+    if not problems and bool(found["table"]) == bool(found["table1"]):
+        section.say("must have 'table', its rows, or 'table1', a Table 1 instead, and not both.")
+    section.close()
+    raise_all(problems, StudyError)
+    return {"target": found["table"], "table1": found["table1"]}
+
+
+def _read_sources(section: Mapping[str, Any]) -> dict[str, Any]:
+    check_sources(section)
+    return {"sources": section}
+
+
+def check_sources(sources: Mapping[str, Any]) -> None:
+    """Raise a `StudyError` unless every source is the path of a table or names a database."""
+    problems: list[str] = []
+    for name, table in sources.items():
+        where = f"[sources] {name!r}"
+        if isinstance(table, Mapping):
+            _check_database(Section(table, where, problems), table)
+        elif not isinstance(table, str):
+            problems.append(f"{where} must be a path or a table; it is {kind_of(table)}.")
+    raise_all(problems, StudyError)
+
+
+def _check_database(section: Section, values: Mapping[str, Any]) -> None:
+    if not {"database", "adbc", "uri", "query"} & set(values) or "table" in values:
+        section.take("table", "str")
+        section.close()
+        return
+    query = section.take("query", "str")
+    adbc = uri = None
+    if "adbc" in values or "uri" in values:
+        adbc, uri = section.take("adbc", "str"), section.take("uri", "str")
+    else:
+        section.take("database", "str")
+    section.close()
+    wrong = [
+        None if adbc is None or uri is None else adbc_problem(adbc, uri),
+        None if query is None else query_problem(query),
+    ]
+    for problem in filter(None, wrong):
+        section.say(problem)
+
+
+def database_of(table: Mapping[str, str], folder: Path) -> DuckDBFile | AdbcDatabase:
+    """The database that a source names; its path is relative to `folder`."""
+    if "database" in table:
+        return DuckDBFile(folder / table["database"])
+    return AdbcDatabase(table["adbc"], table["uri"], folder)
+
+
+def build_policy(rules: Mapping[str, Any]) -> Policy:
+    """The policy of every site of a simulation.
+
+    Parameters
+    ----------
+    rules : mapping
+        The section ``[policy]``: ``preset``, ``"open"`` unless told, and fields of `Policy`
+        to change. Where a field may be None, the text ``"none"`` says so.
+    """
+    problems: list[str] = []
+    section = Section(rules, "[policy]", problems)
+    preset = section.take("preset", "str", "open")
+    changes = section.take_fields(Policy)
+    section.close()
+    if preset not in ("open", "site"):
+        section.say(str(one_of("preset", ("open", "site"), preset)))
+    raise_all(problems, StudyError)
+    try:
+        return dataclasses.replace(Policy() if preset == "site" else Policy.open(), **changes)
+    except ParameterError as error:
+        raise StudyError(f"[policy] {error}") from None
+
+
+_SECTIONS = {
+    "outcome": _read_outcome,
+    "features": _read_features,
+    "model": _read_model,
+    "target": _read_target,
+    "sources": _read_sources,
+}

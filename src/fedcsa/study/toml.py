@@ -2,66 +2,44 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
-from fedcsa.errors import FedCSAError, StudyError, unknown
+from fedcsa.errors import StudyError, unknown
 
 _LINE = re.compile(r"at line (\d+), column \d+")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 REQUIRED: Any = object()
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, dict)
+def _is(*kinds: type) -> Callable[[Any], bool]:
+    """A test of the kind of a value; true and false are no numbers, and NaN is none."""
+    return lambda v: isinstance(v, kinds) and (bool in kinds or not isinstance(v, bool)) and v == v
 
 
 def _all(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(holds(item) for item in value)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    return lambda value: isinstance(value, list) and all(map(holds, value))
 
 
 #: name of a rule -> (in words, test). The names are annotations, so that a dataclass has them.
 RULES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-    "str": ("a text", _is_text),
-    "bool": ("true or false", lambda value: isinstance(value, bool)),
-    "int": ("a whole number", _is_whole),
-    "float": ("a number", _is_number),
-    "int | tuple[float, float, float]": (
-        "a whole number or a list of three numbers",
-        lambda value: _is_whole(value) or (_all(_is_number)(value) and len(value) == 3),
-    ),
-    "tuple[str, ...]": ("a list of texts", _all(_is_text)),
-    "labels": (
-        "a list of texts, whole numbers, or true and false",
-        _all(lambda item: isinstance(item, str | int)),
-    ),
-    "list": ("a list", _all(lambda _: True)),
-    "Mapping[str, Any]": ("a table of keys and values", _is_table),
-    "Mapping[str, float]": (
-        "a table of keys and numbers",
-        lambda value: _is_table(value) and all(map(_is_number, value.values())),
-    ),
+    "str": ("a text", _is(str)),
+    "bool": ("true or false", _is(bool)),
+    "int": ("a whole number", _is(int)),
+    "float": ("a number", _is(int, float)),
+    "list": ("a list", _is(list)),
+    "tuple[str, ...]": ("a list of texts", _all(_is(str))),
+    "Mapping[str, Any]": ("a table of keys and values", _is(dict)),
     "Mapping[str, Any] | list[Mapping[str, Any]]": (
         "a table, or a list of tables",
-        lambda value: _is_table(value) or _all(_is_table)(value),
+        lambda value: _is(dict)(value) or _all(_is(dict))(value),
     ),
 }
-_ANYTHING = ("anything", lambda _: True)
 
 
 class Section:
@@ -73,47 +51,62 @@ class Section:
     where : str
         Begins every sentence: ``"study.toml:"``, ``"study.toml: [model]"``.
     problems : list of str
+    known : collection of str
+        Keys that somebody else takes.
     """
 
-    def __init__(self, values: Mapping[str, Any], where: str, problems: list[str]) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        where: str,
+        problems: list[str],
+        known: Collection[str] = (),
+    ) -> None:
         self._values = values
         self._where = where
         self._problems = problems
-        self._known: dict[str, None] = {}
+        self._known: dict[str, None] = dict.fromkeys(known)
 
     def say(self, text: str) -> None:
         """Add a problem of this section."""
         self._problems.append(f"{self._where} {text}")
-
-    def skip(self, key: str) -> None:
-        """Let `key` be there, whatever it holds."""
-        self._known[key] = None
 
     def take(self, key: str, rule: str, default: Any = REQUIRED) -> Any:
         """The value of `key` if it keeps `rule`, else `default`.
 
         Parameters
         ----------
+        key : str
         rule : str
-            One of `RULES`; whoever uses the value judges it if there is no such rule.
+            One of `RULES`.
         default : object, optional
             Without one, the key must be there, and a problem is answered with None.
         """
-        self.skip(key)
-        words, holds = RULES.get(rule, _ANYTHING)
-        fallback = None if default is REQUIRED else default
+        self._known[key] = None
+        words, holds = RULES[rule]
         if key in self._values and holds(self._values[key]):
             return self._values[key]
         if key in self._values:
             self.say(f"{key!r} must be {words}; it is {kind_of(self._values[key])}.")
         elif default is REQUIRED:
             self.say(f"{key!r} must be given: {words}.")
-        return fallback
+        return None if default is REQUIRED else default
 
-    def gather(self, error: FedCSAError) -> None:
-        """Add the problems that an error tells of, a line each."""
-        for line in str(error).splitlines():
-            self.say(line)
+    def take_fields(self, record: type) -> dict[str, Any]:
+        """What is given of the fields of a dataclass, by their types.
+
+        Where a field may be None, the text ``"none"`` says so.
+        """
+        found: dict[str, Any] = {}
+        for item in dataclasses.fields(record):
+            rule = str(item.type).removesuffix(" | None")
+            if rule != item.type and self._values.get(item.name) == "none":
+                self._known[item.name] = found[item.name] = None
+                continue
+            value = self.take(item.name, rule, None)
+            if value is not None:
+                found[item.name] = tuple(value) if isinstance(value, list) else value
+        return found
 
     def close(self) -> None:
         """Say which keys nobody asked for."""
@@ -122,10 +115,26 @@ class Section:
                 self.say(unknown("key", key, self._known))
 
 
-def raise_all(problems: list[str]) -> None:
-    """Raise a `StudyError` with one line a problem, if there are any."""
-    if problems:
-        raise StudyError("\n".join(problems))
+def read_text(path: str | Path, what: str, advice: str) -> str:
+    """The text of a file that a person wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+    what : str
+        For the sentence: ``"study file"``.
+    advice : str
+        What to do if the file is not there.
+    """
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise StudyError(
+            f"The {what} {str(path)!r} is not text in UTF-8. Save it as UTF-8."
+        ) from None
+    except OSError as error:
+        kind = type(error).__name__
+        raise StudyError(f"The {what} {str(path)!r} cannot be read ({kind}). {advice}") from None
 
 
 def kind_of(value: Any) -> str:

@@ -23,7 +23,7 @@ from fedcsa.errors import CandidatesError, MessageError, ModelError, NoSourcesEr
 from fedcsa.messages.messages import Examination, ModelReport, ModelRequest, RiskReport
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.models.model import RATIO_POWER
-from fedcsa.plan import Plan, check_weights_of
+from fedcsa.plan import Plan
 
 #: A source reaches the target if so many effective rows are left: from fewer, a variance is a
 #: guess …
@@ -108,7 +108,6 @@ def estimates(
     for method in plan.compared:
         given = None
         if method == "fedle":
-            check_weights_of(plan.fedle_weights, names)
             given = [float((plan.fedle_weights or {})[name]) for name in names]
             if not any(given) and method != plan.method:
                 continue  # what is only compared must not stop a study of which some refused

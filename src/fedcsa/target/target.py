@@ -18,6 +18,7 @@ from fedcsa.errors import (
     PolicyError,
     ProtocolError,
     must,
+    raise_all,
 )
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import digest, encode
@@ -35,7 +36,8 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import FittedModel
-from fedcsa.plan import Plan, instantiate
+from fedcsa.models.registry import instantiate
+from fedcsa.plan import Plan
 from fedcsa.target.accept import Asked, accept, open_models
 from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.announce import SMALL_LEVEL, fewest_patients, rows_and_table
@@ -120,7 +122,7 @@ class Target:
 
     def brief(self, recipients: Collection[str]) -> Brief:
         """What this site announces to every source."""
-        self._require_enough(len(recipients), MEDIAN_SOURCES)  # before anyone computes anything
+        raise_all(self.plan.problems(recipients))  # before anyone has computed anything
         plan, table, none = self.plan, self.table, np.empty((0, 0))
         by_rows = plan.exchange == "rows"
         brief = Brief(
