@@ -14,7 +14,7 @@ from fedcsa.answer.store import save_result
 from fedcsa.core.risk import RiskMoments
 from fedcsa.core.table import Table1
 from fedcsa.findings import CATALOGUE, Finding
-from fedcsa.messages.ledger import Ledger
+from fedcsa.messages.ledger import entries_of
 from fedcsa.messages.messages import ExaminationReport, RiskReport
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
@@ -84,12 +84,7 @@ def found_by(name, plan, seed, reason=""):
 
 
 def ledgers_of(reports):
-    ledgers = {}
-    for name, report in reports.items():
-        ledger = Ledger(name)
-        ledger.record(report, "target")
-        ledgers[name] = tuple(ledger.entries)
-    return ledgers
+    return {name: tuple(entries_of(report, name, ["target"])) for name, report in reports.items()}
 
 
 def adaptation_of(

@@ -14,42 +14,32 @@ A study that ended without a model leaves the same, with the reason in place of 
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from fedcsa.answer.plain import (
-    backtest_from_json,
-    backtest_to_json,
-    estimates_from_json,
-    estimates_to_json,
-    findings_to_json,
-    message_from_json,
-    plain,
-    plan_from_json,
-    promise_from_json,
-)
-from fedcsa.core.arrays import is_whole
+from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1
-from fedcsa.errors import (
-    FedCSAError,
-    MessageError,
-    MissingExtraError,
-    ModelError,
-    ResultError,
-)
+from fedcsa.core.weights import Estimate
+from fedcsa.errors import FedCSAError, MessageError, MissingExtraError, ModelError, ResultError
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
+from fedcsa.plan import Plan
 from fedcsa.target.adaptation import Adaptation, Stopped
-from fedcsa.target.estimate import fitted_model
+from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.estimate import estimates, fitted_model
+from fedcsa.target.promise import Promise
 
 #: Of the file. Another one is refused: its numbers mean something else.
 FORMAT = 2
@@ -57,6 +47,10 @@ FORMAT = 2
 _STRANGE = (
     FedCSAError, OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError
 )  # fmt: skip
+Record = TypeVar("Record")
+
+
+# A folder -----------------------------------------------------------------------------------
 
 
 def save_result(
@@ -70,20 +64,20 @@ def save_result(
 
     Parameters
     ----------
+    adaptation : Adaptation
+    folder : path
     study_toml : str, optional
         Text of the study's file, kept beside the result so that tables can be read the same way.
     keep_reconciliation : bool, default False
         Leave the file of an earlier reconciliation: the same result is being written again.
     """
-    folder = Path(folder)
+    folder, models = Path(folder), adaptation.model_reports
     try:
         _clear(folder)
         if not keep_reconciliation:
             (folder / "reconciliation.json").unlink(missing_ok=True)
-        models = adaptation.model_reports
         for position, name in enumerate(sorted(models)):
-            path = folder / "models" / f"{position}.fcsa"
-            path.write_bytes(encode(models[name]))
+            (folder / "models" / f"{position}.fcsa").write_bytes(encode(models[name]))
         for position, site in enumerate(sorted(adaptation.ledgers)):
             lines = [entry.to_json() + "\n" for entry in adaptation.ledgers[site]]
             path = folder / "ledgers" / f"{position}.jsonl"
@@ -109,22 +103,24 @@ def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adap
         Types outside scikit-learn that its models may hold.
     """
     folder = Path(folder)
-    content = read_json(folder / "adaptation.json")
-    found = restore(content, folder)
+    found = restore(read_json(folder / "adaptation.json"), folder)
     if found.stopped is not None:
         raise ResultError(
             f"A result must hold a model; the study in {str(folder)!r} ended without one. "
             f"See why with: fedcsa report {folder}"
         )
     _require_part(folder, "models")
-    try:
-        return replace(
-            found, **_models(folder, found, trusted_types), ledgers=_read_ledgers(folder, content)
-        )
-    except (ResultError, MessageError, ModelError, MissingExtraError):
-        raise
-    except _STRANGE:
-        raise _damaged(folder, "a file is missing or was changed") from None
+    with _whole(folder, "a file is missing or was changed"):
+        reports = {}
+        for position, name in enumerate(sorted(found.source_weights)):
+            message = decode((folder / "models" / f"{position}.fcsa").read_bytes())
+            if not isinstance(message, ModelReport) or message.source != name:
+                raise _damaged(folder, "models are mixed up")
+            if message.candidate != found.kept[found.estimate.chosen]:
+                raise _damaged(folder, "its models are not those of its candidate")
+            reports[name] = message
+        models = {name: fitted_model(reports[name], found.plan, trusted_types) for name in reports}
+    return replace(found, model_reports=reports, models=models, ledgers=load_ledgers(folder))
 
 
 def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
@@ -132,47 +128,51 @@ def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
     folder = Path(folder)
     content = read_json(folder / "adaptation.json")
     _require_part(folder, "ledgers")
+    with _whole(folder, "a ledger is missing or was changed"):
+        texts = {
+            str(site): (folder / "ledgers" / f"{position}.jsonl").read_text(encoding="utf-8")
+            for position, site in enumerate(content["sites"])
+        }
+        return {
+            site: tuple(map(LedgerEntry.from_json, text.splitlines()))
+            for site, text in texts.items()
+        }
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A file of a result folder: plain values by name."""
     try:
-        return _read_ledgers(folder, content)
-    except (OSError, LookupError, TypeError, ValueError):
-        raise _damaged(folder, "a ledger is missing or was changed") from None
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+        if isinstance(content, dict):
+            return content
+    except FileNotFoundError:
+        raise ResultError(
+            f"A result folder must hold adaptation.json; {str(path.parent)!r} does not. "
+            "Make one with: fedcsa run STUDY --out DIR. The target of a federated study may keep "
+            "its own to itself."
+        ) from None
+    except (OSError, ValueError, RecursionError):
+        pass
+    raise ResultError(f"{str(path)!r} is damaged: it must hold a JSON object. Run the study again.")
 
 
-def summary(adaptation: Adaptation) -> dict[str, Any]:
-    """The content of ``adaptation.json``: plain values, no row, no model."""
-    a = adaptation
-    if a.stopped is not None:
-        return {**_common(a), "ended": plain(a.stopped)}
-    return {
-        **_common(a),
-        "verdict": {"words": a.verdict.words, **plain(a.verdict)},
-        "promise": plain(a.promise),
-        "candidate": thaw(a.candidate),
-        "target_risk": a.target_risk,
-        "interval": plain(a.interval),
-        "source_weights": dict(a.source_weights),
-        "examinations": {name: plain(item) for name, item in sorted(a.examinations.items())},
-        "estimates": estimates_to_json(a),
-        "backtest": backtest_to_json(a.backtest),
-        "kept": list(a.kept),
-    }
+def _no_constant(_: str) -> Any:
+    raise ValueError  # NaN and Infinity are not JSON
 
 
-def _common(a: Adaptation) -> dict[str, Any]:
-    """What a study leaves, with or without a model."""
-    return {
-        "format": FORMAT,
-        "fedcsa": version("fedcsa"),
-        "study": a.plan.study,
-        "method": a.plan.method,
-        "status": a.status,
-        "n_target_rows": a.n_target_rows,
-        "table": plain(a.table),
-        "findings": findings_to_json(a.findings),
-        "plan": plain(a.plan),
-        "reports": {name: plain(report) for name, report in sorted(a.reports.items())},
-        "sites": sorted(a.ledgers),
-    }
+def _clear(folder: Path) -> None:
+    """Make the folders and remove an older result's files, adaptation.json first."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / "adaptation.json").is_file():
+        raise ResultError(
+            f"The folder {str(folder)!r} must be empty or hold an older result; it holds "
+            "something else. Choose another one."
+        )
+    for name in ("adaptation.json", "study.toml", "report.html"):
+        (folder / name).unlink(missing_ok=True)
+    for name, pattern in (("models", "*.fcsa"), ("ledgers", "*.jsonl")):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for old in (folder / name).glob(pattern):
+            old.unlink()
 
 
 def _require_part(folder: Path, part: str) -> None:
@@ -183,6 +183,18 @@ def _require_part(folder: Path, part: str) -> None:
         )
 
 
+@contextmanager
+def _whole(folder: Path, how: str) -> Iterator[None]:
+    """Turn what a damaged file may raise into an error that says how it is damaged."""
+    try:
+        with np.errstate(over="raise"):  # no report that was accepted is so large
+            yield
+    except (ResultError, MessageError, ModelError, MissingExtraError):
+        raise
+    except _STRANGE:
+        raise _damaged(folder, how) from None
+
+
 def _damaged(folder: Path, how: str) -> ResultError:
     return ResultError(
         f"The result in {str(folder)!r} is damaged: {how}. "
@@ -190,12 +202,82 @@ def _damaged(folder: Path, how: str) -> ResultError:
     )
 
 
-def restore(content: dict[str, Any], folder: Path) -> Adaptation:
+# Plain values, and back ---------------------------------------------------------------------
+
+
+def summary(adaptation: Adaptation) -> dict[str, Any]:
+    """The content of ``adaptation.json``: plain values, no row, no model."""
+    a = adaptation
+    told = {
+        "format": FORMAT,
+        "fedcsa": version("fedcsa"),
+        "study": a.plan.study,
+        "method": a.plan.method,
+        "status": a.status,
+        "n_target_rows": a.n_target_rows,
+        "table": plain(a.table),
+        "findings": _findings(a.findings),
+        "plan": plain(a.plan),
+        "reports": {name: plain(a.reports[name]) for name in a.sources},
+        "sites": sorted(a.ledgers),
+    }
+    if a.stopped is not None:
+        return {**told, "ended": plain(a.stopped)}
+    return {
+        **told,
+        "verdict": {"words": a.verdict.words, **plain(a.verdict)},
+        "promise": plain(a.promise),
+        "candidate": thaw(a.candidate),
+        "target_risk": a.target_risk,
+        "interval": plain(a.interval),
+        "source_weights": dict(a.source_weights),
+        "examinations": {name: plain(item) for name, item in sorted(a.examinations.items())},
+        "estimates": {
+            method: {
+                "candidate": thaw(a.plan.candidates[a.kept[found.chosen]]),
+                "target_risk": float(found.risk[found.chosen]),
+                "source_weights": dict(zip(a.sources, found.source_weights.tolist(), strict=True)),
+                "risk": found.risk.tolist(),
+                "standard_errors": found.standard_errors.tolist(),
+            }
+            for method, found in a.estimates.items()
+        },
+        "backtest": None if a.backtest is None else backtest_to_json(a.backtest),
+        "kept": list(a.kept),
+    }
+
+
+def backtest_to_json(backtest: Backtest) -> dict[str, Any]:
+    """A back-test as plain values."""
+    derived = ("verdict", "sentence", "coverage", "calibration", "regret")
+    told = {name: getattr(backtest, name) for name in derived}
+    return {**plain(backtest), **told, "findings": _findings(backtest.findings)}
+
+
+def _findings(findings: Collection[Finding]) -> list[dict[str, Any]]:
+    """Findings as plain values, each with its sentence."""
+    return [{**plain(f), "severity": f.severity, "text": str(f)} for f in findings]
+
+
+def plain(value: Any) -> Any:
+    """Records, arrays and mappings as plain values; NaN, which JSON has not, as None."""
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def restore(content: Mapping[str, Any], folder: Path) -> Adaptation:
     """What ``adaptation.json`` says, without models and ledgers.
 
     Parameters
     ----------
-    content : dict
+    content : mapping
         Of the file.
     folder : Path
         For messages.
@@ -205,123 +287,111 @@ def restore(content: dict[str, Any], folder: Path) -> Adaptation:
             f"A result must be of format {FORMAT}; {str(folder)!r} is of another. "
             "Read it with the version of fedcsa that wrote it."
         )
-    try:
-        with np.errstate(over="raise"):  # no report that was accepted is so large
-            found = _restored(content)
-    except MessageError:
-        raise
-    except _STRANGE:
-        raise _damaged(folder, "its numbers contradict each other") from None
-    return found
+    with _whole(folder, "its numbers contradict each other"):
+        found = _told(content)
+        if found.stopped is not None:
+            return found
+        found = _with_answer(found, content)
+        _require(found.verdict.advice == content["verdict"]["advice"])
+        return found
 
 
-def _restored(content: dict[str, Any]) -> Adaptation:
-    plan = plan_from_json(content["plan"])
-    n_features, n_candidates = len(plan.features), len(plan.candidates)
-    reports = {
-        name: message_from_json(RiskReport, item) for name, item in content["reports"].items()
-    }
+def _told(content: Mapping[str, Any]) -> Adaptation:
+    """What every study leaves, with or without a model."""
+    plan, table = _record(Plan, content["plan"]), _record(Table1, content["table"])
+    _require(table.features == plan.features and table.n_rows == content["n_target_rows"])
+    reports = {name: _record(RiskReport, item) for name, item in content["reports"].items()}
     sizes = {(len(r.difference_after), len(r.risk)) for r in reports.values()}
-    _require(sizes <= {(n_features, n_candidates)})
+    _require(sizes <= {(len(plan.features), len(plan.candidates))})
     findings = tuple(
         Finding(item["code"], item["source"], item["evidence"]) for item in content["findings"]
     )
-    table = Table1(**content["table"])
-    _require(table.features == plan.features and table.n_rows == content["n_target_rows"])
-    if "ended" in content:
-        stopped = Stopped(**content["ended"])
-        return Adaptation(plan, table, reports, findings=findings, stopped=stopped)
-    kept = tuple(content["kept"])
-    known = {i for i in kept if is_whole(i, 0) and i < n_candidates}
-    _require(kept and kept == tuple(sorted(known)))
+    stopped = _record(Stopped, content["ended"]) if "ended" in content else None
+    return Adaptation(plan, table, reports, findings=findings, stopped=stopped)
+
+
+def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:
+    """The same with the model's weights, what was examined, and the promise."""
+    kept, candidates = tuple(content["kept"]), range(len(told.plan.candidates))
+    _require(kept and kept == tuple(i for i in candidates if i in kept))
     weights = {name: float(weight) for name, weight in content["source_weights"].items()}
-    _require(weights and set(weights) <= set(reports) and min(weights.values()) >= 0.0)
+    _require(weights and set(weights) <= set(told.reports) and min(weights.values()) >= 0.0)
     _require(abs(sum(weights.values()) - 1.0) < 1e-6)
     examined = {
-        name: message_from_json(ExaminationReport, item)
-        for name, item in content["examinations"].items()
+        name: _record(ExaminationReport, item) for name, item in content["examinations"].items()
     }
-    _require(set(examined) <= set(reports))
-    found = Adaptation(
-        plan=plan,
-        table=table,
+    _require(set(examined) <= set(told.reports))
+    promise, played = content["promise"], content["backtest"]
+    if played is not None:
+        rows = tuple(_record(BacktestRow, row) for row in played["rows"])
+        played = Backtest(rows, float(played["level"]))
+    return replace(
+        told,
         kept=kept,
-        estimates=estimates_from_json(content["estimates"], plan, reports, kept),
-        reports=reports,
+        estimates=_estimates(content["estimates"], told, kept),
         source_weights=weights,
         examinations=examined,
-        promise=promise_from_json(content["promise"], examined),
-        backtest=backtest_from_json(content["backtest"]),
-        findings=findings,
+        promise=None if promise is None else _promise(promise, examined),
+        backtest=played,
     )
-    _require(found.verdict.advice == content["verdict"]["advice"])
+
+
+def _record(kind: type[Record], content: Mapping[str, Any]) -> Record:
+    """A record out of plain values; it checks itself.
+
+    Parameters
+    ----------
+    kind : type
+        A dataclass; a message without matrices and bytes is one.
+    content : mapping
+    """
+    vectors = {"public_sd"} | {
+        item.name
+        for item in dataclasses.fields(kind)  # type: ignore[arg-type]
+        if item.metadata.get("kind") == "vector"
+    }
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+    }
+    for name in vectors & {name for name, value in values.items() if value is not None}:
+        values[name] = np.array(values[name], dtype=np.float64)  # None in it is NaN
+    return kind(**values)
+
+
+def _promise(content: Mapping[str, Any], examined: Collection[str]) -> Promise:
+    """A promise, which can rest on those who examined alone."""
+    promise = _record(Promise, content)
+    numbers = [value for name, value in vars(promise).items() if name != "examined_by"]
+    _require(all(math.isfinite(number) and number >= 0.0 for number in numbers))
+    _require(promise.lower <= promise.risk <= promise.upper)
+    _require(promise.examined_by and set(promise.examined_by) <= set(examined))
+    return promise
+
+
+def _estimates(
+    content: Mapping[str, Any], told: Adaptation, kept: tuple[int, ...]
+) -> dict[str, Estimate]:
+    """What was estimated then, also where another version of the package would say otherwise."""
+    found = {}
+    candidates = [thaw(told.plan.candidates[index]) for index in kept]
+    for method, fresh in estimates(told.plan, told.reports, kept).items():
+        then = content[method]
+        chosen, weights = candidates.index(then["candidate"]), fresh.weights.copy()
+        weights[chosen] = [then["source_weights"][name] for name in told.sources]
+        _require(np.isfinite(weights).all() and (weights >= 0.0).all())
+        risk, errors = (_numbers(then[key], len(kept)) for key in ("risk", "standard_errors"))
+        found[method] = replace(
+            fresh, risk=risk, weights=weights, chosen=chosen, standard_errors=errors
+        )
+    return found
+
+
+def _numbers(values: Any, size: int) -> Array:
+    found = np.array(values, dtype=np.float64)
+    _require(found.shape == (size,) and np.isfinite(found).all())
     return found
 
 
 def _require(condition: object) -> None:
     if not condition:
         raise ValueError
-
-
-def _models(folder: Path, found: Adaptation, trusted: Collection[str]) -> dict[str, Any]:
-    """The models, and the messages that brought them."""
-    reports = {}
-    for position, name in enumerate(sorted(found.source_weights)):
-        message = decode((folder / "models" / f"{position}.fcsa").read_bytes())
-        if not isinstance(message, ModelReport) or message.source != name:
-            raise _damaged(folder, "models are mixed up")
-        if message.candidate != found.kept[found.estimate.chosen]:
-            raise _damaged(folder, "its models are not those of its candidate")
-        reports[name] = message
-    models = {name: fitted_model(reports[name], found.plan, trusted) for name in reports}
-    return {"model_reports": reports, "models": models}
-
-
-def _read_ledgers(folder: Path, content: dict[str, Any]) -> dict[str, tuple[LedgerEntry, ...]]:
-    ledgers = {}
-    for position, site in enumerate(content["sites"]):
-        lines = (folder / "ledgers" / f"{position}.jsonl").read_text(encoding="utf-8").splitlines()
-        ledgers[str(site)] = tuple(LedgerEntry.from_json(line) for line in lines)
-    return ledgers
-
-
-def _clear(folder: Path) -> None:
-    """Make the folders and remove an older result's files, adaptation.json first."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / "adaptation.json").is_file():
-        raise ResultError(
-            f"The folder {str(folder)!r} must be empty or hold an older result; it holds "
-            "something else. Choose another one."
-        )
-    (folder / "adaptation.json").unlink(missing_ok=True)
-    for name in ("study.toml", "report.html"):
-        (folder / name).unlink(missing_ok=True)
-    for name, pattern in (("models", "*.fcsa"), ("ledgers", "*.jsonl")):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        for old in (folder / name).glob(pattern):
-            old.unlink()
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A file of a result folder: plain values by name."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text, parse_constant=_no_constant)
-    except FileNotFoundError:
-        raise ResultError(
-            f"A result folder must hold adaptation.json; {str(path.parent)!r} does not. "
-            "Make one with: fedcsa run STUDY --out DIR. The target of a federated study may keep "
-            "its own to itself."
-        ) from None
-    except (OSError, ValueError, RecursionError):
-        raise ResultError(
-            f"{str(path)!r} is damaged: it is not readable JSON. Run the study again."
-        ) from None
-    if not isinstance(content, dict):
-        raise ResultError(
-            f"{str(path)!r} is damaged: it must hold a JSON object. Run the study again."
-        )
-    return content
-
-
-def _no_constant(_: str) -> Any:
-    raise ValueError  # NaN and Infinity are not JSON

@@ -57,8 +57,7 @@ def backtest(
     fedcsa backtest study.toml
     fedcsa backtest study.toml --result result
     """
-    from fedcsa.answer.plain import backtest_to_json, plain
-    from fedcsa.answer.store import load_result, save_result
+    from fedcsa.answer.store import backtest_to_json, load_result, plain, save_result
     from fedcsa.answer.terminal import print_backtest
     from fedcsa.backtest import run_backtest
 
