@@ -284,8 +284,7 @@ class Source:
 
     def _examine(self, asked: Examination, in_reply_to: str) -> ExaminationReport:
         study = self._reported(asked.study, asked.brief)
-        brief, report = study.brief, study.sent[Brief.name][1]
-        assert isinstance(report, RiskReport)  # noqa: S101 - for the type checker
+        brief = study.brief
         if study.examined is not None and study.examined != asked:
             raise PolicyError(
                 "one_examination",
@@ -302,7 +301,7 @@ class Source:
             paths = [replace(path, models=(path.models[asked.candidate],)) for path in work.paths]
             work = replace(work, paths=paths)
         predict, loss = mixture_of(asked, members, work), self._loss_of(brief)
-        found = examine(brief, work, predict, asked.constant, loss, work.effective_rows)
+        found = examine(brief, work, predict, asked.constant, loss)
         return ExaminationReport(
             study=asked.study, source=self.name, in_reply_to=in_reply_to, **vars(found)
         )
