@@ -23,7 +23,7 @@ ADVICE: Mapping[Advice, tuple[str, str]] = {
     "no": ("Do not use it", "✕"),
 }
 #: code -> (severity, what it means, what to do)
-CATALOGUE: Mapping[str, tuple[Severity, str, str]] = {
+CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     "no-overlap": (
         "danger",
         "rows do not reach the target's population, not even weighted",

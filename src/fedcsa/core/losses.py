@@ -6,7 +6,7 @@ the outcome is then the index of the class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,8 +52,8 @@ def zero_one(prediction: Array, y: Array) -> Array:
     return wrong
 
 
-REGRESSION: Mapping[str, Loss] = {"squared": squared, "absolute": absolute}
-CLASSIFICATION: Mapping[str, Loss] = {"log": log, "brier": brier, "zero-one": zero_one}
+REGRESSION: dict[str, Loss] = {"squared": squared, "absolute": absolute}
+CLASSIFICATION: dict[str, Loss] = {"log": log, "brier": brier, "zero-one": zero_one}
 #: Losses in [0, 1].
 BOUNDED = ("brier", "zero-one")
 
