@@ -26,7 +26,8 @@ def encode(features, columns, outcome=None, where="source 'a'"):
     """Encode a table given as a mapping; with the outcome if there is one."""
     table = pa.table({name: pa.chunked_array([values]) for name, values in columns.items()})
     coding = Coding(tuple(features), outcome)
-    return coding.encode(table, where, with_outcome=outcome is not None)
+    X, y = coding.encode(table, where, with_outcome=outcome is not None)
+    return X, None if y is None else outcome.labelled(y)
 
 
 def refusal(features, columns, outcome=None):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.data.cells import Cells, arrow
@@ -109,8 +108,9 @@ class Coding:
         *,
         with_outcome: bool,
         with_group: bool = False,
-    ) -> tuple[Array, NDArray[Any] | None]:
-        """The matrix X and the outcomes y, labels as they were declared; None without outcomes.
+        first_row: int | None = None,
+    ) -> tuple[Array, Array | None]:
+        """The matrix X and the outcomes y as numbers; None without outcomes.
 
         Parameters
         ----------
@@ -119,9 +119,12 @@ class Coding:
         where : str
             Whose table it is, for the sentences: ``"the target"``, ``"source 'a'"``.
         with_outcome : bool
-            Without it, a column of outcomes is not looked at.
+            Without it, a column of outcomes is not looked at. Classes are given by their
+            positions in the agreed order; `Outcome.labelled` gives their labels.
         with_group : bool
             With it, the group, if there is one, is the matrix's last column. A target needs none.
+        first_row : int, optional
+            Number of the first row, if these are not all rows of the table.
 
         Raises
         ------
@@ -133,33 +136,6 @@ class Coding:
         require_columns(table.column_names, needed, where)
         if not table.num_rows:
             raise no_rows(where)
-        X, y = self._encode(table, where, with_outcome, with_group, None)
-        return X, self.outcome.labelled(y) if self.outcome and y is not None else None
-
-    def encode_batch(self, table: pa.Table, where: str, first_row: int) -> tuple[Array, Array]:
-        """The matrix with its group, and the outcomes, classes by their positions.
-
-        Parameters
-        ----------
-        table : pyarrow.Table
-            Some rows, with all needed columns.
-        where : str
-            As for `encode`.
-        first_row : int
-            Number of the first of them, for the sentences.
-        """
-        X, y = self._encode(table, where, True, True, first_row)
-        assert y is not None  # noqa: S101 - a stream has asked for an outcome
-        return X, y
-
-    def _encode(
-        self,
-        table: pa.Table,
-        where: str,
-        with_outcome: bool,
-        with_group: bool,
-        first_row: int | None,
-    ) -> tuple[Array, Array | None]:
         problems: list[str] = []
 
         def cells(what: str, name: str) -> Cells:
@@ -218,44 +194,6 @@ def describe_columns(columns: Mapping[str, Any]) -> Coding:
             features.append(describe_column(name, value))
     raise_all(problems)
     return Coding(tuple(features))
-
-
-def guess_columns(table: pa.Table, where: str) -> Coding:
-    """A coding of all columns of a table: numbers, and flags where all cells are 0 and 1.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    where : str
-        Whose table it is, for the sentence.
-
-    Raises
-    ------
-    DataError
-        If a column holds something else: its levels must be agreed.
-    """
-    if not table.num_columns or not table.num_rows:
-        raise DataError(f"{sentence_start(where)} must have rows and columns; it has none.")
-    require_columns(table.column_names, table.column_names, where)
-    kinds = {name: _kind(table.column(name)) for name in table.column_names}
-    texts = [repr(name) for name, kind in kinds.items() if not kind and name.isprintable()]
-    if "" in kinds.values():
-        raise DataError(
-            f"{sentence_start(where)} must hold numbers to be read without a study file; other "
-            f"columns: {', '.join(texts[:5])}{' …' if len(texts) > 5 else ''}. Describe them in a "
-            "study file, with their levels."
-        )
-    return describe_columns(kinds)
-
-
-def _kind(column: pa.ChunkedArray) -> str:
-    """``"flag"`` or ``"number"``; an empty text if the column is neither."""
-    for kind in ("flag", "number"):
-        problems: list[str] = []
-        values = Cells(column, "", problems).values(kind)
-        if not problems and (kind == "number" or not np.isnan(values).any()):
-            return kind
-    return ""
 
 
 def _as_table(table: Any, where: str) -> Any:

@@ -164,8 +164,9 @@ def _check_name(name: object) -> None:
 
 def _distinct(levels: Sequence[Label]) -> tuple[str, ...]:
     """Levels as texts, or the reason why they cannot be."""
-    listed = isinstance(levels, list | tuple)
-    if not listed or not all(isinstance(level, str | int) for level in levels):
+    if not isinstance(levels, list | tuple) or not all(
+        isinstance(level, str | int) for level in levels
+    ):
         raise must("levels", "texts, whole numbers, or true and false", "something else")
     texts = tuple(level_text(level) for level in levels)
     doubled = [text for text, count in Counter(texts).items() if count > 1]
@@ -236,15 +237,15 @@ def require_columns(present: Sequence[str], needed: Sequence[str], where: str) -
     counts = Counter(present)
     doubled = [name for name in needed if counts[name] > 1]
     missing = [name for name in needed if not counts[name]]
-    problems = []
+    problems, start = [], sentence_start(where)
     if doubled:
-        problems.append(f"{sentence_start(where)} must have every column once; twice or more: ")
-        problems[-1] += _listed([repr(name) for name in doubled])
+        names = listed([repr(name) for name in doubled])
+        problems.append(f"{start} must have every column once; twice or more: {names}.")
     if missing:
         are_names = len(missing) < len(needed)
+        names = listed([_with_hint(name, present, are_names) for name in missing])
         problems.append(
-            f"{sentence_start(where)} must have the {len(needed)} column(s) of the study; missing: "
-            + _listed([_with_hint(name, present, are_names) for name in missing])
+            f"{start} must have the {len(needed)} column(s) of the study; missing: {names}."
         )
         if not are_names:
             problems[-1] += " Does it begin with the names of its columns, separated as agreed?"
@@ -263,9 +264,14 @@ def _bare(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def _listed(items: Sequence[str]) -> str:
+def listed(items: Sequence[str]) -> str:
+    """The first few of `items`, and how many more there are.
+
+    >>> listed(["'a'", "'b'"]), listed([])
+    ("'a', 'b'", 'none')
+    """
     more = len(items) - _SHOWN
-    return ", ".join(items[:_SHOWN]) + (f" and {more} more." if more > 0 else ".")
+    return (", ".join(items[:_SHOWN]) or "none") + (f" and {more} more" if more > 0 else "")
 
 
 def sentence_start(text: str) -> str:

@@ -58,8 +58,8 @@ def text_pieces(
     try:
         with TextFile(path) as file:
             start = pa.BufferReader(file.read(block_bytes))
-        with _let_go(note):
-            names = _header(start, options)
+        with _let_go(note), pa_csv.open_csv(start, **options) as reader:
+            names = reader.schema.names
         _check_header(path, names, columns)
         wanted = list(names if columns is None else columns)
         ragged.count = 0
@@ -71,7 +71,7 @@ def text_pieces(
         end = separator.join([_END] * len(names)) + "\n"
         with TextFile(path, end) as file, _let_go(file, note):
             last = None  # the piece that may be the one with the end mark
-            for piece in _parsed(file, {"convert_options": convert, **options}):
+            for piece in _parsed(pa.PythonFile(file, "r"), {"convert_options": convert, **options}):
                 if not piece.num_rows:
                     continue
                 # After a row that does not fit, the others are only counted.
@@ -87,19 +87,10 @@ def text_pieces(
     yield last.slice(0, last.num_rows - 1)
 
 
-def _header(start: pa.BufferReader, options: dict[str, Any]) -> list[str]:
+def _parsed(source: Any, options: dict[str, Any]) -> Generator[pa.RecordBatch]:
     import pyarrow.csv as pa_csv
 
-    with pa_csv.open_csv(start, **options) as reader:
-        names: list[str] = reader.schema.names
-        return names
-
-
-def _parsed(file: TextFile, options: dict[str, Any]) -> Generator[pa.RecordBatch]:
-    import pyarrow as pa
-    import pyarrow.csv as pa_csv
-
-    with pa_csv.open_csv(pa.PythonFile(file, "r"), **options) as reader:
+    with pa_csv.open_csv(source, **options) as reader:
         yield from reader
 
 
@@ -170,21 +161,15 @@ def _open_quotation(path: Path) -> TableError:
 
 
 def _check_header(path: Path, names: Sequence[str], columns: Sequence[str] | None) -> None:
+    number_like = sum(_NUMBER_LIKE.fullmatch(name) is not None for name in names)
+    none_wanted = columns is not None and not set(names) & set(columns)
+    if (number_like == len(names) and columns is None) or (number_like and none_wanted):
+        raise TableError(
+            f"The table {str(path)!r} must begin with a line of column names; {number_like} of the "
+            f"{len(names)} cells in its first line are numbers. Add a header."
+        )
     if columns is not None:
-        if not set(names) & set(columns):
-            number_like = sum(_NUMBER_LIKE.fullmatch(name) is not None for name in names)
-            if number_like:
-                raise _headless(path, len(names), number_like)
         require_columns(names, columns, f"the table {str(path)!r}")
-    elif all(_NUMBER_LIKE.fullmatch(name) for name in names):
-        raise _headless(path, len(names), len(names))
-
-
-def _headless(path: Path, cells: int, number_like: int) -> TableError:
-    return TableError(
-        f"The table {str(path)!r} must begin with a line of column names; {number_like} of the "
-        f"{cells} cells in its first line are numbers. Add a header."
-    )
 
 
 class TextFile(io.RawIOBase):

@@ -214,15 +214,10 @@ def query_problem(query: str) -> str | None:
         return "'query' must begin with SELECT, WITH or FROM; it begins with something else."
     if ";" in code:
         return "'query' must be one statement; it is more than one."
-    if _WRITES.search(code):
+    if _WRITES.search(code) or _ACTS.search(_NOT_CODE.sub(_name_or_space, query)):
         return (
-            "'query' must only read; it holds a word that writes, such as INSERT or INTO. "
-            "If it is a name, put it in quotation marks."
-        )
-    if _ACTS.search(_NOT_CODE.sub(_name_or_space, query)):
-        return (
-            "'query' must only read; it calls a function that does more, such as enable_logging "
-            "or nextval. Leave it out."
+            "'query' must only read; it holds a word or calls a function that does more, such as "
+            "INSERT or nextval. If it is a name, put it in quotation marks."
         )
     if not _ORDERED.search(code):
         return (

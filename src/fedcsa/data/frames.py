@@ -9,7 +9,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array, as_matrix
 from fedcsa.data.coding import Coding
-from fedcsa.data.columns import require_columns
+from fedcsa.data.columns import listed, require_columns
 from fedcsa.errors import DataError
 
 
@@ -55,20 +55,19 @@ def as_named_matrix(
             features = [f"x{index}" for index in range(matrix.shape[1])]
         return matrix, tuple(features)
     wanted = names if features is None else tuple(features)
-    missing = [name for name in wanted if name not in names]
-    extra = [name for name in names if name not in wanted]
+    missing = [repr(name) for name in wanted if name not in names]
+    extra = [repr(name) for name in names if name not in wanted]
     if missing or extra:
         raise DataError(
             f"{where} must have the columns of the target, in any order; "
-            f"missing: {_some(missing)}; not at the target: {_some(extra)}. "
+            f"missing: {listed(missing)}; not at the target: {listed(extra)}. "
             "Rename or drop columns first."
         )
-    originals = {str(name): name for name in X.columns}
-    columns = []
-    for name in wanted:
-        column = as_matrix(np.asarray(X[originals[name]])[:, None], f"Column {name!r} of {where}")
-        columns.append(column[:, 0])
-    return np.column_stack(columns), wanted
+    columns = [
+        as_matrix(np.asarray(cells)[:, None], f"Column {name!r} of {where}")
+        for name, cells in _by_name(X, wanted).items()
+    ]
+    return np.hstack(columns), wanted
 
 
 def as_described_matrix(
@@ -101,10 +100,9 @@ def as_described_matrix(
     if column_names(X) is None:
         table = _named_columns(X, where, coding, with_group)
     else:
-        originals = {str(name): name for name in X.columns}
         needed = coding.needed(with_outcome=False, with_group=with_group)
-        require_columns(tuple(originals), needed, where)
-        table = {name: _cells(X[originals[name]]) for name in needed}
+        require_columns([str(name) for name in X.columns], needed, where)
+        table = {name: _cells(column) for name, column in _by_name(X, needed).items()}
     matrix, _ = coding.encode(table, where, with_outcome=False, with_group=with_group)
     return matrix, coding.matrix_columns if with_group else coding.columns
 
@@ -133,6 +131,7 @@ def _cells(column: Any) -> Any:
     return column
 
 
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:5])
-    return (shown or "none") + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+def _by_name(X: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Columns of a frame, whose own names need not be texts."""
+    originals = {str(name): name for name in X.columns}
+    return {name: X[originals[name]] for name in names}

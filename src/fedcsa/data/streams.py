@@ -32,8 +32,8 @@ class TableStream:
     """The rows of a file or a query, in batches: a `fedcsa.core.batches.Batches`.
 
     They are, to the bit, the rows that `TableFile.read` and `Coding.encode` give with outcomes
-    and group, save that classes are given by their positions in the agreed order. The memory
-    taken does not depend on the number of rows. The next batch is decoded in the background.
+    and group. The memory taken does not depend on the number of rows. The next batch is decoded
+    in the background.
 
     Parameters
     ----------
@@ -88,7 +88,10 @@ class TableStream:
     def _batches(self, pieces: Iterable[pa.RecordBatch]) -> Generator[Batch]:
         first_row = 1
         for table in _dealt(pieces):
-            yield self._coding.encode_batch(table, self._where, first_row)
+            X, y = self._coding.encode(
+                table, self._where, with_outcome=True, with_group=True, first_row=first_row
+            )
+            yield X, np.asarray(y)
             first_row += table.num_rows
         if first_row == 1:
             raise no_rows(self._where)

@@ -14,7 +14,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 
 FEATURES = ("age", "bmi", "blood_pressure", "glucose")
-NOISE_SD = 1.0
+RESIDUAL_SD = 1.0
 _SD = np.array([9.0, 4.0, 14.0, 1.1])
 #: Mean age of the patients of every hospital, how many there are, and how much they vary.
 _HOSPITALS = {
@@ -74,13 +74,13 @@ def _patients(age: float, rows: int, spread: float, rng: np.random.Generator) ->
     means = np.column_stack(
         [years, 26.0 + 0.8 * lift, 132.0 + 4.0 * lift, 6.0 + 0.25 * lift]
     )  # fmt: skip
-    noise = rng.standard_normal((rows, 3)) * _SD[1:]
-    return np.column_stack([years, means[:, 1:] + noise])
+    deviations = rng.standard_normal((rows, 3)) * _SD[1:]
+    return np.column_stack([years, means[:, 1:] + deviations])
 
 
 def _days(X: Array, rng: np.random.Generator) -> Array:
     """Days in hospital: flat until sixty, then rising ever faster; the same rule everywhere."""
     old = np.maximum(X[:, 0] - 60.0, 0.0) / 10.0
     smooth = 0.08 * (X[:, 1] - 26.0) + 0.3 * (X[:, 3] - 6.0)
-    days: Array = 4.0 + 1.6 * old**2 + smooth + NOISE_SD * rng.standard_normal(len(X))
+    days: Array = 4.0 + 1.6 * old**2 + smooth + RESIDUAL_SD * rng.standard_normal(len(X))
     return days

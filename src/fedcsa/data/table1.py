@@ -22,16 +22,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import combinations, combinations_with_replacement
 from pathlib import Path
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.table import SLACK, Table1, value_problems
+from fedcsa.core.table import SLACK, Table1
 from fedcsa.data.cells import number_of
 from fedcsa.data.coding import Coding
+from fedcsa.data.columns import Feature
 from fedcsa.data.tables import write_table
 from fedcsa.errors import DataError, TableError, hint
 
@@ -55,13 +58,41 @@ def read_table1(path: str | Path, coding: Coding) -> Table1:
     TableError
         If the file is not there or not a text.
     DataError
-        With one line for everything that is wrong with it, by line number; no cell is quoted.
+        With one line for everything that is wrong with it; no cell is quoted.
     """
-    path = Path(path)
-    read = _Reading(f"The Table 1 {str(path)!r}", coding)
-    for number, cells in _lines(path):
-        read.line(number, cells)
-    return read.table()
+    where = f"The Table 1 {str(path)!r}"
+    problems: list[str] = []
+    numbers = {name for name, flag in zip(coding.columns, coding.flags, strict=True) if not flag}
+    known = [column for f in coding.features for column in (*_first(f), *f.columns)]
+    told: dict[str, tuple[float, float]] = {}
+    counts: set[float] = set()
+    pairs: dict[tuple[str, str], float] = {}
+    for line in _lines(Path(path), where, problems):
+        if line.has("n"):
+            counts.add(line.number("n"))
+        if line.has(*PAIR_COLUMNS):
+            _take_pair(line, numbers, pairs)
+        elif column := line.column(known):
+            if column in told:
+                line.say(f"{column!r} must have one line; it has two. Delete one.")
+            if column not in numbers and line.has("sd"):
+                line.say(f"The sd of {column!r} must be empty: a share tells its own.")
+            sd = line.number("sd") if column in numbers else 0.0
+            told[column] = line.number("mean"), sd
+    whole = [*_gaps(coding, told, counts)]
+    correlations = _correlations(coding, pairs, whole)
+    problems += [f"{where}: {problem}" for problem in whole]
+    if problems:
+        raise DataError("\n".join(problems))
+    n = counts.pop()
+    n_rows = int(n) if n == int(n) else 0  # which is refused
+    columns, flags, public = coding.columns, coding.flags, coding.public_sd
+    mean, sds = zip(*(told[column] for column in columns), strict=True)
+    try:
+        return Table1.typed(n_rows, columns, flags, mean, sds, public, correlations)
+    except DataError as error:
+        lines = str(error).splitlines()
+        raise DataError("\n".join(f"{where}: {line}" for line in lines)) from None
 
 
 def write_table1(path: str | Path, table: Table1, coding: Coding) -> None:
@@ -77,9 +108,9 @@ def write_table1(path: str | Path, table: Table1, coding: Coding) -> None:
     """
     if Path(path).suffix.lower() != ".csv":
         raise TableError(f"A Table 1 must be written as CSV; {str(path)!r} ends otherwise.")
-    spots = _spots(coding)
-    if tuple(spots.values()) != table.features:
+    if coding.columns != table.features:
         raise DataError("A Table 1 must have the columns that are described; it has others.")
+    spots = [(f.name, column[len(f.name) + 1 :]) for f in coding.features for column in f.columns]
     lines = [
         [*spot, _digits(mean, sd), "" if flag else _digits(sd, sd), "", "", ""]
         for spot, flag, mean, sd in zip(spots, table.flags, table.mean, table.sd, strict=True)
@@ -88,7 +119,7 @@ def write_table1(path: str | Path, table: Table1, coding: Coding) -> None:
     if table.correlations is not None:
         names, R = table.features, table.correlations
         # On the diagonal stands what rounding the sd does, so that all is as it was.
-        pairs = [(i, j) for i in range(len(names)) for j in range(i, len(names))]
+        pairs = combinations_with_replacement(range(len(names)), 2)
         lines += [[names[i], "", "", "", "", names[j], f"{R[i, j]:.2f}"] for i, j in pairs]
     header = COLUMNS if table.correlations is None else (*COLUMNS, *PAIR_COLUMNS)
     columns = {name: [line[place] for line in lines] for place, name in enumerate(header)}
@@ -96,201 +127,125 @@ def write_table1(path: str | Path, table: Table1, coding: Coding) -> None:
 
 
 def _digits(value: float, sd: float) -> str:
-    """`value` without the noise of its last bit, which rounding to the step gives back."""
+    """`value` without the rounding error of its last bit, which rounding to the step gives back."""
     return f"{value:.15g}" if abs(value) < 1e10 * sd else repr(float(value))
 
 
-def _spots(coding: Coding) -> dict[tuple[str, str], str]:
-    """Of every (feature, level) that has a line of its own, the column of the matrix."""
-    return {
-        (feature.name, column[len(feature.name) + 1 :]): column
-        for feature in coding.features
-        for column in feature.columns
-    }
+def _first(feature: Feature) -> tuple[str, ...]:
+    """The first level, which has no column and may be left out."""
+    return tuple(f"{feature.name}={level}" for level in feature.levels[:1])
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line number and cells of every line that holds something."""
+@dataclass(frozen=True)
+class _Line:
+    """The cells of a line by column, and the place to say what is wrong with them."""
+
+    where: str
+    cells: dict[str, str]
+    problems: list[str]
+
+    def say(self, problem: str) -> None:
+        self.problems.append(f"{self.where}: {problem}")
+
+    def has(self, *keys: str) -> bool:
+        return any(self.cells.get(key, "").strip() for key in keys)
+
+    def number(self, key: str) -> float:
+        value = number_of(self.cells.get(key, ""))
+        if value is not None:
+            return value
+        self.say(
+            f"{key!r} must be a number with a point as the decimal sign, a share between 0 and 1 "
+            f"without a percent sign; it is {'text' if self.has(key) else 'empty'}."
+        )
+        return math.nan
+
+    def column(self, known: Collection[str]) -> str:
+        """The column that the line is about, found with or without blanks around its name."""
+        name, level = self.cells.get("feature", ""), self.cells.get("level", "")
+        for own, its in ((name, level), (name.strip(), level.strip())):
+            column = f"{own}={its}" if its else own
+            if column in known:
+                return column
+        self.say(f"Feature and level must name a column of the study. {hint(column, known)}")
+        return ""
+
+
+def _lines(path: Path, where: str, problems: list[str]) -> list[_Line]:
+    """Every line that holds something."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
-        text = content.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TableError(
-            f"The Table 1 {str(path)!r} must be there, a text in UTF-8; it is not "
-            f"({type(error).__name__}). Check the path."
-        ) from None
-    if len(content) > MAX_BYTES:
-        raise TableError(f"The Table 1 {str(path)!r} must be a short text; it is not.")
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        header = [cell.strip() for cell in next(reader, [])]
-        wanted = [*COLUMNS, *PAIR_COLUMNS] if "with" in header else [*COLUMNS]
-        if sorted(header) != sorted(wanted):
-            raise TableError(
-                f"The Table 1 {str(path)!r} must begin with the line {','.join(COLUMNS)} "
-                f"(and {','.join(PAIR_COLUMNS)} for correlations), separated by commas; it does "
-                "not."
+        text = io.StringIO(content.decode("utf-8-sig"), newline="")
+        header, *rows = csv.reader(text, strict=True)
+        names = [cell.strip() for cell in header]
+        known = sorted(names) in (sorted(COLUMNS), sorted(COLUMNS + PAIR_COLUMNS))
+        if len(content) > MAX_BYTES or not known:
+            raise ValueError
+        return [  # a line may end early, but not late
+            _Line(
+                f"{where}, line {number}",
+                dict(zip(names, cells, strict=len(cells) > len(names))),
+                problems,
             )
-        for cells in reader:
-            if any(map(str.strip, cells)):  # a line may end early, but not late
-                yield reader.line_num, dict(zip(header, cells, strict=len(cells) > len(header)))
-    except (csv.Error, ValueError):
+            for number, cells in enumerate(rows, start=2)
+            if any(map(str.strip, cells))
+        ]
+    except (OSError, ValueError, csv.Error) as error:
         raise TableError(
-            f"Line {reader.line_num} of the Table 1 {str(path)!r} must be as long as the first, "
-            "quotation marks in pairs; it is not. Correct it."
+            f"{where} must be a short CSV file in UTF-8 that begins with the line "
+            f"{','.join(COLUMNS)} (and {','.join(PAIR_COLUMNS)} for correlations), no line longer "
+            f"than that, quotation marks in pairs; it is not ({type(error).__name__}). Correct it, "
+            "or the path."
         ) from None
 
 
-@dataclass
-class _Reading:
-    """What has been read of a Table 1, and everything that is wrong with it."""
+def _take_pair(line: _Line, numbers: set[str], pairs: dict[tuple[str, str], float]) -> None:
+    """Add the correlation that a line gives, in both orders."""
+    if line.has("level", "mean", "sd"):
+        line.say("A correlation must have a line of its own; it has not.")
+    given = [line.cells.get(key, "") for key in ("feature", "with")]
+    one, other = (name if name in numbers else name.strip() for name in given)
+    if not {one, other} <= numbers:
+        line.say("A correlation must be one of two numbers of the study; it is not.")
+        return
+    if (one, other) in pairs:
+        line.say(f"The correlation of {one!r} and {other!r} must stand once.")
+    pairs[one, other] = pairs[other, one] = line.number("correlation")
 
-    where: str
-    coding: Coding
-    problems: list[str] = field(default_factory=list)
-    means: dict[str, float] = field(default_factory=dict)
-    sds: dict[str, float] = field(default_factory=dict)
-    counts: list[float] = field(default_factory=list)
-    pairs: dict[tuple[str, str], float] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.spots = _spots(self.coding)
-        self.flags = dict(zip(self.coding.columns, self.coding.flags, strict=True))
-        self.firsts = {f.name: f"{f.name}={f.levels[0]}" for f in self.coding.features if f.levels}
+def _gaps(
+    coding: Coding, told: dict[str, tuple[float, float]], counts: set[float]
+) -> Iterator[str]:
+    """A sentence for everything that the lines together lack."""
+    lost = [repr(column) for column in coding.columns if column not in told]
+    if lost:
+        yield f"A line must be there for every column; none for {', '.join(lost)}."
+    if len(counts) != 1:
+        yield "The number of rows must stand in the column n, the same wherever it stands."
+    for feature in coding.features:
+        columns = (*_first(feature), *feature.columns)
+        shares = [told.get(column, (math.nan, 0.0))[0] for column in columns]
+        # Of a first level that is given; a sum of NaN is not compared.
+        if feature.levels and abs(sum(shares) - 1.0) > SLACK * len(shares) + 1e-9:
+            yield f"The shares of all levels of {feature.name!r} must sum to 1."
 
-    def line(self, number: int, cells: Mapping[str, str]) -> None:
-        """Take one line."""
-        cells = {key: cells.get(key, "") for key in (*COLUMNS, *PAIR_COLUMNS)}
-        given = {key for key, cell in cells.items() if cell.strip()}
-        if "n" in given:
-            self._count(number, cells["n"])
-        if given & {"with", "correlation"}:
-            if given & {"level", "mean", "sd"}:
-                self._say(number, "A correlation must have a line of its own; it has not.")
-            self._pair(number, cells)
-            return
-        column = self._column(number, cells["feature"], cells["level"])
-        if column is None:
-            return
-        if column in self.means:
-            self._say(number, f"{column!r} must have one line; it has two. Delete one.")
-            return
-        is_flag = self.flags.get(column, True)  # the first level has no column
-        self.means[column] = mean = self._number(number, cells, "mean")
-        sd = 0.5 if is_flag else self._number(number, cells, "sd")
-        if is_flag and "sd" in given:
-            self._say(number, f"The sd of {column!r} must be empty: a share tells its own.")
-        self.sds[column] = sd
-        if np.isfinite([mean, sd]).all():
-            one = np.array([mean]), np.array([sd])
-            for problem in value_problems([column], [is_flag], *one):
-                self._say(number, problem)
 
-    def table(self) -> Table1:
-        """The whole table, or everything that is wrong with it."""
-        columns = self.coding.columns
-        lost = [repr(column) for column in columns if column not in self.means]
-        if lost:
-            self._say(0, f"A line must be there for every column; none for {', '.join(lost)}.")
-        if not self.counts:
-            self._say(0, "The number of rows must stand in the column n; it does not.")
-        elif len(set(self.counts)) > 1:
-            self._say(0, "The number of rows must be the same wherever it stands; it is not.")
-        if not self.problems:
-            self._check_firsts()
-        correlations = self._correlations()
-        if self.problems:
-            raise DataError("\n".join(self.problems))
-        return Table1.typed(
-            int(self.counts[0]),
-            columns,
-            self.coding.flags,
-            [self.means[column] for column in columns],
-            [self.sds[column] for column in columns],
-            self.coding.public_sd,
-            correlations,
-        )
-
-    def _say(self, number: int, problem: str) -> None:
-        place = f", line {number}" if number else ""
-        self.problems.append(f"{self.where}{place}: {problem}")
-
-    def _count(self, number: int, text: str) -> None:
-        n = number_of(text)
-        if n is None or n != int(n) or n < 2:
-            self._say(number, "n must be a whole number of at least 2; it is not.")
-            n = 2.0
-        self.counts.append(n)
-
-    def _column(self, number: int, name: str, level: str) -> str | None:
-        """The column that a line is about; blanks around a name count only if it has some."""
-        known = [feature for feature, _ in self.spots]
-        name = name if name in known else name.strip()
-        for own in (level, level.strip()):
-            if (name, own) in self.spots:
-                return self.spots[name, own]
-            if self.firsts.get(name) == f"{name}={own}":
-                return self.firsts[name]
-        if name not in known:
-            self._say(number, f"The feature must be one of the study's. {hint(name, known)}")
-        elif (name, "") in self.spots:
-            self._say(number, f"The level of {name!r} must be empty: it has none.")
-        else:
-            levels = [own for feature, own in self.spots if feature == name]
-            self._say(number, f"The level must be one that {name!r} has. {hint(level, levels)}")
+def _correlations(
+    coding: Coding, pairs: dict[tuple[str, str], float], problems: list[str]
+) -> Array | None:
+    if not pairs:
         return None
-
-    def _number(self, number: int, cells: Mapping[str, str], key: str) -> float:
-        value = number_of(cells[key])
-        if value is not None:
-            return value
-        self._say(
-            number,
-            f"{key!r} must be a number with a point as the decimal sign, a share between 0 and 1 "
-            f"without a percent sign; it is {'text' if cells[key].strip() else 'empty'}.",
-        )
-        return np.nan
-
-    def _pair(self, number: int, cells: Mapping[str, str]) -> None:
-        numbers = {name for name, flag in self.flags.items() if not flag}
-        one, other = (
-            cells[key] if cells[key] in numbers else cells[key].strip()
-            for key in ("feature", "with")
-        )
-        pair = one, other
-        if not set(pair) <= numbers:
-            self._say(number, "A correlation must be one of two numbers of the study; it is not.")
-            return
-        if pair in self.pairs:
-            self._say(number, f"The correlation of {one!r} and {other!r} must stand once.")
-        self.pairs[pair] = self.pairs[pair[::-1]] = self._number(number, cells, "correlation")
-
-    def _correlations(self) -> Array | None:
-        if not self.pairs:
-            return None
-        columns = self.coding.columns
-        if any(self.coding.flags):
-            self._say(0, "Correlations must be left out: not all columns are numbers.")
-            return None
-        R = np.eye(len(columns))
-        for i, one in enumerate(columns):
-            for j, other in enumerate(columns):
-                if (one, other) in self.pairs:
-                    R[i, j] = self.pairs[one, other]
-                elif i < j:
-                    self._say(
-                        0,
-                        "Correlations must be given of all pairs, or of none; one is missing: "
-                        f"{one!r} with {other!r}.",
-                    )
-        return R
-
-    def _check_firsts(self) -> None:
-        """Where the first level is given too, the shares of all levels must be all rows."""
-        for feature in self.coding.features:
-            first = self.firsts.get(feature.name)
-            if first in self.means:
-                shares = [self.means[column] for column in (str(first), *feature.columns)]
-                if abs(sum(shares) - 1.0) > SLACK * len(shares) + 1e-9:
-                    self._say(0, f"The shares of all levels of {feature.name!r} must sum to 1.")
+    columns = coding.columns
+    if any(coding.flags):
+        problems.append("Correlations must be left out: not all columns are numbers.")
+        return None
+    lost = [
+        f"{one!r} with {other!r}"
+        for one, other in combinations(columns, 2)
+        if (one, other) not in pairs
+    ]
+    if lost:
+        words = "Correlations must be given of all pairs, or of none"
+        problems.append(f"{words}; missing: {', '.join(lost[:5])}.")
+    return np.array([[pairs.get((a, b), float(a == b)) for b in columns] for a in columns])

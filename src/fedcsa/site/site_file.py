@@ -183,7 +183,8 @@ class SiteFile:
         with_group = with_outcome  # only a source must know which rows belong together
         needed = coding.needed(with_outcome=with_outcome, with_group=with_group)
         table = read_table(self.folder / self.table, needed)
-        return coding.encode(table, _WHERE, with_outcome=with_outcome, with_group=with_group)
+        X, y = coding.encode(table, _WHERE, with_outcome=with_outcome, with_group=with_group)
+        return X, None if y is None else study.outcome.labelled(y)
 
     def _coding(self, study: Study) -> Coding:
         """The study's coding, under this table's names of the columns."""

@@ -321,4 +321,5 @@ class Study:
         self, table: TableFile | Query, where: str, with_outcome: bool, *, with_group: bool = False
     ) -> tuple[Array, NDArray[Any] | None]:
         coding, wanted = self.coding, {"with_outcome": with_outcome, "with_group": with_group}
-        return coding.encode(table.read(coding.needed(**wanted)), where, **wanted)
+        X, y = coding.encode(table.read(coding.needed(**wanted)), where, **wanted)
+        return X, None if y is None else self.outcome.labelled(y)
