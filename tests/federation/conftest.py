@@ -130,7 +130,10 @@ class Live:
 
     def kill(self, name):
         """kill -9 of a site or the server with its workers, as a power cut would."""
-        self.processes.pop(name).kill()
+        process = self.processes.pop(name)
+        for pid in (process.pid, *process.workers()):
+            os.kill(pid, signal.SIGKILL)
+        process.stop()
 
     def worker(self, name):
         """The process that runs a site's part of the job."""

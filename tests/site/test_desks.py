@@ -206,7 +206,7 @@ def test_below_the_minimum_there_is_no_model(federation):
 
 def test_a_target_that_dies_between_the_phases_resumes_with_the_same_choice(federation):
     federation.absent = {("mix", "new")}
-    with pytest.raises(ProtocolError, match="The target 'new' must answer"):
+    with pytest.raises(ProtocolError, match="The target 'new' did not answer"):
         federation.attempt()
     before = federation.target._request
     federation.absent = {("risk", "birch")}  # another set of sources must not change the choice
@@ -225,7 +225,7 @@ def test_a_target_that_dies_after_mixing_lets_the_same_mixture_be_examined(
     gone = {("model", name) for name in without}
     everyone = {("examine", name) for name in SIZES} if lost == "examine" else set()
     federation.absent = {("conclude", "new"), *gone, *everyone}
-    with pytest.raises(ProtocolError, match="The target 'new' must answer"):
+    with pytest.raises(ProtocolError, match="The target 'new' did not answer"):
         federation.attempt()
     # Whoever is there or not now must not change the mixture.
     federation.absent = set() if without else {("model", "birch"), ("risk", "castle")}

@@ -292,7 +292,7 @@ def test_a_missing_target_ends_the_study_by_name(federation):
     bench.communicator.silent = {"new"}
     board = bench.run()
     assert (board["step"], board["conclusion"]) == ("failed", "")
-    assert "The target 'new' must answer" in board["problem"]
+    assert "The target 'new' did not answer" in board["problem"]
 
 
 def test_an_ended_job_is_no_study_with_missing_sources(bench):

@@ -101,7 +101,7 @@ def test_kits_can_be_made_again_with_the_same_authority(kits):
 
 
 def test_a_folder_that_is_no_kit_is_named(tmp_path):
-    with pytest.raises(StudyError, match="must be a start-up kit"):
+    with pytest.raises(StudyError, match="is not a start-up kit"):
         Kit.load(tmp_path)
     assert examine(tmp_path)[0][1] is False
 

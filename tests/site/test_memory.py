@@ -63,7 +63,7 @@ def test_a_full_disk_at_the_target_lets_nothing_out(federation, monkeypatch, ste
 
     federation.tamper = keep
     federation.absent = {(step, "new")}
-    with pytest.raises(ProtocolError, match="must answer"):
+    with pytest.raises(ProtocolError, match="did not answer"):
         federation.attempt()
     came = replies.get({"choose": "risk", "mix": "model"}.get(step), {})
     monkeypatch.setattr("fedcsa.site.log.os.fsync", full)

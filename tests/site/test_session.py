@@ -21,7 +21,7 @@ from fedcsa.federation.flare.session import ATTEMPTS, submit_study
 RUNNING = {"step": "risk", "conclusion": "", "problem": "", "sites": {"abbey": "risk: asked"}}
 DONE = {**RUNNING, "step": "done", "conclusion": "bytes", "sites": {"abbey": "model: answered"}}
 MISSING = {**DONE, "sites": {"abbey": "model: answered", "birch": "risk: missing"}}
-FAILED = {**RUNNING, "step": "failed", "problem": "The target 'new' must answer."}
+FAILED = {**RUNNING, "step": "failed", "problem": "The target 'new' did not answer in time."}
 
 
 class Server:
@@ -122,7 +122,7 @@ def test_a_job_that_comes_to_nothing_is_submitted_again(run, first):
 
 def test_there_is_an_end_to_trying(run):
     server = Server(*[["FINISHED:EXECUTION_EXCEPTION"]] * ATTEMPTS)
-    with pytest.raises(ProtocolError, match=rf"after {ATTEMPTS} attempts .*EXECUTION_EXCEPTION"):
+    with pytest.raises(ProtocolError, match=rf"in {ATTEMPTS} attempts: .*EXECUTION_EXCEPTION"):
         run(server)
 
 
@@ -149,7 +149,7 @@ def test_a_server_out_of_reach_is_named_with_what_to_do(run, monkeypatch):
         raise NoConnection("no")
 
     monkeypatch.setattr(server, "connect", refuse)
-    with pytest.raises(ProtocolError, match=r"localhost:1 must be within reach.*doctor"):
+    with pytest.raises(ProtocolError, match=r"localhost:1 cannot be reached.*doctor"):
         run(server, deadline=0)
 
 
@@ -172,5 +172,5 @@ def test_a_study_that_is_interrupted_by_its_lead_is_ended_at_the_server(run):
 
 
 def test_a_job_that_the_engine_does_not_take_is_an_error_without_its_text(run):
-    with pytest.raises(ProtocolError, match=r"must take the study; it did not \(ValueError\)\.$"):
+    with pytest.raises(ProtocolError, match=r"did not take the study \(ValueError\)\.$"):
         run(Server(ValueError("MARKER")))

@@ -79,29 +79,20 @@ class Coordinator:
 
     def run(self, deliver: Deliver) -> None:
         """Take the study to its end."""
-
-        def ask_target(
-            step: str, answers: Mapping[str, Content]
-        ) -> tuple[dict[str, Content], Content | None]:
-            return self._ask_target(deliver, step, answers)
-
-        def ask_sources(letters: Mapping[str, Content], phase: str) -> dict[str, Content]:
-            return self._ask_sources(deliver, letters, phase)
-
-        end = carry_messages(ask_target, ask_sources)
-        self.conclusion, self.envelope = end["conclusion"], end.get("envelope", b"")
+        self._deliver = deliver
+        end = carry_messages(self._ask_target, self._ask_sources)
+        self.conclusion, self.envelope = end["conclusion"], end["envelope"]
         self.step = "done"
 
     def _ask_target(
-        self, deliver: Deliver, step: str, answers: Mapping[str, Content]
+        self, step: str, answers: Mapping[str, Content]
     ) -> tuple[dict[str, Content], Content | None]:
         """The target's next letters by source, or its last one."""
         self.sites[self.target] = step
         letter = {self.target: {"replies": dict(answers)}}
-        came = self._timed(deliver, step, letter, lambda *_: None)
-        if self.target not in came:
-            raise ProtocolError(f"The target {self.target!r} must answer; it did not ({step}).")
-        reply = came[self.target]
+        reply = self._timed(step, letter, lambda *_: None).get(self.target)
+        if reply is None:
+            raise ProtocolError(f"The target {self.target!r} did not answer in time ({step}).")
         self.sites[self.target] = "answered"
         if "conclusion" in reply:
             return {}, reply
@@ -110,30 +101,28 @@ class Coordinator:
             for name, wire in sorted(reply["envelopes"].items())
         }, None
 
-    def _ask_sources(
-        self, deliver: Deliver, letters: Mapping[str, Content], phase: str
-    ) -> dict[str, Content]:
-        for name in letters:
-            self.sites[name] = f"{phase}: asked"
+    def _ask_sources(self, letters: Mapping[str, Content], phase: str) -> dict[str, Content]:
+        """The sources' replies, as far as they come in time."""
+        self.sites |= dict.fromkeys(letters, f"{phase}: asked")
 
         def arrived(name: str, reply: Content) -> None:
             self.sites[name] = f"{phase}: {_kind_of(reply)}"
 
-        came = self._timed(deliver, phase, letters, arrived)
-        for name in letters:
-            if name not in came:
-                self.sites[name] = f"{phase}: missing"
+        came = self._timed(phase, letters, arrived)
+        self.sites |= {name: f"{phase}: missing" for name in letters if name not in came}
         return came
 
     def _timed(
-        self, deliver: Deliver, step: str, letters: Mapping[str, Content], arrived: Arrived
+        self, step: str, letters: Mapping[str, Content], arrived: Arrived
     ) -> dict[str, Content]:
         self.step = step
         start = time.monotonic()
-        came = deliver(step, letters, arrived)
+        came = self._deliver(step, letters, arrived)
         self.seconds[step] = round(time.monotonic() - start, 3)
         self.n_bytes[step] = _size(letters) + _size(came)
         return came
+
+    _deliver: Deliver
 
 
 def _kind_of(reply: Content) -> str:

@@ -53,7 +53,8 @@ class Desk:
         step: str,
         key: Mapping[str, str],
         told: Mapping[str, Any],
-        error: PolicyError,
+        rule: str,
+        why: str,
         **beside: Any,
     ) -> None:
         """Write down what is asked or told once; what was written first stands.
@@ -65,14 +66,14 @@ class Desk:
             What there is one such line of.
         told : mapping
             What the line must say.
-        error : PolicyError
-            Raised if a line is there that says something else.
+        rule, why : str
+            Of the `PolicyError` if a line is there that says something else.
         **beside
             Written with it, and not compared.
         """
         line = self._log.claim(step, **key, **told, **beside)
         if any(line.get(name) != value for name, value in told.items()):
-            raise error
+            raise PolicyError(rule, why)
 
     def send(self, envelope: Envelope, message: Message) -> tuple[bytes, bytes]:
         """Write down a message that is about to leave; its signed envelope and its bytes."""

@@ -21,6 +21,7 @@ _KINDS: dict[str, type[Message]] = {
 }  # fmt: skip
 #: The rules of the budget: a site answers one question a phase and study.
 ONE = {"risk": "one_brief", "model": "one_model", "examine": "one_examination"}
+_ONE_QUESTION = "This site answers one question a phase and study."
 _STEPS = {"risk": "phase 1 of 3", "model": "phase 2 of 3", "examine": "phase 3 of 3"}
 #: Called while a person is waited for; false when there is no more time.
 Patience = Callable[[], bool]
@@ -108,7 +109,7 @@ class SourceDesk(Desk):
             raise BindingError("other_study", "A message must be of this study.")
         accepted = log.find("accepted", **self._budget(phase))
         if accepted and accepted["request"] != question.digest:
-            raise _spent(phase)
+            raise PolicyError(ONE[phase], _ONE_QUESTION)
         answered = log.find("answered", **self._budget(phase))
         if answered:
             self.say(f"{_STEPS[phase]}: sending the same answer again")
@@ -144,7 +145,7 @@ class SourceDesk(Desk):
     def _claim(self, step: str, phase: str, request: str) -> None:
         """Take the one place that a phase has; another question may hold it."""
         self.claim_once(
-            step, self._budget(phase), {"request": request}, _spent(phase),
+            step, self._budget(phase), {"request": request}, ONE[phase], _ONE_QUESTION,
             id=self.agreed.id, site=self.name,
         )  # fmt: skip
 
@@ -192,7 +193,3 @@ class SourceDesk(Desk):
 
     def _new_source(self) -> Source:
         return self.site.source(self.name, self.agreed.study)
-
-
-def _spent(phase: str) -> PolicyError:
-    return PolicyError(ONE[phase], "This site answers one question a phase and study.")

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedcsa.answer.page import write_report
 from fedcsa.answer.store import save_result
-from fedcsa.errors import FedCSAError, PolicyError
+from fedcsa.errors import FedCSAError
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Seal, ask
 from fedcsa.messages.fields import Message
@@ -59,6 +59,7 @@ class TargetDesk(Desk):
     ) -> None:
         super().__init__(name, site, agreed, seal)
         self._min_sources = min_sources
+        self._study = {"study": agreed.name}
         self._inbox = Inbox(agreed.sources, site.max_bytes, self.say, seal)
 
     @property
@@ -97,8 +98,8 @@ class TargetDesk(Desk):
         """What this site announces; the same bytes whenever it is asked again."""
         self.say("phase 1 of 3: announcing")
         self._log.check_site(self.name)
-        self._stand_by(
-            "announced", {"brief": self._log.keep(encode(self._brief))}, "one_brief",
+        self.claim_once(
+            "announced", self._study, {"brief": self._log.keep(encode(self._brief))}, "one_brief",
             "This site announces one brief per study; its rows or the study have changed since. "
             "Give the study another name.",
             numbers=numbers_about_rows(self._brief),
@@ -114,12 +115,12 @@ class TargetDesk(Desk):
             "request": self._log.keep(encode(self._request)),
             "reports": self._kept(self._inbox.without_rejected(reports)),
         }
-        self._stand_by(
-            "chosen", told, "one_choice",
+        self.claim_once(
+            "chosen", self._study, told, "one_choice",
             "This site chooses once per study, and another job of the same study did so "
             "meanwhile. Submit it again.",
         )  # fmt: skip
-        mixed = self._log.find("mixed", study=self.agreed.name)
+        mixed = self._log.find("mixed", **self._study)
         asked = [n for n in self._role.asked if mixed is None or n in mixed["models"]]
         return self._post("model", dict.fromkeys(asked, self._request))
 
@@ -134,8 +135,8 @@ class TargetDesk(Desk):
                 "models": self._kept(self._inbox.without_rejected(models)),
                 "examinations": self._kept(examinations),
             }
-            self._stand_by(
-                "mixed", told, "one_mixture",
+            self.claim_once(
+                "mixed", self._study, told, "one_mixture",
                 "This site lets one mixture be examined per study, and another one was meanwhile. "
                 "Submit it again.",
             )  # fmt: skip
@@ -146,14 +147,14 @@ class TargetDesk(Desk):
         self.say("phase 3 of 3: concluding")
         adaptation = self._role.conclude(self._inbox.open(replies))
         conclusion = self._keep(adaptation, DONE)
-        self._log.append("concluded", study=self.agreed.name, result=conclusion.result)
+        self._log.append("concluded", **self._study, result=conclusion.result)
         self.say(f"done: {adaptation.status}, the result is in {self.result_folder}")
         return conclusion
 
     def failed(self, error: FedCSAError) -> Conclusion:
         """How a study ended that came to nothing."""
         self.say(f"ended without a model: {error}")
-        done = self._log.find("concluded", study=self.agreed.name)
+        done = self._log.find("concluded", **self._study)
         if done is None and isinstance(error, WITHOUT_MODEL):
             return self._keep(self._role.without_model(error.rule, str(error)), error.rule)
         nothing = np.empty(0, np.uint8)
@@ -176,7 +177,7 @@ class TargetDesk(Desk):
     def _answers(self, replies: Mapping[str, Reply], step: str, key: str) -> dict[str, Message]:
         """What came, or the answers with which an earlier submission took `step`."""
         came = self._inbox.open(replies)
-        line = self._log.find(step, study=self.agreed.name)
+        line = self._log.find(step, **self._study)
         if line is None:
             return came
         stored = {name: decode(self._log.payload(sha)) for name, sha in line[key].items()}
@@ -186,13 +187,6 @@ class TargetDesk(Desk):
     def _kept(self, messages: Mapping[str, Message]) -> dict[str, str]:
         """Digests of messages by source, their bytes beside the log."""
         return {name: self._log.keep(encode(message)) for name, message in messages.items()}
-
-    def _stand_by(
-        self, step: str, told: Mapping[str, Any], rule: str, why: str, **beside: Any
-    ) -> None:
-        """Write down what is about to be told; a `PolicyError` if something else was told."""
-        study = {"study": self.agreed.name}
-        self.claim_once(step, study, told, PolicyError(rule, why), **beside)
 
     def _keep(self, result: Adaptation, outcome: str) -> Conclusion:
         """Keep a result and its report here; what the lead is told of it."""

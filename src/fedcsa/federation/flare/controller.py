@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from fedcsa.federation.flare.letters import pack, unpack
 
 #: What the submitting side asks a running job.
 PROGRESS = "fedcsa.progress"
-#: How long a finished job waits for the submitting side to fetch how it ended.
+#: Seconds that a finished job waits for the submitting side to fetch how it ended: it asks
+#: several times a second, unless its connection broke.
 LINGER = 30.0
+#: Seconds between two looks at the clock.
 _POLL = 0.05
 
 
@@ -40,7 +43,7 @@ class StudyController(Controller):  # type: ignore[misc]
         Seconds that a step may take.
     """
 
-    def __init__(self, target: str, sources: list[str], deadline: float = 600) -> None:
+    def __init__(self, target: str, sources: list[str], deadline: float) -> None:
         super().__init__(task_check_period=_POLL)
         self._deadline = deadline
         self.study = Coordinator(target, sorted(sources))
@@ -65,14 +68,12 @@ class StudyController(Controller):  # type: ignore[misc]
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Run the study and write down where it ended."""
-        courier = _Courier(self, abort_signal, fl_ctx, self._deadline)
         try:
-            self.study.run(courier.deliver)
-        except ProtocolError as error:
-            self.study.problem = str(error)
-            self.study.step = "failed"
-        except Exception as error:  # the engine would log its text
-            self.study.problem = f"{type(error).__name__} came inside the coordinator."
+            self.study.run(partial(self._deliver, abort_signal, fl_ctx))
+        except Exception as error:  # the engine would log the text of a foreign one
+            ours = isinstance(error, ProtocolError)
+            foreign = f"{type(error).__name__} came inside the coordinator."
+            self.study.problem = str(error) if ours else foreign
             self.study.step = "failed"
         self._write(fl_ctx)
         end = time.monotonic() + LINGER
@@ -92,18 +93,13 @@ class StudyController(Controller):  # type: ignore[misc]
         text = json.dumps({**self.study.to_plain(), "conclusion": ""}, indent=1)
         (folder / "fedcsa.json").write_text(text + "\n", encoding="utf-8")
 
-
-class _Courier:
-    def __init__(
-        self, controller: StudyController, abort: Signal, fl_ctx: FLContext, deadline: float
-    ) -> None:
-        self._controller = controller
-        self._abort = abort
-        self._fl_ctx = fl_ctx
-        self._deadline = deadline
-
-    def deliver(
-        self, task: str, letters: Mapping[str, Content], arrived: Arrived
+    def _deliver(
+        self,
+        abort: Signal,
+        fl_ctx: FLContext,
+        step: str,
+        letters: Mapping[str, Content],
+        arrived: Arrived,
     ) -> dict[str, Content]:
         """Send every letter as a task of its own, and wait until the deadline at most."""
         came: dict[str, Content] = {}
@@ -112,37 +108,38 @@ class _Courier:
         def received(client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG001
             name, content = client_task.client.name, _content(client_task.result)
             client_task.result = None
-            if content is not None and name in letters:
-                with lock:
-                    first = name not in came
-                    came.setdefault(name, content)
+            with lock:
+                first = content is not None and name in letters and name not in came
                 if first:
-                    arrived(name, content)
+                    came[name] = content or {}
+            if first:
+                arrived(name, came[name])
 
-        tasks = {}
-        taking_part = {client.name for client in self._fl_ctx.get_engine().get_clients()}
-        for name, letter in letters.items():
-            if name not in taking_part:
-                continue  # not connected when the job began
-            tasks[name] = Task(
-                name=task,
-                data=pack(letter),
-                timeout=math.ceil(self._deadline),
-                result_received_cb=received,
-            )
-            self._controller.broadcast(tasks[name], self._fl_ctx, targets=[name], min_responses=1)
-        end = time.monotonic() + self._deadline
-        while time.monotonic() < end and any(t.completion_status is None for t in tasks.values()):
-            if self._abort.triggered:
-                break
-            time.sleep(_POLL)
-        for item in tasks.values():
-            if item.completion_status is None:
-                self._controller.cancel_task(item, fl_ctx=self._fl_ctx)
-        if self._abort.triggered:  # a step cut short must not look like one with sources missing
+        connected = {client.name for client in fl_ctx.get_engine().get_clients()}
+        tasks = []
+        for name in letters:
+            if name in connected:
+                task = Task(
+                    name=step, data=pack(letters[name]), timeout=math.ceil(self._deadline),
+                    result_received_cb=received,
+                )  # fmt: skip
+                self.broadcast(task, fl_ctx, targets=[name], min_responses=1)
+                tasks.append(task)
+        self._wait(tasks, abort)
+        for task in tasks:
+            if task.completion_status is None:
+                self.cancel_task(task, fl_ctx=fl_ctx)
+        if abort.triggered:  # a step cut short must not look like one with sources missing
             raise ProtocolError("The study was ended from outside; submit it again.")
         with lock:
             return dict(came)
+
+    def _wait(self, tasks: list[Task], abort: Signal) -> None:
+        end = time.monotonic() + self._deadline
+        while time.monotonic() < end and any(task.completion_status is None for task in tasks):
+            if abort.triggered:
+                return
+            time.sleep(_POLL)
 
 
 def _content(result: Shareable | None) -> Content | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import ssl
@@ -17,7 +16,7 @@ from fedcsa.data.tables import read_table
 from fedcsa.errors import FedCSAError, StudyError
 from fedcsa.federation.flare.hardening import problems_of
 from fedcsa.federation.flare.kits import Kit
-from fedcsa.federation.flare.settings import SETTINGS
+from fedcsa.federation.flare.settings import read_settings
 from fedcsa.site.log import SiteLog
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.state import Status
@@ -47,18 +46,16 @@ def examine(folder: Path, data: Path | None = None) -> list[Check]:
         checks += _way(folder, kit)
     if kit.role in ("source", "target"):
         checks += _running(folder)
-        checks += _site(folder, kit, data or _told(folder))
+        checks += _site(folder, kit, data)
     return checks
 
 
 def _versions(kit: Kit) -> Iterator[Check]:
-    own = version("fedcsa")
-    same = kit.fedcsa == own
-    mend = "" if same else " Install the same version everywhere."
-    yield "fedcsa", same, f"{own} here, the kit was made by {kit.fedcsa}.{mend}"
-    engine = version("nvflare")
-    good = engine.startswith("2.9.")
-    yield "engine", good, f"nvflare {engine}" + ("" if good else "; it must be 2.9.")
+    own, engine = version("fedcsa"), version("nvflare")
+    mend = "" if kit.fedcsa == own else " Install the same version everywhere."
+    yield "fedcsa", not mend, f"{own} here, the kit was made by {kit.fedcsa}.{mend}"
+    mend = "" if engine.startswith("2.9.") else "; it must be 2.9."
+    yield "engine", not mend, f"nvflare {engine}{mend}"
 
 
 def _certificates(folder: Path, kit: Kit) -> Iterator[Check]:
@@ -77,7 +74,8 @@ def _certificates(folder: Path, kit: Kit) -> Iterator[Check]:
         yield file, days > _SOON, text
     key = folder / "startup" / name.replace(".crt", ".key")
     closed = key.is_file() and not key.stat().st_mode & 0o077
-    yield "key", closed, "readable by its owner only" if closed else f"must be: chmod 600 {key}"
+    mend = f"others can read it. Close it: chmod 600 {key}"
+    yield "key", closed, "readable by its owner only" if closed else mend
 
 
 def _way(folder: Path, kit: Kit) -> Iterator[Check]:
@@ -94,25 +92,12 @@ def _way(folder: Path, kit: Kit) -> Iterator[Check]:
         ):
             yield "server", True, f"{where} answers with a certificate of this federation"
     except socket.gaierror:
-        yield "server", False, f"the name {kit.host!r} must resolve; ask for an entry in the DNS"
+        yield "server", False, f"the name {kit.host!r} is unknown; ask for an entry in the DNS"
     except ssl.SSLError as error:
         yield "server", False, f"{where} must show this federation's certificate ({error.reason})"
     except OSError as error:
-        yield (
-            "server",
-            False,
-            (
-                f"{where} must be within reach ({type(error).__name__}); is the server up, and "
-                "does the firewall let this site out?"
-            ),
-        )
-
-
-def _told(folder: Path) -> Path | None:
-    try:
-        return Path(json.loads((folder / "local" / SETTINGS).read_text())["site_file"])
-    except (OSError, ValueError, LookupError):
-        return None
+        why = f"{where} cannot be reached ({type(error).__name__})."
+        yield "server", False, f"{why} Is the server up? Does the firewall let this site out?"
 
 
 def _running(folder: Path) -> Iterator[Check]:
@@ -125,7 +110,9 @@ def _running(folder: Path) -> Iterator[Check]:
 
 
 def _site(folder: Path, kit: Kit, path: Path | None) -> Iterator[Check]:
-    if path is None:
+    try:
+        path = path or read_settings(folder / "local")
+    except StudyError:  # it was never started
         return
     try:
         site = SiteFile.load(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nvflare.apis.filter import ContentBlockedException, Filter
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
@@ -10,26 +12,21 @@ from nvflare.apis.shareable import Shareable, make_reply
 from fedcsa.core.batches import in_bands
 from fedcsa.errors import FedCSAError
 from fedcsa.federation.flare.letters import is_bare, unpack
-from fedcsa.federation.flare.settings import kit_of, site_of
+from fedcsa.federation.flare.settings import site_of, startup_of
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope
+from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
+    BacktestReport,
     Brief,
     Conclusion,
-    Examination,
-    ExaminationReport,
     ModelReport,
-    ModelRequest,
     Refusal,
     RiskReport,
 )
-from fedcsa.site.log import SiteLog, open_log
+from fedcsa.messages.policy import Policy
+from fedcsa.site.log import open_log
 from fedcsa.site.site_file import SiteFile
-
-_MAY_LEAVE = (
-    Brief, RiskReport, ModelRequest, ModelReport, Examination, ExaminationReport, Refusal,
-    Conclusion,
-)  # fmt: skip
 
 
 class EgressFilter(Filter):  # type: ignore[misc]
@@ -42,7 +39,7 @@ class EgressFilter(Filter):  # type: ignore[misc]
         try:
             if not is_bare(shareable):
                 raise ContentBlockedException("a result must hold one letter and nothing else")
-            site, kit = site_of(fl_ctx), kit_of(fl_ctx)
+            site, kit = site_of(fl_ctx), startup_of(fl_ctx).parent
             log = open_log(site.state_folder)
             log.check_kit(kit)
             check_letter(unpack(shareable), site, fl_ctx.get_identity_name())
@@ -54,27 +51,21 @@ class EgressFilter(Filter):  # type: ignore[misc]
         return shareable
 
 
-def check_letter(letter: dict[str, object], site: SiteFile, name: str) -> None:
-    """Raise unless every part of `letter` may leave `site`.
-
-    Parameters
-    ----------
-    letter : dict
-    site : SiteFile
-    name : str
-        Of the site.
-    """
-    if set(letter) not in (
-        {"envelope", "payload"}, {"envelopes", "payloads"}, {"envelope", "conclusion"},
-    ):  # fmt: skip
-        raise ContentBlockedException("a letter must hold one message for every envelope")
-    payloads = letter.get("payloads", {"": letter.get("payload", letter.get("conclusion"))})
-    envelopes = letter.get("envelopes", {"": letter.get("envelope")})
-    if not isinstance(payloads, dict) or not isinstance(envelopes, dict):
+def check_letter(letter: dict[str, Any], site: SiteFile, name: str) -> None:
+    """Raise unless every part of `letter` may leave the site called `name`."""
+    parts = set(letter)
+    if parts == {"envelopes", "payloads"}:
+        payloads, envelopes = letter["payloads"], letter["envelopes"]
+    elif parts in ({"envelope", "payload"}, {"envelope", "conclusion"}):
+        payloads = {"": letter.get("payload", letter.get("conclusion"))}
+        envelopes = {"": letter["envelope"]}
+    else:
         raise ContentBlockedException("a letter must hold one message for every envelope")
     log = open_log(site.state_folder)
     for payload in payloads.values():
-        check_message(payload, site, log)
+        _check_message(payload, site)
+        if log.find("sent", sha256=digest(payload)) is None:
+            raise ContentBlockedException("a message must be in the ledger before it leaves")
     digests = {digest(payload) for payload in payloads.values()}
     for wire in envelopes.values():
         envelope = Envelope.from_bytes(wire)
@@ -82,36 +73,31 @@ def check_letter(letter: dict[str, object], site: SiteFile, name: str) -> None:
             raise ContentBlockedException("an envelope must be this site's, of this message")
 
 
-def check_message(payload: object, site: SiteFile, log: SiteLog) -> None:
-    """Raise unless a message is of ours, as the site's file lets it out, and written down.
-
-    Parameters
-    ----------
-    payload : object
-        Bytes, unless something is wrong.
-    site : SiteFile
-    log : SiteLog
-    """
-    if not isinstance(payload, bytes):
-        raise ContentBlockedException("a message must be bytes")
-    message, policy = decode(payload), site.policy
-    if not isinstance(message, _MAY_LEAVE):
+def _check_message(payload: bytes, site: SiteFile) -> None:
+    """Raise unless a message is one of ours, as the site's file lets it out."""
+    message = decode(payload)
+    if isinstance(message, BacktestReport):
         raise ContentBlockedException(f"a {message.name} does not leave a site")
     if isinstance(message, Conclusion) and len(message.summary) and not site.share_result:
         raise ContentBlockedException("this site keeps its results to itself")
     if len(payload) > site.max_bytes and not isinstance(message, Refusal | Conclusion):
         raise ContentBlockedException("a message must not be larger than the site's file says")
-    if isinstance(message, Brief) and message.exchange not in policy.exchanges:
-        raise ContentBlockedException("the policy does not allow this exchange")
-    if isinstance(message, RiskReport) and message.n_rows != in_bands(
-        message.n_rows, policy.count_band
-    ):
-        raise ContentBlockedException("the policy would tell the rows in bands")
-    if isinstance(message, ModelReport) and not policy.send_model:
-        raise ContentBlockedException("the policy sends no model")
-    if isinstance(message, ModelReport) and message.show and not policy.show_model:
-        raise ContentBlockedException("the policy shows no model to other sources")
-    if encode(policy.release(message)) != payload:
+    kept = _kept_back(message, site.policy)
+    if kept:
+        raise ContentBlockedException(kept)
+    if encode(site.policy.release(message)) != payload:
         raise ContentBlockedException("the policy would round this message")
-    if log.find("sent", sha256=digest(payload)) is None:
-        raise ContentBlockedException("a message must be in the ledger before it leaves")
+
+
+def _kept_back(message: Message, policy: Policy) -> str:
+    """Why the policy keeps a message here; empty if it does not."""
+    if isinstance(message, Brief) and message.exchange not in policy.exchanges:
+        return "the policy does not allow this exchange"
+    if isinstance(message, RiskReport):
+        banded = message.n_rows == in_bands(message.n_rows, policy.count_band)
+        return "" if banded else "the policy would tell the rows in bands"
+    if isinstance(message, ModelReport) and not policy.send_model:
+        return "the policy sends no model"
+    if isinstance(message, ModelReport) and message.show and not policy.show_model:
+        return "the policy shows no model to other sources"
+    return ""

@@ -1,4 +1,4 @@
-"""The sites' side: a task in, a letter out; whatever happens inside stays inside."""
+"""The sites' side: a task in, a letter out; what happens inside stays inside."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import base64
 import time
 from typing import Any
 
+from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
+from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
+from fedcsa.errors import FedCSAError
 from fedcsa.federation.flare.letters import pack, unpack
-from fedcsa.federation.flare.seal import seal_of
-from fedcsa.federation.flare.settings import site_of
+from fedcsa.federation.flare.settings import seal_of, site_of
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.source_desk import SourceDesk
+from fedcsa.site.state import Status
 from fedcsa.site.target_desk import TargetDesk
 
 #: Of the deadline, what a person may use up; the rest is for computing and sending.
@@ -93,3 +96,15 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             return False
         time.sleep(0.2)
         return True
+
+
+class Presence(FLComponent):  # type: ignore[misc]
+    """Tells the person beside a site that it is connected."""
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Write a line into the site's status once the server has accepted it."""
+        if event_type == EventType.AFTER_CLIENT_REGISTER:
+            try:
+                Status(site_of(fl_ctx).state_folder).say("connected, waiting for a study")
+            except (FedCSAError, OSError) as error:
+                self.log_warning(fl_ctx, f"no status: {type(error).__name__}")

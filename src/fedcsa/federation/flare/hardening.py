@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _HERE = "fedcsa.federation.flare"
-PRESENCE = f"{_HERE}.presence.Presence"
+PRESENCE = f"{_HERE}.executors.Presence"
 FILTER = f"{_HERE}.egress.EgressFilter"
 #: The only classes that a job may name: four, not all that is installed.
 ALLOWED = [

@@ -51,9 +51,8 @@ class Kit:
             return cls(**json.loads((folder / _KIT).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             raise StudyError(
-                f"The folder {str(folder)!r} must be a start-up kit; it is not. "
-                "Ask whoever runs the federation for one, or make it with: "
-                "fedcsa federation provision"
+                f"The folder {str(folder)!r} is not a start-up kit. Ask whoever runs the "
+                "federation for one, or make it with: fedcsa federation provision"
             ) from None
 
 
@@ -70,15 +69,14 @@ def provision(federation: Federation, out: Path) -> list[Path]:
     authority.mkdir(parents=True, exist_ok=True, mode=0o700)
     project = authority / "project.json"  # JSON is YAML too
     project.write_text(json.dumps(_project(federation), indent=1), encoding="utf-8")
-    made = _run_engine(project, authority) / federation.name
-    newest = max(made.glob("prod_*"))
+    _run_engine(project, authority)
+    newest = max((authority / federation.name).glob("prod_*"))
     roles = {federation.host: "server", **federation.sites, **federation.users}
     kits = []
     for name, role in roles.items():
         kit = out / name
-        if kit.exists():
-            shutil.rmtree(kit / "startup", ignore_errors=True)
-            shutil.rmtree(kit / "local", ignore_errors=True)
+        for part in ("startup", "local"):  # of an older kit
+            shutil.rmtree(kit / part, ignore_errors=True)
         shutil.copytree(newest / name, kit, dirs_exist_ok=True)
         kit.chmod(0o700)
         for key in (kit / "startup").glob("*.key"):
@@ -121,7 +119,7 @@ def _project(federation: Federation) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _run_engine(project: Path, workspace: Path) -> Path:
+def _run_engine(project: Path, workspace: Path) -> None:
     done = subprocess.run(  # noqa: S603 - our own interpreter
         [sys.executable, "-m", "nvflare.lighter.provision", "--force",
          "-p", str(project.absolute()), "-w", str(workspace.absolute())],
@@ -130,5 +128,4 @@ def _run_engine(project: Path, workspace: Path) -> Path:
     )  # fmt: skip
     if done.returncode != 0:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise ProtocolError(f"The engine must make the kits; it failed: {''.join(last)[:300]}")
-    return workspace
+        raise ProtocolError(f"The engine could not make the kits: {''.join(last)[:300]}")

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 
@@ -34,20 +33,18 @@ class EngineProcess:
     def __init__(self, folder: Path, kit: Kit) -> None:
         require_engine()
         folder = folder.absolute()
-        server = kit.role == "server"
-        if server:
-            settle(folder)
-        side = "server" if server else "client"
-        module = f"nvflare.private.fed.app.{side}.{'server' if server else 'client'}_train"
         settings = ["secure_train=true", "org=fedcsa", "config_folder=config"]
-        if not server:
+        side = "server" if kit.role == "server" else "client"
+        if side == "server":
+            settle(folder)
+        else:
             settings.append(f"uid={kit.participant}")
         (folder / "transfer").mkdir(exist_ok=True)
         paths = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
         self._log = (folder / _LOG).open("ab")
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
-            [sys.executable, "-u", "-m", module, "-m", str(folder),
-             "-s", f"fed_{side}.json", "--set", *settings],
+            [sys.executable, "-u", "-m", f"nvflare.private.fed.app.{side}.{side}_train",
+             "-m", str(folder), "-s", f"fed_{side}.json", "--set", *settings],
             stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=folder,
             env={**os.environ, "PATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore",
                  "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
@@ -71,42 +68,23 @@ class EngineProcess:
             return []
 
     def stop(self, patience: float = 10.0) -> None:
-        """End the process and its workers: politely, then not."""
+        """End the process and its workers: politely, and after `patience` seconds not."""
         workers = self.workers()
         self._process.terminate()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(patience)
-        end_all(workers)
-        self._log.close()
-
-    def kill(self) -> None:
-        """End the process and its workers at once, as a power cut would."""
-        workers = self.workers()
         self._process.kill()
         self._process.wait(10.0)
-        end_all(workers)
+        for pid in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._log.close()
 
     def __enter__(self) -> EngineProcess:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def end_all(pids: list[int]) -> None:
-    """Kill processes that are still there."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager

@@ -11,8 +11,6 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import NameOID
-from nvflare.apis.fl_constant import FLContextKey
-from nvflare.apis.fl_context import FLContext
 
 from fedcsa.errors import BindingError, StudyError
 
@@ -64,9 +62,3 @@ class KitSeal:
             raise BindingError(
                 "signature", f"A message must be signed by {signer!r}; this one is not."
             ) from None
-
-
-def seal_of(fl_ctx: FLContext) -> KitSeal:
-    """The seal of the site that a job runs at."""
-    workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
-    return KitSeal(Path(workspace.get_startup_kit_dir()))

@@ -1,4 +1,4 @@
-"""The submitting side: it sends a job, looks at the board, and sends it again if it must."""
+"""The submitting side: it sends a job, looks where it is, and sends it again if it must."""
 
 from __future__ import annotations
 
@@ -11,16 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from nvflare.fuel.flare_api.api_spec import (
-    AuthenticationError,
-    AuthorizationError,
-    InternalError,
-    JobNotFound,
-    JobNotRunning,
-    NoConnection,
-    NoReply,
-    SessionClosed,
-)
+from nvflare.fuel.flare_api import api_spec as api
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
 from fedcsa.errors import PolicyError, ProtocolError
@@ -28,36 +19,35 @@ from fedcsa.federation.flare.controller import PROGRESS
 from fedcsa.federation.flare.job import Submission, write_job
 from fedcsa.federation.flare.kits import Kit
 
-#: Called with what the board says, whenever it is looked at.
+#: Called with where the study is, whenever it is looked at.
 Watch = Callable[[dict[str, Any]], None]
 ATTEMPTS = 4
 _POLL = 0.3
 #: Seconds that a job may take to be scheduled and started, beside the deadline.
 _START = 120.0
-_GONE = (NoConnection, SessionClosed, ConnectionError, TimeoutError)
-
-
-class Interrupted(Exception):  # noqa: N818 - not an error: the study is submitted again
-    """The job ended without an answer; the sites' logs make it cheap to try again."""
+_GONE = (api.NoConnection, api.SessionClosed, ConnectionError, TimeoutError)
 
 
 def submit_study(folder: Path, submission: Submission, watch: Watch) -> dict[str, Any]:
-    """Submit a study and wait for its end; the board as it was then.
+    """Submit a study and wait for its end; where it was then, as `Coordinator.to_plain` tells it.
 
     A job that the engine fails, or a server that dies, is answered by submitting again: every
     site sends the same bytes as before, and discloses nothing twice.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the lead's kit.
+    submission : Submission
+    watch : function
     """
-    kit = Kit.load(folder)
-    problem = ""
+    kit, problem = Kit.load(folder), ""
     for attempt in range(1, ATTEMPTS + 1):
         if problem:
             watch({"step": "again", "problem": problem, "attempt": attempt})
         try:
             with _session(folder, kit, submission.deadline) as session:
                 board = _attempt(session, submission, watch)
-        except Interrupted as error:
-            problem = str(error)
-            continue
         except _GONE:
             problem = "The server went away."
             continue
@@ -65,7 +55,7 @@ def submit_study(folder: Path, submission: Submission, watch: Watch) -> dict[str
             return {**board, "attempts": attempt}
         problem = board["problem"]
     raise ProtocolError(
-        f"The study must reach its end; after {ATTEMPTS} attempts it has not: {problem} "
+        f"The study did not reach its end in {ATTEMPTS} attempts: {problem} "
         "Nothing was disclosed twice; submit it again when all is well."
     )
 
@@ -88,56 +78,65 @@ def _connect(folder: Path, kit: Kit, patience: float) -> Session:
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # it greets, where we print JSON
                 return new_secure_session(kit.participant, str(folder.absolute()), timeout=10.0)
-        except AuthenticationError:
+        except api.AuthenticationError:
             raise PolicyError(
                 "authentication", f"The server does not know {kit.participant!r}."
             ) from None
         except _GONE as error:
             if time.monotonic() > end:
                 raise ProtocolError(
-                    f"The server {kit.host}:{kit.port} must be within reach; it is not "
+                    f"The server {kit.host}:{kit.port} cannot be reached "
                     f"({type(error).__name__}). Check: fedcsa federation doctor {folder}"
                 ) from None
             time.sleep(1.0)
 
 
 def _attempt(session: Session, submission: Submission, watch: Watch) -> dict[str, Any]:
+    """Submit once and look until the study ended, or came to nothing."""
     with tempfile.TemporaryDirectory() as scratch:  # submitting signs the folder in place
         job = submit_folder(session, write_job(submission, Path(scratch) / "job"))
+    end = time.monotonic() + _START + submission.deadline
     try:
-        return _watched(session, job, submission, watch)
+        while True:
+            board = _look(session, job)
+            if board is None:
+                board = _without_board(session, job, late=time.monotonic() > end)
+            watch(board)
+            if board.get("conclusion") or board["step"] == "failed":
+                _finish(session, job, board)
+                return board
+            time.sleep(_POLL)
     except KeyboardInterrupt:  # whoever submitted it does not want it any more
         _abort(session, job)
         raise
 
 
-def _watched(session: Session, job: str, submission: Submission, watch: Watch) -> dict[str, Any]:
-    started = time.monotonic()
-    while True:
-        board = _look(session, job)
-        if board is None:
-            status = _status(session, job)
-            if status.startswith("FINISHED"):
-                raise Interrupted(f"The engine ended the job ({status.partition(':')[2]}).")
-            if time.monotonic() - started > _START + submission.deadline:
-                _abort(session, job)
-                raise Interrupted("The job was not started: too few sites are connected.")
-            watch({"step": "scheduling", "status": status})
-        else:
-            watch(board)
-            if board["conclusion"] or board["step"] == "failed":
-                _look(session, job, fetched=True)
-                if any(text.endswith("missing") for text in board["sites"].values()):
-                    _abort(session, job)  # else it would wait for the missing to come back
-                return board
-        time.sleep(_POLL)
+def _without_board(session: Session, job: str, *, late: bool) -> dict[str, Any]:
+    """What there is to say of a job that does not run, or not any more."""
+    status, problem = _status(session, job), ""
+    if status.startswith("FINISHED"):
+        problem = f"The engine ended the job ({status.partition(':')[2]})."
+    elif late:
+        _abort(session, job)
+        problem = "The job was not started: too few sites are connected."
+    step = "failed" if problem else "scheduling"
+    return {"step": step, "status": status, "problem": problem, "conclusion": "", "sites": {}}
+
+
+def _finish(session: Session, job: str, board: dict[str, Any]) -> None:
+    """Let the job end; it would wait for sites that are missing to come back."""
+    if not board["sites"]:  # it does not run
+        return
+    _look(session, job, fetched=True)
+    if any(text.endswith("missing") for text in board["sites"].values()):
+        _abort(session, job)
 
 
 def submit_folder(session: Session, folder: Path) -> str:
     """Submit a job folder, or raise a `PolicyError` if this user may not."""
     try:
         return str(session.submit_job(str(folder)))
-    except AuthorizationError:
+    except api.AuthorizationError:
         raise PolicyError(
             "submit_right", f"{session.username!r} may not submit studies; a lead may."
         ) from None
@@ -145,14 +144,14 @@ def submit_folder(session: Session, folder: Path) -> str:
         raise
     except Exception as error:  # the engine has many
         raise ProtocolError(
-            f"The server must take the study; it did not ({type(error).__name__})."
+            f"The server did not take the study ({type(error).__name__})."
         ) from None
 
 
 def _look(session: Session, job: str, *, fetched: bool = False) -> dict[str, Any] | None:
     try:
         board = session.do_app_command(job, PROGRESS, {"fetched": fetched})
-    except (JobNotRunning, NoReply, InternalError, RuntimeError):
+    except (api.JobNotRunning, api.NoReply, api.InternalError, RuntimeError):
         return None
     return board if isinstance(board, dict) and "conclusion" in board else None
 
@@ -160,7 +159,7 @@ def _look(session: Session, job: str, *, fetched: bool = False) -> dict[str, Any
 def _status(session: Session, job: str) -> str:
     try:
         return str(session.get_job_meta(job).get("status", ""))
-    except (JobNotFound, InternalError, NoReply):
+    except (api.JobNotFound, api.InternalError, api.NoReply):
         return ""
 
 

@@ -9,6 +9,7 @@ from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
 
 from fedcsa.errors import StudyError
+from fedcsa.federation.flare.seal import KitSeal
 from fedcsa.site.site_file import SiteFile
 
 SETTINGS = "fedcsa.json"
@@ -20,19 +21,27 @@ def write_settings(kit: Path, site_file: Path) -> None:
     (kit / "local" / SETTINGS).write_text(text + "\n", encoding="utf-8")
 
 
-def kit_of(fl_ctx: FLContext) -> Path:
-    """The kit of the site that a job runs at."""
-    return Path(fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_startup_kit_dir()).parent
+def read_settings(local: Path) -> Path:
+    """Where the site's file is."""
+    try:
+        return Path(json.loads((local / SETTINGS).read_text(encoding="utf-8"))["site_file"])
+    except (OSError, ValueError, LookupError, TypeError):
+        raise StudyError(
+            "A site must be started with its own file: fedcsa site start KIT --data site.toml"
+        ) from None
+
+
+def startup_of(fl_ctx: FLContext) -> Path:
+    """The start-up folder of the kit of the site that a job runs at."""
+    return Path(fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_startup_kit_dir())
+
+
+def seal_of(fl_ctx: FLContext) -> KitSeal:
+    """The seal of the site that a job runs at."""
+    return KitSeal(startup_of(fl_ctx))
 
 
 def site_of(fl_ctx: FLContext) -> SiteFile:
     """The site's file, read anew for every job."""
     workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
-    path = Path(workspace.get_site_config_dir()) / SETTINGS
-    try:
-        site_file = json.loads(path.read_text(encoding="utf-8"))["site_file"]
-    except (OSError, ValueError, LookupError, TypeError):
-        raise StudyError(
-            "A site must be started with its own file: fedcsa site start KIT --data site.toml"
-        ) from None
-    return SiteFile.load(site_file)
+    return SiteFile.load(read_settings(Path(workspace.get_site_config_dir())))
