@@ -46,25 +46,18 @@ def test_every_problem_of_a_site_file_is_told_at_once(tmp_path):
         parse(text, tmp_path)
     told = str(caught.value)
     for part in (
-        "'table' must be given, or 'table1'",
+        "Give one of 'table' and",
         "Did you mean 'table'",
         "'approve'",
-        "[columns]",
+        "'columns'",
         "min_fold",
     ):
         assert part in told
 
 
-def test_an_approval_by_phase_is_refused_with_the_word_to_write(tmp_path):
-    with pytest.raises(StudyError, match="write approve = true"):
-        parse('table = "t.csv"\napprove = ["risk", "model"]', tmp_path)
-    assert parse('table = "t.csv"\napprove = true', tmp_path).approve
-    assert not parse('table = "t.csv"', tmp_path).approve
-
-
 def test_a_site_has_rows_or_a_table_one_of_the_two(tmp_path):
     assert parse('table1 = "t.csv"', tmp_path).table == ""
-    with pytest.raises(StudyError, match="one of the two"):
+    with pytest.raises(StudyError, match="Give one of"):
         parse('table = "t.csv"\ntable1 = "t.csv"', tmp_path)
 
 
@@ -79,7 +72,7 @@ def test_a_site_with_a_table_one_is_no_source(federation):
 
 
 def test_a_site_file_that_is_not_there_or_not_text_is_named(tmp_path):
-    with pytest.raises(StudyError, match="must be there"):
+    with pytest.raises(StudyError, match="cannot be read"):
         SiteFile.load(tmp_path / "site.toml")
     (tmp_path / "site.toml").write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(StudyError, match="UTF-8"):

@@ -191,7 +191,7 @@ def _answer(look: _Look, source: Source, question: Message, *, exact: bool) -> M
 def _stand_in(look: _Look) -> Brief:
     """A brief on this site's own rows, of the first batch if it does not hold its table."""
     study = look.agreed.study
-    rows = look.site.read_target(study) if not look.site.in_batches else _first_batch(look)
+    rows = look.site.read_target(study) if not look.site.stream else _first_batch(look)
     return Target(
         rows, study.plan(), policy=Policy.open(), trusted_types=look.site.trust
     ).brief([])  # fmt: skip
@@ -199,7 +199,7 @@ def _stand_in(look: _Look) -> Brief:
 
 def _first_batch(look: _Look) -> Array:
     study = look.agreed.study
-    X: Array = next(iter(look.site.stream(study)))[0]
+    X: Array = next(iter(look.site.batches(study)))[0]
     return X[:, : len(study.coding.columns)]  # a group stands last
 
 

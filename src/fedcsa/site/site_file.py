@@ -38,9 +38,8 @@ class SiteFile:
         Path of its table; empty if `table1` stands for it.
     table1 : str
         As a target without rows here: path of its Table 1.
-    in_batches : bool
-        As a source: whether to read the table in batches and never hold it; ``stream`` in the
-        file.
+    stream : bool
+        As a source: whether to read the table in batches and never hold it.
     columns : mapping of str to str
         The table's name of a column, by the study's name of it; others are called alike.
     missing_values : tuple of str
@@ -64,7 +63,7 @@ class SiteFile:
 
     table: str = ""
     table1: str = ""
-    in_batches: bool = False
+    stream: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     missing_values: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
@@ -95,30 +94,14 @@ class SiteFile:
             Name of the file, for the sentences.
         """
         problems: list[str] = []
-        document = parse_toml(text, origin)
-        top = Section(document, f"{origin}:", problems)
-        values: dict[str, Any] = {
-            "table": top.take("table", "str", ""),
-            "table1": top.take("table1", "str", ""),
-            "in_batches": top.take("stream", "bool", False),
-            "columns": top.take("columns", "Mapping[str, Any]", {}),
-            "missing_values": tuple(top.take("missing_values", "tuple[str, ...]", [])),
-            "approve": top.take("approve", "bool", False),
-            "share_result": top.take("share_result", "bool", True),
-            "trust": tuple(top.take("trust", "tuple[str, ...]", [])),
-            "max_bytes": top.take("max_bytes", "int", MAX_BYTES),
-            "state": top.take("state", "str", "state"),
-        }
+        top = Section(parse_toml(text, origin), f"{origin}:", problems)
+        values = top.take_fields(cls, skip=("policy", "folder"))
         rules = top.take("policy", "Mapping[str, Any]", {})
         top.close()
-        if values["max_bytes"] < 1:
+        if values.get("max_bytes", 1) < 1:
             top.say("'max_bytes' must be 1 or more.")
-        if isinstance(document.get("approve"), list):
-            top.say("One approval holds for all messages of a study now: write approve = true.")
-        if bool(values["table"]) == bool(values["table1"]):
-            top.say("'table' must be given, or 'table1' by a target without rows; one of the two.")
-        if not all(isinstance(name, str) for name in values["columns"].values()):
-            top.say("[columns] must give, for a name of the study, the name in the table.")
+        if ("table" in values) == ("table1" in values):
+            top.say("Give one of 'table' and, as a target without rows, 'table1'.")
         with gathered(problems, f"{origin}: "):
             values["policy"] = build_policy({"preset": "site", **rules})
         raise_all(problems, StudyError)
@@ -140,7 +123,7 @@ class SiteFile:
         X, y = self._read(study, with_outcome=True)
         return X, np.asarray(y)
 
-    def stream(self, study: Study) -> Batches:
+    def batches(self, study: Study) -> Batches:
         """Rows and outcomes in batches, read anew for every pass and never held."""
         rows = TableStream(self.folder / self.table, self._coding(study), where=_WHERE)
         return _Renamed(study.coding.matrix_columns, rows)
@@ -173,8 +156,8 @@ class SiteFile:
                 'Name its rows with table = "…".'
             )
         policy, trust = self.policy, self.trust
-        if self.in_batches:
-            return Source.streaming(name, self.stream(study), policy=policy, trusted_types=trust)
+        if self.stream:
+            return Source.streaming(name, self.batches(study), policy=policy, trusted_types=trust)
         (X, y), columns = self.read_outcomes(study), study.coding.matrix_columns
         return Source(name, X, y, features=columns, policy=policy, trusted_types=trust)
 

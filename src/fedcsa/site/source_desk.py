@@ -160,7 +160,7 @@ class SourceDesk(Desk):
 
     def _recall(self, answered: dict[str, Any]) -> None:
         """Remind the source of what it answered; its rows must be the same."""
-        fresh = self.site.in_batches  # its rows are read anew for every pass, from this one on
+        fresh = self.site.stream  # its rows are read anew for every pass, from this one on
         check_rows(answered, self._new_source() if fresh else self._source)
         report = decode(self._log.payload(answered["reply"]))
         brief, request = self._asked("risk"), self._asked("model")

@@ -35,6 +35,10 @@ RULES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "list": ("a list", _is(list)),
     "tuple[str, ...]": ("a list of texts", _all(_is(str))),
     "Mapping[str, Any]": ("a table of keys and values", _is(dict)),
+    "Mapping[str, str]": (
+        "a table of keys and texts",
+        lambda value: _is(dict)(value) and all(map(_is(str), value.values())),
+    ),
     "Mapping[str, Any] | list[Mapping[str, Any]]": (
         "a table, or a list of tables",
         lambda value: _is(dict)(value) or _all(_is(dict))(value),
@@ -92,13 +96,19 @@ class Section:
             self.say(f"{key!r} must be given: {words}.")
         return None if default is REQUIRED else default
 
-    def take_fields(self, record: type) -> dict[str, Any]:
+    def take_fields(self, record: type, skip: Collection[str] = ()) -> dict[str, Any]:
         """What is given of the fields of a dataclass, by their types.
 
         Where a field may be None, the text ``"none"`` says so.
+
+        Parameters
+        ----------
+        record : type
+        skip : collection of str
+            Fields that somebody else takes.
         """
         found: dict[str, Any] = {}
-        for item in dataclasses.fields(record):
+        for item in (f for f in dataclasses.fields(record) if f.name not in skip):
             rule = str(item.type).removesuffix(" | None")
             if rule != item.type and self._values.get(item.name) == "none":
                 self._known[item.name] = found[item.name] = None
