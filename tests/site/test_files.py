@@ -203,11 +203,11 @@ def test_the_person_beside_a_site_reads_what_it_does(federation):
     left = {item.entry.message: item.entry.n_numbers for item in federation.log("abbey").sent}
     assert said == [
         "phase 1 of 3: computing",
-        f"sent {left['risk-report']} numbers (risk-report)",
+        f"sent {left['risk-report']} numbers (risk-report) to new",
         "phase 2 of 3: computing",
-        f"sent {left['model-report']} numbers (model-report)",
+        f"sent {left['model-report']} numbers (model-report) to new",
         "phase 3 of 3: computing",
-        f"sent {left['examination-report']} numbers (examination-report)",
+        f"sent {left['examination-report']} numbers (examination-report) to new",
     ]
     steps = [
         line["text"]
