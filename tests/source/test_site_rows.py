@@ -233,6 +233,21 @@ def test_neither_cores_nor_where_rows_are_kept_change_a_bit(monkeypatch):
     assert [encode(message) for message in flat(in_memory)] == first
 
 
+def test_a_site_that_was_restarted_answers_as_before():
+    X, y, X_target = tables("plain")
+    brief = Target(X_target, plan_for(X), policy=OPEN).brief(["a"])
+    report = Source("a", X, y, policy=OPEN).answer(brief)
+
+    def restarted():
+        source = Source("a", X, y, policy=OPEN)
+        source.recall(brief, report)
+        return source
+
+    expected = flat(asked(lambda: Source("a", X, y, policy=OPEN), brief))
+    for found, same in zip(flat(asked(restarted, brief)), expected, strict=True):
+        assert_close(found, same, 1e-12)
+
+
 def flat(answer):
     return [answer[0], *answer[1]]
 

@@ -115,14 +115,21 @@ class BandedBatches:
             left -= kept
 
 
-def summarise(rows: Batches) -> tuple[int, Array]:
+def summarise(rows: Iterable[tuple[Array, Array]], n_columns: int) -> tuple[int, Array]:
     """How many rows there are, and the sd of every column, by one pass that checks every cell.
 
-    >>> rows = HeldBatches(("age", "sex"), np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([4.0, 4.0]))
-    >>> summarise(rows)
+    Parameters
+    ----------
+    rows : iterable of (X, y)
+        Batches of shapes (rows, columns) and (rows,).
+    n_columns : int
+
+    Examples
+    --------
+    >>> summarise([(np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([4.0, 4.0]))], 2)
     (2, array([1., 0.]))
     """
-    n, mean, m2 = 0, np.zeros(len(rows.columns)), np.zeros(len(rows.columns))
+    n, mean, m2 = 0, np.zeros(n_columns), np.zeros(n_columns)
     origin: Array | None = None  # the first row: means are told apart from there
     for first, size, from_first, squares in in_order(_of_batch, rows):
         origin = first if origin is None else origin

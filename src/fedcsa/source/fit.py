@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Protocol
 
 import numpy as np
 
@@ -41,14 +40,6 @@ class Job:
     parts: Sequence[int]
     column: int
     purpose: str
-
-
-class Fits(Protocol):
-    """Whatever fits the models of a source."""
-
-    def paths(self, jobs: Sequence[Job], candidates: Sequence[Candidate]) -> list[Path]:
-        """Every candidate, once for every job."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -196,6 +187,10 @@ class LinearFits:
             for k, index in enumerate(members):
                 models[index] = LinearModel(slopes[:, k].copy(), float(intercepts[k]))
         return Path(tuple(models), failures, n_rows=n_rows)
+
+
+#: Whatever fits the models of a source.
+Fits = LinearFits | RowFits
 
 
 def _pilot_shift(X: Array, y: Array, *, intercept: bool) -> Array:

@@ -13,6 +13,7 @@ number of cores, or on whether the rows are held or read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -338,10 +339,7 @@ def _losses(
 
 def _warnings(paths: Sequence[Path]) -> list[Finding]:
     """What the model library warned of, and how often."""
-    warned: dict[str, int] = {}
-    for path in paths:
-        for name, count in path.warned.items():
-            warned[name] = warned.get(name, 0) + count
+    warned = sum((Counter(path.warned) for path in paths), Counter[str]())
     return [
         Finding("fit-warning", evidence={"warning": name, "count": float(count)})
         for name, count in warned.items()

@@ -68,10 +68,8 @@ class StudyRows:
         The study's features among the columns of `rows`.
     group : int or None
         The column that says which rows are of one patient.
-    mean, sd : array of shape (features,)
-        The target's.
-    scale : bool
-        Whether models see features in the target's units.
+    brief : Brief
+        With the target's means and sds, and whether models see features in these units.
     n_rows : int
     """
 
@@ -79,9 +77,7 @@ class StudyRows:
     rows: Batches = field(repr=False)
     columns: Sequence[int] = field(repr=False)
     group: int | None = field(repr=False)
-    mean: Array = field(repr=False)
-    sd: Array = field(repr=False)
-    scale: bool
+    brief: Brief = field(repr=False)
     n_rows: int
 
     @property
@@ -97,10 +93,10 @@ class StudyRows:
         for X, y in self.rows:
             # Laid out alike, rows give the same bits wherever they come from.
             raw = np.ascontiguousarray(X[:, picked])
-            z = raw - self.mean
-            z /= self.sd
+            z = raw - self.brief.mean
+            z /= self.brief.sd
             groups = None if self.group is None else X[:, self.group]
-            yield Batch(start, z, z if self.scale else raw, y, groups)
+            yield Batch(start, z, z if self.brief.scale else raw, y, groups)
             start += len(y)
 
     def whole(self) -> Batch:
@@ -109,7 +105,7 @@ class StudyRows:
         if len(parts) == 1:
             return parts[0]
         z = np.concatenate([part.z for part in parts])
-        seen = z if self.scale else np.concatenate([part.seen for part in parts])
+        seen = z if self.brief.scale else np.concatenate([part.seen for part in parts])
         y = np.concatenate([part.y for part in parts])
         told = [part.groups for part in parts if part.groups is not None]
         return Batch(0, z, seen, y, np.concatenate(told) if told else None)
@@ -128,7 +124,7 @@ class SiteRows:
     """
 
     def __init__(self, source: str, rows: Batches, y: NDArray[Any] | None = None) -> None:
-        self._source = source
+        self.source = source
         self._rows = rows
         self._y = y
 
@@ -177,22 +173,24 @@ class SiteRows:
         """Names of the columns."""
         return self._rows.columns
 
-    @property
-    def held(self) -> bool:
-        """Whether the rows are in memory."""
-        return self._y is not None
-
     @cached_property
     def _looked(self) -> tuple[int, Array, str]:
         """Number of rows, sds and hash, by one pass."""
-        seen = _Hashed(self._rows)
-        n_rows, sd = summarise(seen)
+        sha256 = hashlib.sha256()
+
+        def hashed() -> Iterator[tuple[Array, Array]]:
+            for X, y in self._rows:
+                sha256.update(np.ascontiguousarray(X).data)
+                sha256.update(np.ascontiguousarray(y).data)
+                yield X, y
+
+        n_rows, sd = summarise(hashed(), len(self.columns))
         if not n_rows:
-            raise DataError(f"Source {self._source!r} must have rows; its table has none.")
+            raise DataError(f"Source {self.source!r} must have rows; its table has none.")
         if self._y is not None:
             y = self._y.astype(str) if self._y.dtype == object else self._y
-            seen.sha256.update(np.ascontiguousarray(y).tobytes())
-        return n_rows, sd, seen.sha256.hexdigest()
+            sha256.update(np.ascontiguousarray(y).tobytes())
+        return n_rows, sd, sha256.hexdigest()
 
     @property
     def n_rows(self) -> int:
@@ -216,7 +214,7 @@ class SiteRows:
         missing = [name for name in needed if name not in self.columns]
         if missing:
             raise DataError(
-                f"Source {self._source!r} must have the study's {len(needed)} columns; "
+                f"Source {self.source!r} must have the study's {len(needed)} columns; "
                 f"missing: {', '.join(map(repr, missing[:5]))}."
             )
         rows = self._rows
@@ -224,25 +222,8 @@ class SiteRows:
             rows = HeldBatches(self.columns, rows.X, self._outcome(brief, self._y))  # type: ignore[attr-defined]
         columns = [self.columns.index(name) for name in brief.features]
         group = self.columns.index(brief.group) if brief.group else None
-        return StudyRows(
-            self._source, rows, columns, group, brief.mean, brief.sd, brief.scale, self.n_rows
-        )
+        return StudyRows(self.source, rows, columns, group, brief, self.n_rows)
 
     def _outcome(self, brief: Brief, y: NDArray[Any]) -> Array:
-        where = f"The outcome of source {self._source!r}"
+        where = f"The outcome of source {self.source!r}"
         return as_outcome(y, thaw(brief.classes), where)
-
-
-class _Hashed:
-    """Rows that are hashed while somebody goes through them, once."""
-
-    def __init__(self, rows: Batches) -> None:
-        self.columns = rows.columns
-        self.sha256 = hashlib.sha256()
-        self._rows = rows
-
-    def __iter__(self) -> Iterator[tuple[Array, Array]]:
-        for X, y in self._rows:
-            self.sha256.update(np.ascontiguousarray(X).data)
-            self.sha256.update(np.ascontiguousarray(y).data)
-            yield X, y

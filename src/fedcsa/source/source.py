@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,8 +35,7 @@ from fedcsa.source.examine import examine, members_of, mixture_of
 from fedcsa.source.measure import Work, fit_chosen, measure, prepare
 from fedcsa.source.site_rows import SiteRows
 
-Question = Brief | ModelRequest | Examination
-Answer = TypeVar("Answer", RiskReport, ModelReport, ExaminationReport)
+Reply = RiskReport | ModelReport | ExaminationReport | Refusal
 
 
 @dataclass
@@ -45,9 +43,9 @@ class _Study:
     """What a source remembers of one study."""
 
     brief: Brief
-    request: ModelRequest | None = None
-    examined: Examination | None = None
     work: Work | None = field(default=None, repr=False)
+    #: question's name -> the question that was taken up; another of that name is refused
+    asked: dict[str, Message] = field(default_factory=dict)
     #: question's name -> (question, answer)
     sent: dict[str, tuple[Message, Message]] = field(default_factory=dict)
 
@@ -94,7 +92,7 @@ class Source:
     ) -> None:
         policy = policy or Policy()
         rows = SiteRows.in_memory(name, X, y, features, policy.count_band)
-        self._start(name, rows, policy, trusted_types, clock)
+        self._start(rows, policy, trusted_types, clock)
         self._losses.update(losses or {})
         self._ratio: Any = ratio
         self._tell_errors = tell_errors
@@ -124,26 +122,30 @@ class Source:
         """
         source = cls.__new__(cls)
         policy = policy or Policy()
-        held = SiteRows.in_batches(name, rows, policy.count_band)
-        source._start(name, held, policy, trusted_types, clock)
+        read = SiteRows.in_batches(name, rows, policy.count_band)
+        source._start(read, policy, trusted_types, clock)
         return source
 
     def _start(
-        self,
-        name: str,
-        rows: SiteRows,
-        policy: Policy,
-        trusted_types: Collection[str],
-        clock: Clock,
+        self, rows: SiteRows, policy: Policy, trusted_types: Collection[str], clock: Clock
     ) -> None:
-        self.name = name
+        """What a source in memory and one that reads have in common.
+
+        Parameters
+        ----------
+        rows : SiteRows
+        policy : Policy
+        trusted_types : collection of str
+        clock : function
+        """
+        self.name = rows.source
         self._rows = rows
         self._policy = policy
         self._losses: dict[str, Callable[..., Any]] = {}
         self._ratio = None
         self._tell_errors = False
         self._trusted = tuple(trusted_types)
-        self.ledger = Ledger(name, self._policy, clock)
+        self.ledger = Ledger(self.name, policy, clock)
         self._studies: dict[str, _Study] = {}
         #: Why candidates failed here, in the words of whatever failed; they never leave.
         self.failures: dict[int, str] = {}
@@ -156,16 +158,20 @@ class Source:
         """SHA-256 of the rows and outcomes that take part; it never leaves."""
         return self._rows.fingerprint
 
-    def answer(self, message: Message) -> RiskReport | ModelReport | ExaminationReport | Refusal:
+    def answer(self, message: Message) -> Reply:
         """Answer a brief, a model request or an examination; or refuse."""
         in_reply_to = digest(encode(message))
+        steps: dict[type[Message], Callable[[Any, str], Reply]] = {
+            Brief: self._report, ModelRequest: self._model, Examination: self._examine
+        }  # fmt: skip
+        make = steps.get(type(message))
+        if make is None:
+            raise MessageError(
+                "A source answers a brief, a model request or an examination, "
+                f"not a {message.name}."
+            )
         try:
-            if isinstance(message, Brief):
-                return self._send(message, partial(self._report, message, in_reply_to))
-            if isinstance(message, ModelRequest):
-                return self._send(message, partial(self._model, message, in_reply_to))
-            if isinstance(message, Examination):
-                return self._send(message, partial(self._examine, message, in_reply_to))
+            return self._send(message, lambda: make(message, in_reply_to))
         except PolicyError as error:
             refusal = Refusal(message.study, self.name, in_reply_to, error.rule)
             return self.ledger.release(refusal, [TARGET])
@@ -177,19 +183,23 @@ class Source:
                 f"Source {self.name!r} could not carry out a {message.name} message: "
                 f"{what} came inside. Check the study's options and functions."
             ) from (error if self._tell_errors else None)
-        raise MessageError(
-            f"A source answers a brief, a model request or an examination, not a {message.name}."
-        )
 
-    def _send(self, message: Question, make: Callable[[], Answer]) -> Answer:
+    def _send(self, message: Message, make: Callable[[], Reply]) -> Reply:
         """What `make` makes, once: whoever asks the same again gets the same again.
 
         On rows that have changed in between, the difference would be about those that did.
+
+        Parameters
+        ----------
+        message : Message
+            The question.
+        make : function
+            Computes the answer.
         """
         study = self._studies.get(message.study)
         asked, sent = study.sent.get(message.name, (None, None)) if study else (None, None)
         answer = sent if sent is not None and asked == message else make()
-        released = self.ledger.release(cast(Answer, answer), [TARGET])
+        released = cast(Reply, self.ledger.release(answer, [TARGET]))
         self._studies[message.study].sent[message.name] = message, released
         return released
 
@@ -210,8 +220,10 @@ class Source:
         if known is not None and known.brief == brief:
             return
         self._admit(brief)
-        study = _Study(brief, request)
+        study = _Study(brief)
         study.sent[brief.name] = brief, report
+        if request is not None:
+            study.asked[request.name] = request
         self._studies[brief.study] = study
 
     # Phase 1: numbers for every candidate -------------------------------------------------
@@ -239,18 +251,14 @@ class Source:
 
     def _model(self, request: ModelRequest, in_reply_to: str) -> ModelReport:
         study = self._reported(request.study, request.brief)
-        if study.request is not None and study.request != request:
+        model, chosen = self._chosen(study.brief, request.candidate)
+        if study.asked.setdefault(request.name, request) != request:
             raise PolicyError(
                 "one_model", "This site sends one model per study; give another study another name."
             )
-        brief = study.brief
-        model, chosen = self._chosen(brief, request.candidate)
-        study.request = request
         if not self._policy.send_model:
             raise PolicyError("send_model", "This site examines models and sends none.")
-        if study.work is None:
-            study.work = prepare(brief, self._rows.of(brief), model, [chosen], self._ratio)
-        path = fit_chosen(brief, study.work, chosen)
+        path = fit_chosen(study.brief, self._work(study, model, chosen), chosen)
         [fitted] = path.models
         if fitted is None:
             raise PolicyError(
@@ -285,21 +293,18 @@ class Source:
     def _examine(self, asked: Examination, in_reply_to: str) -> ExaminationReport:
         study = self._reported(asked.study, asked.brief)
         brief = study.brief
-        if study.examined is not None and study.examined != asked:
+        self._check_examination(brief, asked)
+        model, chosen = self._chosen(brief, asked.candidate)
+        members = members_of(asked, len(brief.classes), self._trusted)
+        if study.asked.setdefault(asked.name, asked) != asked:
             raise PolicyError(
                 "one_examination",
                 "This site examines one mixture per study; give another study another name.",
             )
-        self._check_examination(brief, asked)
-        model, chosen = self._chosen(brief, asked.candidate)
-        members = members_of(asked, len(brief.classes), self._trusted)
-        study.examined = asked
-        work = study.work
-        if work is None:  # this site was restarted
-            work = prepare(brief, self._rows.of(brief), model, [chosen], self._ratio)
-        elif len(brief.candidates) > 1:
-            paths = [replace(path, models=(path.models[asked.candidate],)) for path in work.paths]
-            work = replace(work, paths=paths)
+        work, at = self._work(study, model, chosen), asked.candidate
+        # After a restart the paths hold the chosen candidate alone.
+        paths = [replace(p, models=p.models[at : at + 1] or p.models) for p in work.paths]
+        work = replace(work, paths=paths)
         predict, loss = mixture_of(asked, members, work), self._loss_of(brief)
         found = examine(brief, work, predict, asked.constant, loss)
         return ExaminationReport(
@@ -307,18 +312,31 @@ class Source:
         )
 
     def _check_examination(self, brief: Brief, asked: Examination) -> None:
-        if asked.format == "skops" and not self._policy.packed_models:
+        n_classes, fits = len(brief.classes), True
+        if asked.format == "linear":
+            fits = asked.coefficients.shape[1] == len(brief.features)
+            fits = fits and (asked.link == "logistic") == (n_classes == 2)
+        elif not self._policy.packed_models:
             raise PolicyError(
-                "packed_models",
-                "Models of other sites are opened here only if they are linear.",
+                "packed_models", "Models of other sites are opened here only if they are linear."
             )
-        linear = asked.format == "linear"
-        fits = not linear or asked.coefficients.shape[1] == len(brief.features)
-        n_classes = len(brief.classes)
-        kind = not linear or (asked.link == "logistic") == (n_classes == 2)
         constant = len(asked.constant) == max(n_classes, 1)
-        if brief.exchange != "table" or not (fits and kind and constant):
+        if brief.exchange != "table" or not (fits and constant):
             raise MessageError("An examination must be of the study's features and outcome.")
+
+    def _work(self, study: _Study, model: Model, chosen: Candidate) -> Work:
+        """What the report rests on; made again, for one candidate, if this site was restarted.
+
+        Parameters
+        ----------
+        study : _Study
+        model : Model
+        chosen : Candidate
+        """
+        if study.work is None:
+            rows = self._rows.of(study.brief)
+            study.work = prepare(study.brief, rows, model, [chosen], self._ratio)
+        return study.work
 
     # The pieces -----------------------------------------------------------------------------
 

@@ -6,10 +6,10 @@ be held: those of a table follow from the row alone.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,16 +91,22 @@ def folds_of(brief: Brief, rows: StudyRows) -> Folds | None:
 
 
 def _suffice(folds: Folds, rows: StudyRows, brief: Brief) -> bool:
-    """Whether every part has rows, and every model sees two values of the outcome or every class.
+    """Whether every part has rows, and every model sees every class.
 
-    Rows in memory only: a streamed table is long.
+    Parameters
+    ----------
+    folds : Folds
+    rows : StudyRows
+        In memory: a streamed table is long.
+    brief : Brief
     """
     n_classes = len(brief.classes)
     counts = np.zeros((folds.n_folds, max(n_classes, 1)))
     for batch in rows:
         labels = folds.labels(batch)
         codes = batch.y.astype(np.intp) if n_classes else np.zeros(len(labels), dtype=np.intp)
-        np.add.at(counts, (labels, codes), 1)
+        flat = labels.astype(np.intp) * counts.shape[1] + codes
+        counts += np.bincount(flat, minlength=counts.size).reshape(counts.shape)
     if (counts.sum(axis=1) == 0).any():
         return False
     present = counts.sum(axis=0) > 0
@@ -111,36 +117,18 @@ def _suffice(folds: Folds, rows: StudyRows, brief: Brief) -> bool:
 # Weights ------------------------------------------------------------------------------------
 
 
-class Weighing(Protocol):
-    """Weights of a source's rows."""
-
-    @property
-    def n_columns(self) -> int:
-        """Kinds of training weights: one for all turns, or one for every turn and for a refit."""
-        ...
-
-    @property
-    def total(self) -> float:
-        """What the judging weights, which sum to one, must be multiplied with to be ratios."""
-        ...
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What is dangerous about the weights."""
-        ...
-
-    def training(self, batch: Batch) -> Array:
-        """Ratios for training weights, shape (rows, n_columns)."""
-        ...
-
-    def judging(self, batch: Batch) -> Array:
-        """Weights of every row, summing to one over all rows that are judged."""
-        ...
-
-
 @dataclass(frozen=True)
 class TableWeighing:
-    """Weights that match the target's Table 1: one set for training and for judging."""
+    """Weights that match the target's Table 1: one set for training and for judging.
+
+    Attributes
+    ----------
+    tilt : Tilt
+    findings : tuple of Finding
+        What is dangerous about the weights.
+    n_columns : int
+        Kinds of training weights: one for all turns.
+    """
 
     tilt: Tilt
     findings: tuple[Finding, ...] = ()
@@ -148,14 +136,20 @@ class TableWeighing:
 
     @classmethod
     def fit(cls, brief: Brief, rows: StudyRows) -> TableWeighing:
-        """Weight `rows` to the table in `brief`."""
+        """Weight `rows` to the table in `brief`.
+
+        Parameters
+        ----------
+        brief : Brief
+        rows : StudyRows
+        """
         table = brief.table
         flags = np.array(table.flags, dtype=bool)
         return cls(fit_tilt(_OnlyZ(rows), flags, table.correlations))
 
     @property
     def total(self) -> float:
-        """The number of rows: the mean ratio is 1."""
+        """What weights that sum to one are multiplied with to be ratios: the number of rows."""
         return float(self.tilt.n_rows)
 
     def training(self, batch: Batch) -> Array:
@@ -217,8 +211,9 @@ class RatioWeighing:
         for k, turn in enumerate(folds.turns):
             rng = generator_for(brief.seed, rows.source, f"ratio-{k}")
             density = whole.seen[np.isin(labels, turn.density)]
-            ratio, found = _fit_ratio(thaw(brief.ratio), density, target, rng, own)
-            findings += found
+            ratio = ULSIF(**thaw(brief.ratio), random_state=rng) if own is None else deepcopy(own)
+            ratio.fit(density, target)
+            findings += getattr(ratio, "findings_", ())
             ratios = _checked(ratio.predict(whole.seen), rows)
             columns.append(ratios)
             here = labels == turn.judge
@@ -245,19 +240,17 @@ class RatioWeighing:
         return rows
 
 
-def _fit_ratio(
-    options: Mapping[str, Any], density: Array, target: Array, rng: np.random.Generator, own: Any
-) -> tuple[Any, Sequence[Finding]]:
-    if own is not None:
-        fitted = copy.deepcopy(own)
-        fitted.fit(density, target)
-        return fitted, ()
-    ratio = ULSIF(**options, random_state=rng).fit(density, target)
-    return ratio, ratio.findings_
+Weighing = TableWeighing | RatioWeighing
 
 
 def _checked(ratios: Any, rows: StudyRows) -> Array:
-    """A user's own ratio must give one number a row that is finite and not negative."""
+    """The ratios of all rows: a user's own must be one finite number ≥ 0 a row.
+
+    Parameters
+    ----------
+    ratios : array of shape (rows,)
+    rows : StudyRows
+    """
     found = np.asarray(ratios, dtype=np.float64)
     if found.shape != (rows.n_rows,) or not np.isfinite(found).all() or (found < 0.0).any():
         raise DataError(
