@@ -10,7 +10,7 @@ import numpy as np
 from fedcsa.core.table import Table1
 from fedcsa.errors import PolicyError, StudyError
 from fedcsa.messages.envelope import study_id
-from fedcsa.messages.fields import thaw
+from fedcsa.messages.fields import Message, thaw
 from fedcsa.messages.messages import Brief, Examination
 from fedcsa.plan import Plan
 from fedcsa.study import Study
@@ -58,9 +58,16 @@ class AgreedStudy:
         """Names of the sources, sorted."""
         return tuple(sorted(self.study.sources))
 
-    def check(self, brief: Brief) -> None:
-        """Raise a `PolicyError` unless `brief` asks for what was agreed, and nothing else."""
+    def check(self, question: Message) -> None:
+        """Raise a `PolicyError` unless a question asks for what was agreed, and nothing else."""
         plan = self.study.plan()
+        if isinstance(question, Examination) and question.combine != plan.combine:
+            raise _not_as_agreed("examination", "combine")
+        if isinstance(question, Brief):
+            self._check_brief(question, plan)
+
+    def _check_brief(self, brief: Brief, plan: Plan) -> None:
+        """Compare every field of the design, and how finely the table is told."""
         for name, value in plan.design().items():
             told = getattr(brief, name)
             same = (
@@ -72,11 +79,6 @@ class AgreedStudy:
                 raise _not_as_agreed("brief", name)
         for name in _sharper_than_told(plan, brief):
             raise _not_as_agreed("brief", name)
-
-    def check_examination(self, asked: Examination) -> None:
-        """Raise a `PolicyError` unless the models are mixed as was agreed."""
-        if asked.combine != self.study.plan().combine:
-            raise _not_as_agreed("examination", "combine")
 
 
 def _sharper_than_told(plan: Plan, brief: Brief) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.table import Table1
 from fedcsa.errors import FedCSAError, PolicyError
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.fields import Message, thaw
@@ -20,9 +21,9 @@ from fedcsa.messages.messages import (
     ModelReport,
     ModelRequest,
     Refusal,
-    RiskReport,
 )
 from fedcsa.messages.policy import Policy
+from fedcsa.models.fitted import LinearModel
 from fedcsa.plan import Plan
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.log import SiteLog
@@ -30,6 +31,7 @@ from fedcsa.site.meanings import MEANINGS
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.source_desk import ONE, check_rows
 from fedcsa.source.source import Source
+from fedcsa.target.estimate import examination_for
 from fedcsa.target.target import Target
 
 EVERY_SOURCE = "every source"
@@ -56,11 +58,20 @@ class _Look:
         """Add a message, unless the site's file calls it too large."""
         most = self.site.max_bytes
         if len(encode(message)) > most:
-            text = f"A message here must have at most {most} bytes."
-            self.refusals.append(PolicyError("max_bytes", text))
+            self.refuse("max_bytes", f"A message here must have at most {most} bytes.")
             return False
         self.messages.append((message, recipient, exact))
         return True
+
+    def refuse(self, rule: str, why: str) -> None:
+        """Note a rule that would refuse."""
+        self.refusals.append(PolicyError(rule, why))
+
+    def target(self, rows: Array | Table1) -> Target:
+        """A target with these rows that lets everything out."""
+        return Target(
+            rows, self.agreed.study.plan(), policy=Policy.open(), trusted_types=self.site.trust
+        )
 
     def stored(self, sha256: str) -> Message:
         """A message that came or left."""
@@ -99,26 +110,27 @@ def preview(text: str, site: SiteFile) -> dict[str, Any]:
 
 def _as_target(look: _Look) -> None:
     site, plan = look.site, look.agreed.study.plan()
-    role = Target(
-        site.read_target(look.agreed.study), plan, policy=Policy.open(), trusted_types=site.trust
-    )
+    role = look.target(site.read_target(look.agreed.study))
     brief = role.brief([])
     said = {x["event"]: x for x in look.log.events if x.get("study") == look.agreed.name}
     if "announced" not in said:
         look.refusals += site.policy.announcement_refusals(brief, role.fewest)
     elif said["announced"]["brief"] != digest(encode(brief)):
-        look.refusals.append(PolicyError("one_brief", "Another brief was announced by this name."))
+        look.refuse("one_brief", "Another brief was announced by this name.")
     if look.refusals or not look.add(brief, EVERY_SOURCE, exact=True):
         return
     look.numbers = numbers_about_rows(brief)
-    chosen, mixed = said.get("chosen"), said.get("mixed")
-    request = look.stored(chosen["request"]) if chosen else _request(brief)
-    look.add(request, EVERY_SOURCE, exact=chosen is not None)
-    for name, sha256 in (mixed or {"examinations": {}})["examinations"].items():
-        look.add(look.stored(sha256), name, exact=True)
-    if mixed is None and plan.method == "validated":
-        n_others = max(len(look.agreed.sources) - 1, 1)
-        look.add(_examination(brief, plan, n_others), EVERY_SOURCE, exact=False)
+    request = _request(brief)
+    if "chosen" in said:
+        look.add(look.stored(said["chosen"]["request"]), EVERY_SOURCE, exact=True)
+    else:
+        look.add(request, EVERY_SOURCE, exact=False)
+    if "mixed" in said:
+        for name, sha256 in said["mixed"]["examinations"].items():
+            look.add(look.stored(sha256), name, exact=True)
+    elif plan.method == "validated":
+        others = max(len(look.agreed.sources) - 1, 1)
+        look.add(_examination(request, plan, others), EVERY_SOURCE, exact=False)
 
 
 # A source -----------------------------------------------------------------------------------
@@ -132,55 +144,44 @@ def _as_source(look: _Look) -> None:
     came = {phase: look.stored(line["request"]) for phase, line in asked.items()}
     brief = came.get("risk") or _stand_in(look)
     assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
-    _check_questions(look, source, asked, came)
+    for phase, line in asked.items():
+        _check_question(look, source, line, came[phase])
     look.refusals += source.refusals(brief)
-    if look.refusals:
+    if look.refusals or not _answer(look, source, brief, exact="risk" in came):
         return
-    report = _answer(look, source, brief, exact="risk" in came)
-    if not isinstance(report, RiskReport):
-        return
-    model = _answer(look, source, came.get("model") or _request(brief), exact="model" in came)
-    examination = came.get("examine")
+    request = _request(brief)
+    model = _answer(look, source, came.get("model", request), exact="model" in came)
     if plan.method != "validated":
         return
     packed = isinstance(model, ModelReport) and model.format != "linear"
-    if examination is None and packed and not look.site.policy.packed_models:
+    if "examine" not in came and packed and not look.site.policy.packed_models:
         why = "Only linear models are forwarded between sites, so nobody examines this one."
-        look.refusals.append(PolicyError("packed_models", why))
+        look.refuse("packed_models", why)
         return
-    stand_in = _examination(brief, plan, 1)
-    _answer(look, source, examination or stand_in, exact=examination is not None)
+    examination = came.get("examine", _examination(request, plan, 1))
+    _answer(look, source, examination, exact="examine" in came)
 
 
-def _check_questions(
-    look: _Look, source: Source, asked: dict[str, dict[str, Any]], came: dict[str, Message]
-) -> None:
-    """What the desk would say of the questions that came, beside the policy."""
-    for phase, line in asked.items():
-        budget = {key: line[key] for key in ("study", "target")}
-        answered = look.log.find("answered", **budget, phase="risk")
-        message = came[phase]
-        try:
-            if isinstance(message, Brief):
-                look.log.check_site(line["site"])
-                look.agreed.check(message)
-                if answered is not None:
-                    check_rows(answered, source)
-            if isinstance(message, Examination):
-                look.agreed.check_examination(message)
-        except FedCSAError as error:
-            look.refusals.append(error)
-        accepted = look.log.find("accepted", **budget, phase=phase)
-        if accepted is not None and accepted["request"] != line["request"]:
-            text = "Another question of this phase and study came before."
-            look.refusals.append(PolicyError(ONE[phase], text))
+def _check_question(look: _Look, source: Source, line: dict[str, Any], message: Message) -> None:
+    """What the desk would say of a question that came, beside the policy."""
+    budget = {key: line[key] for key in ("study", "target")}
+    answered = look.log.find("answered", **budget, phase="risk")
+    try:
+        look.log.check_site(line["site"])
+        look.agreed.check(message)
+        if answered is not None and isinstance(message, Brief):
+            check_rows(answered, source)
+    except FedCSAError as error:
+        look.refusals.append(error)
+    accepted = look.log.find("accepted", **budget, phase=line["phase"])
+    if accepted is not None and accepted["request"] != line["request"]:
+        look.refuse(ONE[line["phase"]], "Another question of this phase and study came before.")
 
 
 def _answer(look: _Look, source: Source, question: Message, *, exact: bool) -> Message | None:
     answer = source.answer(question)
     if isinstance(answer, Refusal):
-        text = "This site's file does not let the answer leave."
-        look.refusals.append(PolicyError(answer.rule, text))
+        look.refuse(answer.rule, "This site's file does not let the answer leave.")
         return None
     return answer if look.add(answer, TARGET, exact=exact) else None
 
@@ -191,16 +192,10 @@ def _answer(look: _Look, source: Source, question: Message, *, exact: bool) -> M
 def _stand_in(look: _Look) -> Brief:
     """A brief on this site's own rows, of the first batch if it does not hold its table."""
     study = look.agreed.study
-    rows = look.site.read_target(study) if not look.site.stream else _first_batch(look)
-    return Target(
-        rows, study.plan(), policy=Policy.open(), trusted_types=look.site.trust
-    ).brief([])  # fmt: skip
-
-
-def _first_batch(look: _Look) -> Array:
-    study = look.agreed.study
-    X: Array = next(iter(look.site.batches(study)))[0]
-    return X[:, : len(study.coding.columns)]  # a group stands last
+    if not look.site.stream:
+        return look.target(look.site.read_target(study)).brief([])
+    batch = next(iter(look.site.batches(study)))[0]
+    return look.target(batch[:, : len(study.coding.columns)]).brief([])  # a group stands last
 
 
 def _request(brief: Brief) -> ModelRequest:
@@ -208,27 +203,14 @@ def _request(brief: Brief) -> ModelRequest:
     return ModelRequest(brief.study, digest(encode(brief)), 0)
 
 
-def _examination(brief: Brief, plan: Plan, n_others: int) -> Examination:
+def _examination(request: ModelRequest, plan: Plan, n_others: int) -> Examination:
     """A mixture of linear models that are zero everywhere; of more classes, the source's own."""
-    own = len(plan.classes) > 2
     link = "logistic" if len(plan.classes) == 2 else "identity"
-    merged = link == "identity" and plan.combine == "mean"
-    n = 0 if own else 1 if merged else n_others
-    return Examination(
-        study=brief.study,
-        brief=digest(encode(brief)),
-        candidate=0,
-        combine=plan.combine,
-        own_weight=float(own),
-        weights=np.full(n, 1.0 / max(n, 1)),
-        format="linear",
-        link=link,
-        intercepts=np.zeros(n),
-        coefficients=np.zeros((n, len(brief.features))),
-        sizes=np.empty(0),
-        packed=np.empty(0, np.uint8),
-        constant=np.full(max(len(plan.classes), 1), 1.0 / max(len(plan.classes), 1)),
-    )
+    others = [] if len(plan.classes) > 2 else [f"source {k}" for k in range(n_others)]
+    weights = dict.fromkeys(others, 1.0 / n_others) or {"": 1.0}
+    models = dict.fromkeys(others, LinearModel(np.zeros(len(plan.features)), 0.0, link))
+    outcome = np.full(max(len(plan.classes), 1), 1.0 / max(len(plan.classes), 1))
+    return examination_for("", request, plan, weights, models, dict.fromkeys(weights, outcome))
 
 
 # In words -----------------------------------------------------------------------------------

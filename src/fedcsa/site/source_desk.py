@@ -117,10 +117,7 @@ class SourceDesk(Desk):
         return self._compute(message, payload, phase)
 
     def _compute(self, message: Message, payload: bytes, phase: str) -> Message:
-        if isinstance(message, Brief):
-            self.agreed.check(message)
-        if isinstance(message, Examination):
-            self.agreed.check_examination(message)
+        self.agreed.check(message)
         before = None if phase == "risk" else self._before()
         request = self._log.keep(payload)
         if self.site.approve:

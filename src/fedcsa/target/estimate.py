@@ -245,7 +245,7 @@ def examination_for(
     plan: Plan,
     weights: Mapping[str, float],
     models: Mapping[str, FittedModel],
-    reports: Mapping[str, RiskReport],
+    outcomes: Mapping[str, Array],
 ) -> Examination:
     """The mixture without the model of `name`, or the whole of it where most is its own.
 
@@ -259,13 +259,14 @@ def examination_for(
     weights : mapping of str to float
         a_j of every model.
     models : mapping of str to FittedModel
-    reports : mapping of str to RiskReport
-        Their mean outcomes make the constant that the mixture must beat.
+    outcomes : mapping of str to array
+        Mean outcome of every source, or its share of every class: they make the constant that the
+        mixture must beat.
     """
     others = {n: a for n, a in weights.items() if n != name and a > 0.0}
     rest = sum(others.values())
     shares = {n: a / rest for n, a in others.items()} if rest > 0.0 else {name: 1.0}
-    constant = sum(a * reports[n].outcome_mean for n, a in shares.items())
+    constant = sum(a * outcomes[n] for n, a in shares.items())
     own = weights.get(name, 0.0)
     own = own if own > MOSTLY_OWN else 0.0
     taken = others if own else shares

@@ -195,9 +195,10 @@ class Target:
         self._examinations = {}
         if self.plan.method != "validated":
             return {}
+        outcomes = {name: report.outcome_mean for name, report in self._reports.items()}
         for name in sorted(set(self._reports) - missing):
             examination = examination_for(
-                name, self._request, self.plan, self._weights, self._models, self._reports
+                name, self._request, self.plan, self._weights, self._models, outcomes
             )
             try:
                 self._examinations[name] = self.ledger.release(examination, [name])
