@@ -13,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from fedcsa.errors import ParameterError, PolicyError
 from fedcsa.messages.policy import (
-    Admission,
     Policy,
     model_names,
     narrow_features,
@@ -24,8 +23,7 @@ from fedcsa.models.registry import expand_candidates, model_description
 
 def refused(policy, brief, fold_rows=30, train_rows=30, sd=None):
     """Names of the rules under which a source must not answer."""
-    asked = Admission(fold_rows, train_rows, brief.sd if sd is None else sd)
-    found = list(policy.refusals(brief, asked))
+    found = list(policy.refusals(brief, fold_rows, train_rows, brief.sd if sd is None else sd))
     for error in found:
         assert str(error).startswith(f"This site's policy refuses ({error.rule}): ")
     return {error.rule for error in found}
@@ -94,7 +92,7 @@ def test_every_estimator_inside_the_model_must_be_on_the_list(brief):
     assert refused(Policy(models=names), pipeline) == set()
     for missing in names:
         others = tuple(name for name in names if name != missing)
-        [error] = Policy(models=others).refusals(pipeline, Admission(30, 30, pipeline.sd))
+        [error] = Policy(models=others).refusals(pipeline, 30, 30, pipeline.sd)
         assert f"{missing!r} is not on this site's list" in str(error)
 
 
@@ -163,33 +161,103 @@ def test_flags_and_rows_are_never_narrow(brief, rows_brief):
     assert narrow_features(brief, brief.sd * [1e9, 1.0], 0.3) == 1
 
 
-def with_levels(brief):
+# Every rule, whatever the columns are ------------------------------------------------------------
+
+
+def with_columns(brief, features, flags):
+    """`brief` about other columns: flags are levels, or marks of missing cells."""
     return dataclasses.replace(
         brief,
-        features=["age", "sex=M"],
-        flags=[False, True],
-        mean=np.array([0.0, 0.5]),
+        features=list(features),
+        flags=list(flags),
+        mean=np.where(flags, 0.25, 0.0),
+        sd=np.where(flags, 0.5, 1.0),
         correlations=np.empty((0, 0)),
     )
 
 
+COLUMNS = {
+    "numbers": (("age", "bmi"), (False, False)),
+    "a level": (("age", "sex=M"), (False, True)),
+    "a mark": (("age", "age=missing"), (False, True)),
+    "a flag": (("age", "smoker"), (False, True)),
+}
+#: Of every rule a value that refuses every one of these briefs, or the report on it.
+STRICT = {
+    "exchanges": ("rows",),
+    "models": ("lasso",),
+    "row_keeping_models": False,
+    "min_target_rows": 1000,
+    "min_fold_rows": 31,
+    "max_parameters_per_row": 0.05,
+    "min_sd_share": 1.1,
+    "min_level_rows": 5,
+    "min_penalty": 1.0,
+    "min_effective_rows": 1000.0,
+    "max_row_share": 1e-6,
+    "packed_models": False,
+    "features": (),
+}
+#: Rules that refuse nothing: what they do is tested where it is done.
+ELSEWHERE = {"send_model", "show_model", "count_band", "significant_digits"}
+
+
+def refusing(policy, brief, messages):
+    """Names of the rules under which the brief is not announced, answered, or reported on."""
+    neighbours = with_model(brief, KNeighborsRegressor(1), {"n_neighbors": [1]})
+    found = {error.rule for error in policy.announcement_refusals(brief, 4)}
+    found |= refused(policy, brief)
+    found |= refused(policy, neighbours) & {"row_keeping_models"}
+    for message in (messages["risk-report"], messages["examination-packed"]):
+        try:
+            policy.release(message)
+        except PolicyError as error:
+            found.add(error.rule)
+    return found
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("rule", [item.name for item in dataclasses.fields(Policy)])
+def test_every_rule_refuses_alone_whatever_the_columns_are(brief, messages, rule, columns):
+    assert (rule in STRICT) != (rule in ELSEWHERE)
+    asked = with_columns(brief, *COLUMNS[columns])
+    assert refusing(Policy.open(), asked, messages) == set()
+    if rule in STRICT:
+        policy = dataclasses.replace(Policy.open(), **{rule: STRICT[rule]})
+        assert refusing(policy, asked, messages) == {rule}
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_every_column_must_be_on_the_list_by_itself_or_by_its_feature(brief, columns):
+    names, flags = COLUMNS[columns]
+    asked = with_columns(brief, names, flags)
+    own = {name: name.partition("=")[0] for name in names}
+    for allowed in (names, tuple(own.values())):
+        assert refused(Policy(features=allowed), asked) == set()
+    for name in names:
+        others = tuple(other for other in own.values() if other != own[name])
+        refusals = [str(error) for error in Policy(features=others).announcement_refusals(asked, 5)]
+        assert any(f"(features): {name!r} is not on this site's list" in text for text in refusals)
+
+
 @pytest.mark.parametrize(
-    ("allowed", "refusing"),
+    ("allowed", "column", "flag", "refusing"),
     [
-        (None, False),
-        (("age", "sex"), False),  # a level belongs to its column
-        (("age", "sex=M"), False),
-        (("age",), True),
-        (("sex",), True),
-        (("age", "sex=F"), True),
-        (("age", "M"), True),
-        (("age", "se"), True),
-        ((), True),
+        ("sex", "sex=M", True, False),
+        ("sex", "sex=a=b", True, False),  # a level may hold the sign
+        ("sex=M", "sex=M", True, False),
+        ("sex", "sex=M", False, True),  # a number is no level, whatever it is called
+        ("sex", "sexual_history", True, True),
+        ("sex=F", "sex=M", True, True),
+        ("M", "sex=M", True, True),
+        ("se", "sex=M", True, True),
+        ("", "sex=M", True, True),
     ],
 )
-def test_features_and_the_columns_of_levels_must_be_on_the_list(brief, allowed, refusing):
-    policy, asked = Policy(features=allowed), with_levels(brief)
+def test_a_level_belongs_to_its_feature(brief, allowed, column, flag, refusing):
+    asked = with_columns(brief, ["age", column], [False, flag])
     expected = {"features"} if refusing else set()
+    policy = Policy(features=("age", allowed))
     assert refused(policy, asked) == expected
     assert {error.rule for error in policy.announcement_refusals(asked, 5)} == expected
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -41,42 +41,13 @@ ROW_KEEPERS = (
     "sklearn.preprocessing.QuantileTransformer",
     "sklearn.tree.",
 )
-#: message -> the rules that bear on it.
-_BEARING = {
-    "brief": ("exchanges", "features", "min_level_rows"),
-    "risk-report": (
-        "exchanges", "features", "models", "row_keeping_models", "min_target_rows",
-        "min_fold_rows", "max_parameters_per_row", "min_sd_share", "min_penalty",
-        "min_effective_rows", "max_row_share", "count_band", "significant_digits",
-    ),
-    "model-report": (
-        "models", "row_keeping_models", "max_parameters_per_row", "min_penalty", "send_model",
-        "show_model", "count_band", "significant_digits",
-    ),
-    "examination": ("packed_models",),
-    "examination-report": ("packed_models", "significant_digits"),
-    "backtest-report": ("significant_digits",),
-}  # fmt: skip
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
-@dataclass(frozen=True)
-class Admission:
-    """What a policy looks at before it lets a study in.
-
-    Attributes
-    ----------
-    fold_rows : int
-        Rows in the smallest of the source's folds.
-    train_rows : int
-        Rows that its model is fitted on.
-    sd : array of shape (features,)
-        The source's own standard deviations.
-    """
-
-    fold_rows: int
-    train_rows: int
-    sd: Array
+def _rule(default: Any, off: Any, *messages: type[Message]) -> Any:
+    """A rule: its value at a site, the value that switches it off, the messages it bears on."""
+    names = frozenset(message.name for message in messages)
+    return field(default=default, metadata={"off": off, "messages": names})
 
 
 @dataclass(frozen=True)
@@ -125,23 +96,35 @@ class Policy:
         Features a study may use, None for any.
     """
 
-    exchanges: tuple[str, ...] = ("table",)
-    models: tuple[str, ...] | None = None
-    row_keeping_models: bool = False
-    min_target_rows: int = 20
-    min_fold_rows: int = 30
-    max_parameters_per_row: float = 0.33
-    min_sd_share: float = 0.3  # with the table's own floor, a patient cannot be pointed at
-    min_level_rows: int = 5  # as statistical offices ask for
-    min_penalty: float = 0.0
-    min_effective_rows: float = 10.0  # fewer do not reach a target anyway
-    max_row_share: float = 0.2  # no patient is a fifth of a report
-    send_model: bool = True
-    show_model: bool = True
-    packed_models: bool = False
-    count_band: int = 10
-    significant_digits: int | None = 4
-    features: tuple[str, ...] | None = None
+    exchanges: tuple[str, ...] = _rule(("table",), ("table", "rows"), Brief, RiskReport)
+    models: tuple[str, ...] | None = _rule(None, None, RiskReport, ModelReport)
+    row_keeping_models: bool = _rule(False, True, RiskReport, ModelReport)
+    # A table of fewer rows tells as much about one patient as about all; a brief has two or more.
+    min_target_rows: int = _rule(20, 2, RiskReport)
+    # Fewer do not carry a model and its risk.
+    min_fold_rows: int = _rule(30, 0, RiskReport)
+    # Three rows a coefficient: with fewer, rows leak through the model.
+    max_parameters_per_row: float = _rule(0.33, float("inf"), RiskReport, ModelReport)
+    # With the table's own floor, a patient cannot be pointed at.
+    min_sd_share: float = _rule(0.3, 0.0, RiskReport)
+    # As statistical offices ask for.
+    min_level_rows: int = _rule(5, 0, Brief)
+    # Off: the rows a coefficient needs already bound what it tells.
+    min_penalty: float = _rule(0.0, 0.0, RiskReport, ModelReport)
+    # Fewer do not reach a target anyway.
+    min_effective_rows: float = _rule(10.0, 0.0, RiskReport)
+    # No patient is a fifth of a report.
+    max_row_share: float = _rule(0.2, 1.0, RiskReport)
+    send_model: bool = _rule(True, True, ModelReport)
+    show_model: bool = _rule(True, True, ModelReport)
+    packed_models: bool = _rule(False, True, Examination, ExaminationReport)
+    # One patient more or less is not seen in a count.
+    count_band: int = _rule(10, 1, RiskReport, ModelReport)
+    # Enough to choose a candidate; further digits only help to solve for rows.
+    significant_digits: int | None = _rule(
+        4, None, RiskReport, ModelReport, ExaminationReport, BacktestReport
+    )
+    features: tuple[str, ...] | None = _rule(None, None, Brief, RiskReport)
 
     def __post_init__(self) -> None:
         if not set(self.exchanges) <= {"table", "rows"}:
@@ -154,66 +137,56 @@ class Policy:
     @classmethod
     def open(cls) -> Self:
         """No rule at all: for simulations, where all sites are in one pair of hands."""
-        return cls(
-            exchanges=("table", "rows"),
-            row_keeping_models=True,
-            min_target_rows=2,
-            min_fold_rows=0,
-            max_parameters_per_row=float("inf"),
-            min_sd_share=0.0,
-            min_level_rows=0,
-            min_effective_rows=0.0,
-            max_row_share=1.0,
-            packed_models=True,
-            count_band=1,
-            significant_digits=None,
-        )
+        return cls(**{item.name: item.metadata["off"] for item in dataclasses.fields(cls)})
 
-    def refusals(self, brief: Brief, asked: Admission) -> Iterator[PolicyError]:
+    def refusals(
+        self, brief: Brief, fold_rows: int, train_rows: int, sd: Array
+    ) -> Iterator[PolicyError]:
         """Every rule under which a source must not answer `brief`.
 
         Parameters
         ----------
         brief : Brief
-        asked : Admission
-            The source's own numbers.
+        fold_rows : int
+            Rows in the smallest of the source's folds.
+        train_rows : int
+            Rows that its model is fitted on.
+        sd : array of shape (features,)
+            The source's own standard deviations.
         """
         yield from self._design_refusals(brief)
         yield from self._model_refusals([*model_names(brief.model), *model_names(brief.candidates)])
         if brief.n_rows < self.min_target_rows:
-            yield _refusal(
-                "min_target_rows", f"the target must have {self.min_target_rows} rows or more"
-            )
-        if asked.fold_rows < self.min_fold_rows:
-            yield _refusal(
-                "min_fold_rows", f"every fold here must have {self.min_fold_rows} rows or more"
-            )
-        if len(brief.features) + 1 > self.max_parameters_per_row * asked.train_rows:
-            yield _refusal(
-                "max_parameters_per_row", "the model has too many parameters for the rows here"
-            )
-        if self.min_penalty > 0.0 and _weakest(brief, asked.train_rows) < self.min_penalty:
+            why = f"the target must have {self.min_target_rows} rows or more"
+            yield _refusal("min_target_rows", why)
+        if fold_rows < self.min_fold_rows:
+            why = f"every fold here must have {self.min_fold_rows} rows or more"
+            yield _refusal("min_fold_rows", why)
+        if len(brief.features) + 1 > self.max_parameters_per_row * train_rows:
+            why = "the model has too many parameters for the rows here"
+            yield _refusal("max_parameters_per_row", why)
+        if self.min_penalty > 0.0 and _weakest(brief, train_rows) < self.min_penalty:
             yield _refusal("min_penalty", "every candidate must have a larger penalty")
-        if narrow_features(brief, asked.sd, self.min_sd_share):
+        if narrow_features(brief, sd, self.min_sd_share):
             yield _refusal("min_sd_share", "the target's table is too narrow for the rows here")
 
     def _design_refusals(self, brief: Brief) -> Iterator[PolicyError]:
         if brief.exchange not in self.exchanges:
             yield _refusal("exchanges", f"exchange {brief.exchange!r} is not allowed here")
-        if self.features is not None:
-            for column in brief.features:  # a level's or an indicator's is NAME=…
-                if column not in self.features and column.rpartition("=")[0] not in self.features:
-                    yield _refusal("features", f"{column[:100]!r} is not on this site's list")
+        if self.features is None:
+            return
+        for column, flag in zip(brief.features, brief.flags, strict=True):
+            # A level or the mark of a missing cell is a flag, NAME=…
+            names = tuple(f"{name}=" for name in self.features)
+            if column not in self.features and not (flag and column.startswith(names)):
+                yield _refusal("features", f"{column[:100]!r} is not on this site's list")
 
     def _model_refusals(self, names: Sequence[str]) -> Iterator[PolicyError]:
-        if self.models is not None:
-            for name in names:
-                if name not in self.models:
-                    yield _refusal("models", f"the model {name[:100]!r} is not on this site's list")
-        if not self.row_keeping_models:
-            for name in names:
-                if name.startswith(ROW_KEEPERS):
-                    yield _refusal("row_keeping_models", f"{name[:100]!r} would carry rows away")
+        for name in names:
+            if self.models is not None and name not in self.models:
+                yield _refusal("models", f"the model {name[:100]!r} is not on this site's list")
+            if not self.row_keeping_models and name.startswith(ROW_KEEPERS):
+                yield _refusal("row_keeping_models", f"{name[:100]!r} would carry rows away")
 
     def announcement_refusals(self, brief: Brief, fewest: int | None) -> Iterator[PolicyError]:
         """Every rule under which a target must not announce `brief`.
@@ -226,12 +199,9 @@ class Policy:
             if it has neither.
         """
         yield from self._design_refusals(brief)
-        small = fewest is not None and fewest < self.min_level_rows
-        if brief.exchange == "table" and small:
-            yield _refusal(
-                "min_level_rows",
-                f"a flag or level must be of {self.min_level_rows} patients or more, or of none",
-            )
+        if brief.exchange == "table" and fewest is not None and fewest < self.min_level_rows:
+            why = f"a flag or level must be of {self.min_level_rows} patients or more, or of none"
+            yield _refusal("min_level_rows", why)
 
     def release(self, message: AnyMessage) -> AnyMessage:
         """The message as it may leave, a report's numbers rounded; or a `PolicyError`."""
@@ -243,9 +213,7 @@ class Policy:
         packed = isinstance(message, Examination) and message.format == "skops"
         if packed and not self.packed_models:
             raise _refusal("packed_models", "only linear models are shown to other sources")
-        if self.significant_digits is None or not isinstance(
-            message, RiskReport | ModelReport | ExaminationReport | BacktestReport
-        ):
+        if self.significant_digits is None or message.name not in _ROUNDED:
             return message
         rounded: dict[str, Any] = {}
         for item in dataclasses.fields(message):
@@ -262,12 +230,19 @@ class Policy:
         >>> Policy().rules(BacktestReport("study", "a", 1.0, 0.1, 1.0))
         'significant_digits 4'
         """
-        values = {name: getattr(self, name) for name in _BEARING.get(message.name, ())}
-        passed = {n: v for n, v in values.items() if v != getattr(Policy.open(), n)}
+        passed = {
+            item.name: getattr(self, item.name)
+            for item in dataclasses.fields(self)
+            if message.name in item.metadata["messages"]
+            and getattr(self, item.name) != item.metadata["off"]
+        }
         return ", ".join(
             f"{name} {'/'.join(value) if isinstance(value, tuple) else value}"
             for name, value in passed.items()
         )
+
+
+_ROUNDED = Policy.__dataclass_fields__["significant_digits"].metadata["messages"]
 
 
 def _refusal(rule: str, why: str) -> PolicyError:

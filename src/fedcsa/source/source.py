@@ -26,7 +26,7 @@ from fedcsa.messages.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.messages.policy import Admission, Policy, narrow_features
+from fedcsa.messages.policy import Policy, narrow_features
 from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.models.model import Candidate, Model
 from fedcsa.models.registry import instantiate
@@ -356,8 +356,8 @@ class Source:
         if brief.scheme != "cross-fit":
             smallest = int(rows.n_rows * min(brief.shares))
         train_rows = rows.n_rows if brief.refit else int(rows.n_rows * brief.shares[1])
-        asked = Admission(smallest, train_rows, self._rows.sd(brief.features))
-        return list(self._policy.refusals(brief, asked))
+        sd = self._rows.sd(brief.features)
+        return list(self._policy.refusals(brief, smallest, train_rows, sd))
 
     def _admit(self, brief: Brief) -> None:
         """Ask the site's policy whether to take part, before anything is computed."""
