@@ -4,7 +4,6 @@ import inspect
 from pathlib import Path
 
 import pytest
-from fedcsa.study.study_file import build_policy
 from sklearn.base import clone
 from sklearn.linear_model import Lasso
 
@@ -17,6 +16,7 @@ from fedcsa.federation.federation_file import Federation
 from fedcsa.models.linear import LinearRegression
 from fedcsa.models.registry import build_candidates, build_model, model_description
 from fedcsa.site.site_file import SiteFile
+from fedcsa.study.study_file import build_policy
 
 
 def federation_with(old, new):

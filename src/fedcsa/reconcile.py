@@ -12,7 +12,7 @@ from fedcsa.core.arrays import as_matrix, as_outcome
 from fedcsa.core.losses import Loss, evaluate, loss_named
 from fedcsa.core.realised import Place, mean_interval, place
 from fedcsa.errors import DataError
-from fedcsa.findings import Advice
+from fedcsa.findings import ADVICE, Advice
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.promise import Verdict
 from fedcsa.words import with_interval
@@ -25,20 +25,17 @@ Conclusion = Literal[
     "far better than promised",
     "not judged",
 ]
-_CONCLUSIONS: Mapping[Place, Conclusion] = {
-    "inside": "as promised",
-    "above": "worse than promised",
-    "far above": "far worse than promised",
-    "below": "better than promised",
-    "far below": "far better than promised",
+#: Where the realised risk lies -> the conclusion, and what it leaves of "use it": better outcomes
+#: than promised are no reason against a model.
+_CONCLUSIONS: Mapping[Place | None, tuple[Conclusion, Advice]] = {
+    "inside": ("as promised", "use"),
+    "above": ("worse than promised", "care"),
+    "far above": ("far worse than promised", "no"),
+    "below": ("better than promised", "use"),
+    "far below": ("far better than promised", "use"),
+    None: ("not judged", "use"),
 }
 _DIFFERS = "the target differs from the sources by more than they differ from each other"
-#: What is left of "use it" where the outcomes are worse; better ones are no reason against a model.
-_LOWERED: Mapping[Conclusion, Advice] = {
-    "worse than promised": "care",
-    "far worse than promised": "no",
-}
-_GRAVITY: tuple[Advice, ...] = ("use", "care", "no")
 
 
 @dataclass(frozen=True)
@@ -75,6 +72,15 @@ class Reconciliation:
     advice: Advice
 
     @property
+    def _place(self) -> Place | None:
+        """Where the realised risk lies; None if one of the two intervals is missing."""
+        if self.promised_lower is None or self.promised_upper is None:
+            return None
+        if self.lower is None or self.upper is None:
+            return None
+        return place(self.lower, self.upper, self.promised_lower, self.promised_upper)
+
+    @property
     def conclusion(self) -> Conclusion:
         """Where the realised risk lies, its own sampling error allowed for.
 
@@ -82,45 +88,46 @@ class Reconciliation:
         realised one lies beyond twice the nearer end of the promised one; ``"not judged"`` if
         one of the two is missing.
         """
-        if self.promised_lower is None or self.promised_upper is None:
-            return "not judged"
-        if self.lower is None or self.upper is None:
-            return "not judged"
-        found = place(self.lower, self.upper, self.promised_lower, self.promised_upper)
-        return _CONCLUSIONS[found]
+        return _CONCLUSIONS[self._place][0]
 
     @property
     def kept(self) -> bool | None:
         """Whether the promise was kept; None if that cannot be told."""
-        return None if self.conclusion == "not judged" else self.conclusion == "as promised"
+        return None if self._place is None else self._place == "inside"
 
     @property
     def reason(self) -> str:
         """What the conclusion means."""
-        if self.kept is None:
-            if self.promised_lower is None or self.promised_upper is None:
-                return "nothing was promised"
-            return (
-                f"the losses of all {self.n_rows} rows are equal, which says nothing of how they "
-                "vary; wait for more outcomes"
-            )
-        return f"no sign that {_DIFFERS}" if self.kept else _DIFFERS
+        if self.kept is not None:
+            return f"no sign that {_DIFFERS}" if self.kept else _DIFFERS
+        if self.promised_lower is None:
+            return "nothing was promised"
+        return (
+            f"the losses of all {self.n_rows} rows are equal, which says nothing of how they "
+            "vary; wait for more outcomes"
+        )
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What was realised, what was promised if anything, and what follows."""
+        realised = with_interval(self.realised, self.lower, self.upper)
+        promised = with_interval(self.promised, self.promised_lower, self.promised_upper)
+        return (
+            f"realised on {self.n_rows} rows: {realised}",
+            *([] if self.promised_lower is None else [f"promised: {promised}"]),
+            f"{self.conclusion}: {self.reason}",
+        )
 
     @property
     def sentence(self) -> str:
-        """What was realised, what was promised, and what follows."""
-        realised = with_interval(self.realised, self.lower, self.upper)
-        told = f"realised on {self.n_rows} rows: {realised}"
-        if self.promised_lower is not None:
-            promised = with_interval(self.promised, self.promised_lower, self.promised_upper)
-            told += f"; promised: {promised}"
-        return f"{told}; {self.conclusion}: {self.reason}"
+        """The same in one sentence."""
+        return "; ".join(self.lines)
 
     @property
     def verdict(self) -> Verdict:
         """What to do with the model now: outcomes that are worse than promised lower the advice."""
-        lowered = _LOWERED.get(self.conclusion, "use")
-        return Verdict(max(self.advice, lowered, key=_GRAVITY.index), self.sentence)
+        left = _CONCLUSIONS[self._place][1]
+        return Verdict(max(self.advice, left, key=list(ADVICE).index), self.sentence)
 
     def to_json(self) -> dict[str, Any]:
         """All numbers, and what follows from them."""
@@ -171,15 +178,6 @@ def reconcile(
     lower, upper = mean_interval(losses, "" if loss else plan.loss, plan.level) or (None, None)
     if lower is not None and loss is None:  # a built-in loss is never negative
         lower = max(lower, 0.0)
-    promised = adaptation.interval or (None, None)
-    return Reconciliation(
-        realised=float(losses.mean()),
-        lower=lower,
-        upper=upper,
-        n_rows=len(rows),
-        promised=adaptation.target_risk,
-        promised_lower=promised[0],
-        promised_upper=promised[1],
-        level=plan.level,
-        advice=adaptation.verdict.advice,
-    )
+    promised, (low, high) = adaptation.target_risk, adaptation.interval or (None, None)
+    mean, advice = float(losses.mean()), adaptation.verdict.advice
+    return Reconciliation(mean, lower, upper, len(rows), promised, low, high, plan.level, advice)

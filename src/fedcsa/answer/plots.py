@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from fedcsa.answer.view import View, view_of
@@ -12,6 +13,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+def require_report(*packages: str, what: str) -> None:
+    """Raise a `MissingExtraError` unless the packages that `what` needs are here."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "report", what)
+
+
 def plot_risk(result: Any) -> Figure:
     """Draw the estimated risk of every candidate, a standard error to either side.
 
@@ -20,9 +28,9 @@ def plot_risk(result: Any) -> Figure:
     result : Adaptation or fitted FedCSA
     """
     view = _view(result)
-    from fedcsa.answer.charts.risk_curve import draw
+    from fedcsa.answer.charts import risk_curve
 
-    return draw(view).figure
+    return risk_curve.draw(view).figure
 
 
 def plot_sources(result: Any) -> Figure:
@@ -33,9 +41,9 @@ def plot_sources(result: Any) -> Figure:
     result : Adaptation or fitted FedCSA
     """
     view = _view(result)
-    from fedcsa.answer.charts.forest_plot import draw
+    from fedcsa.answer.charts import forest_plot
 
-    return draw(view).figure
+    return forest_plot.draw(view).figure
 
 
 def plot_balance(result: Any) -> Figure:
@@ -46,9 +54,9 @@ def plot_balance(result: Any) -> Figure:
     result : Adaptation or fitted FedCSA
     """
     view = _view(result)
-    from fedcsa.answer.charts.love_plot import draw
+    from fedcsa.answer.charts import love_plot
 
-    return draw(view, () if view.plan is None else view.plan.features).figure
+    return love_plot.draw(view).figure
 
 
 def plot_backtest(result: Any) -> Figure:
@@ -62,16 +70,13 @@ def plot_backtest(result: Any) -> Figure:
     backtest = _view(result).backtest
     if backtest is None:
         raise must("result", "one with a back-test", "one without")
-    from fedcsa.answer.charts.kept_promises import draw
+    from fedcsa.answer.charts import kept_promises
 
-    return draw(backtest).figure
+    return kept_promises.draw(backtest).figure
 
 
 def _view(result: Any) -> View:
-    try:
-        import matplotlib  # noqa: F401 - only whether it is there
-    except ImportError:
-        raise MissingExtraError("matplotlib", "report", "A chart") from None
+    require_report("matplotlib", what="A chart")
     adaptation = getattr(result, "adaptation_", result)
     if not isinstance(adaptation, Adaptation):
         raise must("result", "an Adaptation or a fitted FedCSA", type(result).__name__)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
 from fedcsa.findings import CATALOGUE, Finding
 from fedcsa.models.model import RATIO_POWER
+from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, MOSTLY_OWN
 from fedcsa.words import count, counted, interval, listed, number, percent, printable, sentence
 
@@ -224,8 +225,16 @@ def _backtest(view: View) -> Said:
         if view.points:
             yield "no_backtest", f"no back-test was run. {only}"
         return
-    judged = len(found.judged)
     yield "backtest", found.sentence
+    yield from backtest_numbers(found)
+    hidden = len(found.rows) - MOST_PLAYED
+    if hidden > 0:
+        yield "left_out", f"the chart leaves out {counted(hidden, 'source')}"
+
+
+def backtest_numbers(found: Backtest) -> Said:
+    """How often and how well the promises of a back-test were kept."""
+    judged = len(found.judged)
     if judged:
         kept = f"{judged - found.broken} of {counted(judged, 'promise')}"
         yield "kept", f"kept, if the outcomes' own chance is allowed for: {kept}"
@@ -236,9 +245,6 @@ def _backtest(view: View) -> Said:
         yield "calibration", f"promised over realised risk is {average} on average"
     if found.regret is not None:
         yield "regret", f"realised risk is {number(found.regret)} times that of a site's own model"
-    hidden = len(found.rows) - MOST_PLAYED
-    if hidden > 0:
-        yield "left_out", f"the chart leaves out {counted(hidden, 'source')}"
 
 
 def _ledger(view: View) -> Said:

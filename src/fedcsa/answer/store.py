@@ -110,7 +110,7 @@ def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adap
             f"See why with: fedcsa report {folder}"
         )
     _require_part(folder, "models")
-    with _whole(folder, "a file is missing or was changed"):
+    with whole(folder, "a file is missing or was changed"):
         reports = {}
         for position, name in enumerate(sorted(found.source_weights)):
             message = decode((folder / "models" / f"{position}.fcsa").read_bytes())
@@ -128,7 +128,7 @@ def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
     folder = Path(folder)
     content = read_json(folder / "adaptation.json")
     _require_part(folder, "ledgers")
-    with _whole(folder, "a ledger is missing or was changed"):
+    with whole(folder, "a ledger is missing or was changed"):
         texts = {
             str(site): (folder / "ledgers" / f"{position}.jsonl").read_text(encoding="utf-8")
             for position, site in enumerate(content["sites"])
@@ -184,7 +184,7 @@ def _require_part(folder: Path, part: str) -> None:
 
 
 @contextmanager
-def _whole(folder: Path, how: str) -> Iterator[None]:
+def whole(folder: Path, how: str) -> Iterator[None]:
     """Turn what a damaged file may raise into an error that says how it is damaged."""
     try:
         with np.errstate(over="raise"):  # no report that was accepted is so large
@@ -287,7 +287,7 @@ def restore(content: Mapping[str, Any], folder: Path) -> Adaptation:
             f"A result must be of format {FORMAT}; {str(folder)!r} is of another. "
             "Read it with the version of fedcsa that wrote it."
         )
-    with _whole(folder, "its numbers contradict each other"):
+    with whole(folder, "its numbers contradict each other"):
         found = _told(content)
         if found.stopped is not None:
             return found

@@ -96,16 +96,9 @@ def candidate_table(view: View) -> Table:
     return Table("Risk of every candidate", headings, rows, tones=tones, printed=printed)
 
 
-def balance_tables(view: View, features: Sequence[str]) -> Iterator[Table]:
-    """What the Love plot shows; then all of it, if that is more and there is room.
-
-    Parameters
-    ----------
-    view : View
-    features : sequence of str
-        Their names.
-    """
-    shown = view.in_panels
+def balance_tables(view: View) -> Iterator[Table]:
+    """What the Love plot shows; then all of it, if that is more and there is room."""
+    shown, features = view.in_panels, view.features
     headings = ["feature"]
     for line in shown:
         headings += [f"{short(line.name)}, before", "after"]

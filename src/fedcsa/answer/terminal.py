@@ -12,6 +12,7 @@ from fedcsa.answer import tables
 from fedcsa.answer.sentences import (
     NEW_SITE,
     about_left_out,
+    backtest_numbers,
     by_kind,
     examined_sentence,
     ratio_sentence,
@@ -23,7 +24,7 @@ from fedcsa.findings import Finding
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.promise import Leg
-from fedcsa.words import number, percent, printable, with_interval
+from fedcsa.words import percent, printable, sentence
 
 _STYLES = {"note": "dim", "warning": "yellow", "danger": "bold red"}
 _COLOURS = {"use": "green", "care": "yellow", "no": "red"}
@@ -123,28 +124,20 @@ def print_backtest(screen: Console, found: Backtest) -> None:
     colour = "yellow" if found.broken and found.verdict == "passed" else _PASSED[found.verdict]
     meaning = printable(found.sentence.removeprefix(found.verdict))
     screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), meaning))
+    for _, text in backtest_numbers(found):
+        screen.print(Text(sentence(text)))
     if found.judged:
-        told = f"Intervals: {percent(found.level)} for a new site, {NEW_SITE}.\n"
+        told = f"Intervals: {percent(found.level)} for a new site, {NEW_SITE}."
         screen.print(Text(told, style="dim"))
-    share = 1.0 - found.broken / len(found.judged) if found.judged else None
-    for label, value in (
-        ("promises kept, sampling aside", share),
-        ("coverage of the intervals", found.coverage),
-        ("promised over realised risk", found.calibration),
-        ("realised over own model's risk", found.regret),
-    ):
-        screen.print(Text.assemble((f"{label:>32}  ", "dim"), number(value)))
     if found.findings:
         print_findings(screen, found.findings)
 
 
 def print_reconciliation(screen: Console, found: Reconciliation) -> None:
     """What was realised, what was promised, and what follows."""
-    realised = with_interval(found.realised, found.lower, found.upper)
-    screen.print(Text.assemble(("realised  ", "bold"), f"{realised} on {found.n_rows} rows"))
+    for text in found.lines:
+        screen.print(Text(text), soft_wrap=True)
     if found.promised_lower is not None:
-        promised = with_interval(found.promised, found.promised_lower, found.promised_upper)
-        promised += f"; {percent(found.level)} for a new site, {NEW_SITE}"
-        screen.print(Text.assemble(("promised  ", "dim"), promised))
-    screen.print(Text(f"\n{found.conclusion}: {found.reason}"))
+        told = f"Intervals: {percent(found.level)}, the promised one for a new site, {NEW_SITE}."
+        screen.print(Text(told, style="dim"))
     screen.print(Text(found.verdict.words, style=f"bold {_COLOURS[found.verdict.advice]}"))

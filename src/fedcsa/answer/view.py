@@ -11,7 +11,7 @@ from typing import Any
 
 from scipy.special import ndtri
 
-from fedcsa.answer.store import load_ledgers, read_json, restore
+from fedcsa.answer.store import load_ledgers, read_json, restore, whole
 from fedcsa.core.losses import BOUNDED
 from fedcsa.core.table import Table1
 from fedcsa.findings import ADVICE, Advice, Finding, left_out
@@ -195,6 +195,11 @@ class View:
         return (advice, *ADVICE[advice])
 
     @property
+    def features(self) -> tuple[str, ...]:
+        """Their names, in the order of every source's differences."""
+        return () if self.plan is None else self.plan.features
+
+    @property
     def chosen(self) -> Mapping[str, Any] | None:
         """The chosen candidate; None if there is no model."""
         return next((point.candidate for point in self.points if point.chosen), None)
@@ -260,7 +265,10 @@ def view_of(result: Adaptation | str | Path) -> View:
     result : Adaptation or path
         The answer itself; or a result folder, whose models are not needed.
     """
-    return _of(result) if isinstance(result, Adaptation) else _of_folder(Path(result))
+    if isinstance(result, Adaptation):
+        return _of(result)
+    with whole(Path(result), "something is missing or was changed"):
+        return _of_folder(Path(result))
 
 
 def _of(a: Adaptation) -> View:

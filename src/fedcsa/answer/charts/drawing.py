@@ -60,7 +60,7 @@ class Chart:
     label : str
         For those who do not see it.
     height : float
-        In inches.
+        In inches; see `height_of`.
     rows, columns : int
         Of panels; they share the vertical axis along a row.
     widths : sequence of float, optional
@@ -81,6 +81,11 @@ class Chart:
         grid = self.figure.subplots(rows, columns, squeeze=False, sharey="row", width_ratios=widths)
         self.panels: list[Axes] = list(grid.ravel())
 
+    @staticmethod
+    def height_of(n_lines: int, around: float = 0.75) -> float:
+        """Inches for so many lines of names, and `around` them."""
+        return around + 0.27 * max(n_lines, 1)
+
     def mark(self, artist: Artist, text: str) -> None:
         """Let `artist` say `text` when it is pointed at."""
         gid = f"mark-{len(self.titles)}"
@@ -93,38 +98,26 @@ class Chart:
         [line] = axes.plot([x], [y], linestyle="none", clip_on=False, **options)
         self.mark(line, text)
 
+    @staticmethod
+    def names_down(axes: Axes, tones: Sequence[tuple[str, str]]) -> None:
+        """Names on the vertical axis, the first on top, each with its colour."""
+        axes.set_yticks(range(len(tones)), [name for name, _ in tones])
+        axes.set_ylim(len(tones) - 0.4, -0.6)
+        for text, (_, tone) in zip(axes.get_yticklabels(), tones, strict=True):
+            text.set_color(tone)
 
-def names_down(axes: Axes, names: Sequence[str], tones: Sequence[str]) -> None:
-    """Names on the vertical axis, the first on top, each in its colour."""
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    for text, tone in zip(axes.get_yticklabels(), tones, strict=True):
-        text.set_color(tone)
-
-
-def risk_axis(axes: Axes, values: Sequence[float]) -> None:
-    """A horizontal axis for risks: logarithmic where they span more than one plain one shows.
-
-    Parameters
-    ----------
-    axes : Axes
-    values : sequence of float
-        All that must be seen.
-    """
-    low, high = min(values, default=0.0), max(values, default=0.0)
-    if 1e-100 < 20.0 * low < high < 1e100:  # beyond, a logarithmic axis overflows
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(10.0, (1.0, 3.0)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.xaxis.set_minor_locator(NullLocator())
-    else:
-        axes.set_xlim(left=min([0.0, *values]))
-    axes.grid(axis="x", color=FAINT, linewidth=0.5)
-
-
-def height_of(n_rows: int, around: float = 0.75) -> float:
-    """Inches for `n_rows` lines of names."""
-    return around + 0.27 * max(n_rows, 1)
+    @staticmethod
+    def risk_axis(axes: Axes, values: Sequence[float]) -> None:
+        """A horizontal axis for risks: logarithmic where they span more than a plain one shows."""
+        low, high = min(values, default=0.0), max(values, default=0.0)
+        if 1e-100 < 20.0 * low < high < 1e100:  # beyond, a logarithmic axis overflows
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(10.0, (1.0, 3.0)))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.xaxis.set_minor_locator(NullLocator())
+        else:
+            axes.set_xlim(left=min([0.0, *values]))
+        axes.grid(axis="x", color=FAINT, linewidth=0.5)
 
 
 def svg(figure: Figure, *, transparent: bool = True) -> str:

@@ -8,17 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from fedcsa.answer.charts.drawing import (
-    ACCENT,
-    DANGER,
-    INK,
-    MUTED,
-    STYLE,
-    Chart,
-    height_of,
-    names_down,
-    risk_axis,
-)
+from fedcsa.answer.charts.drawing import ACCENT, DANGER, INK, MUTED, STYLE, Chart
 from fedcsa.answer.view import SourceLine, View
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.promise import Promise
@@ -41,26 +31,25 @@ def text_of(line: SourceLine) -> str:
 def draw(view: View) -> Chart:
     """One line a source, its risk found and its weight; then a new site, then what came true."""
     shown, promise, came = view.in_chart, view.promise, view.reconciliation
-    names = [short(line.name) for line in shown]
-    tones = [INK if line.reaches else DANGER for line in shown]
+    names = [(short(line.name), INK if line.reaches else DANGER) for line in shown]
     if promise is None:
-        chart = Chart("Weight of every source", height_of(len(shown)))
+        chart = Chart("Weight of every source", Chart.height_of(len(shown)))
         _weights(chart, chart.panels[0], shown)
-        names_down(chart.panels[0], names, tones)
+        chart.names_down(chart.panels[0], names)
         return chart
-    further = {"a new site": ACCENT} | ({} if came is None else {"realised here": INK})
+    names += [("a new site", ACCENT), ("realised here", INK)][: 1 if came is None else 2]
     chart = Chart(
         "Risk that every source found, and that a new site may expect",
-        height_of(len(shown) + len(further)),
+        Chart.height_of(len(names)),
         columns=2,
         widths=(3.0, 1.0),
     )
     forest, weights = chart.panels
     drawn = [x for y, line in enumerate(shown) for x in _found(chart, forest, y, line, promise)]
     drawn += _expected(chart, forest, len(shown), promise, came)
-    risk_axis(forest, drawn)
+    chart.risk_axis(forest, drawn)
     _weights(chart, weights, shown)
-    names_down(forest, [*names, *further], [*tones, *further.values()])
+    chart.names_down(forest, names)
     forest.axhline(len(shown) - 0.5, color=MUTED, linewidth=0.6)
     forest.set_xlabel(
         f"risk found, {percent(promise.level)} interval; between sites: "

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 
-from fedcsa.answer.charts.drawing import (
-    ACCENT,
-    DANGER,
-    INK,
-    MUTED,
-    STYLE,
-    Chart,
-    height_of,
-    names_down,
-    risk_axis,
-)
+from fedcsa.answer.charts.drawing import ACCENT, DANGER, INK, MUTED, STYLE, Chart
 from fedcsa.answer.sentences import MOST_PLAYED
 from fedcsa.answer.tables import in_order, kept_text, realised_text
 from fedcsa.target.backtest_result import Backtest, BacktestRow
@@ -35,14 +25,15 @@ def _text(row: BacktestRow, level: float) -> str:
 def draw(backtest: Backtest) -> Chart:
     """One line a source: the promised interval, and the realised risk."""
     level, shown = backtest.level, in_order(backtest)[:MOST_PLAYED]
-    chart = Chart("Promised and realised risk, each source as the target", height_of(len(shown)))
+    label = "Promised and realised risk, each source as the target"
+    chart = Chart(label, Chart.height_of(len(shown)))
     axes = chart.panels[0]
     values: list[float] = []
-    names, tones = [], []
+    names = []
     for y, row in enumerate(shown):
         kept, text = kept_text(row, level), _text(row, level)
-        names.append(short(row.source) + ("" if kept == "kept" else f" ({kept})"))
-        tones.append(_TONES[kept])
+        told = "" if kept == "kept" else f" ({kept})"
+        names.append((f"{short(row.source)}{told}", _TONES[kept]))
         if row.lower is not None and row.upper is not None:
             axes.plot([row.lower, row.upper], [y, y], color=ACCENT, linewidth=1.8)
             values += [row.lower, row.upper]
@@ -55,7 +46,7 @@ def draw(backtest: Backtest) -> Chart:
             axes.plot(ends, [y, y], color=tone, linewidth=0.8)
             chart.dot(axes, row.realised, y, text, color=tone, marker="D")
             values.append(row.realised)
-    names_down(axes, names, tones)
-    risk_axis(axes, values)
+    chart.names_down(axes, names)
+    chart.risk_axis(axes, values)
     axes.set_xlabel("risk: ● promised, with its interval for a new site; ◆ realised, ± chance")
     return chart

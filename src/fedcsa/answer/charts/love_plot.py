@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 
-from fedcsa.answer.charts.drawing import (
-    ACCENT,
-    FAINT,
-    INK,
-    MUTED,
-    STYLE,
-    Chart,
-    height_of,
-    names_down,
-)
+from fedcsa.answer.charts.drawing import ACCENT, FAINT, INK, MUTED, STYLE, Chart
 from fedcsa.answer.view import View
 from fedcsa.words import number, printable, short
 
@@ -32,19 +22,12 @@ _OPEN: Any = {"color": MUTED, "markerfacecolor": "none", "markeredgewidth": 1.2}
 
 
 @mpl.rc_context(STYLE)
-def draw(view: View, features: Sequence[str]) -> Chart:
-    """One panel a source, one line a feature.
-
-    Parameters
-    ----------
-    view : View
-    features : sequence of str
-        Their names.
-    """
-    shown, order = view.in_panels, view.most_different
+def draw(view: View) -> Chart:
+    """One panel a source, one line a feature."""
+    shown, order, features = view.in_panels, view.most_different, view.features
     columns = min(COLUMNS, len(shown))
     rows = math.ceil(len(shown) / columns)
-    height = rows * height_of(len(order), 0.65) + 0.35
+    height = rows * Chart.height_of(len(order), 0.65) + 0.35
     chart = Chart("Standardised mean differences before and after weighting", height, rows, columns)
     largest = max(abs(side[i]) for x in shown for side in (x.before, x.after) for i in order)
     limit = min(max(1.15 * largest, 2.0 * BOUND), FARTHEST)
@@ -58,7 +41,7 @@ def draw(view: View, features: Sequence[str]) -> Chart:
         axes.set_xlim(-limit * 1.05, limit * 1.05)
         axes.set_title(short(line.name, 24 if columns < COLUMNS else 18), loc="left")
     for axes in chart.panels[::columns]:
-        names_down(axes, [short(features[i], 22) for i in order], [INK] * len(order))
+        chart.names_down(axes, [(short(features[i], 22), INK) for i in order])
     for axes in chart.panels[len(shown) :]:
         axes.set_visible(False)
     chart.figure.supxlabel(
