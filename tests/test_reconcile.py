@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 from fedcsa import DataError, FedCSA, ParameterError, Reconciliation
-from fedcsa.reconcile import Conclusion, reconcile
+from fedcsa.reconcile import Comparison, reconcile
 
 PLANTED = 424242.125
 
@@ -126,7 +126,7 @@ def test_only_worse_outcomes_lower_the_advice_and_none_raise_it(conclusion, advi
 
 
 def test_every_conclusion_is_tried():
-    assert set(PLACES) == set(get_args(Conclusion))
+    assert set(PLACES) == set(get_args(Comparison))
 
 
 def test_the_sentence_leads_with_what_was_realised():

@@ -11,7 +11,7 @@ from fedcsa import DataError, FedCSA, FedCSAError, ParameterError, StudyError
 from fedcsa.core.losses import loss_named
 from fedcsa.data.columns import Feature, require_columns
 from fedcsa.errors import nearest, one_of, unknown
-from fedcsa.federation.federation_file import TEMPLATE as FEDERATION
+from fedcsa.federation.federation_file import FEDERATION_TEMPLATE as FEDERATION
 from fedcsa.federation.federation_file import Federation
 from fedcsa.models.linear import LinearRegression
 from fedcsa.models.registry import build_candidates, build_model, model_description

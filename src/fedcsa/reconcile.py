@@ -17,7 +17,7 @@ from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.promise import Verdict
 from fedcsa.words import with_interval
 
-Conclusion = Literal[
+Comparison = Literal[
     "as promised",
     "worse than promised",
     "far worse than promised",
@@ -27,7 +27,7 @@ Conclusion = Literal[
 ]
 #: Where the realised risk lies -> the conclusion, and what it leaves of "use it": better outcomes
 #: than promised are no reason against a model.
-_CONCLUSIONS: Mapping[Place | None, tuple[Conclusion, Advice]] = {
+_CONCLUSIONS: Mapping[Place | None, tuple[Comparison, Advice]] = {
     "inside": ("as promised", "use"),
     "above": ("worse than promised", "care"),
     "far above": ("far worse than promised", "no"),
@@ -81,7 +81,7 @@ class Reconciliation:
         return place(self.lower, self.upper, self.promised_lower, self.promised_upper)
 
     @property
-    def conclusion(self) -> Conclusion:
+    def conclusion(self) -> Comparison:
         """Where the realised risk lies, its own sampling error allowed for.
 
         ``"as promised"`` if the two intervals meet; ``"far …"`` if even the nearer end of the

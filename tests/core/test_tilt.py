@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize, root
 from scipy.stats import norm
 
-from fedcsa.core.tilt import PENALTY, balanced, fit_tilt, target_equivalent_rows
+from fedcsa.core.tilt import TILT_PENALTY, balanced, fit_tilt, target_equivalent_rows
 
 
 def no_flags(d):
@@ -55,7 +55,7 @@ def penalised(mean, sd):
     def left(lam):
         precision = 1.0 / sd**2 - 2.0 * lam[1]
         m, v = (mean / sd**2 + lam[0]) / precision, 1.0 / precision
-        return [m + 2.0 * PENALTY * lam[0], m**2 + v - 1.0 + 2.0 * PENALTY * lam[1]]
+        return [m + 2.0 * TILT_PENALTY * lam[0], m**2 + v - 1.0 + 2.0 * TILT_PENALTY * lam[1]]
 
     ratio = [-mean / sd**2, 0.5 / sd**2 - 0.5]  # of the densities' logarithms
     return root(left, ratio, tol=1e-13).x, ratio
@@ -136,8 +136,8 @@ def test_a_general_optimiser_finds_the_same_minimum(shift):
         top = u.max()
         e = np.exp(u - top)
         return (
-            top + math.log(e.mean()) + PENALTY * lam @ lam,
-            C.T @ (e / e.sum()) + 2.0 * PENALTY * lam,
+            top + math.log(e.mean()) + TILT_PENALTY * lam @ lam,
+            C.T @ (e / e.sum()) + 2.0 * TILT_PENALTY * lam,
         )
 
     slow = minimize(

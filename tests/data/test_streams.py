@@ -21,7 +21,7 @@ from fedcsa.data.coding import Coding
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.csv_text import text_pieces
 from fedcsa.data.streams import AHEAD, TableStream, prefetched
-from fedcsa.data.tables import KINDS, read_table, write_table
+from fedcsa.data.tables import FILE_KINDS, read_table, write_table
 from fedcsa.errors import DataError, MissingExtraError, ParameterError, TableError
 
 PLANTED, SECRET = "4711.25", "SECRET"
@@ -119,7 +119,7 @@ def table():
     return finite(random_table(N))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILE_KINDS)
 def test_a_stream_gives_the_bits_of_the_whole_table_at_every_pass(tmp_path, kind, table):
     path = tmp_path / f"t{kind}"
     write_any(path, table)
@@ -349,7 +349,7 @@ def test_a_parquet_text_that_is_not_utf_8_is_refused(tmp_path):
     assert streamed == expected
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILE_KINDS)
 def test_what_is_no_file_is_refused_at_once(tmp_path, kind):
     path = tmp_path / f"t{kind}"
     assert "no such file" in complaint(lambda: stream(path))[1]

@@ -21,7 +21,7 @@ from fedcsa.data.cells import MISSING_VALUES
 from fedcsa.data.coding import Coding
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.csv_text import TextFile, text_pieces
-from fedcsa.data.tables import KINDS, read_table, write_table
+from fedcsa.data.tables import FILE_KINDS, read_table, write_table
 from fedcsa.errors import DataError, MissingExtraError, TableError
 
 PLANTED, SECRET = "4711.25", "SECRET"
@@ -74,7 +74,7 @@ def encoded(path):
     return CODING.encode(table, "source 'a'", with_outcome=True)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILE_KINDS)
 def test_every_kind_of_file_gives_the_same_bits(tmp_path, kind):
     path, reference = tmp_path / f"t{kind}", tmp_path / "reference.parquet"
     write_table(path, COLUMNS)
@@ -219,19 +219,19 @@ def test_a_column_of_numbers_with_texts_is_counted_by_the_coding(tmp_path):
 # What is refused ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILE_KINDS)
 def test_a_file_that_is_not_there(tmp_path, kind):
     assert "must be there; no such file" in refusal(tmp_path / f"none{kind}")
     assert "must be there; no such file" in refusal(tmp_path / "no" / f"none{kind}")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILE_KINDS)
 def test_a_folder(tmp_path, kind):
     (tmp_path / f"t{kind}").mkdir()
     assert "must be one file; it is a folder" in refusal(tmp_path / f"t{kind}")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILE_KINDS)
 def test_an_empty_file(tmp_path, kind):
     assert "the file is empty" in refusal(written(tmp_path, b"", f"t{kind}"))
 
@@ -322,7 +322,7 @@ def test_a_damaged_file_is_read_or_refused_but_never_quoted(tmp_path, kind, flip
 
 @given(st.binary(min_size=1, max_size=300))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILE_KINDS)
 def test_garbage_is_refused(tmp_path, kind, garbage):
     with pytest.raises(DataError, match=r"must (have|be|begin)"):
         read_table(written(tmp_path, garbage, f"t{kind}"), columns=["age", "sex"])
@@ -330,7 +330,7 @@ def test_garbage_is_refused(tmp_path, kind, garbage):
 
 def test_a_spreadsheet_under_another_name_is_refused(tmp_path):
     content = b"PK\x03\x04\x14\x00\x06\x00\x08\x00\x00\x00!\x00" + bytes(range(256)) * 8
-    for kind in KINDS:
+    for kind in FILE_KINDS:
         refusal(written(tmp_path, content, f"t{kind}"))
 
 
@@ -444,7 +444,7 @@ def test_a_written_csv_is_plain(tmp_path):
     assert (tmp_path / "t.csv").read_text() == 'id,p,y,z\n1,0.1,no,\n2,1e-300,"a,b",True\n'
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILE_KINDS)
 def test_writing_twice_gives_the_same_bytes_and_leaves_nothing_else(tmp_path, kind):
     contents = []
     for _ in range(2):

@@ -5,8 +5,7 @@ import dataclasses
 import pytest
 
 from fedcsa.errors import DataError, PolicyError, StudyError
-from fedcsa.federation.federation_file import TEMPLATE as FEDERATION_TEMPLATE
-from fedcsa.federation.federation_file import Federation
+from fedcsa.federation.federation_file import FEDERATION_TEMPLATE, Federation
 from fedcsa.messages.messages import (
     MESSAGES,
     Brief,
@@ -20,7 +19,7 @@ from fedcsa.messages.policy import Policy
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.meanings import MEANINGS
 from fedcsa.site.preview import preview
-from fedcsa.site.site_file import TEMPLATE, SiteFile
+from fedcsa.site.site_file import SITE_TEMPLATE, SiteFile
 from fedcsa.site.state import Status
 
 
@@ -37,7 +36,7 @@ def test_a_site_is_strict_unless_it_says_otherwise(tmp_path):
 
 
 def test_the_template_is_a_site_file(tmp_path):
-    assert parse(TEMPLATE, tmp_path).policy == Policy()
+    assert parse(SITE_TEMPLATE, tmp_path).policy == Policy()
 
 
 def test_every_problem_of_a_site_file_is_told_at_once(tmp_path):

@@ -13,7 +13,7 @@ from fedcsa.cli.app import app
 from fedcsa.errors import BindingError, StudyError
 from fedcsa.federation.federation_file import AUTHORITY, Federation
 from fedcsa.federation.flare import doctor
-from fedcsa.federation.flare.doctor import examine
+from fedcsa.federation.flare.doctor import check_kit
 from fedcsa.federation.flare.hardening import AUTHORIZATION, problems_of, settle
 from fedcsa.federation.flare.kits import Kit, provision
 from fedcsa.federation.flare.seal import KitSeal
@@ -103,7 +103,7 @@ def test_kits_can_be_made_again_with_the_same_authority(kits):
 def test_a_folder_that_is_no_kit_is_named(tmp_path):
     with pytest.raises(StudyError, match="is not a start-up kit"):
         Kit.load(tmp_path)
-    assert examine(tmp_path)[0][1] is False
+    assert check_kit(tmp_path)[0][1] is False
 
 
 def test_the_doctor_finds_what_is_wrong(kits, tmp_path):
@@ -111,19 +111,23 @@ def test_the_doctor_finds_what_is_wrong(kits, tmp_path):
     (kits / "abbey" / "startup" / "client.crt").write_text("x")
     change(kits / "abbey" / "local" / "resources.json", lambda c: c.update(class_allow_list=[]))
     change(kits / "abbey" / "kit.json", lambda c: c.update(port=1, fedcsa="0.0.0"))
-    bad = {what: text for what, ok, text in examine(kits / "abbey", tmp_path / "x.toml") if not ok}
+    bad = {
+        what: text for what, ok, text in check_kit(kits / "abbey", tmp_path / "x.toml") if not ok
+    }
     assert set(bad) == {"fedcsa", "client.crt", "key", "protection", "server", "site"}
     assert "chmod 600" in bad["key"]
 
 
 def test_the_doctor_is_content_with_a_new_server_kit(kits):
-    assert [check for check in examine(kits / "localhost") if not check[1]] == []
+    assert [check for check in check_kit(kits / "localhost") if not check[1]] == []
 
 
 def test_the_doctor_looks_at_the_sites_own_file(kits, tmp_path):
     (tmp_path / "t.csv").write_text("age,y\n1,2\n")
     (tmp_path / "site.toml").write_text('table = "t.csv"\n')
-    found = {what: text for what, ok, text in examine(kits / "abbey", tmp_path / "site.toml") if ok}
+    found = {
+        what: text for what, ok, text in check_kit(kits / "abbey", tmp_path / "site.toml") if ok
+    }
     assert found["table"] == "2 columns"
     assert found["log"] == "0 lines, 0 messages left, chain intact"
     assert found["site"].startswith("not running")
@@ -131,10 +135,10 @@ def test_the_doctor_looks_at_the_sites_own_file(kits, tmp_path):
 
 def test_the_doctor_looks_for_a_targets_table_one(kits, tmp_path):
     (tmp_path / "site.toml").write_text('table1 = "t.csv"\n')
-    found = {what: ok for what, ok, _ in examine(kits / "new", tmp_path / "site.toml")}
+    found = {what: ok for what, ok, _ in check_kit(kits / "new", tmp_path / "site.toml")}
     assert not found["table"]
     (tmp_path / "t.csv").write_text("feature,level,mean,sd,n\n")
-    found = {what: ok for what, ok, _ in examine(kits / "new", tmp_path / "site.toml")}
+    found = {what: ok for what, ok, _ in check_kit(kits / "new", tmp_path / "site.toml")}
     assert found["table"]
 
 
@@ -146,7 +150,7 @@ def test_the_doctor_warns_a_month_before_certificates_end(kits, monkeypatch, day
             return datetime.now(tz) + timedelta(days=days)
 
     monkeypatch.setattr(doctor, "datetime", Later)
-    found = {what: text for what, ok, text in examine(kits / "localhost") if not ok}
+    found = {what: text for what, ok, text in check_kit(kits / "localhost") if not ok}
     assert set(found) == bad
     assert all("new provisioning" in text for text in found.values())
 
@@ -220,7 +224,7 @@ def test_a_deleted_state_folder_is_noticed_by_the_kit_that_it_was_used_with(star
     shutil.rmtree(tmp_path / "state")
     done = start()
     assert (done.exit_code, "this kit was used with" in done.stderr) == (4, True)
-    found = examine(kits / "abbey", tmp_path / "site.toml")
+    found = check_kit(kits / "abbey", tmp_path / "site.toml")
     assert any("this kit was used with" in text for _, ok, text in found if not ok)
 
 
@@ -232,6 +236,6 @@ def test_the_doctor_finds_a_log_that_lost_its_end(kits, tmp_path):
     path = tmp_path / "state" / LOG
     path.write_text(path.read_text().splitlines(keepends=True)[0])
     bad = {
-        what: text for what, ok, text in examine(kits / "abbey", tmp_path / "site.toml") if not ok
+        what: text for what, ok, text in check_kit(kits / "abbey", tmp_path / "site.toml") if not ok
     }
     assert "last lines of" in bad["site"]

@@ -13,7 +13,7 @@ import pytest
 
 from fedcsa.errors import LedgerError, PolicyError, ResultError, StudyError
 from fedcsa.messages.messages import Refusal
-from fedcsa.site.log import HEAD, KEYS, LOG, SiteLog, _line, open_log
+from fedcsa.site.log import EVENT_KEYS, HEAD, LOG, SiteLog, _line, open_log
 from fedcsa.site.state import locked
 
 QUESTION = {"study": "demo", "target": "new", "phase": "risk"}
@@ -58,9 +58,9 @@ def test_events_are_found_again_after_a_restart(folder):
     assert again.find("asked", nonce="1") is not None
 
 
-@pytest.mark.parametrize("event", KEYS)
+@pytest.mark.parametrize("event", EVENT_KEYS)
 def test_every_event_is_found_by_every_field_of_its_key(tmp_path, event):
-    log, key = SiteLog(tmp_path), dict.fromkeys(KEYS[event], "x")
+    log, key = SiteLog(tmp_path), dict.fromkeys(EVENT_KEYS[event], "x")
     log.append(event, **key, more=1)
     assert log.find(event, **key)["more"] == 1
     for name in key:

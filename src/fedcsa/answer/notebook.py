@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from html import escape
 
+from fedcsa.answer.result_tables import source_table
 from fedcsa.answer.sentences import examined_sentence, ratio_sentence, risk_sentence
-from fedcsa.answer.tables import source_table
 from fedcsa.answer.view import View
 from fedcsa.target.promise import Leg
 
 #: Sources beyond these are counted only.
-MOST_SOURCES = 20
+_MOST_SOURCES = 20
 
 
 def view_html(view: View) -> str:
@@ -21,7 +21,7 @@ def view_html(view: View) -> str:
     told = filter(None, (risk_sentence(view), ratio_sentence(view), examined_sentence(view)))
     said = f"<p>{escape('; '.join(told))}</p>" if view.points else ""
     legs = "".join(map(_leg, view.legs))
-    shown = source_table(replace(view, sources=view.sources[:MOST_SOURCES], absent={}))
+    shown = source_table(replace(view, sources=view.sources[:_MOST_SOURCES], absent={}))
     headings = "".join(f'<th scope="col">{text}</th>' for text in shown.headings)
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th>'
@@ -30,7 +30,7 @@ def view_html(view: View) -> str:
         for name, *cells in shown.rows
     )
     table = f"<table><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>"
-    more = len(view.sources) - MOST_SOURCES
+    more = len(view.sources) - _MOST_SOURCES
     rest = f"<p>and {more} more</p>" if more > 0 else ""
     return f'<div class="fedcsa">{heading}{said}<ul>{legs}</ul>{table}{rest}</div>'
 

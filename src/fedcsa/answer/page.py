@@ -10,10 +10,10 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
-from fedcsa.answer import tables
+from fedcsa.answer import result_tables
 from fedcsa.answer.plots import require_report
+from fedcsa.answer.result_tables import Table
 from fedcsa.answer.sentences import SECTIONS, about_left_out, by_kind, said
-from fedcsa.answer.tables import Table
 from fedcsa.answer.view import View, view_of
 from fedcsa.words import counted, printable
 
@@ -22,7 +22,7 @@ VERSION = version("fedcsa")
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A heading, a chart, the same as a table, and more tables; the sentences follow its name."""
 
     name: str
@@ -50,36 +50,38 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     return path
 
 
-def sections(view: View) -> Iterator[Section]:
+def sections(view: View) -> Iterator[PageSection]:
     """The sections of the page, in their order."""
     from fedcsa.answer.charts import forest_plot, kept_promises, love_plot, risk_curve
     from fedcsa.answer.svg import inline
 
     has_model = bool(view.points)
-    svg = inline(forest_plot.draw(view), "sources") if has_model else ""
+    svg = inline(forest_plot.draw_forest_plot(view), "sources") if has_model else ""
     title = "What the sources found" if has_model else "Sources"
-    yield Section("sources", title, svg, tables.source_table(view))
+    yield PageSection("sources", title, svg, result_tables.source_table(view))
     if view.findings:
-        yield Section("findings", "Findings")
+        yield PageSection("findings", "Findings")
     if len(view.methods) > 1:
-        yield Section("compared", "Beside other methods", table=tables.method_table(view))
+        yield PageSection(
+            "compared", "Beside other methods", table=result_tables.method_table(view)
+        )
     if view.sources:
-        svg = inline(love_plot.draw(view), "balance")
-        shown, *every = tables.balance_tables(view)
-        yield Section("balance", "Balance", svg, shown, tuple(every))
+        svg = inline(love_plot.draw_love_plot(view), "balance")
+        shown, *every = result_tables.balance_tables(view)
+        yield PageSection("balance", "Balance", svg, shown, tuple(every))
     if view.backtest is not None:
-        svg = inline(kept_promises.draw(view.backtest), "backtest")
-        yield Section("backtest", "Back-test", svg, tables.backtest_table(view.backtest))
+        svg = inline(kept_promises.draw_kept_promises(view.backtest), "backtest")
+        yield PageSection("backtest", "Back-test", svg, result_tables.backtest_table(view.backtest))
     elif has_model:
-        yield Section("backtest", "Back-test")
+        yield PageSection("backtest", "Back-test")
     if has_model:
-        svg = inline(risk_curve.draw(view), "candidates")
+        svg = inline(risk_curve.draw_risk_curve(view), "candidates")
         title = "Risk against the candidates"
-        yield Section("candidates", title, svg, tables.candidate_table(view))
-    sent, *folded = tables.ledger_tables(view) if view.ledgers else (None,)
-    told = (*tables.told_table(view), *folded)
-    yield Section("ledger", "What left each site", table=sent, folded=told)
-    yield Section("making", "How it was made", table=tables.design_table(view, VERSION))
+        yield PageSection("candidates", title, svg, result_tables.candidate_table(view))
+    sent, *folded = result_tables.ledger_tables(view) if view.ledgers else (None,)
+    told = (*result_tables.told_table(view), *folded)
+    yield PageSection("ledger", "What left each site", table=sent, folded=told)
+    yield PageSection("making", "How it was made", table=result_tables.design_table(view, VERSION))
 
 
 def render(view: View) -> str:

@@ -8,7 +8,7 @@ from rich import table as rich
 from rich.console import Console
 from rich.text import Text
 
-from fedcsa.answer import tables
+from fedcsa.answer import result_tables
 from fedcsa.answer.sentences import (
     NEW_SITE,
     about_left_out,
@@ -52,10 +52,10 @@ def print_view(screen: Console, view: View) -> None:
         screen.print()
         screen.print(_legs(view.legs))
     screen.print()
-    print_table(screen, tables.source_table(view))
+    print_table(screen, result_tables.source_table(view))
     if len(view.methods) > 1:
         screen.print()
-        print_table(screen, tables.method_table(view))
+        print_table(screen, result_tables.method_table(view))
         [(_, given)] = said("compared", view)
         screen.print(Text(given, style="dim"))
     if view.findings:
@@ -73,7 +73,7 @@ def _legs(legs: Sequence[Leg]) -> rich.Table:
     return grid
 
 
-def print_table(screen: Console, table: tables.Table) -> None:
+def print_table(screen: Console, table: result_tables.Table) -> None:
     """A table of texts. Without lines between them, more columns fit a narrow terminal."""
     shown = rich.Table(title=table.caption, title_justify="left", title_style="bold", box=None)
     for index, heading in enumerate(table.headings):
@@ -120,7 +120,7 @@ def _kinds(findings: Sequence[Finding]) -> rich.Table:
 
 def print_backtest(screen: Console, found: Backtest) -> None:
     """What was promised to every source that played the target, and what came true."""
-    print_table(screen, tables.backtest_table(found))
+    print_table(screen, result_tables.backtest_table(found))
     colour = "yellow" if found.broken and found.verdict == "passed" else _PASSED[found.verdict]
     meaning = printable(found.sentence.removeprefix(found.verdict))
     screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), meaning))

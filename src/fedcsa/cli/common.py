@@ -12,19 +12,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from fedcsa.errors import (
+    Arguments,
     BindingError,
     FedCSAError,
     MessageError,
     ModelError,
     NoOverlapError,
     ProtocolError,
+    Returned,
     StudyError,
 )
 from fedcsa.words import printable
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from fedcsa.study import Study
     from fedcsa.target.promise import Verdict
 
-Arguments = ParamSpec("Arguments")
-Returned = TypeVar("Returned")
 EXIT_INPUT, EXIT_EXCHANGE, EXIT_MODEL, EXIT_DO_NOT_USE, EXIT_BROKEN = 3, 4, 5, 6, 7
 #: As shells count: 128 and the number of the signal.
 EXIT_INTERRUPTED, EXIT_UNREAD = 130, 141
@@ -144,7 +144,7 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.splitlines()))
 
 
-def read_study(path: Path) -> str:
+def read_study_text(path: Path) -> str:
     """The text of a study file that sites must agree on to the letter."""
     from fedcsa.study.toml import read_text
 

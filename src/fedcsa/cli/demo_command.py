@@ -159,7 +159,7 @@ def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> No
 def _print(
     screen: Console, drawn: Consortium, results: dict[str, Adaptation], truth: dict[str, float]
 ) -> None:
-    from fedcsa.answer.tables import Table
+    from fedcsa.answer.result_tables import Table
     from fedcsa.answer.terminal import print_table, print_view
     from fedcsa.answer.view import candidate_text, view_of
 

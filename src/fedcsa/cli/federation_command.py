@@ -48,13 +48,13 @@ def init(
     fedcsa federation init                     # writes federation.toml
     fedcsa federation init trials/federation.toml
     """
-    from fedcsa.federation.federation_file import TEMPLATE
+    from fedcsa.federation.federation_file import FEDERATION_TEMPLATE
 
     if file.exists():
         raise ResultError(f"The file {str(file)!r} must not be there yet; it is. Choose another.")
     name = re.sub(r"[^A-Za-z0-9]", "-", file.absolute().parent.name) or "federation"
     with unbroken():
-        file.write_text(TEMPLATE.format(name=name[:60]), encoding="utf-8")
+        file.write_text(FEDERATION_TEMPLATE.format(name=name[:60]), encoding="utf-8")
     told = f"Written to {file}. Fill it in, then: fedcsa federation provision {file}"
     Output(json, quiet).answer({"file": str(file)}, _telling(told), file)
 
@@ -152,10 +152,10 @@ def doctor(
     from fedcsa.federation.flare import require_engine
 
     require_engine()
-    from fedcsa.federation.flare.doctor import examine
+    from fedcsa.federation.flare.doctor import check_kit
 
     with working("examining", quiet=quiet):
-        checks = examine(kit, data)
+        checks = check_kit(kit, data)
     problems = [text for _, ok, text in checks if not ok]
 
     def show(screen: Console) -> None:

@@ -35,7 +35,7 @@ def run_demo(out: Path, output: Output, seed: int) -> int:
 
     sources = write_sites(out, seed)
     sites = {"new": "target", **dict.fromkeys(sources, "source")}
-    federation = Federation("demo", "localhost", _free_port(), sites, {LEAD: "lead"})
+    federation = Federation("demo", "localhost", _free_port(), sites, {_LEAD: "lead"})
     provision(federation, out / "kits")
     output.say(f"{len(sites) + 2} kits made; starting a server and {len(sites)} sites")
     with contextlib.ExitStack() as stack:
@@ -49,7 +49,7 @@ def run_demo(out: Path, output: Output, seed: int) -> int:
         _wait(out, list(sites), output)
         output.say("\n$ fedcsa study submit study.toml", style="bold")
         code = _fedcsa(
-            "study", "submit", str(out / "study.toml"), "--kit", str(out / "kits" / LEAD),
+            "study", "submit", str(out / "study.toml"), "--kit", str(out / "kits" / _LEAD),
             "--min-sources", "3", "--deadline", "120", "--out", str(out / "result"),
             *(["--quiet"] if output.json or output.quiet else []),
             quiet=output.json or output.quiet,
@@ -92,7 +92,7 @@ def _what_left(out: Path, sites: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
-LEAD = "lead@demo.org"
+_LEAD = "lead@demo.org"
 
 
 def write_sites(out: Path, seed: int) -> list[str]:

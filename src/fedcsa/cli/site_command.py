@@ -19,7 +19,7 @@ from fedcsa.cli.common import (
     Quiet,
     StudyFile,
     named_errors,
-    read_study,
+    read_study_text,
     unbroken,
     working,
 )
@@ -52,12 +52,12 @@ def init(
     fedcsa site init                           # writes site.toml
     fedcsa site init abbey/site.toml
     """
-    from fedcsa.site.site_file import TEMPLATE
+    from fedcsa.site.site_file import SITE_TEMPLATE
 
     if file.exists():
         raise ResultError(f"{str(file)!r} already exists. Delete it or choose another name.")
     with unbroken():
-        file.write_text(TEMPLATE, encoding="utf-8")
+        file.write_text(SITE_TEMPLATE, encoding="utf-8")
     Output(json, quiet).answer(
         {"file": str(file)},
         lambda screen: screen.print(Text(f"Written to {file}. Fill it in."), soft_wrap=True),
@@ -164,7 +164,7 @@ def preview(
     from fedcsa.site.site_file import SiteFile
 
     with working("looking at what would leave", quiet=quiet):
-        found = look(read_study(study), SiteFile.load(data))
+        found = look(read_study_text(study), SiteFile.load(data))
     Output(json, quiet).answer(found, lambda screen: _print(screen, found, data, values))
 
 

@@ -27,7 +27,7 @@ from fedcsa.cli.common import (
     follow,
     is_plain,
     named_errors,
-    read_study,
+    read_study_text,
     unbroken,
 )
 from fedcsa.cli.program import Command, Group
@@ -92,7 +92,7 @@ def submit(
     from fedcsa.federation.flare import require_engine
     from fedcsa.site.agreed import AgreedStudy
 
-    agreed = AgreedStudy(read_study(study))
+    agreed = AgreedStudy(read_study_text(study))
     require_engine()
     from fedcsa.federation.flare.job import Submission
     from fedcsa.federation.flare.kits import Kit

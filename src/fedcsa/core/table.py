@@ -35,7 +35,7 @@ CONSTANT_SD = 1.0
 #: two digits of the moment itself by half a hundredth.
 LARGEST_MOMENT = 1.12
 #: The most by which rounding to two digits moves a share or a correlation.
-SLACK = 0.005
+TYPED_SLACK = 0.005
 
 Flags = Sequence[bool] | NDArray[np.bool_]
 
@@ -390,7 +390,7 @@ def level_problems(features: Sequence[str], flags: Flags, mean: Array) -> list[s
         f"The shares of the levels of {name!r} must sum to at most 1; they sum to more. "
         "Correct them."
         for name, own in shares.items()
-        if sum(own) > 1.0 + SLACK * len(own) + 1e-9  # each is rounded
+        if sum(own) > 1.0 + TYPED_SLACK * len(own) + 1e-9  # each is rounded
     ]
 
 
@@ -403,6 +403,6 @@ def moment_problems(R: Array) -> list[str]:
         return ["Correlations must be the same on both sides of the diagonal. Correct them."]
     if np.abs(R).max() > LARGEST_MOMENT:
         return ["Correlations must lie between -1 and 1; they do not. Correct them."]
-    if np.linalg.eigvalsh(R).min() < -SLACK * d - 1e-9:  # d·slack bounds what rounding does
+    if np.linalg.eigvalsh(R).min() < -TYPED_SLACK * d - 1e-9:  # d·slack bounds what rounding does
         return ["Correlations must be possible together; they are not. Check signs and pairs."]
     return []

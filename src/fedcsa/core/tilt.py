@@ -25,9 +25,9 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order
 
 #: Weight of |λ|²: it keeps λ finite where no weights reach the target.
-PENALTY = 1e-3
+TILT_PENALTY = 1e-3
 #: Balanced functions are cut off here: a single outlier must not decide, and no square overflows.
-FARTHEST = 30.0
+FARTHEST_ROW = 30.0
 #: Newton ends where a step can lower the objective by no more: λ is then exact to about 1e-11.
 SMALLEST_GAIN = 1e-22
 #: Newton converges in about ten steps; two hundred are needed only where it cannot.
@@ -35,12 +35,12 @@ MOST_STEPS = 200
 #: A step shorter than this share of Newton's gains nothing but rounding.
 SHORTEST_STEP = 1e-10
 #: A column whose variance is a smaller share of its mean square is constant but for rounding.
-CONSTANT = 1e-12
+_CONSTANT = 1e-12
 
-Flags: TypeAlias = NDArray[np.bool_]
+_Flags: TypeAlias = NDArray[np.bool_]
 
 
-def balanced(z: Array, flags: Flags, correlations: Array | None = None) -> Array:
+def balanced(z: Array, flags: _Flags, correlations: Array | None = None) -> Array:
     """C(x): functions of x whose weighted means shall be the target's, less the target's.
 
     Parameters
@@ -68,7 +68,7 @@ def balanced(z: Array, flags: Flags, correlations: Array | None = None) -> Array
     if correlations is not None:
         first, second = np.triu_indices(d, 1)
         C[:, end:] = z[:, first] * z[:, second] - correlations[first, second]
-    return np.clip(C, -FARTHEST, FARTHEST, out=C)
+    return np.clip(C, -FARTHEST_ROW, FARTHEST_ROW, out=C)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Tilt:
         Σ w (1, C)(1, C)ᵀ over the source's rows.
     """
 
-    flags: Flags = field(repr=False)
+    flags: _Flags = field(repr=False)
     correlations: Array | None = field(repr=False)
     coefficients: Array = field(repr=False)
     log_total: float
@@ -115,14 +115,14 @@ class Tilt:
         mean, second = self.difference, self.moments[1 : d + 1, 1 : d + 1]
         covariance = second - np.outer(mean, mean)
         variance = np.diag(covariance)
-        constant = variance <= CONSTANT * np.diag(second)  # of one only rounding is left
+        constant = variance <= _CONSTANT * np.diag(second)  # of one only rounding is left
         spread = np.where(constant, 0.0, np.sqrt(np.maximum(variance, 0.0)))
         product = np.outer(spread, spread)
         found: Array = np.divide(covariance, product, out=np.zeros_like(product), where=product > 0)
         return np.clip(found, -1.0, 1.0)
 
 
-def fit_tilt(rows: Iterable[Array], flags: Flags, correlations: Array | None = None) -> Tilt:
+def fit_tilt(rows: Iterable[Array], flags: _Flags, correlations: Array | None = None) -> Tilt:
     """The weights of `rows`, by Newton's method with steps that are halved until they help.
 
     Parameters
@@ -150,7 +150,7 @@ def fit_tilt(rows: Iterable[Array], flags: Flags, correlations: Array | None = N
     return _newton(rows, flags, correlations, start)
 
 
-def _newton(rows: Iterable[Array], flags: Flags, correlations: Array | None, start: Array) -> Tilt:
+def _newton(rows: Iterable[Array], flags: _Flags, correlations: Array | None, start: Array) -> Tilt:
     at = _Point.of(rows, flags, correlations, start)
     for _ in range(MOST_STEPS):
         step = np.linalg.solve(at.curvature, at.slope)
@@ -183,7 +183,7 @@ class _Point:
 
     @classmethod
     def of(
-        cls, rows: Iterable[Array], flags: Flags, correlations: Array | None, at: Array
+        cls, rows: Iterable[Array], flags: _Flags, correlations: Array | None, at: Array
     ) -> _Point:
         def of_batch(z: Array) -> tuple[int, float, Array]:
             C = balanced(z, flags, correlations)
@@ -208,19 +208,19 @@ class _Point:
     @property
     def value(self) -> float:
         """Log mean exp(λᵀC) + 10⁻³|λ|²."""
-        penalty = PENALTY * float(self.coefficients @ self.coefficients)
+        penalty = TILT_PENALTY * float(self.coefficients @ self.coefficients)
         return self.log_total - float(np.log(self.n_rows)) + penalty
 
     @property
     def slope(self) -> Array:
-        gradient: Array = self.moments[0, 1:] + 2.0 * PENALTY * self.coefficients
+        gradient: Array = self.moments[0, 1:] + 2.0 * TILT_PENALTY * self.coefficients
         return gradient
 
     @property
     def curvature(self) -> Array:
         mean = self.moments[0, 1:]
         hessian: Array = self.moments[1:, 1:] - np.outer(mean, mean)
-        hessian[np.diag_indices_from(hessian)] += 2.0 * PENALTY
+        hessian[np.diag_indices_from(hessian)] += 2.0 * TILT_PENALTY
         return hessian
 
 

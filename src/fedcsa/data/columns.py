@@ -239,11 +239,11 @@ def require_columns(present: Sequence[str], needed: Sequence[str], where: str) -
     missing = [name for name in needed if not counts[name]]
     problems, start = [], sentence_start(where)
     if doubled:
-        names = listed([repr(name) for name in doubled])
+        names = first_few([repr(name) for name in doubled])
         problems.append(f"{start} must have every column once; twice or more: {names}.")
     if missing:
         are_names = len(missing) < len(needed)
-        names = listed([_with_hint(name, present, are_names) for name in missing])
+        names = first_few([_with_hint(name, present, are_names) for name in missing])
         problems.append(
             f"{start} must have the {len(needed)} column(s) of the study; missing: {names}."
         )
@@ -264,10 +264,10 @@ def _bare(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def listed(items: Sequence[str]) -> str:
+def first_few(items: Sequence[str]) -> str:
     """The first few of `items`, and how many more there are.
 
-    >>> listed(["'a'", "'b'"]), listed([])
+    >>> first_few(["'a'", "'b'"]), first_few([])
     ("'a', 'b'", 'none')
     """
     more = len(items) - _SHOWN

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array, as_matrix
 from fedcsa.data.coding import Coding
-from fedcsa.data.columns import listed, require_columns
+from fedcsa.data.columns import first_few, require_columns
 from fedcsa.errors import DataError
 
 
@@ -60,7 +60,7 @@ def as_named_matrix(
     if missing or extra:
         raise DataError(
             f"{where} must have the columns of the target, in any order; "
-            f"missing: {listed(missing)}; not at the target: {listed(extra)}. "
+            f"missing: {first_few(missing)}; not at the target: {first_few(extra)}. "
             "Rename or drop columns first."
         )
     columns = [

@@ -22,8 +22,8 @@ from fedcsa.errors import DataError, TableError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Batch = tuple[Array, Array]
-Item = TypeVar("Item")
+_Batch = tuple[Array, Array]
+_Item = TypeVar("_Item")
 #: Batches that are made before they are asked for: one to hand over, one in the making.
 AHEAD = 2
 
@@ -68,11 +68,11 @@ class TableStream:
         """Names of the features in the order of the matrix, and of the group behind them."""
         return self._coding.matrix_columns
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[_Batch]:
         """Start a pass."""
         return prefetched(self._pass)
 
-    def _pass(self) -> Generator[Batch]:
+    def _pass(self) -> Generator[_Batch]:
         self._require_same_file()
         problem: DataError | None = None
         try:
@@ -85,7 +85,7 @@ class TableStream:
         if problem is not None:
             raise problem
 
-    def _batches(self, pieces: Iterable[pa.RecordBatch]) -> Generator[Batch]:
+    def _batches(self, pieces: Iterable[pa.RecordBatch]) -> Generator[_Batch]:
         first_row = 1
         for table in _dealt(pieces):
             X, y = self._coding.encode(
@@ -96,7 +96,7 @@ class TableStream:
         if first_row == 1:
             raise no_rows(self._where)
 
-    def _compared(self, batches: Iterable[Batch]) -> Generator[Batch]:
+    def _compared(self, batches: Iterable[_Batch]) -> Generator[_Batch]:
         """`batches`, and an error if they were other ones at the last pass that was not left early.
 
         A file has a time; of a query the rows themselves are compared.
@@ -144,7 +144,7 @@ def _dealt(pieces: Iterable[pa.RecordBatch]) -> Generator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def prefetched(make: Callable[[], Generator[Item]]) -> Generator[Item]:
+def prefetched(make: Callable[[], Generator[_Item]]) -> Generator[_Item]:
     """The items of ``make()``, of which at most `AHEAD` are made before they are asked for.
 
     They are made in one thread, which ends with the last item, with an error, which is raised
@@ -154,7 +154,7 @@ def prefetched(make: Callable[[], Generator[Item]]) -> Generator[Item]:
     >>> list(prefetched(lambda: (number**2 for number in range(4))))
     [0, 1, 4, 9]
     """
-    made: queue.SimpleQueue[tuple[Item] | BaseException | None] = queue.SimpleQueue()
+    made: queue.SimpleQueue[tuple[_Item] | BaseException | None] = queue.SimpleQueue()
     room = threading.Semaphore(AHEAD)
     unwanted = threading.Event()
 

@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.table import SLACK, Table1
+from fedcsa.core.table import TYPED_SLACK, Table1
 from fedcsa.data.cells import number_of
 from fedcsa.data.coding import Coding
 from fedcsa.data.columns import Feature
@@ -41,7 +41,7 @@ from fedcsa.errors import DataError, TableError, hint
 COLUMNS = ("feature", "level", "mean", "sd", "n")
 PAIR_COLUMNS = ("with", "correlation")
 #: A Table 1 has a line a column; a longer file is something else.
-MAX_BYTES = 2**20
+MAX_TABLE_BYTES = 2**20
 
 
 def read_table1(path: str | Path, coding: Coding) -> Table1:
@@ -175,12 +175,12 @@ def _lines(path: Path, where: str, problems: list[str]) -> list[_Line]:
     """Every line that holds something."""
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+            content = file.read(MAX_TABLE_BYTES + 1)
         text = io.StringIO(content.decode("utf-8-sig"), newline="")
         header, *rows = csv.reader(text, strict=True)
         names = [cell.strip() for cell in header]
         known = sorted(names) in (sorted(COLUMNS), sorted(COLUMNS + PAIR_COLUMNS))
-        if len(content) > MAX_BYTES or not known:
+        if len(content) > MAX_TABLE_BYTES or not known:
             raise ValueError
         return [  # a line may end early, but not late
             _Line(
@@ -227,7 +227,7 @@ def _gaps(
         columns = (*_first(feature), *feature.columns)
         shares = [told.get(column, (math.nan, 0.0))[0] for column in columns]
         # Of a first level that is given; a sum of NaN is not compared.
-        if feature.levels and abs(sum(shares) - 1.0) > SLACK * len(shares) + 1e-9:
+        if feature.levels and abs(sum(shares) - 1.0) > TYPED_SLACK * len(shares) + 1e-9:
             yield f"The shares of all levels of {feature.name!r} must sum to 1."
 
 

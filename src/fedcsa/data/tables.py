@@ -25,7 +25,7 @@ from fedcsa.errors import DataError, TableError, unknown
 if TYPE_CHECKING:
     import pyarrow as pa
 
-KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+FILE_KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 #: A line longer than a block could not be read. In pieces, pyarrow reads some 32 blocks ahead.
 _BLOCK_BYTES, _PIECE_BYTES = 1 << 24, 1 << 20
 _BUFFER_BYTES = 1 << 17  # of every column of a Parquet file that is read in pieces
@@ -52,7 +52,7 @@ class TableFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.kind = kind_of(self.path)
+        self.kind = kind_of_table(self.path)
         self.words = f"The table {str(self.path)!r}"
         arrow()
         check_file(self.path)
@@ -154,14 +154,14 @@ def check_file(path: Path, what: str = "table") -> None:
         raise empty(path, what)
 
 
-def kind_of(path: Path) -> str:
-    """The kind of table that the ending of `path` tells, one of `KINDS`."""
+def kind_of_table(path: Path) -> str:
+    """The kind of table that the ending of `path` tells, one of `FILE_KINDS`."""
     name = path.name.lower()
-    for kind in KINDS:
+    for kind in FILE_KINDS:
         if name.endswith(kind):
             return kind
     ending = "".join(path.suffixes[-2:] if name.endswith(".gz") else path.suffixes[-1:])
-    raise TableError(f"{unknown('kind of table', ending, KINDS)} The path is {str(path)!r}.")
+    raise TableError(f"{unknown('kind of table', ending, FILE_KINDS)} The path is {str(path)!r}.")
 
 
 def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -176,7 +176,7 @@ def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
         Of one length.
     """
     path = Path(path)
-    kind = kind_of(path)
+    kind = kind_of_table(path)
     cells = {
         str(name): values.tolist() if hasattr(values, "tolist") else list(values)
         for name, values in columns.items()

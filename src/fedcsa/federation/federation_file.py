@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _HOST = re.compile(r"(([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])\.)*[A-Za-z0-9-]{1,60}")
 _USER = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}")
 
-TEMPLATE = """\
+FEDERATION_TEMPLATE = """\
 # A federation: one server that carries messages and holds no data, sites, and people.
 # Then: fedcsa federation provision federation.toml --out kits
 name = "{name}"

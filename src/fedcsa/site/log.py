@@ -41,7 +41,7 @@ _MEND = (
 )
 _QUESTION = ("study", "target", "phase")
 #: Every event, and the fields by which it is found again.
-KEYS: dict[str, tuple[str, ...]] = {
+EVENT_KEYS: dict[str, tuple[str, ...]] = {
     "asked": ("nonce",),  # a question came; a nonce counts once
     "waiting": (*_QUESTION, "id"),  # a question waits for a person
     "decided": ("id",),  # a person approved or refused a study; the last decision counts
@@ -107,7 +107,7 @@ class SiteLog:
         return list(self._events)
 
     def all(self, event: str, **key: str) -> list[Event]:
-        """The events of one kind with the key that `KEYS` names, oldest first."""
+        """The events of one kind with the key that `EVENT_KEYS` names, oldest first."""
         self._refresh()
         return list(self._index.get(_key(event, key), ()))
 
@@ -353,7 +353,7 @@ def _entry(line: Event) -> LedgerEntry:
 
 
 def _key(event: str, content: dict[str, Any]) -> tuple[str, ...]:
-    return (event, *(content[name] for name in KEYS[event]))
+    return (event, *(content[name] for name in EVENT_KEYS[event]))
 
 
 def _read_head(path: Path) -> tuple[str, int] | None:

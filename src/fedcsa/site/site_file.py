@@ -189,7 +189,7 @@ class _Renamed:
         return iter(self.rows)
 
 
-TEMPLATE = """\
+SITE_TEMPLATE = """\
 # A site's own file. Nothing in a study can override it.
 table = "patients.csv"            # .csv, .tsv, .parquet
 # table1 = "table1.csv"           # instead, as a target without rows: its Table 1

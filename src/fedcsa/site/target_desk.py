@@ -35,7 +35,7 @@ END = "end"
 #: Who gets the conclusion.
 LEAD = "lead"
 #: A letter that leaves this site: envelopes by source and payloads by digest, or a conclusion.
-Letter = dict[str, Any]
+_Letter = dict[str, Any]
 
 
 class TargetDesk(Desk):
@@ -69,7 +69,7 @@ class TargetDesk(Desk):
 
     # The four steps -------------------------------------------------------------------------
 
-    def take(self, step: str, replies: Mapping[str, Reply], nonce: str = "") -> Letter:
+    def take(self, step: str, replies: Mapping[str, Reply], nonce: str = "") -> _Letter:
         """Take the next step of the study; what leaves then.
 
         Parameters
@@ -94,7 +94,7 @@ class TargetDesk(Desk):
         wire, payload = self.send(replace(envelope, in_reply_to=nonce), conclusion)
         return {"envelope": wire, "conclusion": payload}
 
-    def announce(self) -> Letter:
+    def announce(self) -> _Letter:
         """What this site announces; the same bytes whenever it is asked again."""
         self.say("phase 1 of 3: announcing")
         self._log.check_site(self.name)
@@ -106,7 +106,7 @@ class TargetDesk(Desk):
         )  # fmt: skip
         return self._post("risk", dict.fromkeys(self.agreed.sources, self._brief))
 
-    def choose(self, replies: Mapping[str, Reply]) -> Letter:
+    def choose(self, replies: Mapping[str, Reply]) -> _Letter:
         """Ask for the models of the best candidate; the choice, once made, stands."""
         self.say("phase 1 of 3: choosing")
         reports = self._answers(replies, "chosen", "reports")
@@ -124,7 +124,7 @@ class TargetDesk(Desk):
         asked = [n for n in self._role.asked if mixed is None or n in mixed["models"]]
         return self._post("model", dict.fromkeys(asked, self._request))
 
-    def mix(self, replies: Mapping[str, Reply]) -> Letter:
+    def mix(self, replies: Mapping[str, Reply]) -> _Letter:
         """Let every source examine the others' mixture; a mixture, once told, stands."""
         self.say("phase 2 of 3: mixing")
         models = self._answers(replies, "mixed", "models")
@@ -208,7 +208,7 @@ class TargetDesk(Desk):
         folder.mkdir(parents=True, exist_ok=True)
         return folder / name
 
-    def _post(self, phase: str, messages: Mapping[str, Message]) -> Letter:
+    def _post(self, phase: str, messages: Mapping[str, Message]) -> _Letter:
         """A letter with one question for every source."""
         payloads = {name: encode(message) for name, message in messages.items()}
         for payload in payloads.values():

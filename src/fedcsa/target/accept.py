@@ -47,7 +47,7 @@ MAX_ERRORS_OFF = 100.0
 #: Names of exceptions and classes are shorter; a longer text could carry rows.
 LONGEST_NAME = 60
 #: Products of numbers this small may have underflowed.
-TINY = 1e-150
+TINY_PRODUCT = 1e-150
 #: What to do about a source whose numbers cannot be.
 _ASK = "Ask the source which version of fedcsa it runs, or leave it out."
 #: What answers which question, unless the source refuses.
@@ -177,7 +177,7 @@ def _check_risks(report: RiskReport, *, bounded: bool) -> None:
     # Σw²(L − f)² ≤ max w · Σw(L − f)², and losses in [0, 1] vary most if all are 0 or 1.
     rows = max(report.effective_rows, 1.0)
     share = max(report.largest_share, 1.0 / rows) * rows / max(rows - 1.0, 0.5)
-    if (report.variance > SLACK**2 * share * _of_two_values(report.risk) + TINY).any():
+    if (report.variance > SLACK**2 * share * _of_two_values(report.risk) + TINY_PRODUCT).any():
         raise MessageError(f"The report of source {name!r} has an impossible variance. {_ASK}")
 
 
@@ -232,7 +232,7 @@ def _check_second_moments(report: RiskReport, *, bounded: bool) -> None:
         }
     for what, most in largest.items():
         rounding = 1e-12 * float(most.max())  # of nearly equal losses
-        if (getattr(report, what) > SLACK**2 * most + rounding + TINY).any():
+        if (getattr(report, what) > SLACK**2 * most + rounding + TINY_PRODUCT).any():
             raise MessageError(
                 f"The report of source {report.source!r} has an impossible {what}. {_ASK}"
             )

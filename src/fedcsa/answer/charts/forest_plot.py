@@ -15,7 +15,7 @@ from fedcsa.target.promise import Promise
 from fedcsa.words import count, number, percent, printable, short, with_interval
 
 #: An interval that reaches farther than this from the promise's is cut off at an arrow.
-FARTHEST = 5.0
+_FARTHEST = 5.0
 
 
 def text_of(line: SourceLine) -> str:
@@ -28,7 +28,7 @@ def text_of(line: SourceLine) -> str:
 
 
 @mpl.rc_context(STYLE)
-def draw(view: View) -> Chart:
+def draw_forest_plot(view: View) -> Chart:
     """One line a source, its risk found and its weight; then a new site, then what came true."""
     shown, promise, came = view.in_chart, view.promise, view.reconciliation
     names = [(short(line.name), INK if line.reaches else DANGER) for line in shown]
@@ -66,7 +66,7 @@ def _found(chart: Chart, axes: Axes, y: int, line: SourceLine, promise: Promise)
             textcoords="offset points", va="center", color=DANGER, fontsize=8.5,
         )  # fmt: skip
         return []
-    low, high = promise.lower / FARTHEST, promise.upper * FARTHEST
+    low, high = promise.lower / _FARTHEST, promise.upper * _FARTHEST
     ends = [max(line.lower, low), min(line.upper, high)]
     axes.plot(ends, [y, y], color=INK, linewidth=1.0, zorder=1.5)
     for end, told, marker in zip(ends, (line.lower, line.upper), "<>", strict=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import matplotlib as mpl
 
 from fedcsa.answer.charts.drawing import ACCENT, DANGER, INK, MUTED, STYLE, Chart
+from fedcsa.answer.result_tables import broken_first, kept_text, realised_text
 from fedcsa.answer.sentences import MOST_PLAYED
-from fedcsa.answer.tables import in_order, kept_text, realised_text
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.words import interval, number, printable, short
 
@@ -22,9 +22,9 @@ def _text(row: BacktestRow, level: float) -> str:
 
 
 @mpl.rc_context(STYLE)
-def draw(backtest: Backtest) -> Chart:
+def draw_kept_promises(backtest: Backtest) -> Chart:
     """One line a source: the promised interval, and the realised risk."""
-    level, shown = backtest.level, in_order(backtest)[:MOST_PLAYED]
+    level, shown = backtest.level, broken_first(backtest)[:MOST_PLAYED]
     label = "Promised and realised risk, each source as the target"
     chart = Chart(label, Chart.height_of(len(shown)))
     axes = chart.panels[0]

@@ -13,24 +13,24 @@ from fedcsa.answer.view import View
 from fedcsa.words import number, printable, short
 
 #: Panels beside each other: more are too narrow to read.
-COLUMNS = 3
+_COLUMNS = 3
 #: The usual bound for balance, in the target's standard deviations.
 BOUND = 0.25
 #: Differences beyond these are drawn at the edge, as an arrow.
-FARTHEST = 2.0
+_FARTHEST = 2.0
 _OPEN: Any = {"color": MUTED, "markerfacecolor": "none", "markeredgewidth": 1.2}
 
 
 @mpl.rc_context(STYLE)
-def draw(view: View) -> Chart:
+def draw_love_plot(view: View) -> Chart:
     """One panel a source, one line a feature."""
     shown, order, features = view.in_panels, view.most_different, view.features
-    columns = min(COLUMNS, len(shown))
+    columns = min(_COLUMNS, len(shown))
     rows = math.ceil(len(shown) / columns)
     height = rows * Chart.height_of(len(order), 0.65) + 0.35
     chart = Chart("Standardised mean differences before and after weighting", height, rows, columns)
     largest = max(abs(side[i]) for x in shown for side in (x.before, x.after) for i in order)
-    limit = min(max(1.15 * largest, 2.0 * BOUND), FARTHEST)
+    limit = min(max(1.15 * largest, 2.0 * BOUND), _FARTHEST)
     for axes, line in zip(chart.panels, shown, strict=False):
         for bound in (-BOUND, BOUND):
             axes.axvline(bound, color=FAINT, linewidth=0.8, linestyle="--", zorder=0.5)
@@ -39,7 +39,7 @@ def draw(view: View) -> Chart:
             where = f"{printable(features[i])} at {printable(line.name)}"
             _pair(chart, axes, y, (line.before[i], line.after[i]), where, limit)
         axes.set_xlim(-limit * 1.05, limit * 1.05)
-        axes.set_title(short(line.name, 24 if columns < COLUMNS else 18), loc="left")
+        axes.set_title(short(line.name, 24 if columns < _COLUMNS else 18), loc="left")
     for axes in chart.panels[::columns]:
         chart.names_down(axes, [(short(features[i], 22), INK) for i in order])
     for axes in chart.panels[len(shown) :]:

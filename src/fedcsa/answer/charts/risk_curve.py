@@ -40,7 +40,7 @@ def axis_of(shown: Sequence[Point]) -> str | None:
 
 
 @mpl.rc_context(STYLE)
-def draw(view: View) -> Chart:
+def draw_risk_curve(view: View) -> Chart:
     """Risk over the candidates with a band of one standard error."""
     shown: Sequence[Point] = view.points
     axis = axis_of(shown)

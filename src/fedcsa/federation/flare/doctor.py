@@ -28,7 +28,7 @@ PID = "fedcsa.pid"
 _SOON = 30
 
 
-def examine(folder: Path, data: Path | None = None) -> list[Check]:
+def check_kit(folder: Path, data: Path | None = None) -> list[Check]:
     """Every check of a kit, and of a site's file if there is one."""
     try:
         kit = Kit.load(folder)

@@ -12,7 +12,7 @@ from fedcsa.messages.codec import MAX_BYTES
 from fedcsa.messages.envelope import MAX_ENVELOPE_BYTES
 
 #: A site has no other way to say something.
-KEYS = {"envelope", "payload", "envelopes", "payloads", "conclusion", "replies"}
+LETTER_KEYS = {"envelope", "payload", "envelopes", "payloads", "conclusion", "replies"}
 _LETTER = "fedcsa"
 
 
@@ -26,7 +26,7 @@ def pack(content: dict[str, Any]) -> Shareable:
 def unpack(shareable: Shareable) -> dict[str, Any]:
     """The content of a container, or a `MessageError`, whatever is in it."""
     content = shareable.get(_LETTER)
-    if not isinstance(content, dict) or not set(content) <= KEYS:
+    if not isinstance(content, dict) or not set(content) <= LETTER_KEYS:
         raise MessageError("A letter must have the agreed entries only.")
     _check("letter", content)
     return content

@@ -119,7 +119,7 @@ def balance_tables(view: View) -> Iterator[Table]:
         yield Table(title, tuple(headings), every, (0, 1), printed=False)
 
 
-def in_order(backtest: Backtest) -> list[BacktestRow]:
+def broken_first(backtest: Backtest) -> list[BacktestRow]:
     """The sources as targets: broken promises first, then by name."""
     return sorted(
         backtest.rows, key=lambda row: (row.kept(backtest.level) is not False, row.source)
@@ -142,7 +142,7 @@ def realised_text(row: BacktestRow, level: float) -> str:
 
 def backtest_table(found: Backtest) -> Table:
     """What was promised to every source that played the target."""
-    order = in_order(found)
+    order = broken_first(found)
     rows = [
         (
             row.source,
