@@ -38,7 +38,7 @@ from fedcsa.source.weigh import Folds, RatioWeighing, TableWeighing, Weighing, f
 #: Correlations are sent for at most so many features: 435 numbers.
 MOST_CORRELATED = 30
 #: Rows judged together: the losses of a hundred candidates then stay in the processor's cache.
-JUDGED_ROWS = 4096
+MEASURED_ROWS = 4096
 #: The moments of a report that was not asked for any.
 _NO_MOMENTS = RiskMoments(0, 0.0, 0.0, *[np.empty(0)] * 5)
 
@@ -208,7 +208,7 @@ def measure(
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _Measured:
     """Sums over judged rows; they merge block by block without cancelling.
 
     Moments of the losses L are about `mean`: Chan, Golub and LeVeque (1983).
@@ -234,7 +234,7 @@ class _Judged:
         squares = self.squared_spread + gap * (2.0 * self.squared_sum + self.squares * gap)
         return self.squared_sum + self.squares * gap, squares
 
-    def merge(self, other: _Judged) -> _Judged:
+    def merge(self, other: _Measured) -> _Measured:
         """Sums over the rows of both."""
         total = self.total + other.total
         share = other.total / total if total > 0.0 else 0.0
@@ -244,7 +244,7 @@ class _Judged:
         moments = self.moments or other.moments
         if self.moments and other.moments:
             moments = self.moments.merge(other.moments)
-        return _Judged(
+        return _Measured(
             n_judged=self.n_judged + other.n_judged,
             before=self.before + other.before,
             after=self.after + other.after,
@@ -261,7 +261,7 @@ class _Judged:
         )
 
 
-def _judge(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> _Judged:
+def _judge(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> _Measured:
     """One pass: losses of every candidate under the weights.
 
     Parameters
@@ -273,7 +273,7 @@ def _judge(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> _Judged:
     """
     n_classes = len(brief.classes)
 
-    def of_block(batch: Batch) -> _Judged:
+    def of_block(batch: Batch) -> _Measured:
         losses, seen, failed = _losses(work, batch, n_candidates, loss)
         w, y, z = work.weighing.judging(batch), batch.y, batch.z
         if not seen.all():
@@ -289,7 +289,7 @@ def _judge(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> _Judged:
         losses -= mean  # in place from here on: these arrays are the largest of all
         squared_sum = squared @ losses
         losses *= losses
-        return _Judged(
+        return _Measured(
             n_judged=len(y),
             before=batch.z.sum(axis=0),
             after=w @ z,
@@ -305,10 +305,10 @@ def _judge(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> _Judged:
             failed=failed,
         )
 
-    def of_batch(batch: Batch) -> _Judged:
-        return reduce(_Judged.merge, map(of_block, batch.cut(JUDGED_ROWS)))
+    def of_batch(batch: Batch) -> _Measured:
+        return reduce(_Measured.merge, map(of_block, batch.cut(MEASURED_ROWS)))
 
-    return reduce(_Judged.merge, in_order(of_batch, work.rows))
+    return reduce(_Measured.merge, in_order(of_batch, work.rows))
 
 
 def _losses(

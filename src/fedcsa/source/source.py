@@ -35,7 +35,7 @@ from fedcsa.source.examine import examine, members_of, mixture_of
 from fedcsa.source.measure import Work, fit_chosen, measure, prepare
 from fedcsa.source.site_rows import SiteRows
 
-Reply = RiskReport | ModelReport | ExaminationReport | Refusal
+_Reply = RiskReport | ModelReport | ExaminationReport | Refusal
 
 
 @dataclass
@@ -158,10 +158,10 @@ class Source:
         """SHA-256 of the rows and outcomes that take part; it never leaves."""
         return self._rows.fingerprint
 
-    def answer(self, message: Message) -> Reply:
+    def answer(self, message: Message) -> _Reply:
         """Answer a brief, a model request or an examination; or refuse."""
         in_reply_to = digest(encode(message))
-        steps: dict[type[Message], Callable[[Any, str], Reply]] = {
+        steps: dict[type[Message], Callable[[Any, str], _Reply]] = {
             Brief: self._report, ModelRequest: self._model, Examination: self._examine
         }  # fmt: skip
         make = steps.get(type(message))
@@ -184,7 +184,7 @@ class Source:
                 f"{what} came inside. Check the study's options and functions."
             ) from (error if self._tell_errors else None)
 
-    def _send(self, message: Message, make: Callable[[], Reply]) -> Reply:
+    def _send(self, message: Message, make: Callable[[], _Reply]) -> _Reply:
         """What `make` makes, once: whoever asks the same again gets the same again.
 
         On rows that have changed in between, the difference would be about those that did.
@@ -199,7 +199,7 @@ class Source:
         study = self._studies.get(message.study)
         asked, sent = study.sent.get(message.name, (None, None)) if study else (None, None)
         answer = sent if sent is not None and asked == message else make()
-        released = cast(Reply, self.ledger.release(answer, [TARGET]))
+        released = cast(_Reply, self.ledger.release(answer, [TARGET]))
         self._studies[message.study].sent[message.name] = message, released
         return released
 
