@@ -290,7 +290,7 @@ def in_a_process(script, *arguments):
 
 def submitted(live, tmp_path, study, change):
     """How a job folder ends that was changed before it was submitted."""
-    from fedcsa.federation.flare.job import Submission, write_job
+    from fedcsa.federation.flare.session import Submission, write_job
 
     agreed = AgreedStudy(study.read_text(encoding="utf-8"))
     folder = write_job(Submission(agreed, "new", 1, 30), tmp_path / "job")

@@ -36,9 +36,9 @@ from fedcsa.federation.flare import seal as seal_module
 from fedcsa.federation.flare.controller import PROGRESS, StudyController
 from fedcsa.federation.flare.egress import EgressFilter
 from fedcsa.federation.flare.executors import SiteExecutor
-from fedcsa.federation.flare.job import Submission, write_job
 from fedcsa.federation.flare.letters import pack, unpack
 from fedcsa.federation.flare.seal import KitSeal
+from fedcsa.federation.flare.session import Submission, write_job
 from fedcsa.federation.flare.settings import SETTINGS
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, ask, reply
@@ -509,12 +509,17 @@ def test_the_filter_blocks_a_further_key_or_header(letter):
     "change",
     [
         {"envelopes": {}}, {"payloads": {}}, {"conclusion": b""}, {"row": b""},
-        {"payload": b"FCSA"}, {"envelope": b"{}"}, {"payload": "text"},
+        {"payload": b"FCSA"}, {"envelope": b"{}"}, {"payload": "text"}, {"payload": {}},
     ],
 )  # fmt: skip
 def test_the_filter_blocks_a_letter_of_another_shape(letter, change):
     content, site = letter
     blocked({**content, **change}, site)
+
+
+@pytest.mark.parametrize("parts", [{"envelopes": b"", "payloads": b""}, {"payload": b""}, {}])
+def test_the_filter_blocks_a_letter_that_is_not_whole(letter, parts):
+    assert "one message for every envelope" in blocked(parts, letter[1])
 
 
 def test_the_filter_blocks_another_sites_envelope(bench):

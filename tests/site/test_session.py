@@ -15,8 +15,7 @@ from nvflare.fuel.flare_api.api_spec import (
 
 from fedcsa.errors import PolicyError, ProtocolError
 from fedcsa.federation.flare import session as session_module
-from fedcsa.federation.flare.job import Submission
-from fedcsa.federation.flare.session import ATTEMPTS, submit_study
+from fedcsa.federation.flare.session import ATTEMPTS, Submission, submit_study
 
 RUNNING = {"step": "risk", "conclusion": "", "problem": "", "sites": {"abbey": "risk: asked"}}
 DONE = {**RUNNING, "step": "done", "conclusion": "bytes", "sites": {"abbey": "model: answered"}}

@@ -36,7 +36,7 @@ from fedcsa.errors import BindingError, MessageError, ResultError, StudyError, u
 from fedcsa.words import printable
 
 if TYPE_CHECKING:
-    from fedcsa.federation.flare.job import Submission
+    from fedcsa.federation.flare.session import Submission
     from fedcsa.messages.envelope import Seal
     from fedcsa.messages.messages import Conclusion
     from fedcsa.site.agreed import AgreedStudy
@@ -94,10 +94,9 @@ def submit(
 
     agreed = AgreedStudy(read_study_text(study))
     require_engine()
-    from fedcsa.federation.flare.job import Submission
     from fedcsa.federation.flare.kits import Kit
     from fedcsa.federation.flare.seal import KitSeal
-    from fedcsa.federation.flare.session import submit_study
+    from fedcsa.federation.flare.session import Submission, submit_study
 
     sites = Kit.load(kit).sites
     chosen = _target_of(sites, target)

@@ -53,14 +53,16 @@ class EgressFilter(Filter):  # type: ignore[misc]
 
 def check_letter(letter: dict[str, Any], site: SiteFile, name: str) -> None:
     """Raise unless every part of `letter` may leave the site called `name`."""
-    parts = set(letter)
-    if parts == {"envelopes", "payloads"}:
+    if set(letter) == {"envelopes", "payloads"}:
         payloads, envelopes = letter["payloads"], letter["envelopes"]
-    elif parts in ({"envelope", "payload"}, {"envelope", "conclusion"}):
+    elif set(letter) in ({"envelope", "payload"}, {"envelope", "conclusion"}):
         payloads = {"": letter.get("payload", letter.get("conclusion"))}
         envelopes = {"": letter["envelope"]}
     else:
-        raise ContentBlockedException("a letter must hold one message for every envelope")
+        payloads = envelopes = None
+    for part in (payloads, envelopes):
+        if not isinstance(part, dict) or not all(isinstance(v, bytes) for v in part.values()):
+            raise ContentBlockedException("a letter must hold one message for every envelope")
     log = open_log(site.state_folder)
     for payload in payloads.values():
         _check_message(payload, site)

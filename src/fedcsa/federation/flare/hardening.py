@@ -100,31 +100,27 @@ def settle(kit: Path) -> None:
 
 def problems_of(kit: Path, role: str) -> list[str]:
     """What was taken back, one sentence each, with how to mend it."""
-    mend = "Make the kit again with: fedcsa federation provision"
-    found = []
     resources = _read(kit / "local" / "resources.json")
-    authorization = _read(kit / "local" / "authorization.json")
-    if resources.get("class_allow_list") != ALLOWED:
-        found.append(f"A job must name classes of fedcsa only; the allow-list is wider. {mend}")
-    if resources.get("class_list_enforcement_mode") != "enforce":
-        found.append(f"The list of allowed classes must be enforced; it is not. {mend}")
-    if any(part.get("id") in _LOG_CARRIERS for part in resources.get("components", [])):
-        found.append(f"Log lines must stay at their site; a component carries them off. {mend}")
-    if authorization.get("permissions") != AUTHORIZATION["permissions"]:
-        found.append(
-            "Only a lead may submit, nobody may send code or run commands; the rights in "
-            f"authorization.json say otherwise. {mend}"
-        )
-    if role == "server":
-        if str(kit.absolute()) not in json.dumps(resources.get("snapshot_persistor", {})):
-            found.append("The server's stores must lie in its kit. Start it once: it mends that.")
-        return found
-    if resources.get("allow_log_streaming") is not False:
-        found.append(f"Log streaming must be off; it is not. {mend}")
-    scopes = _read(kit / "local" / "privacy.json").get("scopes", [])
-    filters = [f.get("path") for s in scopes for f in s.get("task_result_filters", [])]
-    if len(scopes) != 1 or filters != [FILTER]:
-        found.append(f"What leaves must pass the egress filter; it does not. {mend}")
+    rights = _read(kit / "local" / "authorization.json").get("permissions")
+    carriers = [part.get("id") in _LOG_CARRIERS for part in resources.get("components", [])]
+    enforced = resources.get("class_list_enforcement_mode") == "enforce"
+    rules = {
+        "A job can name classes outside fedcsa: the allow-list is wider.":
+            resources.get("class_allow_list") == ALLOWED,
+        "The list of allowed classes is not enforced.": enforced,
+        "Log lines leave their site: a component carries them off.": not any(carriers),
+        "Others than a lead can submit, or someone can send code or run commands: the rights in "
+        "authorization.json are wider.": rights == AUTHORIZATION["permissions"],
+    }  # fmt: skip
+    if role != "server":
+        scopes = _read(kit / "local" / "privacy.json").get("scopes")
+        rules["Log streaming is on."] = resources.get("allow_log_streaming") is False
+        rules["What leaves does not pass the egress filter."] = scopes == PRIVACY["scopes"]
+    mend = "Make the kit again with: fedcsa federation provision"
+    found = [f"{text} {mend}" for text, kept in rules.items() if not kept]
+    stores = json.dumps(resources.get("snapshot_persistor", {}))
+    if role == "server" and str(kit.absolute()) not in stores:
+        found.append("The server's stores lie outside its kit. Start it once: it mends that.")
     return found
 
 

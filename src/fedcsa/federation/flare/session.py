@@ -1,13 +1,21 @@
-"""The submitting side: it sends a job, looks where it is, and sends it again if it must."""
+"""The submitting side: it sends a study as a job, looks where it is, and sends it again.
+
+A job folder holds names of our classes and texts, no code.
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
+import json
 import logging
+import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +24,13 @@ from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
 from fedcsa.errors import PolicyError, ProtocolError
 from fedcsa.federation.flare.controller import PROGRESS
-from fedcsa.federation.flare.job import Submission, write_job
 from fedcsa.federation.flare.kits import Kit
+from fedcsa.messages.envelope import PHASES
+from fedcsa.site.agreed import AgreedStudy
 
+_HERE = "fedcsa.federation.flare"
+#: What the target does between the phases.
+STEPS = ("announce", "choose", "mix", "conclude")
 #: Called with where the study is, whenever it is looked at.
 Watch = Callable[[dict[str, Any]], None]
 ATTEMPTS = 4
@@ -26,6 +38,30 @@ _POLL = 0.3
 #: Seconds that a job may take to be scheduled and started, beside the deadline.
 _START = 120.0
 _GONE = (api.NoConnection, api.SessionClosed, ConnectionError, TimeoutError)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What is submitted.
+
+    Attributes
+    ----------
+    agreed : AgreedStudy
+    target : str
+        Name of the target's site.
+    min_sources : int
+        With fewer there is no model.
+    deadline : int
+        Seconds that a step may take.
+    nonce : str
+        That the target's conclusion must answer; by default a fresh one.
+    """
+
+    agreed: AgreedStudy
+    target: str
+    min_sources: int
+    deadline: int
+    nonce: str = field(default_factory=partial(secrets.token_hex, 16))
 
 
 def submit_study(folder: Path, submission: Submission, watch: Watch) -> dict[str, Any]:
@@ -166,3 +202,46 @@ def _status(session: Session, job: str) -> str:
 def _abort(session: Session, job: str) -> None:
     with contextlib.suppress(Exception):
         session.abort_job(job)
+
+
+def write_job(submission: Submission, folder: Path) -> Path:
+    """Write the job folder that the engine takes."""
+    agreed, target = submission.agreed, submission.target
+    sources = list(agreed.sources)
+    _write(folder / "meta.json", {
+        "name": "".join(c if c.isalnum() else "-" for c in agreed.name)[:60],
+        "resource_spec": {},
+        "min_clients": 1 + submission.min_sources,
+        "mandatory_clients": [target],
+        "deploy_map": {"app_server": ["server"], "app_site": [target, *sources]},
+    })  # fmt: skip
+    _write(folder / "app_server" / "config" / "config_fed_server.json", {
+        "format_version": 2,
+        "server": {"heart_beat_timeout": 600, "task_request_interval": 0.1},
+        "task_data_filters": [], "task_result_filters": [], "components": [],
+        "workflows": [{
+            "id": "study", "path": f"{_HERE}.controller.StudyController",
+            "args": {"target": target, "sources": sources, "deadline": submission.deadline},
+        }],
+    })  # fmt: skip
+    _write(folder / "app_site" / "config" / "config_fed_client.json", {
+        "format_version": 2,
+        "executors": [{
+            "tasks": [*STEPS, *PHASES],
+            "executor": {
+                "path": f"{_HERE}.executors.SiteExecutor",
+                "args": {
+                    "study": base64.b64encode(agreed.text.encode()).decode(), "target": target,
+                    "deadline": submission.deadline, "min_sources": submission.min_sources,
+                    "nonce": submission.nonce,
+                },
+            },
+        }],
+        "task_data_filters": [], "task_result_filters": [], "components": [],
+    })  # fmt: skip
+    return folder
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
