@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.svm import SVR
 
-from fedcsa.cli.run_command import carry_out as run_in_process
 from fedcsa.errors import (
     MessageError,
     NoSourcesError,
@@ -81,7 +80,7 @@ def test_a_brief_that_is_not_as_agreed_in_any_one_field_is_refused(federation, f
         change |= {"mean": np.array([0.5, 0.1]), "sd": np.array([0.5, 1.0]), "correlations": none}
     if field == "exchange":
         change |= {"rows": rows, "correlations": np.empty((0, 0)), "n_rows": len(rows)}
-    with pytest.raises(PolicyError, match=f"as agreed; {field} is not") as caught:
+    with pytest.raises(PolicyError, match=f"as agreed: {field} differs") as caught:
         federation.agreed.check(dataclasses.replace(brief, **change))
     assert caught.value.rule == "not_as_agreed"
 
@@ -107,7 +106,7 @@ def test_a_flag_is_told_in_its_agreed_unit(federation):
     federation.study_file.write_text(text.replace('bmi = "number"', 'bmi = "flag"'))
     brief = Target(rows, federation.study.plan()).brief(["abbey"])
     federation.agreed.check(brief)
-    with pytest.raises(PolicyError, match="as agreed; sd is not"):
+    with pytest.raises(PolicyError, match="as agreed: sd differs"):
         federation.agreed.check(dataclasses.replace(brief, sd=np.array([brief.sd[0], 0.1])))
 
 
@@ -294,7 +293,7 @@ def test_a_lie_is_an_error_in_one_process_and_costs_its_source_between_sites(
 
     monkeypatch.setattr(InProcess, "ask", lying)
     with pytest.raises((ProtocolError, UntrustedError), match=text) as caught:
-        run_in_process(federation.study, quiet=True)
+        federation.study.run()
     assert caught.value.rule == rule
     assert "'abbey'" in str(caught.value)
     assert "Ulm" not in str(caught.value)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from fedcsa.errors import PolicyError, StudyError
 from fedcsa.messages.envelope import study_id
 from fedcsa.messages.fields import Message, thaw
 from fedcsa.messages.messages import Brief, Examination
-from fedcsa.plan import Plan
 from fedcsa.study import Study
 from fedcsa.study.toml import format_toml, parse_toml
 
@@ -59,44 +59,32 @@ class AgreedStudy:
         return tuple(sorted(self.study.sources))
 
     def check(self, question: Message) -> None:
-        """Raise a `PolicyError` unless a question asks for what was agreed, and nothing else."""
+        """Raise a `PolicyError` unless `question` asks for what was agreed, and nothing else."""
         plan = self.study.plan()
-        if isinstance(question, Examination) and question.combine != plan.combine:
-            raise _not_as_agreed("examination", "combine")
+        if isinstance(question, Examination):
+            _check_same(question, {"combine": plan.combine})
         if isinstance(question, Brief):
-            self._check_brief(question, plan)
-
-    def _check_brief(self, brief: Brief, plan: Plan) -> None:
-        """Compare every field of the design, and how finely the table is told."""
-        for name, value in plan.design().items():
-            told = getattr(brief, name)
-            same = (
-                np.array_equal(told, value)
-                if isinstance(value, np.ndarray)
-                else thaw(told) == thaw(value)
-            )
-            if not same:
-                raise _not_as_agreed("brief", name)
-        for name in _sharper_than_told(plan, brief):
-            raise _not_as_agreed("brief", name)
+            _check_same(question, plan.design())
+            if plan.exchange == "table":  # rounded and floored as a Table 1 is, and not sharper
+                told = question.table
+                rounded = Table1.typed(
+                    told.n_rows, told.features, told.flags, told.mean, told.sd, plan.public_sd,
+                    told.correlations,
+                )  # fmt: skip
+                names = ("n_rows", "sd", "mean", "correlations")  # a mean is told in sds
+                _check_same(told, {name: getattr(rounded, name) for name in names})
 
 
-def _sharper_than_told(plan: Plan, brief: Brief) -> Iterator[str]:
-    """Fields of the target's table that are not rounded and floored as a Table 1 is."""
-    if plan.exchange != "table":
-        return
-    table = brief.table
-    rounded = Table1.typed(
-        table.n_rows, table.features, table.flags, table.mean, table.sd, plan.public_sd,
-        table.correlations,
-    )  # fmt: skip
-    for name in ("n_rows", "sd", "mean", "correlations"):
-        if not np.array_equal(np.asarray(getattr(table, name)), np.asarray(getattr(rounded, name))):
-            yield name
-
-
-def _not_as_agreed(what: str, name: str) -> PolicyError:
-    return PolicyError("not_as_agreed", f"The {what} must be as agreed; {name} is not.")
+def _check_same(told: object, agreed: Mapping[str, Any]) -> None:
+    """Raise a `PolicyError` at the first field of `told` that is not as `agreed`."""
+    for name, value in agreed.items():
+        field = getattr(told, name)
+        if isinstance(field, np.ndarray):
+            same = np.array_equal(field, np.asarray(value))
+        else:
+            same = thaw(field) == thaw(value)
+        if not same:
+            raise PolicyError("not_as_agreed", f"The question is not as agreed: {name} differs.")
 
 
 def numbers_about_rows(brief: Brief) -> int:

@@ -36,6 +36,7 @@ from fedcsa.site.state import locked, make_folder, write_whole
 LOG, HEAD = "log.jsonl", "log.head"
 #: Stands for the hash before the first line.
 _START = "0" * 64
+_HASH_FIELD = len('{"hash": "", ') + 64
 _MEND = (
     "Restore the state folder from a backup, and find out who changed it. Nothing leaves before."
 )
@@ -338,7 +339,7 @@ def _line(previous: str, body: bytes) -> bytes:
 
 def _opened(previous: str, line: bytes) -> Event | None:
     """The event in `line`, or none if the line does not follow from `previous`."""
-    body = b"{" + line[len(_line(previous, b"{")) :]
+    body = b"{" + line[_HASH_FIELD:]
     try:
         event: Event = json.loads(line)
         _key(event["event"], event)
