@@ -18,7 +18,6 @@ from fedcsa.core.folds import (
     fold_labels,
     generator_for,
     group_labels,
-    split_evenly,
     turns,
 )
 from fedcsa.errors import DataError, ParameterError
@@ -28,20 +27,11 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-@pytest.mark.parametrize(("n", "k"), [(1, 1), (5, 5), (7, 3), (100, 5), (11, 2)])
-def test_even_folds_are_disjoint_cover_the_rows_and_differ_by_one_at_most(n, k):
-    folds = split_evenly(n, k, rng())
-    assert sorted(np.concatenate(folds).tolist()) == list(range(n))
-    sizes = [len(fold) for fold in folds]
-    assert len(sizes) == k
-    assert max(sizes) - min(sizes) <= 1
-
-
 def test_folds_are_shuffled_and_follow_the_generator():
-    first, again, other = (np.concatenate(split_evenly(50, 5, rng(s))) for s in (1, 1, 2))
+    first, again, other = (dealt_labels(50, "rotate", rng(s)) for s in (1, 1, 2))
     assert first.tolist() == again.tolist()
     assert first.tolist() != other.tolist()
-    assert first.tolist() != list(range(50))
+    assert first.tolist() != sorted(first.tolist())
 
 
 @pytest.mark.parametrize(("n", "k"), [(10, 2), (23, 5), (1000, 7), (12, 12)])

@@ -8,7 +8,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from fedcsa.core.folds import dealt_labels, fold_labels, split_evenly
+from fedcsa.core.folds import dealt_labels, fold_labels
 from fedcsa.core.losses import CLASSIFICATION, REGRESSION, evaluate
 from fedcsa.core.random_effects import new_site
 from fedcsa.core.ridge import ridge_path
@@ -375,12 +375,11 @@ def test_a_new_site_has_an_ordered_finite_interval_for_any_examinations(found, s
 
 
 @thorough
-@given(st.integers(1, 300), st.integers(1, 20), st.integers(0, 2**32))
-def test_even_folds_are_a_partition(n, k, seed):
-    folds = split_evenly(n, k, np.random.default_rng(seed))
-    assert sorted(np.concatenate(folds).tolist()) == list(range(n))
-    sizes = [len(fold) for fold in folds]
-    assert max(sizes) - min(sizes) <= 1
+@given(st.integers(6, 300), st.integers(0, 2**32))
+def test_rotated_parts_differ_by_one_row_at_most(n, seed):
+    sizes = np.bincount(dealt_labels(n, "rotate", np.random.default_rng(seed)), minlength=3)
+    assert sizes.sum() == n
+    assert sizes.max() - sizes.min() <= 1
 
 
 @thorough

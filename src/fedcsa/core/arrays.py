@@ -16,13 +16,21 @@ Array: TypeAlias = NDArray[np.float64]
 LARGEST = 1e150
 
 
-def as_matrix(
-    values: ArrayLike, name: str, n_columns: int | None = None, largest: float = LARGEST
-) -> Array:
+def as_matrix(values: ArrayLike, name: str, n_columns: int | None = None) -> Array:
     """Return `values` as a finite float64 matrix (rows, columns), or raise a `DataError`.
 
-    No cell may exceed `largest` in size, so that squares are finite too.
+    No cell may exceed `LARGEST` in size, so that squares are finite too.
 
+    Parameters
+    ----------
+    values : array-like of shape (rows, columns)
+    name : str
+        What an error calls it.
+    n_columns : int, optional
+        How many columns it must have.
+
+    Examples
+    --------
     >>> as_matrix([[1, 2], [3, 4]], "X").shape
     (2, 2)
     >>> as_matrix([[1, float("nan")]], "X")
@@ -48,18 +56,27 @@ def as_matrix(
             "Check how it was selected."
         )
     _check_finite(matrix, name)
-    large = int(np.count_nonzero(np.abs(matrix) > largest))
+    large = int(np.count_nonzero(np.abs(matrix) > LARGEST))
     if large:
         verb = "is" if large == 1 else "are"
         raise DataError(
-            f"{name} must hold numbers of at most {largest:.0e} in size, but {large} of its "
+            f"{name} must hold numbers of at most {LARGEST:.0e} in size, but {large} of its "
             f"{matrix.size} cells {verb} larger. Check its units, and how missing cells are coded."
         )
     return matrix
 
 
 def as_vector(values: ArrayLike, name: str, n_rows: int | None = None) -> Array:
-    """Return `values` as a finite float64 vector, or raise a `DataError`."""
+    """Return `values` as a finite float64 vector, or raise a `DataError`.
+
+    Parameters
+    ----------
+    values : array-like of shape (rows,) or (rows, 1)
+    name : str
+        What an error calls it.
+    n_rows : int, optional
+        How many rows it must have.
+    """
     vector = _as_float(values, name)
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector[:, 0]
@@ -110,7 +127,13 @@ def as_outcome(y: Any, classes: Sequence[Any], name: str) -> Array:
 
 
 def is_whole(value: Any, smallest: int) -> bool:
-    """Whether `value` is a whole number of at least `smallest`, and not a truth value."""
+    """Whether `value` is a whole number of at least `smallest`, and not a truth value.
+
+    Parameters
+    ----------
+    value : object
+    smallest : int
+    """
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return whole and bool(value >= smallest)
 
@@ -123,6 +146,14 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _as_float(values: ArrayLike, name: str) -> Array:
+    """A contiguous float64 array, or the complaint that some cells are no numbers.
+
+    Parameters
+    ----------
+    values : array-like
+    name : str
+        What an error calls it.
+    """
     try:
         array = np.asarray(values)
         if array.dtype == object:
@@ -142,6 +173,14 @@ def _as_float(values: ArrayLike, name: str) -> Array:
 
 
 def _check_finite(array: Array, name: str) -> None:
+    """Complain of cells that are NaN or infinite, by their number.
+
+    Parameters
+    ----------
+    array : array
+    name : str
+        What an error calls it.
+    """
     bad = int(array.size - np.count_nonzero(np.isfinite(array)))
     if bad:
         verb = "is" if bad == 1 else "are"

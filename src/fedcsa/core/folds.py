@@ -71,6 +71,14 @@ def generator_for(seed: int, source_name: str, purpose: str) -> np.random.Genera
     """A generator of its own for every source and purpose.
 
     It depends on nothing else, so that adding or reordering sources changes nobody's draws.
+
+    Parameters
+    ----------
+    seed : int
+        Of the study.
+    source_name : str
+    purpose : str
+        What the draws are for.
     """
     digest = hashlib.sha256(f"{purpose}\0{source_name}".encode()).digest()
     words = np.frombuffer(digest, dtype="<u4").astype(int).tolist()
@@ -89,6 +97,16 @@ def fold_labels(start: int, stop: int, n_folds: int, key: int) -> NDArray[np.int
     fold when others are appended. Of every `n_folds` neighbours each goes to another fold, so
     that the sizes of folds differ by one at most.
 
+    Parameters
+    ----------
+    start, stop : int
+        Positions in the table, the last one not included.
+    n_folds : int
+    key : int
+        As `fold_key` gives it.
+
+    Examples
+    --------
     >>> fold_labels(0, 10, 5, key=7)
     array([2, 4, 0, 1, 3, 1, 2, 4, 0, 3], dtype=int16)
     >>> fold_labels(3, 8, 5, key=7)
@@ -127,11 +145,6 @@ def mixed_bits(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def split_evenly(n_rows: int, n_folds: int, rng: np.random.Generator) -> list[Rows]:
-    """Shuffle the rows and cut them into folds whose sizes differ by one at most."""
-    return [np.asarray(part) for part in np.array_split(rng.permutation(n_rows), n_folds)]
-
-
 def check_shares(shares: Sequence[float]) -> tuple[float, float, float]:
     """Return the shares of the density, train and validation folds, or say what is wrong."""
     try:
@@ -168,7 +181,7 @@ def dealt_labels(
             "Leave the source out."
         )
     if scheme == "rotate":
-        parts = split_evenly(n_rows, 3, rng)
+        parts = np.array_split(rng.permutation(n_rows), 3)
     else:
         sizes = _sizes(n_rows, check_shares(shares))
         if min(sizes) < 2:
@@ -184,7 +197,14 @@ def dealt_labels(
 
 
 def _sizes(n_rows: int, shares: Sequence[float]) -> list[int]:
-    """Whole numbers that sum to `n_rows`: the largest remainders are rounded up."""
+    """Whole numbers that sum to `n_rows`: the largest remainders are rounded up.
+
+    Parameters
+    ----------
+    n_rows : int
+    shares : sequence of float
+        Summing to 1.
+    """
     exact = np.asarray(shares) * n_rows
     sizes = np.floor(exact + 1e-9).astype(int)
     order = np.argsort(-(exact - sizes), kind="stable")

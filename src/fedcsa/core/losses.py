@@ -22,24 +22,55 @@ LOG_FLOOR = 1e-15
 
 
 def squared(prediction: Array, y: Array) -> Array:
-    """(ŷ − y)²."""
+    """(ŷ − y)².
+
+    Parameters
+    ----------
+    prediction : array of shape (rows,)
+        ŷ; or (rows, candidates) with `y` as a column.
+    y : array of shape (rows,)
+    """
     error = prediction - y
     return np.multiply(error, error, out=error)
 
 
 def absolute(prediction: Array, y: Array) -> Array:
-    """|ŷ − y|."""
+    """|ŷ − y|.
+
+    Parameters
+    ----------
+    prediction : array of shape (rows,)
+        ŷ; or (rows, candidates) with `y` as a column.
+    y : array of shape (rows,)
+    """
     return np.abs(prediction - y)
 
 
 def log(prediction: Array, y: Array) -> Array:
-    """−log p̂(y)."""
-    values: Array = -np.log(np.maximum(_probability_of(prediction, y), LOG_FLOOR))
+    """−log p̂(y).
+
+    Parameters
+    ----------
+    prediction : array of shape (rows, classes)
+        p̂, probabilities.
+    y : array of shape (rows,)
+        Codes of classes.
+    """
+    told = prediction[np.arange(len(y)), y.astype(np.intp)]
+    values: Array = -np.log(np.maximum(told, LOG_FLOOR))
     return values
 
 
 def brier(prediction: Array, y: Array) -> Array:
-    """½ Σ_k (p̂_k − 1{y = k})², which is (p̂ − y)² for two classes and lies in [0, 1]."""
+    """½ Σ_k (p̂_k − 1{y = k})², which is (p̂ − y)² for two classes and lies in [0, 1].
+
+    Parameters
+    ----------
+    prediction : array of shape (rows, classes)
+        p̂, probabilities.
+    y : array of shape (rows,)
+        Codes of classes.
+    """
     error = prediction.copy()
     error[np.arange(len(y)), y.astype(np.intp)] -= 1.0
     halved: Array = 0.5 * np.einsum("ij,ij->i", error, error)
@@ -47,7 +78,15 @@ def brier(prediction: Array, y: Array) -> Array:
 
 
 def zero_one(prediction: Array, y: Array) -> Array:
-    """1 where the most probable class is not y, else 0."""
+    """1 where the most probable class is not y, else 0.
+
+    Parameters
+    ----------
+    prediction : array of shape (rows, classes)
+        p̂, probabilities.
+    y : array of shape (rows,)
+        Codes of classes.
+    """
     wrong: Array = (prediction.argmax(axis=1) != y).astype(np.float64)
     return wrong
 
@@ -91,7 +130,14 @@ def check_loss(loss: str, n_classes: int, own: Collection[str] = ()) -> None:
 
 
 def evaluate(loss: Loss, prediction: Array, y: Array) -> Array:
-    """Losses of every row, checked: a user's own function must return one finite number a row."""
+    """Losses of every row, checked: a user's own function must return one finite number a row.
+
+    Parameters
+    ----------
+    loss : Loss
+    prediction : array of shape (rows,) or (rows, classes)
+    y : array of shape (rows,)
+    """
     values: NDArray[Any] = np.asarray(loss(prediction, y))
     if values.shape != y.shape or values.dtype.kind not in "fiub":
         raise ModelError(
@@ -106,8 +152,3 @@ def evaluate(loss: Loss, prediction: Array, y: Array) -> Array:
             "Check it where predictions are extreme."
         )
     return values
-
-
-def _probability_of(prediction: Array, y: Array) -> Array:
-    chosen: Array = prediction[np.arange(len(y)), y.astype(np.intp)]
-    return chosen

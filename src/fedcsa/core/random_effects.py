@@ -123,7 +123,13 @@ def power(variances: Array, scale: float, size: float) -> float:
 
 
 def _above(taus: Array, size: float) -> Array:
-    """1 for every τ above `size`, ½ for one that equals it but for rounding."""
+    """1 for every τ above `size`, ½ for one that equals it but for rounding.
+
+    Parameters
+    ----------
+    taus : array of shape (points,)
+    size : float
+    """
     beyond: Array = np.where(np.isclose(taus, size, rtol=1e-9, atol=0.0), 0.5, taus > size)
     return beyond
 
@@ -131,7 +137,17 @@ def _above(taus: Array, size: float) -> Array:
 def _given_tau(
     estimates: Array, variances: Array, scale: float, points: int = POINTS
 ) -> tuple[Array, Array, Array, Array]:
-    """τ; 1/(v + τ²); the mean of μ given τ; the log density of τ. Sites are the last axis."""
+    """τ; 1/(v + τ²); the mean of μ given τ; the log density of τ. Sites are the last axis.
+
+    Parameters
+    ----------
+    estimates : array of shape (…, sites)
+    variances : array of shape (sites,)
+    scale : float
+        Of τ's half-normal prior.
+    points : int
+        Of the grid over τ.
+    """
     taus = np.linspace(0.0, FARTHEST_TAU * scale, points)
     W = 1.0 / (variances + taus[:, None] ** 2)
     total = W.sum(axis=-1)

@@ -84,7 +84,21 @@ def merge_triangles(*stacks: Array) -> Array:
 def triangle_path(
     R: Array, penalties: Array, total: float, n_rows: int, *, intercept: bool = True
 ) -> tuple[Array, Array]:
-    """`ridge_path` from the triangle of √w·(1, X, y), with `total` = Σw over `n_rows` rows."""
+    """`ridge_path` from the triangle of √w·(1, X, y).
+
+    Parameters
+    ----------
+    R : array of shape (features + 2, features + 2)
+        Upper triangular, RᵀR = Σ w (1, x, y)(1, x, y)ᵀ.
+    penalties : array of shape (candidates,)
+        θ ≥ 0.
+    total : float
+        Σw.
+    n_rows : int
+        From which `R` was made; it decides what is rounding.
+    intercept : bool, default True
+        Off, b₀ is held at zero.
+    """
     _check_penalties(penalties)
     first = 1 if intercept else 0  # what is left below the first line has no intercept in it
     scaled = R[first:] / np.sqrt(total)
@@ -104,7 +118,17 @@ def _check_penalties(penalties: Array) -> None:
 
 
 def _slopes(Z: Array, r: Array, penalties: Array, n_rows: int) -> Array:
-    """Minimise |r − Zb|² + θ|b|² for every θ, shape (features, candidates)."""
+    """Minimise |r − Zb|² + θ|b|² for every θ, shape (features, candidates).
+
+    Parameters
+    ----------
+    Z : array of shape (rows, features)
+    r : array of shape (rows,)
+    penalties : array of shape (candidates,)
+        θ.
+    n_rows : int
+        Singular values below this many roundings of the largest are zero.
+    """
     U, s, Vt = np.linalg.svd(Z, full_matrices=False)
     projected = U.T @ r  # (rank,)
     null = s <= s.max(initial=0.0) * max(n_rows, Z.shape[1]) * np.finfo(np.float64).eps

@@ -285,7 +285,16 @@ def _count(n_rows: Any) -> int:
 def _rounded(
     mean: Array, spread: Array, flags: NDArray[np.bool_], public: Array
 ) -> tuple[Array, Array]:
-    """Means and units as they are told."""
+    """Means and units as they are told.
+
+    Parameters
+    ----------
+    mean, spread : array of shape (d,)
+        Means or shares, and sds.
+    flags : array of bool of shape (d,)
+    public : array of shape (d,)
+        Agreed sds, NaN where there is none.
+    """
     raised = np.fmax(spread, SD_FLOOR * public)  # a public sd of NaN is no floor
     s = np.array([float(f"{value:.{SD_DIGITS}g}") for value in raised])
     s = np.where(flags, np.where(np.isfinite(public), public, INDICATOR_SD), s)
@@ -313,6 +322,13 @@ def _marked(features: Sequence[str], flags: Flags) -> NDArray[np.bool_]:
 
 
 def _public(public_sd: ArrayLike | None, d: int) -> Array:
+    """Agreed sds, NaN where there is none.
+
+    Parameters
+    ----------
+    public_sd : array of shape (d,), optional
+    d : int
+    """
     if public_sd is None:
         return np.full(d, np.nan)
     public = np.asarray(public_sd, dtype=np.float64)
@@ -325,11 +341,28 @@ def _public(public_sd: ArrayLike | None, d: int) -> Array:
 
 
 def _column_values(values: Any, name: str, d: int) -> Array:
+    """One finite number a column, that cannot be written to.
+
+    Parameters
+    ----------
+    values : array-like of shape (d,)
+    name : str
+        What an error calls it.
+    d : int
+    """
     vector = as_vector(values, f"The {name!r} of a Table 1", n_rows=d)
     return read_only(vector.copy())
 
 
 def _require_zeros_and_ones(rows: Array, features: Sequence[str], flags: NDArray[np.bool_]) -> None:
+    """Complain of a flag that is neither 0 nor 1 somewhere.
+
+    Parameters
+    ----------
+    rows : array of shape (rows, d)
+    features : sequence of d str
+    flags : array of bool of shape (d,)
+    """
     wrong = flags & ~((rows == 0.0) | (rows == 1.0)).all(axis=0)
     if wrong.any():
         name = [*features][int(wrong.argmax())]

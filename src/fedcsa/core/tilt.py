@@ -151,6 +151,17 @@ def fit_tilt(rows: Iterable[Array], flags: _Flags, correlations: Array | None = 
 
 
 def _newton(rows: Iterable[Array], flags: _Flags, correlations: Array | None, start: Array) -> Tilt:
+    """The weights of `rows`, from `start` on.
+
+    Parameters
+    ----------
+    rows : iterable of arrays of shape (rows, features)
+        Batches of z, anew every time.
+    flags : array of bool of shape (features,)
+    correlations : array of shape (features, features), optional
+    start : array of shape (functions,)
+        λ to begin with.
+    """
     at = _Point.of(rows, flags, correlations, start)
     for _ in range(MOST_STEPS):
         step = np.linalg.solve(at.curvature, at.slope)
@@ -185,6 +196,18 @@ class _Point:
     def of(
         cls, rows: Iterable[Array], flags: _Flags, correlations: Array | None, at: Array
     ) -> _Point:
+        """One pass over the rows.
+
+        Parameters
+        ----------
+        rows : iterable of arrays of shape (rows, features)
+            Batches of z.
+        flags : array of bool of shape (features,)
+        correlations : array of shape (features, features), optional
+        at : array of shape (functions,)
+            λ.
+        """
+
         def of_batch(z: Array) -> tuple[int, float, Array]:
             C = balanced(z, flags, correlations)
             u = C @ at

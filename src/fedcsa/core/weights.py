@@ -261,7 +261,15 @@ def model_weights(worth: Array, outputs: Array, iterations: int = 30) -> Array:
 
 
 def _limited(weights: Array, combine: str, fitted: NDArray[np.bool_] | None) -> Array:
-    """The weights of sources that fitted a candidate, none too large for a median."""
+    """The weights of sources that fitted a candidate, none too large for a median.
+
+    Parameters
+    ----------
+    weights : array of shape (candidates, sources)
+    combine : {"mean", "median"}
+    fitted : array of bool of shape (candidates, sources), optional
+        False where a source failed to fit a candidate.
+    """
     if fitted is None:
         return np.array([limited(row, combine) for row in weights])
     found = np.zeros_like(weights)
@@ -272,7 +280,13 @@ def _limited(weights: Array, combine: str, fitted: NDArray[np.bool_] | None) -> 
 
 
 def _combined(values: Array, weights: Array, combine: str) -> Array:
-    """Over sources; both of shape (candidates, sources)."""
+    """Mean or median over sources, shape (candidates,).
+
+    Parameters
+    ----------
+    values, weights : array of shape (candidates, sources)
+    combine : {"mean", "median"}
+    """
     if combine == "mean":
         mean: Array = np.einsum("ck,ck->c", weights, values)
         return mean
@@ -280,7 +294,13 @@ def _combined(values: Array, weights: Array, combine: str) -> Array:
 
 
 def _standard_errors(weights: Array, variances: Array, combine: str) -> Array:
-    """√Σ α_j² v_j of every candidate: the sources are independent; all v_j alike for a median."""
+    """√Σ α_j² v_j of every candidate: the sources are independent; all v_j alike for a median.
+
+    Parameters
+    ----------
+    weights, variances : array of shape (candidates, sources)
+    combine : {"mean", "median"}
+    """
     if combine == "median":
         alike: Array = np.sqrt(_combined(variances, weights, combine) * (weights**2).sum(axis=1))
         return alike
@@ -293,6 +313,14 @@ def divergence_weights(n_rows: Array, divergence: Array) -> Array:
 
     Where some Div_j(θ) = 0, the limit: those sources share all the weight in proportion to n_j.
 
+    Parameters
+    ----------
+    n_rows : array of shape (sources,)
+    divergence : array of shape (candidates, sources)
+        Div, not negative.
+
+    Examples
+    --------
     >>> divergence_weights(np.array([10.0, 30.0]), np.array([[1.0, 1.0], [1.0, 0.0]]))
     array([[0.25, 0.75],
            [0.  , 1.  ]])

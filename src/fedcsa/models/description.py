@@ -50,6 +50,8 @@ def build(description: Any, trusted: Collection[str] = ()) -> Any:
 
     Parameters
     ----------
+    description : plain values
+        As `describe` gives them.
     trusted : collection of str
         Full names of classes outside scikit-learn that may be built.
     """
@@ -92,6 +94,15 @@ def _describe_estimator(estimator: Any) -> dict[str, Any]:
 
 
 def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -> Any:
+    """The estimator that a description names, if its class is known and trusted here.
+
+    Parameters
+    ----------
+    description : mapping
+        With a class and its parameters.
+    trusted : collection of str
+        Full names of classes outside scikit-learn that may be built.
+    """
     name = description["class"]
     if not isinstance(name, str) or not isinstance(description["parameters"], Mapping):
         raise ModelError("A model description must name a class and its parameters.")

@@ -53,7 +53,16 @@ class SklearnModel:
         candidates: Sequence[Candidate],
         rng: np.random.Generator,
     ) -> Path:
-        """Fit all candidates; one that raises is a failure, not an error."""
+        """Fit all candidates; one that raises is a failure, not an error.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+        y : array of shape (rows,)
+        ratios : array of shape (rows,)
+        candidates : sequence of Candidate
+        rng : Generator
+        """
         models: list[FittedModel | None] = []
         failures: dict[int, str] = {}
         texts: dict[int, str] = {}
@@ -74,6 +83,17 @@ class SklearnModel:
     def _fit_one(
         self, X: Array, y: Array, ratios: Array, candidate: Candidate, seed: int
     ) -> FittedModel:
+        """Fit one candidate.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+        y : array of shape (rows,)
+        ratios : array of shape (rows,)
+        candidate : Candidate
+        seed : int
+            For every random_state that was left open.
+        """
         parameters = {key: value for key, value in candidate.items() if key != RATIO_POWER}
         estimator = clone(self.estimator).set_params(**clone_values(parameters))
         _seed(estimator, seed)
@@ -113,7 +133,14 @@ def weight_keyword(estimator: Any) -> str:
 
 
 def as_portable(estimator: Any, n_classes: int) -> FittedModel:
-    """The fitted estimator as arrays if it is linear, else wrapped."""
+    """The fitted estimator as arrays if it is linear, else wrapped.
+
+    Parameters
+    ----------
+    estimator : fitted scikit-learn estimator
+    n_classes : int
+        0 for a regressor.
+    """
     kind = type(estimator)
     if is_linear_class(f"{kind.__module__}.{kind.__name__}", n_classes):
         coefficients = np.atleast_2d(getattr(estimator, "coef_", np.empty((0, 0))))
@@ -124,7 +151,13 @@ def as_portable(estimator: Any, n_classes: int) -> FittedModel:
 
 
 def _seed(estimator: Any, seed: int) -> None:
-    """Fix every random_state that was left open, so that a run can be repeated."""
+    """Fix every random_state that was left open, so that a run can be repeated.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    seed : int
+    """
     for key, value in estimator.get_params(deep=True).items():
         if (key == "random_state" or key.endswith("__random_state")) and value is None:
             estimator.set_params(**{key: seed})

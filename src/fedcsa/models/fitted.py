@@ -88,6 +88,10 @@ class EstimatorModel:
 
         Parameters
         ----------
+        blob : array of uint8
+            As `pack` gives it.
+        n_classes : int
+            0 for a regressor.
         trusted : collection of str
             Full names of types, or of packages as in ``"sklearn.*"``.
         """
@@ -128,6 +132,14 @@ FittedModel: TypeAlias = LinearModel | EstimatorModel
 
 
 def _is_trusted(name: str, trusted: Collection[str]) -> bool:
+    """Whether a type may be loaded: trusted here, or compiled and checked afterwards.
+
+    Parameters
+    ----------
+    name : str
+        Full name of a type.
+    trusted : collection of str
+    """
     packages = tuple(item[:-1] for item in trusted if item.endswith(".*"))
     return name in trusted or name in CHECKED_TYPES or name.startswith(packages)
 
@@ -179,7 +191,15 @@ def _check_trees(estimator: Any) -> None:
 
 
 def _check_nodes(inner: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> None:
-    """Children of inner nodes come after their parent, inside the tree: no way out, no circle."""
+    """Children of inner nodes come after their parent, inside the tree: no way out, no circle.
+
+    Parameters
+    ----------
+    inner : array of bool of shape (nodes,)
+        Which nodes have children.
+    left, right : array of int of shape (nodes,)
+        Their children.
+    """
     place = np.flatnonzero(inner)
     for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
         if ((child <= place) | (child >= len(inner))).any():

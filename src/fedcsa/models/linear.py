@@ -14,6 +14,7 @@ from fedcsa.errors import one_of
 from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.models.model import Candidate, Path, power_of, training_weights
 
+#: The parameter θ of a candidate.
 PENALTY = "penalty"
 
 

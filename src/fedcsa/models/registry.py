@@ -68,7 +68,17 @@ def model_description(model: Any) -> dict[str, Any]:
 def build_model(
     description: Mapping[str, Any], n_classes: int, trusted: Collection[str] = ()
 ) -> Model:
-    """Make the model that `description` describes."""
+    """Make the model that `description` describes.
+
+    Parameters
+    ----------
+    description : mapping
+        As `model_description` gives it.
+    n_classes : int
+        Of the outcome; 0 for numbers.
+    trusted : collection of str
+        Classes outside scikit-learn that the model may use.
+    """
     name = description.get("name")
     if not isinstance(name, str):
         raise must("model", "described by its name", type(name).__name__)
@@ -166,12 +176,27 @@ def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any],
 
 
 def _as_list(name: str, values: Any) -> list[Any]:
+    """The values of one parameter, or the complaint that they are no list.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    values : object
+    """
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
         raise must(f"candidates[{name!r}]", "a list of values", type(values).__name__)
     return list(values)
 
 
 def _as_candidate(model_name: str, candidate: Any) -> dict[str, Any]:
+    """One candidate as a mapping of plain values, checked.
+
+    Parameters
+    ----------
+    model_name : str
+    candidate : number or mapping
+    """
     if not isinstance(candidate, Mapping):
         if model_name not in _MAIN or isinstance(candidate, bool):
             raise must(
@@ -199,7 +224,13 @@ def _as_candidate(model_name: str, candidate: Any) -> dict[str, Any]:
 
 
 def check_names(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
-    """Raise a `ParameterError`, a line a name, unless `estimator` has what candidates set."""
+    """Raise a `ParameterError`, a line a name, unless `estimator` has what candidates set.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    candidates : sequence of mappings
+    """
     known = [*estimator.get_params(deep=True), RATIO_POWER]
     names = {key for candidate in candidates for key in candidate}
     replaced = tuple(f"{name}__" for name in names)  # parts of a part that a candidate brings
@@ -239,6 +270,14 @@ def default_candidates(
 
 
 def _takes_weights(description: Mapping[str, Any], trusted: Collection[str]) -> bool:
+    """Whether the model takes sample weights.
+
+    Parameters
+    ----------
+    description : mapping
+        As `model_description` gives it.
+    trusted : collection of str
+    """
     if description.get("name") != "sklearn":
         return True
     from fedcsa.models.estimators import weight_keyword
@@ -253,7 +292,14 @@ def _takes_weights(description: Mapping[str, Any], trusted: Collection[str]) -> 
 def build_candidates(
     candidates: Sequence[Candidate], trusted: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Candidates as the model takes them, estimators among their values made again."""
+    """Candidates as the model takes them, estimators among their values made again.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+    trusted : collection of str
+        Classes outside scikit-learn that a value may use.
+    """
     for candidate in candidates:
         refuse_files(candidate)
     return [{key: build(value, trusted) for key, value in c.items()} for c in candidates]

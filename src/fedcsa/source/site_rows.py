@@ -162,7 +162,15 @@ class SiteRows:
 
     @classmethod
     def in_batches(cls, source: str, rows: Batches, band: int) -> SiteRows:
-        """Rows that are read anew for every pass and never held, in a multiple of `band`."""
+        """Rows that are read anew for every pass and never held, in a multiple of `band`.
+
+        Parameters
+        ----------
+        source : str
+        rows : Batches
+        band : int
+            The last few rows beyond a multiple of it are left out.
+        """
         return cls(source, rows if band == 1 else BandedBatches(rows, band))
 
     def __repr__(self) -> str:
@@ -225,5 +233,13 @@ class SiteRows:
         return StudyRows(self.source, rows, columns, group, brief, self.n_rows)
 
     def _outcome(self, brief: Brief, y: NDArray[Any]) -> Array:
+        """Outcomes as numbers, or as codes of the study's classes.
+
+        Parameters
+        ----------
+        brief : Brief
+        y : array of shape (rows,)
+            As it came.
+        """
         where = f"The outcome of source {self.source!r}"
         return as_outcome(y, thaw(brief.classes), where)

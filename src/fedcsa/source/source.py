@@ -229,6 +229,14 @@ class Source:
     # Phase 1: numbers for every candidate -------------------------------------------------
 
     def _report(self, brief: Brief, in_reply_to: str) -> RiskReport:
+        """Weigh, fit and judge.
+
+        Parameters
+        ----------
+        brief : Brief
+        in_reply_to : str
+            Hash of the brief.
+        """
         known = self._studies.get(brief.study)
         if known is not None and known.brief != brief:
             raise PolicyError(
@@ -250,6 +258,14 @@ class Source:
     # Phase 2: one model at the chosen candidate -------------------------------------------
 
     def _model(self, request: ModelRequest, in_reply_to: str) -> ModelReport:
+        """Fit the chosen candidate.
+
+        Parameters
+        ----------
+        request : ModelRequest
+        in_reply_to : str
+            Hash of the request.
+        """
         study = self._reported(request.study, request.brief)
         model, chosen = self._chosen(study.brief, request.candidate)
         if study.asked.setdefault(request.name, request) != request:
@@ -270,6 +286,17 @@ class Source:
     def _model_report(
         self, request: ModelRequest, in_reply_to: str, fitted: FittedModel, n_rows: int
     ) -> ModelReport:
+        """The message that carries a fitted model.
+
+        Parameters
+        ----------
+        request : ModelRequest
+        in_reply_to : str
+            Hash of the request.
+        fitted : FittedModel
+        n_rows : int
+            On which it was fitted.
+        """
         if isinstance(fitted, LinearModel):
             form, linear, packed = "linear", fitted, np.empty(0, np.uint8)
         else:
@@ -291,6 +318,14 @@ class Source:
     # Phase 3: the others' mixture on its own rows ------------------------------------------
 
     def _examine(self, asked: Examination, in_reply_to: str) -> ExaminationReport:
+        """Judge the others' mixture.
+
+        Parameters
+        ----------
+        asked : Examination
+        in_reply_to : str
+            Hash of the examination.
+        """
         study = self._reported(asked.study, asked.brief)
         brief = study.brief
         self._check_examination(brief, asked)
@@ -312,6 +347,13 @@ class Source:
         )
 
     def _check_examination(self, brief: Brief, asked: Examination) -> None:
+        """Refuse models that this site does not open, or that are of another study.
+
+        Parameters
+        ----------
+        brief : Brief
+        asked : Examination
+        """
         n_classes, fits = len(brief.classes), True
         if asked.format == "linear":
             fits = asked.coefficients.shape[1] == len(brief.features)
@@ -341,7 +383,15 @@ class Source:
     # The pieces -----------------------------------------------------------------------------
 
     def _reported(self, name: str, brief: str) -> _Study:
-        """The study, if this site has reported on that very brief."""
+        """The study, if this site has reported on that very brief.
+
+        Parameters
+        ----------
+        name : str
+            Of the study.
+        brief : str
+            Hash of its brief.
+        """
         study = self._studies.get(name)
         if study is None or Brief.name not in study.sent or digest(encode(study.brief)) != brief:
             raise PolicyError(
@@ -365,6 +415,14 @@ class Source:
             raise refusal
 
     def _chosen(self, brief: Brief, index: int) -> tuple[Model, Candidate]:
+        """The study's model and one of its candidates.
+
+        Parameters
+        ----------
+        brief : Brief
+        index : int
+            Of a candidate.
+        """
         if index >= len(brief.candidates):
             raise MessageError("A message must name a candidate of the brief.")
         model, candidates = self._model_of(brief)
