@@ -96,35 +96,18 @@ def test_a_message_with_bytes_appended_is_refused(message, tail):
         decode(encode(message) + tail)
 
 
-@pytest.mark.parametrize("mask", [0x01, 0x20, 0x80, 0xFF])
-def test_any_byte_of_the_header_may_flip_without_any_other_error(message, tools, mask):
+def test_any_byte_may_flip_without_any_other_error(message, tools):
     wire = bytearray(encode(message))
-    region = tools.prefix.size + tools.prefix.unpack_from(wire)[2]
-    refused = 0
-    for index in range(region):
-        wire[index] ^= mask
-        refused += decoded_or_refused(bytes(wire)) is None
-        wire[index] ^= mask
-    assert refused > 10  # at the very least the magic, the version and the length
-
-
-@pytest.mark.parametrize("mask", [0x80, 0xFF])
-def test_bytes_with_the_top_bit_set_never_pass_in_the_header(message, tools, mask):
-    wire = bytearray(encode(message))
-    region = tools.prefix.size + tools.prefix.unpack_from(wire)[2]
-    for index in range(region):
-        wire[index] ^= mask
-        assert decoded_or_refused(bytes(wire)) is None
-        wire[index] ^= mask
-
-
-def test_any_byte_of_the_arrays_may_flip_without_any_other_error(message, tools):
-    wire = bytearray(encode(message))
-    start = tools.prefix.size + tools.prefix.unpack_from(wire)[2]
-    for index in range(start, len(wire)):
-        wire[index] ^= 0xFF
-        decoded_or_refused(bytes(wire))
-        wire[index] ^= 0xFF
+    header = tools.prefix.size + tools.prefix.unpack_from(wire)[2]
+    for index, byte in enumerate(bytes(wire)):
+        for mask in (0x01, 0x20, 0x80, 0xFF) if index < header else (0xFF,):
+            wire[index] = byte ^ mask
+            found = decoded_or_refused(bytes(wire))
+            # The magic, the version and the length are fixed, and the header is ASCII.
+            assert found is None or (
+                tools.prefix.size <= index and (mask < 0x80 or index >= header)
+            )
+        wire[index] = byte
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -188,8 +171,9 @@ def test_a_message_of_exactly_the_cap_passes(message):
 
 def test_a_message_over_the_cap_is_not_encoded(tools, monkeypatch):
     monkeypatch.setattr(codec, "MAX_BYTES", 50)
+    fresh = dataclasses.replace(tools.exchange().refusal)
     with pytest.raises(MessageError, match="must have at most 50 bytes; it has"):
-        encode(tools.exchange().refusal)
+        encode(fresh)
 
 
 def test_a_header_over_its_cap_is_not_encoded(tools):
@@ -314,51 +298,6 @@ def test_a_number_that_is_not_finite_is_refused_inside_plain_values(tools, numbe
     assert number in forged
     with pytest.raises(MessageError, match=r"finite|well-formed"):
         decode(tools.join(forged.encode(), payload))
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("study", 5),
-        ("study", "x" * 201),
-        ("n_rows", 1.0),
-        ("n_rows", True),
-        ("n_rows", -1),
-        ("n_rows", 2**63),
-        ("n_rows", "12"),
-        ("ratio_mean", "0.5"),
-        ("ratio_mean", True),
-        ("ratio_mean", None),
-        ("ratio_mean", 10**300 * 10**300),
-        ("failed", 5),
-        ("findings", 5),
-        ("findings", [[]]),
-    ],
-)
-def test_a_value_of_the_wrong_kind_is_refused(tools, field, value):
-    header, payload = tools.split(encode(tools.exchange().report))
-    assert field in header["values"]
-    header["values"][field] = value
-    with pytest.raises(MessageError, match="risk-report"):
-        decode(tools.join(header, payload))
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("features", 5),
-        ("features", None),
-        ("features", [{"a": 1}, {"b": 1}]),
-        ("classes", 5),
-        ("candidates", 7),
-        ("candidates", None),
-    ],
-)
-def test_what_the_checks_cannot_even_look_at_is_refused(tools, field, value):
-    header, payload = tools.split(encode(tools.exchange().brief))
-    header["values"][field] = value
-    with pytest.raises(MessageError, match="brief"):
-        decode(tools.join(header, payload))
 
 
 # Forged shapes -------------------------------------------------------------------------------

@@ -312,24 +312,6 @@ def test_a_brief_with_rows_holds_the_rows_and_no_correlations(messages, changes,
         dataclasses.replace(messages["brief-rows"], **changes)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"features": "ab"},
-        {"features": {"a": 1, "b": 2}},
-        {"features": 5},
-        {"features": [["a"], {"b": 1}]},
-        {"classes": "ab"},
-        {"classes": 5},
-        {"candidates": 5},
-        {"candidates": None},
-    ],
-)
-def test_a_list_of_the_brief_is_a_list(messages, changes):
-    with pytest.raises(MessageError, match="brief"):
-        dataclasses.replace(messages["brief"], **changes)
-
-
 @pytest.mark.parametrize("classes", [[], ["no", "yes"], [0, 1, 2], [0, "0"], [None, False, 0]])
 def test_classes_are_told_apart_by_type_and_value(messages, classes):
     assert list(dataclasses.replace(messages["brief"], classes=classes).classes) == classes

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import math
 import struct
 from typing import Any
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.errors import MessageError
-from fedcsa.messages.fields import Message, to_json
+from fedcsa.messages.fields import Message, parse_json, to_json
 from fedcsa.messages.messages import MESSAGES
 
 PROTOCOL_VERSION = 4
@@ -44,19 +43,17 @@ def encode(message: Message) -> bytes:
     A message cannot change, so they are made once and kept with it.
     """
     kept: bytes | None = message.__dict__.get("_wire")
-    if kept is not None and len(kept) <= MAX_BYTES:
+    if kept is not None:
         return kept
     values: dict[str, Any] = {}
     shapes: dict[str, list[int]] = {}
     chunks: list[bytes] = []
-    for item in dataclasses.fields(message):
-        value = getattr(message, item.name)
-        if item.metadata["kind"] in _ARRAYS:
-            dtype, _ = _ARRAYS[item.metadata["kind"]]
-            shapes[item.name] = list(value.shape)
-            chunks.append(value.astype(dtype, copy=False).tobytes())
+    for name, kind, value in message.items():
+        if kind in _ARRAYS:
+            shapes[name] = list(value.shape)
+            chunks.append(value.astype(_ARRAYS[kind][0], copy=False).tobytes())
         else:
-            values[item.name] = value
+            values[name] = value
     content = {"kind": message.name, "shapes": shapes, "values": values}
     header = to_json(content).encode("ascii")
     if len(header) > MAX_HEADER_BYTES:
@@ -90,8 +87,13 @@ def decode(wire: bytes, max_bytes: int = MAX_BYTES) -> Message:
     body = _PREFIX.size + header_length
     if header_length > MAX_HEADER_BYTES or body > len(wire):
         raise MessageError("A message's header must fit into the message; this one is cut off.")
-    header = _parse(wire[_PREFIX.size : body])
-    if set(header) != {"kind", "shapes", "values"}:
+    try:
+        header = parse_json(wire[_PREFIX.size : body])
+    except ValueError:
+        raise MessageError(
+            "A message's header must be well-formed JSON; this one is not."
+        ) from None
+    if not isinstance(header, dict) or set(header) != {"kind", "shapes", "values"}:
         raise MessageError("A message's header must have a kind, shapes and values, no more.")
     kind = header["kind"]
     if not isinstance(kind, str) or kind not in MESSAGES:
@@ -140,28 +142,3 @@ def _take(
     array = np.frombuffer(payload[offset : offset + size], dtype=dtype).reshape(shape)
     native: NDArray[Any] = array.astype(array.dtype.newbyteorder("="), copy=False)
     return native, offset + size
-
-
-def _parse(header: bytes) -> dict[str, Any]:
-    try:
-        parsed = json.loads(
-            header.decode("ascii"), object_pairs_hook=_distinct, parse_constant=_no_constant
-        )
-    except (ValueError, RecursionError):
-        raise MessageError(
-            "A message's header must be well-formed JSON; this one is not."
-        ) from None
-    if not isinstance(parsed, dict):
-        raise MessageError("A message's header must be a JSON object.")
-    return parsed
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = dict(pairs)
-    if len(keys) != len(pairs):
-        raise ValueError
-    return keys
-
-
-def _no_constant(_: str) -> Any:
-    raise ValueError

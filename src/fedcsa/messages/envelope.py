@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from fedcsa.errors import BindingError, MessageError
 from fedcsa.messages.codec import digest
+from fedcsa.messages.fields import parse_json
 
 #: In the order in which a study goes through them.
 PHASES = ("risk", "model", "examine")
 #: With the signature and the certificate that it can be checked with.
 MAX_ENVELOPE_BYTES = 8192
 _MAX_TEXT = 300
-_HEX = frozenset("0123456789abcdef")
+_NONCE, _DIGEST = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
 
 
 class Seal(Protocol):
@@ -83,10 +85,8 @@ class Envelope:
                 f"An envelope must have at most {MAX_ENVELOPE_BYTES} bytes; {len(wire)} came."
             )
         try:
-            content = json.loads(
-                wire.partition(b"\n")[0].decode("utf-8"), object_pairs_hook=_distinct
-            )
-        except (ValueError, RecursionError):
+            content = parse_json(wire.partition(b"\n")[0])
+        except ValueError:
             raise MessageError("An envelope must be well-formed; this one is not.") from None
         names = {item.name for item in dataclasses.fields(cls)}
         if not isinstance(content, dict) or set(content) != names:
@@ -94,7 +94,7 @@ class Envelope:
         if not all(isinstance(v, str) and len(v) <= _MAX_TEXT for v in content.values()):
             raise MessageError("An envelope must hold short texts only.")
         envelope = cls(**content)
-        if not _is_hex(envelope.nonce, 32) or not _is_hex(envelope.digest, 64):
+        if not _NONCE.fullmatch(envelope.nonce) or not _DIGEST.fullmatch(envelope.digest):
             raise MessageError("An envelope must have a nonce and a digest in hexadecimal.")
         return envelope
 
@@ -182,23 +182,16 @@ def check_reply(
 
 
 def _check(envelope: Envelope, payload: bytes, *, study: str, sender: str, recipient: str) -> None:
-    if envelope.study != study:
-        raise BindingError("other_study", "A message must be of this study; it is of another.")
-    if envelope.phase not in PHASES:
-        raise BindingError("phase_order", f"A message must be of a phase {list(PHASES)}.")
-    if envelope.sender != sender:
-        raise BindingError("wrong_sender", f"This message must come from {sender!r}.")
-    if envelope.recipient != recipient:
-        raise BindingError("wrong_recipient", f"This message must be for {recipient!r}.")
-    if envelope.digest != digest(payload):
-        raise BindingError("digest", "A message must be as it was sent; its digest differs.")
-
-
-def _is_hex(text: str, length: int) -> bool:
-    return len(text) == length and set(text) <= _HEX
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) != len(pairs):
-        raise ValueError
-    return dict(pairs)
+    for rule, holds, text in (
+        ("other_study", envelope.study == study, "A message must be of this study."),
+        ("phase_order", envelope.phase in PHASES, f"A message must be of a phase {list(PHASES)}."),
+        ("wrong_sender", envelope.sender == sender, f"This message must come from {sender!r}."),
+        ("wrong_recipient", envelope.recipient == recipient, f"It must be for {recipient!r}."),
+        (
+            "digest",
+            envelope.digest == digest(payload),
+            "It must be as sent; its digest differs.",
+        ),
+    ):
+        if not holds:
+            raise BindingError(rule, text)

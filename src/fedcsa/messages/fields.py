@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import read_only
+from fedcsa.core.arrays import is_whole, read_only
 from fedcsa.errors import MessageError
 
 Kind: TypeAlias = Literal["text", "whole", "number", "flag", "plain", "vector", "matrix", "blob"]
@@ -39,12 +39,14 @@ class Message:
     study: str = wire_field("text")
 
     def __post_init__(self) -> None:
-        for item in dataclasses.fields(self):
-            value = _checked(
-                f"{self.name}.{item.name}", item.metadata["kind"], getattr(self, item.name)
-            )
-            object.__setattr__(self, item.name, value)
+        for name, kind, value in self.items():
+            object.__setattr__(self, name, _checked(f"{self.name}.{name}", kind, value))
         self.check()
+
+    def items(self) -> list[tuple[str, Kind, Any]]:
+        """Name, kind and value of every field, in their order."""
+        fields = dataclasses.fields(self)
+        return [(item.name, item.metadata["kind"], getattr(self, item.name)) for item in fields]
 
     def check(self) -> None:
         """Raise a `MessageError` if the fields contradict each other."""
@@ -58,22 +60,18 @@ class Message:
         if type(self) is not type(other):
             return NotImplemented
         return all(
-            np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs
-            for mine, theirs in (
-                (getattr(self, item.name), getattr(other, item.name))
-                for item in dataclasses.fields(self)
-            )
+            np.array_equal(value, getattr(other, name))
+            if isinstance(value, np.ndarray)
+            else value == getattr(other, name)
+            for name, _, value in self.items()
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shapes = ", ".join(
-            f"{item.name}{getattr(self, item.name).shape}"
-            for item in dataclasses.fields(self)
-            if isinstance(getattr(self, item.name), np.ndarray)
-        )
-        return f"{type(self).__name__}(study={self.study!r}{', ' if shapes else ''}{shapes})"
+        arrays = [(name, v) for name, _, v in self.items() if isinstance(v, np.ndarray)]
+        shapes = "".join(f", {name}{array.shape}" for name, array in arrays)
+        return f"{type(self).__name__}(study={self.study!r}{shapes})"
 
 
 def thaw(value: Any) -> Any:
@@ -94,37 +92,52 @@ def to_json(value: Any) -> str:
     )
 
 
+def parse_json(text: bytes) -> Any:
+    """What `to_json` wrote: ASCII, every key once, finite numbers; else a `ValueError`."""
+    try:
+        return json.loads(text.decode("ascii"), object_pairs_hook=_distinct, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = dict(pairs)
+    if len(keys) != len(pairs):
+        raise ValueError
+    return keys
+
+
+def _refuse(_: str) -> Any:
+    raise ValueError
+
+
+def _is_number(value: Any) -> bool:
+    real = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
+    return real and (abs(value) < MAX_WHOLE if isinstance(value, int) else math.isfinite(value))
+
+
+#: Of every kind of a single value: whether it is one, what it becomes, and how to say so.
+_SINGLE: Mapping[str, tuple[Callable[[Any], bool], type, str]] = {
+    "text": (
+        lambda value: isinstance(value, str) and len(value) <= MAX_TEXT,
+        str,
+        f"a text of at most {MAX_TEXT} characters",
+    ),
+    "flag": (lambda value: isinstance(value, bool), bool, "true or false"),
+    "whole": (lambda v: is_whole(v, 0) and v < MAX_WHOLE, int, "a whole number from 0 up"),
+    "number": (_is_number, float, "a finite number"),
+}
+
+
 def _checked(where: str, kind: Kind, value: Any) -> Any:
-    if kind == "text":
-        if not isinstance(value, str) or len(value) > MAX_TEXT:
-            raise MessageError(f"{where} must be a text of at most {MAX_TEXT} characters.")
-        return value
-    if kind == "flag":
-        if not isinstance(value, bool):
-            raise MessageError(f"{where} must be true or false.")
-        return value
-    if kind == "whole":
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | np.integer)
-            or not 0 <= value < MAX_WHOLE
-        ):
-            raise MessageError(f"{where} must be a whole number from 0 up.")
-        return int(value)
-    if kind == "number":
-        real = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
-        if not real or not _is_finite(value):
-            raise MessageError(f"{where} must be a finite number.")
-        return float(value)
     if kind == "plain":
         return _frozen(where, value, MAX_DEPTH)
-    return _checked_array(where, kind, value)
-
-
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, int):
-        return abs(value) < MAX_WHOLE
-    return math.isfinite(value)
+    if kind not in _SINGLE:
+        return _checked_array(where, kind, value)
+    holds, become, words = _SINGLE[kind]
+    if not holds(value):
+        raise MessageError(f"{where} must be {words}.")
+    return become(value)
 
 
 def _checked_array(where: str, kind: Kind, value: Any) -> NDArray[Any]:
@@ -151,15 +164,13 @@ def _frozen(where: str, value: Any, depth: int) -> Any:
         raise MessageError(f"{where} must not be nested more than {MAX_DEPTH} levels deep.")
     if value is None or isinstance(value, bool):
         return value
-    if type(value) is float and math.isfinite(value):  # by far the most frequent
+    if isinstance(value, int | float):  # by far the most frequent
+        if not _is_number(value):
+            raise MessageError(f"{where} must hold finite numbers.")
         return value
     if isinstance(value, str):
         if len(value) > 10 * MAX_TEXT:
             raise MessageError(f"{where} must hold texts of at most {10 * MAX_TEXT} characters.")
-        return value
-    if isinstance(value, int | float):
-        if not _is_finite(value):
-            raise MessageError(f"{where} must hold finite numbers.")
         return value
     if type(value) is dict or isinstance(value, Mapping):
         if not all(isinstance(key, str) and len(key) <= MAX_TEXT for key in value):

@@ -114,14 +114,13 @@ def entries_of(
 def records_of(message: Message) -> tuple[FieldRecord, ...]:
     """What a ledger tells about every field of a message."""
     records = []
-    for item in dataclasses.fields(message):
-        value = getattr(message, item.name)
+    for name, _, value in message.items():
         if isinstance(value, np.ndarray):
             content, shape = value.tobytes(), value.shape
         else:
             content = to_json(value).encode()
             shape = () if isinstance(value, str) or not hasattr(value, "__len__") else (len(value),)
-        records.append(FieldRecord(item.name, shape, len(content), digest(content)))
+        records.append(FieldRecord(name, shape, len(content), digest(content)))
     return tuple(records)
 
 

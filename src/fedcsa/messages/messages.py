@@ -200,12 +200,11 @@ class RiskReport(Message):
         self.must((self.n_folds == 0) <= none, "folds, unless every candidate failed")
         self.must(isinstance(self.findings, tuple), "findings as a list")
         for item in self.findings:
-            plain = isinstance(item, Mapping) and set(item) == {"code", "evidence"}
-            plain = (
-                plain and isinstance(item["evidence"], Mapping) and isinstance(item["code"], str)
-            )
-            self.must(plain, "findings as code and evidence")
-            told = all(isinstance(value, float | str) for value in item["evidence"].values())
+            named = isinstance(item, Mapping) and set(item) == {"code", "evidence"}
+            self.must(named and isinstance(item["code"], str), "findings as code and evidence")
+            evidence = item["evidence"]
+            self.must(isinstance(evidence, Mapping), "findings as code and evidence")
+            told = all(isinstance(value, float | str) for value in evidence.values())
             self.must(told, "numbers and names as evidence")
 
     def _check_weights(self) -> None:
@@ -247,9 +246,6 @@ class ModelRequest(Message):
 
     brief: str = wire_field("text")
     candidate: int = wire_field("whole")
-
-    def check(self) -> None:
-        """Nothing to contradict."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

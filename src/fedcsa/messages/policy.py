@@ -216,11 +216,10 @@ class Policy:
         if self.significant_digits is None or message.name not in _ROUNDED:
             return message
         rounded: dict[str, Any] = {}
-        for item in dataclasses.fields(message):
-            if item.metadata["kind"] in ("number", "vector"):
-                value = getattr(message, item.name)
+        for name, kind, value in message.items():
+            if kind in ("number", "vector"):
                 digits = round_significant(np.asarray(value), self.significant_digits)
-                rounded[item.name] = digits if isinstance(value, np.ndarray) else float(digits)
+                rounded[name] = digits if kind == "vector" else float(digits)
         return dataclasses.replace(message, **rounded)
 
     def rules(self, message: Message) -> str:
@@ -230,16 +229,13 @@ class Policy:
         >>> Policy().rules(BacktestReport("study", "a", 1.0, 0.1, 1.0))
         'significant_digits 4'
         """
-        passed = {
-            item.name: getattr(self, item.name)
-            for item in dataclasses.fields(self)
-            if message.name in item.metadata["messages"]
-            and getattr(self, item.name) != item.metadata["off"]
-        }
-        return ", ".join(
-            f"{name} {'/'.join(value) if isinstance(value, tuple) else value}"
-            for name, value in passed.items()
-        )
+        passed = []
+        for item in dataclasses.fields(self):
+            value, rule = getattr(self, item.name), item.metadata
+            if message.name in rule["messages"] and value != rule["off"]:
+                words = "/".join(value) if isinstance(value, tuple) else value
+                passed.append(f"{item.name} {words}")
+        return ", ".join(passed)
 
 
 _ROUNDED = Policy.__dataclass_fields__["significant_digits"].metadata["messages"]
