@@ -1,5 +1,6 @@
 """A real federation on loopback: a server, a target and four sources, each its own processes."""
 
+import contextlib
 import csv
 import json
 import os
@@ -132,7 +133,8 @@ class Live:
         """kill -9 of a site or the server with its workers, as a power cut would."""
         process = self.processes.pop(name)
         for pid in (process.pid, *process.workers()):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.stop()
 
     def worker(self, name):

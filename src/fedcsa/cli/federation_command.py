@@ -51,7 +51,7 @@ def init(
     from fedcsa.federation.federation_file import FEDERATION_TEMPLATE
 
     if file.exists():
-        raise ResultError(f"The file {str(file)!r} must not be there yet; it is. Choose another.")
+        raise ResultError(f"{str(file)!r} already exists. Delete it or choose another name.")
     name = re.sub(r"[^A-Za-z0-9]", "-", file.absolute().parent.name) or "federation"
     with unbroken():
         file.write_text(FEDERATION_TEMPLATE.format(name=name[:60]), encoding="utf-8")
@@ -115,7 +115,7 @@ def serve(kit: KitFolder, json: Json = False, quiet: Quiet = False) -> None:
     about = Kit.load(kit)
     if about.role != "server":
         raise ProtocolError(
-            f"This must be the server's kit; it is that of a {about.role}. "
+            f"{str(kit)!r} is the kit of a {about.role}, not of the server. "
             "Name the folder called as the server's host."
         )
     with alone(kit), EngineProcess(kit, about) as process, until_stopped() as stopped:
@@ -128,7 +128,7 @@ def serve(kit: KitFolder, json: Json = False, quiet: Quiet = False) -> None:
         ended = process.poll()
     if ended not in (None, 0) and not stopped.is_set():
         raise ProtocolError(
-            f"The server must run until Ctrl-C; it ended ({ended}). See {kit / 'engine.log'}."
+            f"The server ended by itself, with code {ended}. See {kit / 'engine.log'}."
         )
 
 
@@ -201,7 +201,7 @@ def demo(
 
     if out.exists() and any(out.iterdir()):
         raise ResultError(
-            f"The folder {str(out)!r} must be new or empty; it is not. Choose another."
+            f"The folder {str(out)!r} is not empty. Choose another."
         )
     code = run_demo(out, Output(json, quiet), seed)
     if code:

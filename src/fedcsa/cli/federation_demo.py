@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -48,12 +48,7 @@ def run_demo(out: Path, output: Output, seed: int) -> int:
             _start(stack, "site", "start", str(out / "kits" / name), "--data", data, "--quiet")
         _wait(out, list(sites), output)
         output.say("\n$ fedcsa study submit study.toml", style="bold")
-        code = _fedcsa(
-            "study", "submit", str(out / "study.toml"), "--kit", str(out / "kits" / _LEAD),
-            "--min-sources", "3", "--deadline", "120", "--out", str(out / "result"),
-            *(["--quiet"] if output.json or output.quiet else []),
-            quiet=output.json or output.quiet,
-        )  # fmt: skip
+        code = _submit(out, quiet=output.json or output.quiet)
     tell_what_left(out, list(sites), code, output)
     return code
 
@@ -67,10 +62,9 @@ def tell_what_left(out: Path, sites: list[str], code: int, output: Output) -> No
 
 
 def _print(screen: Console, rows: list[dict[str, Any]], out: Path) -> None:
-    table = Table()
-    for heading in ("site", "message", "to", "numbers", "bytes"):
-        justify: Literal["left", "right"] = "right" if heading in ("numbers", "bytes") else "left"
-        table.add_column(heading, justify=justify)
+    table = Table("site", "message", "to")
+    for heading in ("numbers", "bytes"):
+        table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row.values()))
     screen.print(table)
@@ -151,7 +145,7 @@ def _wait(out: Path, sites: list[str], output: Output) -> None:
     while waiting:
         if time.monotonic() > end:
             raise ProtocolError(
-                f"Every site must connect; these did not: {', '.join(waiting)}. "
+                f"These sites did not connect: {', '.join(waiting)}. "
                 f"See engine.log in their folders of {out / 'kits'}."
             )
         for site in list(waiting):
@@ -162,11 +156,15 @@ def _wait(out: Path, sites: list[str], output: Output) -> None:
         time.sleep(0.2)
 
 
-def _fedcsa(*arguments: str, quiet: bool) -> int:
+def _submit(out: Path, *, quiet: bool) -> int:
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "fedcsa", *arguments],
+        [
+            sys.executable, "-m", "fedcsa", "study", "submit", str(out / "study.toml"),
+            "--kit", str(out / "kits" / _LEAD), "--out", str(out / "result"),
+            "--min-sources", "3", "--deadline", "120", *(["--quiet"] if quiet else []),
+        ],
         check=False,
         timeout=900,
         stdout=subprocess.DEVNULL if quiet else None,
-    )
+    )  # fmt: skip
     return done.returncode

@@ -132,18 +132,16 @@ def open_conclusion(board: Mapping[str, Any], submission: Submission, seal: Seal
     bound = (envelope.study, envelope.sender, envelope.digest)
     if bound != (agreed.id, target, digest(payload)) or not isinstance(told, Conclusion):
         raise BindingError(
-            "other_study", "The target must end this very study; it did not. Submit it again."
+            "other_study", "The target ended another study than this one. Submit it again."
         )
     if envelope.in_reply_to != submission.nonce:
         raise BindingError(
             "replayed",
-            "The target must answer this very submission; it did not. Submit it again.",
+            "The target answered an earlier submission. Submit the study again.",
         )
     summary = bytes(told.summary)
     if summary and digest(summary) != told.result:
-        raise MessageError(
-            "The result must be as the target wrote it; its digest differs. Ask the target for it."
-        )
+        raise MessageError("The result was changed on its way. Ask the target for it.")
     return told
 
 
@@ -155,6 +153,9 @@ def _finish(
     out: Path,
     output: Output,
 ) -> None:
+    """Keep what the target told, show it, and end with the exit code of its verdict."""
+    from fedcsa.answer.store import restore
+
     summary = bytes(told.summary)
     plain = {
         "study": agreed.id, "outcome": told.outcome, "sources": dict(told.sources),
@@ -165,7 +166,7 @@ def _finish(
         _save(out, agreed, plain, summary)
         line = report_line(out)
 
-    answer = _answer(summary, out) if told.outcome == "done" else None
+    answer = restore(jsonlib.loads(summary), out) if summary and told.outcome == "done" else None
 
     def show(screen: Console) -> None:
         _print(screen, plain, answer, out)
@@ -177,15 +178,6 @@ def _finish(
         raise typer.Exit(_EXITS.get(told.outcome, EXIT_EXCHANGE))
     if answer is not None:
         follow(answer.verdict)
-
-
-def _answer(summary: bytes, out: Path) -> Adaptation | None:
-    """The answer, if the target shares it."""
-    from fedcsa.answer.store import restore
-    from fedcsa.target.adaptation import Adaptation
-
-    found = restore(jsonlib.loads(summary), out) if summary else None
-    return found if isinstance(found, Adaptation) else None
 
 
 def _reason(rule: str, target: str) -> str:
@@ -210,7 +202,9 @@ def _save(out: Path, agreed: AgreedStudy, plain: dict[str, Any], summary: bytes)
 def _check_out(out: Path) -> None:
     known = ("adaptation.json", "federation.json")
     if out.exists() and any(out.iterdir()) and not any((out / n).is_file() for n in known):
-        raise ResultError(f"The folder {str(out)!r} must be empty or hold an older result.")
+        raise ResultError(
+            f"The folder {str(out)!r} holds other files than a result. Choose another."
+        )
 
 
 def _print(screen: Console, plain: dict[str, Any], answer: Adaptation | None, out: Path) -> None:
@@ -275,10 +269,8 @@ def _target_of(sites: dict[str, str], wanted: str | None) -> str:
     targets = [name for name, role in sites.items() if role == "target"]
     if wanted is None and len(targets) == 1:
         return targets[0]
+    if wanted is None:
+        raise StudyError(f"The federation has several targets. Say which with --target: {targets}.")
     if wanted not in targets:
-        raise StudyError(
-            unknown("target", wanted, targets)
-            if wanted
-            else f"A target must be chosen; there are several. Say which with --target: {targets}."
-        )
+        raise StudyError(unknown("target", wanted, targets))
     return wanted

@@ -94,7 +94,7 @@ class Federation:
         if not 1 <= port <= 65535:
             place.say("'port' must be between 1 and 65535.")
         for name in sorted({*RESERVED, host} & set(sites), key=str):
-            top.say(f"A site must not be called {name!r}: that is another's name.")
+            top.say(f"A site must not be called {name!r}: something else has that name.")
         for role in SITE_ROLES:
             if role not in sites.values():
                 top.say(f'At least one site must have role = "{role}".')

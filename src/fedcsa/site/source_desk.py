@@ -22,6 +22,8 @@ _KINDS: dict[str, type[Message]] = {
 #: The rules of the budget: a site answers one question a phase and study.
 ONE = {"risk": "one_brief", "model": "one_model", "examine": "one_examination"}
 _ONE_QUESTION = "This site answers one question a phase and study."
+#: What a steward can say; an approval that was taken back is none.
+_DECIDED = ("approved", "refused")
 _STEPS = {"risk": "phase 1 of 3", "model": "phase 2 of 3", "examine": "phase 3 of 3"}
 #: Called while a person is waited for; false when there is no more time.
 Patience = Callable[[], bool]
@@ -41,7 +43,7 @@ def check_rows(answered: dict[str, Any], source: Source) -> None:
     if answered.get("rows") != source.fingerprint:
         raise PolicyError(
             "rows_changed",
-            "All answers in a study must be on the same rows; they have changed since the first. "
+            "This site's rows have changed since its first answer in this study. "
             "Give the study another name.",
         )
 
@@ -106,7 +108,7 @@ class SourceDesk(Desk):
         if not isinstance(message, _KINDS[phase]):
             raise BindingError("phase_order", f"Phase {phase!r} must begin with its own question.")
         if message.study != self.agreed.name:
-            raise BindingError("other_study", "A message must be of this study.")
+            raise BindingError("other_study", "This message is of another study.")
         accepted = log.find("accepted", **self._budget(phase))
         if accepted and accepted["request"] != question.digest:
             raise PolicyError(ONE[phase], _ONE_QUESTION)
@@ -175,9 +177,9 @@ class SourceDesk(Desk):
         # What a steward looks at is what is answered then, and not what came in the meantime.
         self._claim("waiting", phase, request)
         decision = self._log.decision(self.agreed.id)
-        if not decision:
+        if decision not in _DECIDED:
             self.say(f"{_STEPS[phase]}: waiting for fedcsa site approve {self.agreed.name}")
-        while not decision and self._patience():
+        while decision not in _DECIDED and self._patience():
             decision = self._log.decision(self.agreed.id)
         if decision == "refused":
             raise PolicyError("approval", "This site's steward refused the study.")

@@ -65,7 +65,7 @@ def _certificates(folder: Path, kit: Kit) -> Iterator[Check]:
             content = (folder / "startup" / file).read_bytes()
             end = x509.load_pem_x509_certificate(content).not_valid_after_utc
         except (OSError, ValueError):
-            yield file, False, "must be a certificate in startup/. Ask for a new kit."
+            yield file, False, "is missing in startup/, or no certificate. Ask for a new kit."
             continue
         days = (end - datetime.now(UTC)).days
         text = f"valid until {end:%Y-%m-%d}"
@@ -94,7 +94,7 @@ def _way(folder: Path, kit: Kit) -> Iterator[Check]:
     except socket.gaierror:
         yield "server", False, f"the name {kit.host!r} is unknown; ask for an entry in the DNS"
     except ssl.SSLError as error:
-        yield "server", False, f"{where} must show this federation's certificate ({error.reason})"
+        yield "server", False, f"{where} shows a certificate of another federation ({error.reason})"
     except OSError as error:
         why = f"{where} cannot be reached ({type(error).__name__})."
         yield "server", False, f"{why} Is the server up? Does the firewall let this site out?"
@@ -137,4 +137,4 @@ def _table(site: SiteFile) -> Check:
         return "table", True, f"{read_table(site.folder / site.table).num_columns} columns"
     path = site.folder / site.table1  # what must be in it is up to a study
     there = path.is_file()
-    return "table", there, f"Table 1 in {path}" if there else f"{path} must be a file; it is not."
+    return "table", there, f"Table 1 in {path}" if there else f"There is no file {path}."

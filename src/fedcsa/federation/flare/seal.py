@@ -33,11 +33,10 @@ class KitSeal:
             self._root = x509.load_pem_x509_certificate((startup / "rootCA.pem").read_bytes())
         except (OSError, ValueError, TypeError):
             raise StudyError(
-                f"The kit must hold its key and certificates; {str(startup)!r} does not. "
-                "Ask for a new kit."
+                f"{str(startup)!r} lacks the kit's key or certificates. Ask for a new kit."
             ) from None
         if not isinstance(key, rsa.RSAPrivateKey):
-            raise StudyError("The key of a kit must be an RSA key. Ask for a new kit.")
+            raise StudyError("The key of this kit is not an RSA key. Ask for a new kit.")
         self._key = key
         self._certificate = own.public_bytes(Encoding.DER)
 
@@ -59,6 +58,4 @@ class KitSeal:
                 raise ValueError
             key.verify(signature, content, padding.PKCS1v15(), SHA256())
         except (struct.error, ValueError, TypeError, InvalidSignature):
-            raise BindingError(
-                "signature", f"A message must be signed by {signer!r}; this one is not."
-            ) from None
+            raise BindingError("signature", f"This message is not signed by {signer!r}.") from None

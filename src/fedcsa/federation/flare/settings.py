@@ -27,7 +27,8 @@ def read_settings(local: Path) -> Path:
         return Path(json.loads((local / SETTINGS).read_text(encoding="utf-8"))["site_file"])
     except (OSError, ValueError, LookupError, TypeError):
         raise StudyError(
-            "A site must be started with its own file: fedcsa site start KIT --data site.toml"
+            "This site was started without its own file. Start it with: "
+            "fedcsa site start KIT --data site.toml"
         ) from None
 
 
