@@ -75,8 +75,6 @@ class Table1:
     >>> table = Table1.of(X, ["age", "sex=M"], [False, True])
     >>> table.n_rows, table.mean.round(2).tolist(), table.sd.tolist()
     (200, [63.14, 0.36], [11.0, 0.5])
-    >>> table.n_numbers
-    4
     """
 
     n_rows: int
@@ -92,7 +90,8 @@ class Table1:
         d = len(_marked(self.features, self.flags))
         object.__setattr__(self, "n_rows", _count(self.n_rows))
         for name in ("mean", "sd"):
-            object.__setattr__(self, name, _column_values(getattr(self, name), name, d))
+            values = as_vector(getattr(self, name), f"The {name!r} of a Table 1", n_rows=d)
+            object.__setattr__(self, name, read_only(values.copy()))
         problems = [*value_problems(self.features, self.flags, self.mean, self.sd)]
         if self.correlations is not None:
             R = as_matrix(self.correlations, "The correlations of a Table 1", n_columns=d)
@@ -130,11 +129,6 @@ class Table1:
         public_sd : array of shape (d,), optional
             Agreed sds; NaN where there is none. A number without one has no floor, a flag
             without one has the unit 0.5.
-
-        Raises
-        ------
-        DataError
-            If there are fewer than two rows, or a flag is neither 0 nor 1.
         """
         rows = as_matrix(X, "X_target", n_columns=len(tuple(features)))
         n, d = rows.shape
@@ -144,7 +138,13 @@ class Table1:
                 "Collect more rows."
             )
         is_flag, public = _marked(features, flags), _public(public_sd, d)
-        _require_zeros_and_ones(rows, features, is_flag)
+        wrong = is_flag & ~((rows == 0.0) | (rows == 1.0)).all(axis=0)
+        if wrong.any():
+            raise DataError(
+                f"Column {features[int(wrong.argmax())]!r} must hold only 0 and 1, because it is "
+                "described as a flag; it holds something else. Describe it as a number, or "
+                "correct it."
+            )
         # Not sd > 0 alone: the sd of a constant column is often a rounding error away from 0.
         spread = rows.std(axis=0)
         varies = (np.ptp(rows, axis=0) > 0.0) & (spread > 0.0)
@@ -168,7 +168,7 @@ class Table1:
         public_sd: ArrayLike | None = None,
         correlations: ArrayLike | None = None,
     ) -> Self:
-        """Table 1 from a published one; rounded and floored like one from rows.
+        """Table 1 from a published one, rounded and floored; all mistakes are one `DataError`.
 
         Parameters
         ----------
@@ -186,11 +186,6 @@ class Table1:
             Of all columns, ones on the diagonal; or second moments as told. They are left out
             where a target with these columns and rows does not tell them.
 
-        Raises
-        ------
-        DataError
-            With one line for everything that contradicts itself.
-
         Examples
         --------
         >>> table = Table1.typed(1234, ["age", "sex=M"], [False, True], [63.21, 0.428], [11.4, 0])
@@ -199,8 +194,8 @@ class Table1:
         """
         d = len(tuple(features))
         is_flag, public = _marked(features, flags), _public(public_sd, d)
-        means = _column_values(mean, "mean", d)
-        spread = np.where(is_flag, INDICATOR_SD, _column_values(sd, "sd", d))
+        means = as_vector(mean, "The 'mean' of a Table 1", n_rows=d)
+        spread = np.where(is_flag, INDICATOR_SD, as_vector(sd, "The 'sd' of a Table 1", n_rows=d))
         problems = [*value_problems(features, is_flag, means, spread)]
         problems += level_problems(features, is_flag, means)
         r = None
@@ -227,12 +222,8 @@ class Table1:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table1):
             return NotImplemented
-        return all(  # None equals None, and no array
-            np.array_equal(
-                np.asarray(getattr(self, item.name)), np.asarray(getattr(other, item.name))
-            )
-            for item in fields(self)
-        )
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)  # None equals None
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -338,38 +329,6 @@ def _public(public_sd: ArrayLike | None, d: int) -> Array:
             "agreed; they are not. Correct them for all sites."
         )
     return public
-
-
-def _column_values(values: Any, name: str, d: int) -> Array:
-    """One finite number a column, that cannot be written to.
-
-    Parameters
-    ----------
-    values : array-like of shape (d,)
-    name : str
-        What an error calls it.
-    d : int
-    """
-    vector = as_vector(values, f"The {name!r} of a Table 1", n_rows=d)
-    return read_only(vector.copy())
-
-
-def _require_zeros_and_ones(rows: Array, features: Sequence[str], flags: NDArray[np.bool_]) -> None:
-    """Complain of a flag that is neither 0 nor 1 somewhere.
-
-    Parameters
-    ----------
-    rows : array of shape (rows, d)
-    features : sequence of d str
-    flags : array of bool of shape (d,)
-    """
-    wrong = flags & ~((rows == 0.0) | (rows == 1.0)).all(axis=0)
-    if wrong.any():
-        name = [*features][int(wrong.argmax())]
-        raise DataError(
-            f"Column {name!r} must hold only 0 and 1, because it is described as a flag; it holds "
-            "something else. Describe it as a number, or correct it."
-        )
 
 
 # What cannot be: sentences that quote no number ----------------------------------------------

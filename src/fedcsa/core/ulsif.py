@@ -62,7 +62,7 @@ class ULSIF:
         others enter the score as fitted, see `leave_one_out_scores`. The ratio is always fitted
         on all rows. None: every row is left out, the exact score.
     random_state : int or numpy.random.Generator, optional
-        Draws the centres, then the rows to leave out if there are too many.
+        Draws the centres, then the rows to leave out.
 
     Attributes
     ----------
@@ -331,8 +331,7 @@ def leave_one_out_scores(
     blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, len(out_phi), BLOCK_ROWS)]
     terms = np.concatenate([left_out(out_phi[block], out_psi[block]) for block in blocks])
     if pairs is None:
-        exact: Array = terms.mean(axis=0)
-        return exact
+        return np.asarray(terms.mean(axis=0))
     coefficients = V @ (inverse * (total / n_target)[:, None])  # (centres, λ)
     coefficients = np.maximum(coefficients, 0.0) if clip_coefficients else coefficients
     plain = _terms(phi @ coefficients, psi @ coefficients, alpha)

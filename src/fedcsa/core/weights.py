@@ -28,7 +28,6 @@ CAUTION = 0.5
 MIN_WORTH = 10.0
 #: Huber's constant, in medians: a model farther off than this loses weight.
 HUBER = 1.5
-
 #: With fewer sources a median says little; of one of them the model may fail to come.
 MEDIAN_SOURCES, MEDIAN_MODELS = 4, 3
 #: Under a median no source may hold half of the weight, or it would be the median.
@@ -122,9 +121,8 @@ def fediwe(sources: Sequence[RiskTerms], _given: object = None) -> tuple[Array, 
 
     Parameters
     ----------
-    sources : sequence of RiskTerms
-    _given : object
-        Not used.
+    sources, _given
+        As for `naive`.
     """
     terms = np.column_stack([source.importance_weighted for source in sources])
     variances = np.column_stack([source.importance_variance for source in sources])
@@ -136,9 +134,8 @@ def feddae(sources: Sequence[RiskTerms], _given: object = None) -> tuple[Array, 
 
     Parameters
     ----------
-    sources : sequence of RiskTerms
-    _given : object
-        Not used.
+    sources, _given
+        As for `naive`.
     """
     n_rows = np.array([source.n_rows for source in sources], dtype=np.float64)
     divergence = np.column_stack([source.divergence for source in sources])
@@ -164,13 +161,10 @@ def fedle(
     return *_control_variates(sources), weights
 
 
-#: What `estimate` knows: a rule of one's own is one function, and one line here.
+#: What `estimate` knows: a rule of one's own is one function, and one entry here.
 WEIGHT_RULES: dict[str, WeightRule] = {
-    "naive": naive,
-    "fediwe": fediwe,
-    "feddae": feddae,
-    "fedle": fedle,
-}
+    "naive": naive, "fediwe": fediwe, "feddae": feddae, "fedle": fedle,
+}  # fmt: skip
 
 
 def _by_rows(sources: Sequence[RiskTerms]) -> Array:
@@ -209,11 +203,8 @@ def validated_estimate(
         γ of every candidate.
     variances : array of shape (candidates, sources)
         v_j, squared standard errors of f_j.
-    combine : {"mean", "median"}
-        Over sources.
-    fitted : array of shape (candidates, sources), optional
-        False where a source failed to fit a candidate, and so has no weight; at least one must
-        have fitted it.
+    combine, fitted
+        As for `estimate`.
     """
     share = worth / worth.sum()
     weights = _limited(np.tile(share, (len(risks), 1)), combine, fitted)
@@ -225,7 +216,7 @@ def validated_estimate(
     return Estimate("validated", risk, weights, int(score.argmin()), errors)
 
 
-def model_weights(worth: Array, outputs: Array, iterations: int = 30) -> Array:
+def model_weights(worth: Array, outputs: Array) -> Array:
     """Weights a_j of the models: their worth, less for one far from the others (three or more).
 
     The distance is judged by the *unweighted* median of distances: with the weighted one, a
@@ -237,8 +228,6 @@ def model_weights(worth: Array, outputs: Array, iterations: int = 30) -> Array:
         m_j, not all zero.
     outputs : array of shape (rows, sources) or (rows, sources, classes)
         Predictions of every model on the target's rows.
-    iterations : int, default 30
-        Of the reweighting; it has converged long before.
 
     Examples
     --------
@@ -250,7 +239,7 @@ def model_weights(worth: Array, outputs: Array, iterations: int = 30) -> Array:
     if len(worth) < 3:
         return a
     rounding = 1e-12 * max(float(np.abs(outputs).max()), 1e-288)  # models as near agree
-    for _ in range(iterations):
+    for _ in range(30):  # it has converged long before
         difference = outputs - np.einsum("nk...,k->n...", outputs, a)[:, None]
         squares = difference**2 if difference.ndim == 2 else (difference**2).sum(axis=2)
         distance = np.sqrt(squares.mean(axis=0))
@@ -287,10 +276,9 @@ def _combined(values: Array, weights: Array, combine: str) -> Array:
     values, weights : array of shape (candidates, sources)
     combine : {"mean", "median"}
     """
-    if combine == "mean":
-        mean: Array = np.einsum("ck,ck->c", weights, values)
-        return mean
-    return weighted_median(values, weights)
+    if combine == "median":
+        return weighted_median(values, weights)
+    return np.asarray(np.einsum("ck,ck->c", weights, values))
 
 
 def _standard_errors(weights: Array, variances: Array, combine: str) -> Array:
@@ -301,11 +289,10 @@ def _standard_errors(weights: Array, variances: Array, combine: str) -> Array:
     weights, variances : array of shape (candidates, sources)
     combine : {"mean", "median"}
     """
+    squares = np.einsum("ck,ck->c", weights**2, variances)
     if combine == "median":
-        alike: Array = np.sqrt(_combined(variances, weights, combine) * (weights**2).sum(axis=1))
-        return alike
-    errors: Array = np.sqrt(np.einsum("ck,ck->c", weights**2, variances))
-    return errors
+        squares = weighted_median(variances, weights) * (weights**2).sum(axis=1)
+    return np.asarray(np.sqrt(squares))
 
 
 def divergence_weights(n_rows: Array, divergence: Array) -> Array:
@@ -336,16 +323,12 @@ def divergence_weights(n_rows: Array, divergence: Array) -> Array:
     return weights
 
 
-# Weighted medians ---------------------------------------------------------------------------
-
-
 def limited(weights: Array, combine: str) -> Array:
     """The weights, under a median with none above `MAX_WEIGHT`.
 
     Parameters
     ----------
     weights : array of shape (sources,)
-        Summing to one.
     combine : {"mean", "median"}
     """
     return capped(weights, MAX_WEIGHT) if combine == "median" else weights
@@ -385,10 +368,6 @@ def weighted_median(values: Array, weights: Array) -> Array:
     ----------
     values : array of shape (rows, sources) or (rows, sources, classes)
     weights : array of shape (sources,), or (rows, sources) where they differ by row
-
-    Returns
-    -------
-    array of shape (rows,) or (rows, classes)
 
     Examples
     --------

@@ -16,6 +16,8 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order
 from fedcsa.core.folds import generator_for
 from fedcsa.core.ridge import merge_triangles, triangle, triangle_path
+from fedcsa.errors import PolicyError
+from fedcsa.messages.messages import ModelReport, ModelRequest
 from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.models.linear import LinearRegression
 from fedcsa.models.model import Candidate, Model, Path, power_of
@@ -213,3 +215,43 @@ def _pilot_shift(X: Array, y: Array, *, intercept: bool) -> Array:
     constant = np.ptp(columns, axis=0) == 0.0
     shift: Array = np.where(constant, columns[0], columns.mean(axis=0))
     return shift
+
+
+def model_report(
+    request: ModelRequest, in_reply_to: str, source: str, path: Path, *, show: bool
+) -> ModelReport:
+    """The message that carries the one model of a path.
+
+    Parameters
+    ----------
+    request : ModelRequest
+    in_reply_to : str
+        Hash of the request.
+    source : str
+    path : Path
+    show : bool
+        Whether the target may show the model.
+    """
+    [fitted] = path.models
+    if fitted is None:
+        raise PolicyError(
+            "fit_failed",
+            "The chosen candidate could not be fitted here; leave it out of the study.",
+        )
+    if isinstance(fitted, LinearModel):
+        form, linear, packed = "linear", fitted, np.empty(0, np.uint8)
+    else:
+        form, linear, packed = "skops", LinearModel(np.empty(0), 0.0), fitted.pack()
+    return ModelReport(
+        study=request.study,
+        source=source,
+        in_reply_to=in_reply_to,
+        candidate=request.candidate,
+        n_rows=path.n_rows,
+        show=show,
+        format=form,
+        link=linear.link,
+        intercept=linear.intercept,
+        coefficients=linear.coefficients,
+        packed=packed,
+    )

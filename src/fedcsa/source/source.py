@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.batches import Batches
@@ -27,12 +26,13 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.messages.policy import Policy, narrow_features
-from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.models.model import Candidate, Model
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
-from fedcsa.source.examine import examine, members_of, mixture_of
+from fedcsa.source.examine import examine
+from fedcsa.source.fit import model_report
 from fedcsa.source.measure import Work, fit_chosen, measure, prepare
+from fedcsa.source.mixture import check_examination, members_of, mixture_of
 from fedcsa.source.site_rows import SiteRows
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
@@ -275,45 +275,8 @@ class Source:
         if not self._policy.send_model:
             raise PolicyError("send_model", "This site examines models and sends none.")
         path = fit_chosen(study.brief, self._work(study, model, chosen), chosen)
-        [fitted] = path.models
-        if fitted is None:
-            raise PolicyError(
-                "fit_failed",
-                "The chosen candidate could not be fitted here; leave it out of the study.",
-            )
-        return self._model_report(request, in_reply_to, fitted, path.n_rows)
-
-    def _model_report(
-        self, request: ModelRequest, in_reply_to: str, fitted: FittedModel, n_rows: int
-    ) -> ModelReport:
-        """The message that carries a fitted model.
-
-        Parameters
-        ----------
-        request : ModelRequest
-        in_reply_to : str
-            Hash of the request.
-        fitted : FittedModel
-        n_rows : int
-            On which it was fitted.
-        """
-        if isinstance(fitted, LinearModel):
-            form, linear, packed = "linear", fitted, np.empty(0, np.uint8)
-        else:
-            form, linear, packed = "skops", LinearModel(np.empty(0), 0.0), fitted.pack()
-        return ModelReport(
-            study=request.study,
-            source=self.name,
-            in_reply_to=in_reply_to,
-            candidate=request.candidate,
-            n_rows=n_rows,
-            show=self._policy.show_model,
-            format=form,
-            link=linear.link,
-            intercept=linear.intercept,
-            coefficients=linear.coefficients,
-            packed=packed,
-        )
+        show = self._policy.show_model
+        return model_report(request, in_reply_to, self.name, path, show=show)
 
     # Phase 3: the others' mixture on its own rows ------------------------------------------
 
@@ -328,7 +291,7 @@ class Source:
         """
         study = self._reported(asked.study, asked.brief)
         brief = study.brief
-        self._check_examination(brief, asked)
+        check_examination(brief, asked, packed_models=self._policy.packed_models)
         model, chosen = self._chosen(brief, asked.candidate)
         members = members_of(asked, len(brief.classes), self._trusted)
         if study.asked.setdefault(asked.name, asked) != asked:
@@ -345,26 +308,6 @@ class Source:
         return ExaminationReport(
             study=asked.study, source=self.name, in_reply_to=in_reply_to, **vars(found)
         )
-
-    def _check_examination(self, brief: Brief, asked: Examination) -> None:
-        """Refuse models that this site does not open, or that are of another study.
-
-        Parameters
-        ----------
-        brief : Brief
-        asked : Examination
-        """
-        n_classes, fits = len(brief.classes), True
-        if asked.format == "linear":
-            fits = asked.coefficients.shape[1] == len(brief.features)
-            fits = fits and (asked.link == "logistic") == (n_classes == 2)
-        elif not self._policy.packed_models:
-            raise PolicyError(
-                "packed_models", "Models of other sites are opened here only if they are linear."
-            )
-        constant = len(asked.constant) == max(n_classes, 1)
-        if brief.exchange != "table" or not (fits and constant):
-            raise MessageError("An examination must be of the study's features and outcome.")
 
     def _work(self, study: _Study, model: Model, chosen: Candidate) -> Work:
         """What the report rests on; made again, for one candidate, if this site was restarted.
