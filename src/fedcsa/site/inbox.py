@@ -97,7 +97,7 @@ class Inbox:
         return {
             name: message
             for name, message in answers.items()
-            if not self._fates[name][self._phase].startswith("rejected: ")
+            if not self._fates[name].get(self._phase, "").startswith("rejected: ")
         }
 
     def count_instead(self, stored: Mapping[str, Message]) -> None:
