@@ -15,7 +15,6 @@ contains a data value, because an error text may cross from one site to another.
     │   └── UntrustedError    a received model holds types that nobody here trusts
     ├── ProtocolError         the exchange between sites went wrong
     │   ├── MessageError      bytes that are not a well-formed message
-    │   │   └── WildModelError  a received model far off from all others
     │   ├── PolicyError       a site's own policy refuses to let a message out
     │   ├── BindingError      a message of another study, phase, site or time
     │   └── NoSourcesError    too few sources answered to go on
@@ -92,12 +91,6 @@ class MessageError(ProtocolError):
     """Bytes that are not a well-formed message, or a message whose parts contradict each other."""
 
     rule = "malformed"
-
-
-class WildModelError(MessageError):
-    """A received model predicts far off from what all other models do."""
-
-    rule = "wild_model"
 
 
 class PolicyError(ProtocolError):

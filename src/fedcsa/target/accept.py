@@ -20,7 +20,6 @@ from fedcsa.errors import (
     MissingExtraError,
     ModelError,
     UntrustedError,
-    WildModelError,
 )
 from fedcsa.findings import FROM_SOURCES
 from fedcsa.messages.fields import Message
@@ -305,9 +304,11 @@ def open_models(
             opened.models[name] = model
     for name in _wild(outputs, reports, plan.loss):
         del opened.models[name]
-        opened.refused[name] = WildModelError(
+        error = MessageError(
             f"The model of source {name!r} predicts what no honest model would. {_ASK}"
         )
+        error.rule = "wild_model"
+        opened.refused[name] = error
     return opened
 
 
