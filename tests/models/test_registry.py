@@ -1,10 +1,12 @@
 """From the words of a study to a model and its candidates, with help for misspelt ones."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Lasso
+import sklearn.linear_model
+from sklearn.linear_model import Lasso, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -12,13 +14,16 @@ from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import FedCSAError, ModelError, ParameterError, UntrustedError
-from fedcsa.models.estimators import SklearnModel
+from fedcsa.models.estimators import SklearnModel, as_portable
+from fedcsa.models.fitted import LinearModel
 from fedcsa.models.linear import LinearRegression
 from fedcsa.models.registry import (
+    LINEAR_REGRESSORS,
     build_candidates,
     build_model,
     default_candidates,
     expand_candidates,
+    is_linear,
     model_description,
     unknown,
 )
@@ -304,3 +309,37 @@ def test_powers_that_are_the_models_own_grid_are_not_multiplied():
 def test_an_estimator_of_an_unknown_library_gets_no_powers():
     foreign = {"name": "sklearn", "estimator": {"class": "other.Model", "parameters": {}}}
     assert default_candidates(foreign, "validated") == ({},)
+
+
+@pytest.mark.parametrize("name", sorted(LINEAR_REGRESSORS))
+def test_what_is_said_to_be_linear_travels_as_arrays(name):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), rng.normal(size=40)
+    estimator = getattr(sklearn.linear_model, name)()
+    assert is_linear(model_description(estimator), 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = as_portable(estimator.fit(X, y), 0)
+    assert isinstance(fitted, LinearModel)
+    np.testing.assert_allclose(fitted.predict(X), estimator.predict(X), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["LogisticRegression", "LogisticRegressionCV"])
+def test_a_linear_classifier_of_two_classes_travels_as_arrays(name):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    classifier = getattr(sklearn.linear_model, name)()
+    assert is_linear(model_description(classifier), 2)
+    assert not is_linear(model_description(classifier), 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = as_portable(classifier.fit(X, (X[:, 0] > 0).astype(int)), 2)
+    assert isinstance(fitted, LinearModel)
+    assert fitted.link == "logistic"
+
+
+@pytest.mark.parametrize(
+    "model", [SVR(), make_pipeline(StandardScaler(), Ridge())], ids=["SVR", "pipeline"]
+)
+def test_what_is_not_linear_travels_packed(model):
+    assert not is_linear(model_description(model), 0)

@@ -292,24 +292,26 @@ def open_models(
         except (MessageError, UntrustedError) as error:
             opened.refused[name] = error
             continue
-        try:
-            outputs[name] = np.asarray(model.predict(seen))
-            reason = "" if np.isfinite(outputs[name]).all() else "NonFinitePrediction"
-        except Exception as error:  # its text may quote a cell
-            reason = type(error).__name__
+        output, reason = _predicted(model, seen)
         if reason:
             opened.unable[name] = reason
-            outputs.pop(name, None)
         else:
-            opened.models[name] = model
+            opened.models[name], outputs[name] = model, output
     for name in _wild(outputs, reports, plan.loss):
         del opened.models[name]
-        error = MessageError(
-            f"The model of source {name!r} predicts what no honest model would. {_ASK}"
-        )
-        error.rule = "wild_model"
-        opened.refused[name] = error
+        text = f"The model of source {name!r} predicts what no honest model would. {_ASK}"
+        opened.refused[name] = wild = MessageError(text)
+        wild.rule = "wild_model"
     return opened
+
+
+def _predicted(model: FittedModel, seen: Array) -> tuple[Array, str]:
+    """Predictions of the target's rows, and the name of what is wrong with them, if anything."""
+    try:
+        output = np.asarray(model.predict(seen))
+    except Exception as error:  # its text may quote a cell
+        return np.empty(0), type(error).__name__
+    return output, "" if np.isfinite(output).all() else "NonFinitePrediction"
 
 
 def _open(report: ModelReport, plan: Plan, trusted: Collection[str]) -> FittedModel:

@@ -67,12 +67,12 @@ class EngineProcess:
         except psutil.NoSuchProcess:
             return []
 
-    def stop(self, patience: float = 10.0) -> None:
-        """End the process and its workers: politely, and after `patience` seconds not."""
+    def stop(self) -> None:
+        """End the process and its workers: politely, and after ten seconds not."""
         workers = self.workers()
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(patience)
+            self._process.wait(10.0)
         self._process.kill()
         self._process.wait(10.0)
         for pid in workers:
