@@ -37,9 +37,7 @@ class SklearnModel:
 
     def __post_init__(self) -> None:
         if is_classifier(self.estimator) != (self.n_classes > 0):
-            kind, other = (
-                ("classifier", "numbers") if self.n_classes == 0 else ("regressor", "classes")
-            )
+            kind, other = ("regressor", "classes") if self.n_classes else ("classifier", "numbers")
             raise ModelError(
                 f"The model is a {kind} ({type(self.estimator).__name__}), but the outcome is "
                 f"declared as {other}. Change the model or the outcome."
@@ -94,22 +92,19 @@ class SklearnModel:
         seed : int
             For every random_state that was left open.
         """
-        parameters = {key: value for key, value in candidate.items() if key != RATIO_POWER}
-        estimator = clone(self.estimator).set_params(**clone_values(parameters))
+        # Fitting must not change a candidate, so estimators among its values are copied.
+        parameters = {
+            key: clone(value) if hasattr(value, "get_params") else value
+            for key, value in candidate.items()
+            if key != RATIO_POWER
+        }
+        estimator = clone(self.estimator).set_params(**parameters)
         _seed(estimator, seed)
         keywords = {}
         if power_of(candidate):
             keywords[weight_keyword(estimator)] = training_weights(ratios, candidate)
         estimator.fit(X, y.astype(np.intp) if self.n_classes else y, **keywords)
         return as_portable(estimator, self.n_classes)
-
-
-def clone_values(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Fresh copies of estimators among the parameters: fitting must not change a candidate."""
-    return {
-        key: clone(value) if hasattr(value, "get_params") else value
-        for key, value in parameters.items()
-    }
 
 
 def weight_keyword(estimator: Any) -> str:
@@ -146,7 +141,8 @@ def as_portable(estimator: Any, n_classes: int) -> FittedModel:
         coefficients = np.atleast_2d(getattr(estimator, "coef_", np.empty((0, 0))))
         intercept = np.ravel(getattr(estimator, "intercept_", 0.0))
         link = "logistic" if n_classes else "identity"
-        return LinearModel(coefficients[0].astype(np.float64), float(intercept[0]), link)
+        if len(coefficients) == 1 and intercept.size == 1:
+            return LinearModel(coefficients[0].astype(np.float64), float(intercept[0]), link)
     return EstimatorModel(estimator, n_classes)
 
 

@@ -211,12 +211,8 @@ def _as_candidate(model_name: str, candidate: Any) -> dict[str, Any]:
     for key, upper in ((PENALTY, math.inf), (RATIO_POWER, 1.0)):
         if key in described and (model_name in _MAIN or key == RATIO_POWER):
             value = described[key]
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not 0 <= value <= upper
-                or not math.isfinite(value)
-            ):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (number and math.isfinite(value) and 0 <= value <= upper):
                 bound = "at least 0" if math.isinf(upper) else "between 0 and 1"
                 raise must(key, f"a number {bound}", value)
             described[key] = float(value)
