@@ -18,6 +18,7 @@ from fedcsa.models.estimators import SklearnModel, as_portable
 from fedcsa.models.fitted import LinearModel
 from fedcsa.models.linear import LinearRegression
 from fedcsa.models.registry import (
+    LINEAR_CLASSIFIERS,
     LINEAR_REGRESSORS,
     build_candidates,
     build_model,
@@ -324,7 +325,7 @@ def test_what_is_said_to_be_linear_travels_as_arrays(name):
     np.testing.assert_allclose(fitted.predict(X), estimator.predict(X), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["LogisticRegression", "LogisticRegressionCV"])
+@pytest.mark.parametrize("name", sorted(LINEAR_CLASSIFIERS))
 def test_a_linear_classifier_of_two_classes_travels_as_arrays(name):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))
