@@ -130,7 +130,7 @@ def test_a_study_is_not_submitted_with_a_stranger_or_too_few_sources(call, feder
     result = call(
         "study", "submit", federation.study_file, "--kit", kit, "--target", "new", "--out", kit
     )
-    assert (result.exit_code, "hold an older result" in result.stderr) == (3, True)
+    assert (result.exit_code, "other files than a result" in result.stderr) == (3, True)
     result = call("study", "submit", tmp_path / "none.toml", "--kit", kit)
     assert (result.exit_code, "cannot be read" in result.stderr) == (3, True)
 

@@ -120,7 +120,7 @@ def test_a_brief_is_as_agreed_or_refused(federation):
         other = text.replace(*change)
         if "weighted" in change[1]:
             other = other.replace("penalty = [0.01, 10.0]\n", "")
-        with pytest.raises(PolicyError, match="must be as agreed"):
+        with pytest.raises(PolicyError, match="not as agreed"):
             AgreedStudy(other).check(brief)
 
 
