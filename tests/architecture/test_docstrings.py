@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "fedcsa"
-PACKAGES = ("core", "models", "source")
+PACKAGES = ("core", "models", "source", "target")
 TREES = {
     path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
     for package in PACKAGES

@@ -67,7 +67,6 @@ class Asked:
     digest : str
         SHA-256 of the question's bytes.
     brief : Brief
-        Of the study.
     said : RiskReport, optional
         What the source reported before; none when it is asked for its report.
     """
@@ -106,7 +105,13 @@ def accept(answer: Message, asked: Asked) -> None:
 
 
 def _accept_report(report: RiskReport, brief: Brief) -> None:
-    """The bounds of a report that need the brief; its own it has checked when it was made."""
+    """The bounds of a report that need the brief; its own it has checked when it was made.
+
+    Parameters
+    ----------
+    report : RiskReport
+    brief : Brief
+    """
     name, classes = report.source, len(brief.classes)
     if report.n_rows > MAX_ROWS:
         raise MessageError(f"The report of source {name!r} must be on at most {MAX_ROWS} rows.")
@@ -136,7 +141,13 @@ def _accept_report(report: RiskReport, brief: Brief) -> None:
 
 
 def _accept_model(report: ModelReport, asked: Asked) -> None:
-    """The candidate that was asked for, in the agreed format, of the rows reported on."""
+    """The candidate that was asked for, in the agreed format, of the rows reported on.
+
+    Parameters
+    ----------
+    report : ModelReport
+    asked : Asked
+    """
     name, brief, said, request = report.source, asked.brief, asked.said, asked.question
     assert isinstance(said, RiskReport)  # noqa: S101 - else it was not asked
     assert isinstance(request, ModelRequest)  # noqa: S101 - for the type checker
@@ -151,7 +162,14 @@ def _accept_model(report: ModelReport, asked: Asked) -> None:
 
 
 def _accept_examination(report: ExaminationReport, brief: Brief) -> None:
-    """Risks and variances above 0, and at most 1 where the loss is."""
+    """Risks and variances above 0, and at most 1 where the loss is.
+
+    Parameters
+    ----------
+    report : ExaminationReport
+    brief : Brief
+        Of the study.
+    """
     if report.reason:
         return
     name, classes = report.source, len(brief.classes)
@@ -165,7 +183,14 @@ def _accept_examination(report: ExaminationReport, brief: Brief) -> None:
 
 
 def _check_risks(report: RiskReport, *, bounded: bool) -> None:
-    """Built-in losses are not negative, and some are at most 1; their variances follow."""
+    """Built-in losses are not negative, and some are at most 1; their variances follow.
+
+    Parameters
+    ----------
+    report : RiskReport
+    bounded : bool
+        Whether the loss lies in [0, 1].
+    """
     name = report.source
     if (report.risk < 0.0).any():
         raise MessageError(f"The report of source {name!r} has a negative risk. {_ASK}")
@@ -199,7 +224,13 @@ def _check_words(report: RiskReport) -> None:
 
 
 def _check_moments(report: RiskReport, *, bounded: bool) -> None:
-    """What the moments for the paper's methods must satisfy besides."""
+    """What the moments for the paper's methods must satisfy besides.
+
+    Parameters
+    ----------
+    report, bounded
+        As for `_check_risks`.
+    """
     name, n = report.source, report.n_judged
     if report.ratio_mean > 1e-100:  # below, second moments may underflow
         expected = n / (1.0 + report.ratio_m2 / report.ratio_mean / report.ratio_mean / n)
@@ -222,7 +253,13 @@ def _check_moments(report: RiskReport, *, bounded: bool) -> None:
 
 
 def _check_second_moments(report: RiskReport, *, bounded: bool) -> None:
-    """Losses that are not negative vary most if all of them but one are zero."""
+    """Losses that are not negative vary most if all of them but one are zero.
+
+    Parameters
+    ----------
+    report, bounded
+        As for `_check_risks`.
+    """
     n, mean, product = report.n_judged, report.loss_mean, report.product_mean
     with np.errstate(over="ignore"):  # then nothing is too large
         largest = {
@@ -306,7 +343,13 @@ def open_models(
 
 
 def _predicted(model: FittedModel, seen: Array) -> tuple[Array, str]:
-    """Predictions of the target's rows, and the name of what is wrong with them, if anything."""
+    """Predictions of the target's rows, and the name of what is wrong with them, if anything.
+
+    Parameters
+    ----------
+    model : FittedModel
+    seen : array of shape (rows, features)
+    """
     try:
         output = np.asarray(model.predict(seen))
     except Exception as error:  # its text may quote a cell
@@ -315,7 +358,15 @@ def _predicted(model: FittedModel, seen: Array) -> tuple[Array, str]:
 
 
 def _open(report: ModelReport, plan: Plan, trusted: Collection[str]) -> FittedModel:
-    """The model in a report; a foreign one may fail in any way, and its text is not shown."""
+    """The model in a report; a foreign one may fail in any way, and its text is not shown.
+
+    Parameters
+    ----------
+    report : ModelReport
+    plan : Plan
+    trusted : collection of str
+        Types outside scikit-learn that a packed model may hold.
+    """
     refused = f"The model of source {report.source!r} is refused."
     try:
         return fitted_model(report, plan, trusted)
@@ -333,6 +384,13 @@ def _wild(outputs: Mapping[str, Array], reports: Mapping[str, RiskReport], loss:
 
     Model j is wild if median over rows |h_j(x) − med_k h_k(x)| > 100 e, with e the median over
     sources of the largest risk (its root for the squared loss).
+
+    Parameters
+    ----------
+    outputs : mapping of str to array of shape (rows,)
+        What every source's model predicts for the target's rows.
+    reports : mapping of str to RiskReport
+    loss : str
     """
     if loss not in ("squared", "absolute") or not outputs:
         return []

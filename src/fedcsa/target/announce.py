@@ -60,7 +60,13 @@ def fewest_patients(rows: Array, plan: Plan) -> int | None:
 
 
 def _in_order(table: Table1, plan: Plan) -> Table1:
-    """The table with the columns of `plan` in its order."""
+    """The table with the columns of `plan` in its order.
+
+    Parameters
+    ----------
+    table : Table1
+    plan : Plan
+    """
     if plan.exchange == "rows":
         raise must("X_target", "rows with exchange='rows'", "a table")
     missing = [name for name in plan.features if name not in table.features]

@@ -73,6 +73,16 @@ def _sources(adaptation: Adaptation) -> Iterator[Finding]:
 
 
 def _ratio(adaptation: Adaptation, name: str, report: RiskReport) -> Iterator[Finding]:
+    """Dangers of a density ratio.
+
+    Parameters
+    ----------
+    adaptation : Adaptation
+    name : str
+        Of the source.
+    report : RiskReport
+        Its own.
+    """
     terms = risk_terms(report.moments)
     if terms.outcome != "ok":
         yield Finding(terms.outcome, name)
@@ -84,6 +94,16 @@ def _ratio(adaptation: Adaptation, name: str, report: RiskReport) -> Iterator[Fi
 
 
 def _weights(adaptation: Adaptation, name: str, report: RiskReport) -> Iterator[Finding]:
+    """Dangers of the weights: few rows, one heavy row, what is left of the imbalance.
+
+    Parameters
+    ----------
+    adaptation : Adaptation
+    name : str
+        Of the source.
+    report : RiskReport
+        Its own.
+    """
     if report.effective_rows < MIN_EFFECTIVE_ROWS:
         evidence = {"effective rows": report.effective_rows, "of": float(report.n_judged)}
         yield Finding("few-effective-rows", name, evidence)

@@ -117,7 +117,13 @@ def estimates(
 
 
 def _fitted_by(plan: Plan, reports: Mapping[str, RiskReport]) -> NDArray[np.bool_]:
-    """Which source fitted which candidate, shape (candidates, sources)."""
+    """Which source fitted which candidate, shape (candidates, sources).
+
+    Parameters
+    ----------
+    plan : Plan
+    reports : mapping of str to RiskReport
+    """
     ordered = [reports[name] for name in sorted(reports)]
     return np.array(
         [[str(k) not in report.failed for report in ordered] for k in range(len(plan.candidates))]
@@ -125,7 +131,14 @@ def _fitted_by(plan: Plan, reports: Mapping[str, RiskReport]) -> NDArray[np.bool
 
 
 def _terms(report: RiskReport, columns: list[int]) -> RiskTerms:
-    """What a source says about the candidates in `columns`."""
+    """What a source says about the candidates in `columns`.
+
+    Parameters
+    ----------
+    report : RiskReport
+    columns : list of int
+        Candidates.
+    """
     m = report.moments
     arrays = (m.loss_mean, m.loss_m2, m.product_mean, m.product_m2, m.co_moment)
     chosen = (array[columns] for array in arrays)

@@ -210,6 +210,14 @@ def verdict_of(promise: Promise | None, n_reaching: int, n_target_rows: int) -> 
 
 
 def _reach(n_reaching: int, n_target_rows: int) -> Leg:
+    """Whether enough sources reach a target of enough rows.
+
+    Parameters
+    ----------
+    n_reaching : int
+        Sources that reach the target.
+    n_target_rows : int
+    """
     few = n_target_rows < MIN_TARGET_ROWS
     sources = "1 source reaches" if n_reaching == 1 else f"{n_reaching} sources reach"
     sentence, advice = f"{sources} the target", ""

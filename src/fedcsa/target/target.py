@@ -56,7 +56,14 @@ Refuse = Callable[[str, FedCSAError], None]
 
 
 def raise_refusal(source: str, error: FedCSAError) -> None:  # noqa: ARG001
-    """End the study: in one process a source that lies is a mistake, and no other site's doing."""
+    """End the study: in one process a source that lies is a mistake, and no other site's doing.
+
+    Parameters
+    ----------
+    source : str
+        Not used.
+    error : FedCSAError
+    """
     raise error
 
 
@@ -281,7 +288,14 @@ class Target:
         )
 
     def _require_enough(self, n_sources: int, fewest: int) -> None:
-        """Raise if there are sources, and too few of them for a median."""
+        """Raise if there are sources, and too few of them for a median.
+
+        Parameters
+        ----------
+        n_sources : int
+        fewest : int
+            That a median needs.
+        """
         if self.plan.combine == "median" and 0 < n_sources < fewest:
             raise must("combine", f"'mean' with fewer than {fewest} sources", "median")
 
