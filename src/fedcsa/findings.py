@@ -194,11 +194,15 @@ class Finding:
         """One sentence on what to do."""
         return CATALOGUE[self.code][2]
 
-    def __str__(self) -> str:
-        where = f" at source {self.source!r}" if self.source else ""
-        shown = ", ".join(
+    @property
+    def facts(self) -> str:
+        """The evidence in words, for example ``"effective rows 2.78, of 300"``."""
+        return ", ".join(
             f"{key} {number(value)}" if isinstance(value, float) else f"{key} {value}"
             for key, value in self.evidence.items()
         )
-        facts = f" ({shown})" if shown else ""
+
+    def __str__(self) -> str:
+        where = f" at source {self.source!r}" if self.source else ""
+        facts = f" ({self.facts})" if self.evidence else ""
         return f"{self.code}{where}: {CATALOGUE[self.code][1]}{facts}; {self.advice}"

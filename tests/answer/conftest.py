@@ -129,9 +129,7 @@ def without_model(plan, text="Nobody is near.", reports=(), findings=(), rule="n
     d = len(plan.features)
     table = Table1(40, plan.features, plan.flags, np.zeros(d), np.ones(d))
     stopped = Stopped(rule, text)
-    return Adaptation(
-        plan, table, (), {}, dict(reports), {}, {}, {}, findings=tuple(findings), stopped=stopped
-    )
+    return Adaptation(plan, table, dict(reports), findings=tuple(findings), stopped=stopped)
 
 
 def every_finding(source):

@@ -302,19 +302,11 @@ def by_kind(findings: Sequence[Finding]) -> list[Reason]:
     told = []
     for code, items in kinds.items():
         severity, meaning, advice = CATALOGUE[code]
-        places = tuple(filter(None, map(_place, items[:MOST_PLACES])))
+        shown = (": ".join(filter(None, (x.source, x.facts))) for x in items[:MOST_PLACES])
+        places = tuple(printable(text) for text in shown if text)
         more = max(0, len(items) - MOST_PLACES)
         told.append(Reason(severity, code, sentence(meaning), places, more, sentence(advice)))
     return sorted(told, key=lambda reason: _SEVERITIES.index(reason.severity))
-
-
-def _place(item: Finding) -> str:
-    """The source concerned, and the evidence."""
-    facts = ", ".join(
-        f"{key} {number(value) if isinstance(value, float) else value}"
-        for key, value in item.evidence.items()
-    )
-    return printable(": ".join(filter(None, (item.source, facts))))
 
 
 def about_left_out(apart: Sequence[Finding]) -> str:

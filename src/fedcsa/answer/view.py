@@ -230,19 +230,19 @@ class View:
 
     @property
     def in_chart(self) -> tuple[SourceLine, ...]:
-        """The heaviest sources, and the farthest: the middle is left out."""
-        if len(self.sources) <= MOST_SOURCES:
-            return self.sources
-        head = MOST_SOURCES - MOST_SOURCES // 4
-        rest = sorted(self.sources[head:], key=lambda line: -line.imbalance)
-        far = rest[: MOST_SOURCES // 4]
-        return (*self.sources[:head], *(line for line in self.sources[head:] if line in far))
+        """Three quarters of the lines of a chart for the heaviest sources, one for the farthest."""
+        return self._some(MOST_SOURCES, MOST_SOURCES // 4)
 
     @property
     def in_panels(self) -> tuple[SourceLine, ...]:
         """The heaviest sources and the farthest one, for the Love plot."""
-        heavy, rest = self.sources[: MOST_PANELS - 1], self.sources[MOST_PANELS - 1 :]
-        return (*heavy, *sorted(rest, key=lambda line: -line.imbalance)[:1])
+        return self._some(MOST_PANELS, 1)
+
+    def _some(self, most: int, n_far: int) -> tuple[SourceLine, ...]:
+        """The heaviest sources, and the `n_far` farthest of the rest: the middle is left out."""
+        head, rest = self.sources[: most - n_far], self.sources[most - n_far :]
+        far = sorted(rest, key=lambda line: -line.imbalance)[:n_far]
+        return (*head, *(line for line in rest if line in far))
 
     @property
     def most_different(self) -> list[int]:
