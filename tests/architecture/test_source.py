@@ -83,7 +83,7 @@ def test_randomness_is_an_argument():
         }
         # A state of its own only where a user may leave the seed open.
         open_seed = any(n == "np.random.default_rng" and not c.args for n, c in calls(path))
-        return used <= allowed and not (open_seed and named(path) != "inputs.py")
+        return used <= allowed and not (open_seed and named(path) != "estimator.py")
 
     assert offenders(asks) == []
     assert offenders(lambda path: "random" not in roots(path)) == []
@@ -111,7 +111,7 @@ def test_the_arithmetic_opens_no_file_and_reads_no_clock():
     assert len(files) > 5
 
     def is_arithmetic(path):
-        return roots(path) <= (allowed | threads if path.name == "parallel.py" else allowed)
+        return roots(path) <= (allowed | threads if path.name == "batches.py" else allowed)
 
     assert offenders(is_arithmetic, files) == []
     assert offenders(lambda path: "open" not in {name for name, _ in calls(path)}, files) == []
