@@ -379,7 +379,7 @@ def broken_frame(how):
     [
         ("missing", r"Source 'west' must have the columns of the target.*missing: 'bmi'"),
         ("extra", r"Source 'west' must have the columns.*not at the target: 'pulse'"),
-        ("duplicate", r"distinct names; 'age' stands twice"),
+        ("duplicate", r"must have every column once; twice or more: 'age'"),
         ("text", r"Column 'bmi' of Source 'west' must hold numbers"),
         ("NaN", r"Column 'bmi' of Source 'west' must be finite, but 1 of its 80 cells is"),
         ("infinite", r"Column 'bmi' of Source 'west' must be finite, but 1 of its 80 cells is"),
@@ -394,7 +394,7 @@ def test_a_broken_frame_is_refused_by_its_own_name(how, match):
 @pytest.mark.parametrize("how", ["missing", "extra", "duplicate", "text", "NaN", "infinite"])
 def test_a_broken_frame_at_the_target_or_in_predict_is_refused_too(how):
     sources, frame = frames(pd)
-    match = "must have the columns|stands twice|must hold numbers|must be finite"
+    match = "must have the columns|column once|must hold numbers|must be finite"
     refused(DataError, match, sources, broken_frame(how))
     estimator = fit(sources, frame(X_TARGET))
     with pytest.raises(DataError, match=match) as caught:

@@ -181,11 +181,11 @@ def test_an_error_that_is_kept_keeps_no_database_open(folder, name):
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("DELETE FROM stays", "begin with SELECT, WITH or FROM"),
-        ("COPY stays TO 'x.csv'", "begin with SELECT, WITH or FROM"),
-        ("", "begin with SELECT, WITH or FROM"),
-        ("-- SELECT\nDROP TABLE stays", "begin with SELECT, WITH or FROM"),
-        ("SELECTED", "begin with SELECT, WITH or FROM"),
+        ("DELETE FROM stays", "begins with SELECT, WITH or FROM"),
+        ("COPY stays TO 'x.csv'", "begins with SELECT, WITH or FROM"),
+        ("", "begins with SELECT, WITH or FROM"),
+        ("-- SELECT\nDROP TABLE stays", "begins with SELECT, WITH or FROM"),
+        ("SELECTED", "begins with SELECT, WITH or FROM"),
         ("SELECT 1 ORDER BY 1; DROP TABLE stays", "must be one statement"),
         ("SELECT 1; SELECT 2 ORDER BY 1;", "must be one statement"),
         ("WITH a AS (DELETE FROM stays RETURNING *) SELECT * FROM a ORDER BY 1", "only read"),
@@ -365,7 +365,7 @@ def test_a_database_that_is_not_there_or_not_one(tmp_path):
         assert text.startswith(f"The database {str(path)!r} must be there; no such file")
         path.touch()
         text = refusal(partial(list, rows), TableError)
-        assert text.startswith(f"The database {str(path)!r} must have a table with rows")
+        assert text.startswith(f"The database {str(path)!r} must have rows")
         path.write_text(SECRET * 500)
         assert "it fails (" in refusal(partial(list, rows), TableError)
 

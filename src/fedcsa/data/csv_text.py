@@ -101,12 +101,11 @@ def _let_go(*lent: object) -> Iterator[None]:
     One that still asks for the interpreter's lock when Python ends aborts the process.
     """
     before = _references(lent)
-    patience = 50  # an error on its way may hold them, too
+    patience = 5_000  # milliseconds
     try:
         yield
-        patience = 5_000
-    except GeneratorExit:
-        patience = 5_000
+    except Exception:
+        patience = 50  # an error on its way may hold them, too
         raise
     finally:
         for _ in range(patience):
@@ -249,7 +248,6 @@ class TextFile(io.RawIOBase):
 
 def empty(path: Path, what: str = "table") -> TableError:
     """The refusal of a file with nothing in it."""
-    content = "a header and rows" if what == "table" else "a table with rows"
     return TableError(
-        f"The {what} {str(path)!r} must have {content}; the file is empty. Export it again."
+        f"The {what} {str(path)!r} must have rows; the file is empty. Export it again."
     )

@@ -210,10 +210,8 @@ def query_problem(query: str) -> str | None:
     "'query' must have an ORDER BY on a key, so that every pass sees the same order; ..."
     """
     code = _NOT_CODE.sub(" ", query).strip().removesuffix(";")
-    if not _READS.match(code):
-        return "'query' must begin with SELECT, WITH or FROM; it begins with something else."
-    if ";" in code:
-        return "'query' must be one statement; it is more than one."
+    if not _READS.match(code) or ";" in code:
+        return "'query' must be one statement that begins with SELECT, WITH or FROM; it is not."
     if _WRITES.search(code) or _ACTS.search(_NOT_CODE.sub(_name_or_space, query)):
         return (
             "'query' must only read; it holds a word or calls a function that does more, such as "

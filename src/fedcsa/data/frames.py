@@ -17,13 +17,7 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     """Names of a frame's columns; None for an array, which has none."""
     if not hasattr(X, "columns") or not hasattr(X, "to_numpy"):
         return None
-    names = tuple(str(name) for name in X.columns)
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if doubled:
-        raise DataError(
-            f"Columns must have distinct names; {doubled[0]!r} stands twice. Rename one."
-        )
-    return names
+    return tuple(str(name) for name in X.columns)
 
 
 def as_named_matrix(
@@ -54,6 +48,7 @@ def as_named_matrix(
         if features is None:
             features = [f"x{index}" for index in range(matrix.shape[1])]
         return matrix, tuple(features)
+    require_columns(names, names, where)  # every one once
     wanted = names if features is None else tuple(features)
     missing = [repr(name) for name in wanted if name not in names]
     extra = [repr(name) for name in names if name not in wanted]
@@ -97,11 +92,12 @@ def as_described_matrix(
     (array([[ 1., 50.],
            [ 0., 60.]]), ('sex=M', 'age'))
     """
-    if column_names(X) is None:
+    names = column_names(X)
+    if names is None:
         table = _named_columns(X, where, coding, with_group)
     else:
         needed = coding.needed(with_outcome=False, with_group=with_group)
-        require_columns([str(name) for name in X.columns], needed, where)
+        require_columns(names, needed, where)
         table = {name: _cells(column) for name, column in _by_name(X, needed).items()}
     matrix, _ = coding.encode(table, where, with_outcome=False, with_group=with_group)
     return matrix, coding.matrix_columns if with_group else coding.columns

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _Batch = tuple[Array, Array]
-_Item = TypeVar("_Item")
 #: Batches that are made before they are asked for: one to hand over, one in the making.
 AHEAD = 2
 
@@ -144,7 +143,7 @@ def _dealt(pieces: Iterable[pa.RecordBatch]) -> Generator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def prefetched(make: Callable[[], Generator[_Item]]) -> Generator[_Item]:
+def prefetched(make: Callable[[], Generator[_Batch]]) -> Generator[_Batch]:
     """The items of ``make()``, of which at most `AHEAD` are made before they are asked for.
 
     They are made in one thread, which ends with the last item, with an error, which is raised
@@ -154,7 +153,7 @@ def prefetched(make: Callable[[], Generator[_Item]]) -> Generator[_Item]:
     >>> list(prefetched(lambda: (number**2 for number in range(4))))
     [0, 1, 4, 9]
     """
-    made: queue.SimpleQueue[tuple[_Item] | BaseException | None] = queue.SimpleQueue()
+    made: queue.SimpleQueue[tuple[_Batch] | BaseException | None] = queue.SimpleQueue()
     room = threading.Semaphore(AHEAD)
     unwanted = threading.Event()
 
