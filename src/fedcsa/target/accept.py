@@ -168,7 +168,6 @@ def _accept_examination(report: ExaminationReport, brief: Brief) -> None:
     ----------
     report : ExaminationReport
     brief : Brief
-        Of the study.
     """
     if report.reason:
         return
