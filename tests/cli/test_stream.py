@@ -32,7 +32,7 @@ def test_every_source_is_made_from_its_batches(study_folder, invoke, monkeypatch
                 name, X, y, features=rows.columns, policy=policy, trusted_types=trusted_types
             )
 
-    monkeypatch.setattr("fedcsa.source.source.Source", Recorded)
+    monkeypatch.setattr("fedcsa.study.study.Source", Recorded)
     study = study_folder / "study.toml"
     held = json.loads(invoke("run", study, "--out", study_folder / "held", "--json").stdout)
     assert made == {}

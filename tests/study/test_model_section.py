@@ -155,7 +155,6 @@ def test_a_range_that_is_none(range_, text):
     ("candidates", "text"),
     [
         ({"penalty": 1.0}, r"\[candidates\] 'penalty' must be a list; it is a number"),
-        ([{"penalty": {"from": 0}}], r"\[\[candidates\]\] number 1 'penalty' must be one value"),
     ],
 )
 def test_candidates_that_are_none(candidates, text):

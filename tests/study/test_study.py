@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcsa.core.table import Table1
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.tables import TableFile, write_table
 from fedcsa.errors import DataError, NoSourcesError, ParameterError, StudyError, TableError
@@ -434,12 +433,6 @@ sbp,missing,0.1,,
 """
 
 
-def test_the_table_of_rows_is_the_rule_s(study):
-    table, coding = study.read_target_table(), study.coding
-    assert table == Table1.of(study.read_target(), coding.columns, coding.flags, coding.public_sd)
-    assert table.n_rows == 80
-
-
 def test_a_table_can_stand_for_the_target_s_rows(folder):
     (folder / "table1.csv").write_text(TABLE1, encoding="utf-8")
     text = TEXT.replace('table = "new.csv"', 'table1 = "table1.csv"')
@@ -449,13 +442,12 @@ def test_a_table_can_stand_for_the_target_s_rows(folder):
     assert study.plan().compare == ("naive", "feddae")
     assert (study.target, study.table1) == ("", "table1.csv")
     assert Study.parse(study.to_toml()) == study
-    table = study.read_target_table()
+    table = study.read_told()
     assert (table.n_rows, table.features) == (80, study.coding.columns)
     assert table.mean.tolist() == pytest.approx([61.013, 0.4, 0.51, 141.17, 0.1])
     assert table.sd.tolist() == [9.7, 0.5, 0.5, 19.0, 0.5]
     with pytest.raises(StudyError, match="must be a table of rows for that; it is a Table 1"):
         study.read_target()
-    assert study.read_told() == table
     assert study.problems() == []
     (folder / "table1.csv").write_text(TABLE1.replace("0.4", "40"), encoding="utf-8")
     assert any("looks like percent" in line for line in study.problems())

@@ -91,6 +91,7 @@ GOOD = {
     "tuple[str, ...]": [[], ["a"]],
     "list": [[], [1, "a", {}]],
     "Mapping[str, Any]": [{}, {"a": [1]}],
+    "Mapping[str, str]": [{}, {"a": "b"}],
     "Mapping[str, Any] | list[Mapping[str, Any]]": [{}, [], [{}]],
 }
 BAD = {
@@ -101,6 +102,7 @@ BAD = {
     "tuple[str, ...]": ["a", [1]],
     "list": [{}, "a"],
     "Mapping[str, Any]": [[], "a"],
+    "Mapping[str, str]": [{"a": 1}, ["a"]],
     "Mapping[str, Any] | list[Mapping[str, Any]]": ["a", [1], [{}, 2]],
 }
 

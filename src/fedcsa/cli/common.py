@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,6 +72,11 @@ Trust = Annotated[
         help="Full name of a type that a received model may hold; may be repeated.",
     ),
 ]
+
+
+def out_option(metavar: str, help: str) -> Any:
+    """The option ``--out``: a file or a folder to write."""
+    return typer.Option("--out", "-o", metavar=metavar, help=help)
 
 
 # Answers ------------------------------------------------------------------------------------
@@ -260,57 +265,55 @@ def unbroken() -> Iterator[None]:
 # Progress -----------------------------------------------------------------------------------
 
 
+def _progress_kind(*, quiet: bool) -> str:
+    """How to show progress on standard error: "none", as "lines", or "drawn" on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        return "none"
+    return "lines" if is_plain() else "drawn"
+
+
 @contextmanager
 def working(text: str, *, quiet: bool) -> Iterator[None]:
     """A spinner that says what is being done, on standard error, only on a terminal."""
-    screen = console(stderr=True)
-    if quiet or not sys.stderr.isatty():
+    screen, kind, said = console(stderr=True), _progress_kind(quiet=quiet), Text(printable(text))
+    if kind == "lines":
+        screen.print(said, soft_wrap=True)
+    with screen.status(said) if kind == "drawn" else nullcontext():
         yield
-    elif is_plain():
-        screen.print(Text(printable(text)), soft_wrap=True)
-        yield
-    else:
-        with screen.status(Text(printable(text))):
-            yield
 
 
 @contextmanager
 def site_progress(
-    n_sources: int, *, quiet: bool
-) -> Iterator[Callable[[str, str, str], None] | None]:
-    """A bar that names the site and the phase, on standard error, only on a terminal."""
-    screen = console(stderr=True)
+    n_sources: int, *, quiet: bool, first: str = "starting"
+) -> Iterator[Callable[[str, str, str], None]]:
+    """A bar that names the site and the phase, on standard error, only on a terminal.
+
+    Parameters
+    ----------
+    n_sources : int
+    quiet : bool
+    first : str
+        What is done before the first source is asked.
+    """
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    screen, kind = console(stderr=True), _progress_kind(quiet=quiet)
     labels = {
         "risk": "phase 1 of 3, risk numbers",
         "model": "phase 2 of 3, one model",
         "examine": "phase 3 of 3, the others' models",
     }
-
-    def say(phase: str, source: str, state: str) -> None:
-        if state != "done":
-            screen.print(Text(f"{labels[phase]}: {printable(source)}"), soft_wrap=True)
-
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    if is_plain():
-        yield say
-        return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=screen,
-        transient=True,
-    ) as bar:
-        task = bar.add_task("starting", total=len(labels) * n_sources)
+    text = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), text, BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True, disable=kind != "drawn") as bar:
+        if kind == "lines":
+            screen.print(Text(first))
+        task = bar.add_task(first, total=len(labels) * n_sources)
 
         def advance(phase: str, source: str, state: str) -> None:
-            bar.update(task, description=f"{labels[phase]}: {printable(source)}")
-            if state == "done":
-                bar.advance(task)
+            said = f"{labels[phase]}: {printable(source)}"
+            bar.update(task, description=said, advance=float(state == "done"))
+            if kind == "lines" and state != "done":
+                screen.print(Text(said), soft_wrap=True)
 
         yield advance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Output, Quiet, named_errors, site_progress, unbroken
+from fedcsa.cli.common import Json, Output, Quiet, named_errors, out_option, site_progress, unbroken
 from fedcsa.cli.report_command import report_line
 from fedcsa.words import interval, number
 
@@ -33,12 +34,7 @@ _TOLD = {"validated": " (default)", **dict.fromkeys(METHODS[2:], ", on the table
 def demo(
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Also write the tables, a study file and the result into this folder.",
-        ),
+        out_option("DIR", "Also write the tables, a study file and the result into this folder."),
     ] = None,
     seed: Annotated[
         int, typer.Option(metavar="N", help="Draws the patients and the folds.", min=0)
@@ -125,10 +121,9 @@ def _adapt(study: Study, drawn: Consortium, method: str, progress: Progress | No
     from fedcsa.messages.policy import Policy
     from fedcsa.run import InProcess, run_study
     from fedcsa.source.source import Source
-    from fedcsa.study import Study
     from fedcsa.target.target import Target
 
-    plan = Study(**{**vars(study), "options": {**study.options, "method": method}}).plan()
+    plan = replace(study, options={**study.options, "method": method}).plan()
     policy = Policy.open()
     sources = [
         Source(name, X, y, features=FEATURES, policy=policy)

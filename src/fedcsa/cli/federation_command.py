@@ -200,9 +200,7 @@ def demo(
     from fedcsa.cli.federation_demo import run_demo
 
     if out.exists() and any(out.iterdir()):
-        raise ResultError(
-            f"The folder {str(out)!r} is not empty. Choose another."
-        )
+        raise ResultError(f"The folder {str(out)!r} is not empty. Choose another.")
     code = run_demo(out, Output(json, quiet), seed)
     if code:
         raise typer.Exit(code)

@@ -17,6 +17,7 @@ from fedcsa.cli.common import (
     ResultFolder,
     Trust,
     named_errors,
+    out_option,
     print_json,
     working,
 )
@@ -34,13 +35,7 @@ def predict(
         Path, typer.Argument(metavar="ROWS", help="A table with the study's features.")
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="CSV or Parquet file; by default CSV on standard output.",
-        ),
+        Path | None, out_option("FILE", "CSV or Parquet file; by default CSV on standard output.")
     ] = None,
     trust: Trust = None,
     json: Json = False,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Output, Quiet, ResultFolder, named_errors, unbroken
+from fedcsa.cli.common import Json, Output, Quiet, ResultFolder, named_errors, out_option, unbroken
 from fedcsa.errors import FedCSAError
 
 
@@ -17,13 +17,7 @@ from fedcsa.errors import FedCSAError
 def report(
     result: ResultFolder,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="The file; by default report.html in the folder.",
-        ),
+        Path | None, out_option("FILE", "The file; by default report.html in the folder.")
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     json: Json = False,

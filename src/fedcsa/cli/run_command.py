@@ -19,6 +19,7 @@ from fedcsa.cli.common import (
     follow,
     load_study,
     named_errors,
+    out_option,
     site_progress,
     unbroken,
 )
@@ -34,12 +35,7 @@ def run(
     study: StudyFile,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Folder for the result; by default STUDY-result, after the file.",
-        ),
+        out_option("DIR", "Folder for the result; by default STUDY-result, after the file."),
     ] = None,
     stream: Annotated[
         bool,
@@ -81,7 +77,8 @@ def run(
             return report_line(folder)
 
     try:
-        with site_progress(len(loaded.sources), quiet=quiet) as progress:
+        n_sources, first = len(loaded.sources), "reading the tables"
+        with site_progress(n_sources, quiet=quiet, first=first) as progress:
             adaptation = loaded.run(trusted_types=trust or (), stream=stream, progress=progress)
     except FedCSAError as error:
         if error.adaptation is None:

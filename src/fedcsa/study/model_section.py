@@ -71,24 +71,18 @@ def spread_ranges(candidates: Any) -> Any:
     >>> spread_ranges({"penalty": {"from": 0.01, "to": 1.0, "steps": 3, "scale": "log"}})
     {'penalty': [0.01, 0.1, 1.0]}
     """
+    if not isinstance(candidates, Mapping):
+        return candidates
     problems: list[str] = []
-    if isinstance(candidates, Mapping):
-        section = Section(candidates, "[candidates]", problems)
-        lists = {}
-        for key, value in candidates.items():
-            if isinstance(value, Mapping):
-                lists[key] = spread(value, f"[candidates] {key!r}", problems)
-            else:
-                lists[key] = section.take(key, "list")
-        candidates = lists
-    elif candidates is not None:
-        for position, candidate in enumerate(candidates, start=1):
-            section = Section(candidate, f"[[candidates]] number {position}", problems)
-            for key, value in candidate.items():
-                if isinstance(value, Mapping):
-                    section.say(f"{key!r} must be one value; it is a table.")
+    section = Section(candidates, "[candidates]", problems)
+    lists = {
+        key: spread(value, f"[candidates] {key!r}", problems)
+        if isinstance(value, Mapping)
+        else section.take(key, "list")
+        for key, value in candidates.items()
+    }
     raise_all(problems, StudyError)
-    return candidates
+    return lists
 
 
 def spread(range_: Mapping[str, Any], where: str, problems: list[str]) -> list[float] | list[int]:

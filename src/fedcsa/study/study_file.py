@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from fedcsa.study.toml import Section, format_toml, kind_of, parse_toml
 
 #: The path of a table, or what is said of a database.
 SourceTable = str | Mapping[str, str]
-_CANDIDATES = "Mapping[str, Any] | list[Mapping[str, Any]]"
+_TABLE = "Mapping[str, Any]"
 
 
 def read_study(text: str, origin: str) -> dict[str, Any]:
@@ -45,18 +45,21 @@ def read_study(text: str, origin: str) -> dict[str, Any]:
         "name": top.take("name", "str"),
         "missing_values": top.take("missing_values", "tuple[str, ...]", []),
         "options": options,
-        "candidates": top.take("candidates", _CANDIDATES, None),
-        "policy_rules": top.take("policy", "Mapping[str, Any]", {}),
+        "model": top.take("model", _TABLE),
+        "sources": top.take("sources", _TABLE),
+        "candidates": top.take("candidates", f"{_TABLE} | list[{_TABLE}]", None),
+        "policy_rules": top.take("policy", _TABLE, {}),
     }
-    given = {key: top.take(key, "Mapping[str, Any]") for key in _SECTIONS}
+    read = {key: top.take(key, _TABLE) for key in _READ}
     top.close()
-    for key, read in _SECTIONS.items():
-        if given[key] is not None:
+    for key, check in _CHECKED.items():
+        if values[key] is not None:
             with gathered(problems, f"{origin}: "):
-                values |= read(given[key])
-    for key, check in (("policy_rules", build_policy), ("candidates", spread_ranges)):
-        with gathered(problems, f"{origin}: "):
-            check(values[key])
+                check(values[key])
+    for key, section in read.items():
+        if section is not None:
+            with gathered(problems, f"{origin}: "):
+                values |= _READ[key](section)
     raise_all(problems, StudyError)
     return values
 
@@ -127,11 +130,6 @@ def _given(record: Any) -> dict[str, Any]:
 # The model, the sites and their rules ---------------------------------------------------------
 
 
-def _read_model(section: Mapping[str, Any]) -> dict[str, Any]:
-    describe_model(section)
-    return {"model": section}
-
-
 def _read_target(values: Mapping[str, Any]) -> dict[str, Any]:
     """Where the target's rows are, or the Table 1 that stands for them; one of them is empty."""
     problems: list[str] = []
@@ -142,11 +140,6 @@ def _read_target(values: Mapping[str, Any]) -> dict[str, Any]:
     section.close()
     raise_all(problems, StudyError)
     return {"target": found["table"], "table1": found["table1"]}
-
-
-def _read_sources(section: Mapping[str, Any]) -> dict[str, Any]:
-    check_sources(section)
-    return {"sources": section}
 
 
 def check_sources(sources: Mapping[str, Any]) -> None:
@@ -211,10 +204,11 @@ def build_policy(rules: Mapping[str, Any]) -> Policy:
         raise StudyError(f"[policy] {error}") from None
 
 
-_SECTIONS = {
-    "outcome": _read_outcome,
-    "features": _read_features,
-    "model": _read_model,
-    "target": _read_target,
-    "sources": _read_sources,
+#: Sections that become values of their own, and those that are kept as they are.
+_READ = {"outcome": _read_outcome, "features": _read_features, "target": _read_target}
+_CHECKED: Mapping[str, Callable[[Any], object]] = {
+    "model": describe_model,
+    "sources": check_sources,
+    "candidates": spread_ranges,
+    "policy_rules": build_policy,
 }
