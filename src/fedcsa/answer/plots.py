@@ -30,7 +30,7 @@ def plot_risk(result: Any) -> Figure:
     view = _view(result)
     from fedcsa.answer.charts import risk_curve
 
-    return risk_curve.draw(view).figure
+    return risk_curve.draw_risk_curve(view).figure
 
 
 def plot_sources(result: Any) -> Figure:
@@ -43,7 +43,7 @@ def plot_sources(result: Any) -> Figure:
     view = _view(result)
     from fedcsa.answer.charts import forest_plot
 
-    return forest_plot.draw(view).figure
+    return forest_plot.draw_forest_plot(view).figure
 
 
 def plot_balance(result: Any) -> Figure:
@@ -56,7 +56,7 @@ def plot_balance(result: Any) -> Figure:
     view = _view(result)
     from fedcsa.answer.charts import love_plot
 
-    return love_plot.draw(view).figure
+    return love_plot.draw_love_plot(view).figure
 
 
 def plot_backtest(result: Any) -> Figure:
@@ -72,7 +72,7 @@ def plot_backtest(result: Any) -> Figure:
         raise must("result", "one with a back-test", "one without")
     from fedcsa.answer.charts import kept_promises
 
-    return kept_promises.draw(backtest).figure
+    return kept_promises.draw_kept_promises(backtest).figure
 
 
 def _view(result: Any) -> View:
