@@ -25,14 +25,14 @@ Comparison = Literal[
     "far better than promised",
     "not judged",
 ]
-#: Where the realised risk lies -> the conclusion, and what it leaves of "use it": better outcomes
-#: than promised are no reason against a model.
+#: Where the realised risk lies -> the conclusion, and what it leaves of "use it". Better outcomes
+#: than promised cost trust as well: outcomes follow another rule here than at the sources.
 _CONCLUSIONS: Mapping[Place | None, tuple[Comparison, Advice]] = {
     "inside": ("as promised", "use"),
     "above": ("worse than promised", "care"),
     "far above": ("far worse than promised", "no"),
-    "below": ("better than promised", "use"),
-    "far below": ("far better than promised", "use"),
+    "below": ("better than promised", "care"),
+    "far below": ("far better than promised", "care"),
     None: ("not judged", "use"),
 }
 _DIFFERS = "the target differs from the sources by more than they differ from each other"
@@ -125,7 +125,7 @@ class Reconciliation:
 
     @property
     def verdict(self) -> Verdict:
-        """What to do with the model now: outcomes that are worse than promised lower the advice."""
+        """What to do with the model now: a broken promise lowers the advice, nothing raises it."""
         left = _CONCLUSIONS[self._place][1]
         return Verdict(max(self.advice, left, key=list(ADVICE).index), self.sentence)
 
