@@ -107,11 +107,12 @@ def test_the_axis_is_the_parameter_with_most_values_and_few_lines(candidates, ax
 )
 def test_the_axis_is_logarithmic_where_the_values_are(making, penalties, scale):
     adaptation = making.adaptation_of("ab", ["x"], candidates=penalties)
-    assert risk.draw(view_of(adaptation)).panels[0].get_xscale() == scale
+    assert risk.draw_risk_curve(view_of(adaptation)).panels[0].get_xscale() == scale
 
 
 def test_candidates_that_are_only_numbered_have_whole_numbers(making):
-    axes = risk.draw(view_of(making.adaptation_of("ab", ["x"], candidates=(0.5,)))).panels[0]
+    adaptation = making.adaptation_of("ab", ["x"], candidates=(0.5,))
+    axes = risk.draw_risk_curve(view_of(adaptation)).panels[0]
     assert axes.get_xlim() == (0.5, 1.5)
     shown = [tick for tick in axes.get_xticks() if 0.5 <= tick <= 1.5]
     assert shown == [1.0]
@@ -119,7 +120,7 @@ def test_candidates_that_are_only_numbered_have_whole_numbers(making):
 
 def test_the_band_is_one_standard_error(making):
     adaptation = making.adaptation_of("ab", ["x"], candidates=(0.0, 0.1, 1.0))
-    [band] = risk.draw(view_of(adaptation)).panels[0].collections
+    [band] = risk.draw_risk_curve(view_of(adaptation)).panels[0].collections
     found = adaptation.estimate
     edges = {tuple(np.round(vertex, 9)) for vertex in band.get_paths()[0].vertices}
     for penalty, value, error in zip(
@@ -143,7 +144,7 @@ def segments(axes):
 
 def test_the_forest_has_a_line_a_source_and_the_promise_at_the_bottom(making):
     adaptation = making.adaptation_of("abc", ["x"], far=["c"])
-    chart = sources.draw(view_of(adaptation))
+    chart = sources.draw_forest_plot(view_of(adaptation))
     forest, weights = chart.panels
     near = [line for line in view_of(adaptation).sources if line.reaches]
     promise = adaptation.promise
@@ -163,7 +164,7 @@ def test_the_forest_has_a_line_a_source_and_the_promise_at_the_bottom(making):
 
 def test_a_mark_of_the_forest_says_what_the_table_says(making):
     adaptation = making.adaptation_of("abc", ["x"])
-    told = " ".join(sources.draw(view_of(adaptation)).titles.values())
+    told = " ".join(sources.draw_forest_plot(view_of(adaptation)).titles.values())
     for line in view_of(adaptation).sources:
         assert f"risk found: {line.found_text}" in told
         assert f"weight {percent(line.weight)}" in told
@@ -178,14 +179,15 @@ def test_an_interval_that_reaches_too_far_ends_in_an_arrow(making):
     adaptation = making.adaptation_of("abc", ["x"])
     wide = replace(adaptation.examinations["a"], risk_variance=100.0)
     adaptation = replace(adaptation, examinations={**adaptation.examinations, "a": wide})
-    arrows = [line.get_marker() for line in sources.draw(view_of(adaptation)).panels[0].lines]
+    forest = sources.draw_forest_plot(view_of(adaptation)).panels[0]
+    arrows = [line.get_marker() for line in forest.lines]
     assert "<" in arrows
     assert ">" in arrows
 
 
 @pytest.mark.parametrize("kind", ["paper", "no overlap"])
 def test_without_a_promise_there_are_weights_alone(making, kind):
-    chart = sources.draw(view_of(making.made(kind)))
+    chart = sources.draw_forest_plot(view_of(making.made(kind)))
     assert len(chart.panels) == 1
     assert "Weight" in chart.label
 
