@@ -302,22 +302,18 @@ def wide(name, table):
             {"top": 'method = "feddae"\nexchange = "rows"', "extra": '[ratio]\nalpha = "a"'},
             "ratio['alpha']\" parameter must be a number",
         ),
-        ({"top": "level = nan"}, "'level' must be a number; it is not finite"),
+        ({"top": "level = nan"}, "'level' parameter must be a number between 0 and 1"),
         ({"edit": wide}, "must hold numbers of at most 1e+150 in size, but 1 of its 100 cells is"),
-        (
-            {"extra": "[fedle_weights]\na = 1"},
-            ("[fedle_weights] must name every source", "one weight for every source"),
-        ),
+        ({"extra": "[fedle_weights]\na = 1"}, "must be one weight for every source"),
     ],
     ids=["median", "ratio", "level", "large", "weights"],
 )
 def test_what_check_would_name_stops_a_run_too(options, text, make_study, invoke, tmp_path):
     study = make_study(tmp_path, **options)
-    of_check, of_run = (text, text) if isinstance(text, str) else text
     checked, ran = invoke("check", study), invoke("run", study, "--out", tmp_path / "r")
     assert (checked.exit_code, ran.exit_code) == (3, 3)
-    assert of_check in checked.output
-    assert of_run in ran.output
+    assert text in checked.output
+    assert text in ran.output
     assert "e+308" not in checked.output + ran.output
     assert not (tmp_path / "r").exists()
 
