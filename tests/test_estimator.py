@@ -1135,7 +1135,7 @@ def test_a_site_that_refuses_is_named_with_its_rule_and_the_others_go_on():
 
 
 def test_nobody_left_is_an_error():
-    with pytest.raises(NoSourcesError, match="4 were asked and all refused"):
+    with pytest.raises(NoSourcesError, match="0 of 4 answers were reports"):
         fit(policy=Policy(min_fold_rows=1000))
 
 

@@ -49,8 +49,8 @@ def test_wrong_usage_is_exit_code_2(arguments, invoke):
 
 @pytest.mark.parametrize("command", ["run", "check", "backtest"])
 def test_a_study_that_is_not_there_is_exit_code_3(command, invoke, tmp_path):
-    assert failed(invoke(command, tmp_path / "no.toml"), 3, r"no\.toml' must be there")
-    assert failed(invoke(command, tmp_path), 3, "must be there and open to reading")
+    assert failed(invoke(command, tmp_path / "no.toml"), 3, r"no\.toml' cannot be read")
+    assert failed(invoke(command, tmp_path), 3, "cannot be read")
 
 
 def test_a_study_that_is_not_toml_is_exit_code_3(invoke, tmp_path):
@@ -196,7 +196,7 @@ def test_a_result_folder_that_cannot_take_the_reconciliation_is_exit_code_3(stud
 
 def test_sites_that_all_refuse_are_exit_code_4(make_study, invoke, tmp_path):
     study = make_study(tmp_path, extra="[policy]\nmin_fold_rows = 500")
-    assert failed(invoke("run", study, "-o", tmp_path / "r"), 4, "3 were asked and all refused")
+    assert failed(invoke("run", study, "-o", tmp_path / "r"), 4, "0 of 3 answers were reports")
 
 
 def test_a_target_that_refuses_is_exit_code_4(make_study, invoke, tmp_path):

@@ -60,6 +60,9 @@ def read_study(text: str, origin: str) -> dict[str, Any]:
         if section is not None:
             with gathered(problems, f"{origin}: "):
                 values |= _READ[key](section)
+    if problems:  # then the plan will not get to judge them
+        wrong = (OPTIONS[name].problem(name, value) for name, value in options.items())
+        problems += [f"{origin}: {problem}" for problem in wrong if problem]
     raise_all(problems, StudyError)
     return values
 
