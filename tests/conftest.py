@@ -17,6 +17,7 @@ os.environ.setdefault(
 import dataclasses
 from types import SimpleNamespace
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -29,6 +30,10 @@ from fedcsa.plan import Plan
 from fedcsa.run import InProcess, run_study
 from fedcsa.source.source import Source
 from fedcsa.target.target import Target
+
+# No test fails because the machine is slow.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 #: Files that take minutes: where there are several processes, one begins with each.
 LONG = ("tests/federation/test_engine.py", "tests/test_console.py")

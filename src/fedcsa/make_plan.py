@@ -8,7 +8,6 @@ from typing import Any
 
 from fedcsa.core.losses import check_loss
 from fedcsa.errors import FedCSAError, ModelError, gathered, raise_all
-from fedcsa.models.estimators import SklearnModel, weight_keyword
 from fedcsa.models.model import RATIO_POWER, Candidate
 from fedcsa.models.registry import (
     check_names,
@@ -86,6 +85,8 @@ def _check_model(
             f"The model cannot be built from its parameters ({type(error).__name__}). "
             "Look up which parameters its class wants."
         ) from None
+    from fedcsa.models.estimators import SklearnModel, weight_keyword  # loads scikit-learn
+
     if isinstance(model, SklearnModel):
         check_names(model.estimator, candidates)
         if any(candidate.get(RATIO_POWER) for candidate in candidates):

@@ -150,7 +150,7 @@ def test_the_median_of_the_models_withstands_one_that_lies(make):
     errors = {}
     for how in ("mean", "median"):
         sources = [make.source(name, make.rows(60, i)) for i, name in enumerate("abcd")]
-        liar = make.source("e", (X, 100.0 + 50.0 * y))
+        liar = make.source("e", (X, 40.0 + 10.0 * y))  # not so far that it is refused
         adaptation = make.study(make.plan(method="naive", combine=how), [*sources, liar])
         errors[how] = np.abs(adaptation.predict(rows) - truth).mean()
-    assert errors["median"] < 1.0 < 10.0 < errors["mean"]
+    assert errors["median"] < 1.0 < 5.0 < errors["mean"]

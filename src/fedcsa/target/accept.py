@@ -36,7 +36,7 @@ from fedcsa.messages.messages import (
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.registry import is_linear
 from fedcsa.plan import Plan
-from fedcsa.target.estimate import fitted_model
+from fedcsa.target.estimate import fitted_model, reaches
 
 #: No hospital has more rows; a larger claim is meant to outweigh the others.
 MAX_ROWS = 100_000_000
@@ -206,20 +206,14 @@ def _check_risks(report: RiskReport, *, bounded: bool) -> None:
 
 def _check_words(report: RiskReport) -> None:
     """A source may say only what it alone can know, in numbers and in names of classes."""
-    texts = list(report.failed.values())
+    where, texts = f"The report of source {report.source!r}", list(report.failed.values())
     for item in report.findings:
         code, evidence = item["code"], item["evidence"]
         if code not in FROM_SOURCES or set(evidence) != set(FROM_SOURCES[code]):
-            raise MessageError(
-                f"The report of source {report.source!r} must hold findings of a source's own. "
-                f"{_ASK}"
-            )
+            raise MessageError(f"{where} must hold findings of a source's own. {_ASK}")
         texts += [text for text in evidence.values() if isinstance(text, str)]
     if not all(text.isidentifier() and len(text) <= LONGEST_NAME for text in texts):
-        raise MessageError(
-            f"The report of source {report.source!r} must give reasons by name, not in words. "
-            f"{_ASK}"
-        )
+        raise MessageError(f"{where} must give reasons by name, not in words. {_ASK}")
 
 
 def _check_moments(report: RiskReport, *, bounded: bool) -> None:
@@ -335,6 +329,9 @@ def open_models(
             opened.models[name], outputs[name] = model, output
     for name in _wild(outputs, reports, plan.loss):
         del opened.models[name]
+        if not reaches(reports[name]):  # an honest model may be far off where its site has no rows
+            opened.unable[name] = "WildModel"
+            continue
         text = f"The model of source {name!r} predicts what no honest model would. {_ASK}"
         opened.refused[name] = wild = MessageError(text)
         wild.rule = "wild_model"
@@ -381,8 +378,9 @@ def _open(report: ModelReport, plan: Plan, trusted: Collection[str]) -> FittedMo
 def _wild(outputs: Mapping[str, Array], reports: Mapping[str, RiskReport], loss: str) -> list[str]:
     """Sources whose model lies far from the others'.
 
-    Model j is wild if median over rows |h_j(x) − med_k h_k(x)| > 100 e, with e the median over
-    sources of the largest risk (its root for the squared loss).
+    Model j is wild if median over rows |h_j(x) − med_k h_k(x)| > 100 e, with k over the sources
+    that reach the target, and e the median over sources of the largest risk (its root for the
+    squared loss). Where no source reaches the target, all models extrapolate and none is wild.
 
     Parameters
     ----------
@@ -391,10 +389,11 @@ def _wild(outputs: Mapping[str, Array], reports: Mapping[str, RiskReport], loss:
     reports : mapping of str to RiskReport
     loss : str
     """
-    if loss not in ("squared", "absolute") or not outputs:
+    near = [outputs[name] for name in outputs if reaches(reports[name])]
+    if loss not in ("squared", "absolute") or not near:
         return []
     power = 0.5 if loss == "squared" else 1.0
     error = float(np.median([float(report.risk.max()) ** power for report in reports.values()]))
-    centre = np.median(list(outputs.values()), axis=0)
+    centre = np.median(near, axis=0)
     off = {name: float(np.median(np.abs(output - centre))) for name, output in outputs.items()}
     return [name for name in outputs if off[name] > MAX_ERRORS_OFF * error > 0.0]
