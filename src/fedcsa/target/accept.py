@@ -36,7 +36,7 @@ from fedcsa.messages.messages import (
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.registry import is_linear
 from fedcsa.plan import Plan
-from fedcsa.target.estimate import fitted_model, reaches
+from fedcsa.target.estimate import fitted_model, reaches, worth
 
 #: No hospital has more rows; a larger claim is meant to outweigh the others.
 MAX_ROWS = 100_000_000
@@ -115,9 +115,8 @@ def _accept_report(report: RiskReport, brief: Brief) -> None:
     name, classes = report.source, len(brief.classes)
     if report.n_rows > MAX_ROWS:
         raise MessageError(f"The report of source {name!r} must be on at most {MAX_ROWS} rows.")
-    if len(report.risk) != len(brief.candidates) or len(report.difference_after) != len(
-        brief.features
-    ):
+    sizes = (len(report.risk), len(report.difference_after))
+    if sizes != (len(brief.candidates), len(brief.features)):
         raise MessageError(
             f"The report of source {name!r} must cover the study's {len(brief.candidates)} "
             f"candidates and {len(brief.features)} features."
@@ -269,8 +268,7 @@ def _check_second_moments(report: RiskReport, *, bounded: bool) -> None:
 
 def _of_two_values(mean: Array) -> Array:
     """The largest variance of numbers in [0, 1] with about this mean: p(1 − p)."""
-    low, high = np.minimum(mean / SLACK, 1.0), np.minimum(mean * SLACK, 1.0)
-    nearest = np.clip(0.5, low, high)
+    nearest = np.clip(0.5, np.minimum(mean / SLACK, 1.0), np.minimum(mean * SLACK, 1.0))
     variance: Array = nearest * (1.0 - nearest)
     return variance
 
@@ -378,9 +376,10 @@ def _open(report: ModelReport, plan: Plan, trusted: Collection[str]) -> FittedMo
 def _wild(outputs: Mapping[str, Array], reports: Mapping[str, RiskReport], loss: str) -> list[str]:
     """Sources whose model lies far from the others'.
 
-    Model j is wild if median over rows |h_j(x) − med_k h_k(x)| > 100 e, with k over the sources
-    that reach the target, and e the median over sources of the largest risk (its root for the
-    squared loss). Where no source reaches the target, all models extrapolate and none is wild.
+    Model j is wild if s_j · median over rows |h_j(x) − med_k h_k(x)| > 100 e, with k over the
+    sources that reach the target, e the median over sources of the largest risk (its root for
+    the squared loss), and s_j = 1, or a far source's worth over the largest: what it can weigh.
+    Where no source reaches the target, all models extrapolate and none is wild.
 
     Parameters
     ----------
@@ -393,7 +392,9 @@ def _wild(outputs: Mapping[str, Array], reports: Mapping[str, RiskReport], loss:
     if loss not in ("squared", "absolute") or not near:
         return []
     power = 0.5 if loss == "squared" else 1.0
-    error = float(np.median([float(report.risk.max()) ** power for report in reports.values()]))
+    error = np.median([float(report.risk.max()) ** power for report in reports.values()])
     centre = np.median(near, axis=0)
+    worths = dict(zip(sorted(reports), worth(reports) / worth(reports).max(), strict=True))
+    share = {name: 1.0 if reaches(reports[name]) else worths[name] for name in outputs}
     off = {name: float(np.median(np.abs(output - centre))) for name, output in outputs.items()}
-    return [name for name in outputs if off[name] > MAX_ERRORS_OFF * error > 0.0]
+    return [name for name in outputs if share[name] * off[name] > MAX_ERRORS_OFF * error > 0.0]
