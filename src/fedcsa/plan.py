@@ -195,7 +195,7 @@ class Plan:
     compare: tuple[str, ...] = _option(
         (),
         f"a list of methods of the paper, from {list(WEIGHT_RULES)}",
-        lambda value: _is_list(value, WEIGHT_RULES.__contains__),
+        lambda value: _is_list(value, lambda v: isinstance(v, str) and v in WEIGHT_RULES),
     )
     fedle_weights: Mapping[str, float] | None = _option(None, _WEIGHTS, _are_weights)
     exchange: str = _option("table", ("table", "rows"))

@@ -281,7 +281,7 @@ def outcomes(realised, lower, upper, advice="use"):
         (outcomes(1.0, 0.9, 1.1, "care"), "Use it with care"),
         (outcomes(1.6, 1.5, 1.7), "Use it with care"),
         (outcomes(9.0, 8.0, 10.0), "Do not use it"),
-        (outcomes(0.5, 0.45, 0.55), "Use it"),
+        (outcomes(0.5, 0.45, 0.55), "Use it with care"),
         (outcomes(1.0, None, None), "Use it"),
     ],
     ids=["as promised", "with care before", "worse", "far worse", "better", "not judged"],

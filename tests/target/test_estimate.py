@@ -2,11 +2,13 @@
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fedcsa.answer.store import summary
+from fedcsa.target.estimate import wild_models
 
 RNG = np.random.default_rng(21)
 SIZES = {"a": 40, "b": 25}
@@ -143,3 +145,28 @@ def test_a_candidate_that_failed_at_one_source_stays_in_the_choice(make):
 
 def test_a_candidate_that_failed_at_most_of_the_worth_is_dropped(make):
     assert failed_study(make, {"a": [0], "b": [0]}).kept == (1, 2)
+
+
+# Models far from the others ------------------------------------------------------------------
+
+
+def near(mean=0.0, risk=1.0):
+    return SimpleNamespace(
+        effective_rows=50.0, imbalance=0.0, risk=np.array([risk]), outcome_mean=np.array([mean])
+    )
+
+
+@pytest.mark.parametrize(
+    ("reports", "levels", "wild"),
+    [
+        ({name: near() for name in "abc"}, (0.0, 0.0, 1e6), ["c"]),
+        ({name: near() for name in "ab"}, (0.0, 1e6), []),  # nobody can say which
+        ({"a": near(risk=1e-9), "b": near(risk=1e-9), "c": near()}, (0.0, 0.0, 1.0), []),
+        ({"a": near(risk=1e-9), "b": near(risk=1e-9), "c": near(1.0, 1e-9)}, (0, 0, 1.0), []),
+        ({"a": near(risk=0.0), "b": near(risk=0.0), "c": near()}, (0.0, 0.0, 1e6), ["c"]),
+    ],
+    ids=["a lie", "two models", "a noisy site", "another level", "candidates that failed"],
+)
+def test_only_a_model_that_no_honest_site_could_send_is_wild(reports, levels, wild):
+    outputs = {name: np.full(5, level) for name, level in zip(reports, levels, strict=True)}
+    assert wild_models(outputs, reports, "squared") == wild

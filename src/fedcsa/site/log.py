@@ -286,16 +286,19 @@ class SiteLog:
     def _refresh(self) -> None:
         """Read and verify what was appended since the last look; at first, the whole file."""
         with self._mutex:
-            size = self._path.stat().st_size if self._path.exists() else 0
+            size = self._size()
             if size == self._sound:
                 return
             cut = size < self._end
             head = _read_head(self._folder / HEAD)  # before the lines, so never ahead of them
-            if size > self._end:
+            if self._size() > self._end:
                 self._read_on()
             if cut or (head is None and self._events) or not self._holds(head):
                 raise LedgerError(f"The last lines of {str(self._path)!r} are missing. {_MEND}")
             self._sound = self._end
+
+    def _size(self) -> int:
+        return self._path.stat().st_size if self._path.exists() else 0
 
     def _read_on(self) -> None:
         with self._path.open("rb") as file:

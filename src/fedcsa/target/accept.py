@@ -36,13 +36,10 @@ from fedcsa.messages.messages import (
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.registry import is_linear
 from fedcsa.plan import Plan
-from fedcsa.target.estimate import fitted_model, reaches, worth
+from fedcsa.target.estimate import fitted_model, reaches, wild_models
 
 #: No hospital has more rows; a larger claim is meant to outweigh the others.
 MAX_ROWS = 100_000_000
-#: Typical errors between a model's predictions and those of the median model. An honest model is
-#: off by a few; farther than this it is no model.
-MAX_ERRORS_OFF = 100.0
 #: Names of exceptions and classes are shorter; a longer text could carry rows.
 LONGEST_NAME = 60
 #: Products of numbers this small may have underflowed.
@@ -325,7 +322,7 @@ def open_models(
             opened.unable[name] = reason
         else:
             opened.models[name], outputs[name] = model, output
-    for name in _wild(outputs, reports, plan.loss):
+    for name in wild_models(outputs, reports, plan.loss):
         del opened.models[name]
         if not reaches(reports[name]):  # an honest model may be far off where its site has no rows
             opened.unable[name] = "WildModel"
@@ -371,30 +368,3 @@ def _open(report: ModelReport, plan: Plan, trusted: Collection[str]) -> FittedMo
     except Exception as error:
         why = str(error) if isinstance(error, ModelError) else _ASK
         raise MessageError(f"{refused} {why}") from None
-
-
-def _wild(outputs: Mapping[str, Array], reports: Mapping[str, RiskReport], loss: str) -> list[str]:
-    """Sources whose model lies far from the others'.
-
-    Model j is wild if s_j · median over rows |h_j(x) − med_k h_k(x)| > 100 e, with k over the
-    sources that reach the target, e the median over sources of the largest risk (its root for
-    the squared loss), and s_j = 1, or a far source's worth over the largest: what it can weigh.
-    Where no source reaches the target, all models extrapolate and none is wild.
-
-    Parameters
-    ----------
-    outputs : mapping of str to array of shape (rows,)
-        What every source's model predicts for the target's rows.
-    reports : mapping of str to RiskReport
-    loss : str
-    """
-    near = [outputs[name] for name in outputs if reaches(reports[name])]
-    if loss not in ("squared", "absolute") or not near:
-        return []
-    power = 0.5 if loss == "squared" else 1.0
-    error = np.median([float(report.risk.max()) ** power for report in reports.values()])
-    centre = np.median(near, axis=0)
-    worths = dict(zip(sorted(reports), worth(reports) / worth(reports).max(), strict=True))
-    share = {name: 1.0 if reaches(reports[name]) else worths[name] for name in outputs}
-    off = {name: float(np.median(np.abs(output - centre))) for name, output in outputs.items()}
-    return [name for name in outputs if share[name] * off[name] > MAX_ERRORS_OFF * error > 0.0]

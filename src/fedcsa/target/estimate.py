@@ -37,6 +37,9 @@ MOSTLY_OWN = 0.5
 
 
 # The risk of every candidate ----------------------------------------------------------------
+#: Typical errors between a model's predictions and those of the median model. An honest model is
+#: off by a few; farther than this it is no model.
+MAX_ERRORS_OFF = 100.0
 
 
 def reaches(report: RiskReport) -> bool:
@@ -311,3 +314,39 @@ def examination_for(
         packed=np.concatenate(packed) if packed else np.empty(0, np.uint8),
         constant=np.atleast_1d(constant),
     )
+
+
+def wild_models(
+    outputs: Mapping[str, Array], reports: Mapping[str, RiskReport], loss: str
+) -> list[str]:
+    """Sources whose model lies far from the others'.
+
+    Model j is wild if s_j · median over rows |h_j(x) − med_k h_k(x)| > 100 e_j, with k over the
+    sources that reach the target; s_j = 1, or a far source's worth over the largest: what it can
+    weigh; e_j the largest of: the sources' median error (of the worst candidate), its own, and
+    the distance of its mean outcome from the median one. With fewer than three sources near the
+    target, nobody can say which is wild.
+
+    Parameters
+    ----------
+    outputs : mapping of str to array of shape (rows,)
+        What every source's model predicts for the target's rows.
+    reports : mapping of str to RiskReport
+    loss : str
+    """
+    near = [outputs[name] for name in outputs if reaches(reports[name])]
+    if loss not in ("squared", "absolute") or len(near) < 3:
+        return []
+    power = 0.5 if loss == "squared" else 1.0
+    error = {name: float(r.risk.max()) ** power for name, r in reports.items() if r.risk.any()}
+    typical = float(np.median(list(error.values()) or [0.0]))
+    middle = float(np.median([float(report.outcome_mean[0]) for report in reports.values()]))
+    largest, wild = worth(reports).max(), []
+    for name, worth_of in zip(sorted(reports), worth(reports), strict=True):
+        if name in outputs:
+            own = max(error.get(name, 0.0), abs(float(reports[name].outcome_mean[0]) - middle))
+            share = 1.0 if reaches(reports[name]) else worth_of / largest
+            off = np.median(np.abs(outputs[name] - np.median(near, axis=0)))
+            if share * off > MAX_ERRORS_OFF * max(own, typical) > 0.0:
+                wild.append(name)
+    return wild
