@@ -88,6 +88,8 @@ def test_a_plan_cannot_be_changed(make):
         ({**ROWS, "ratio": {"bandwith": 1.0}}, "Unknown option of the ratio .* 'bandwidths'"),
         ({"ratio": {"n_centres": 5}}, "'ratio' parameter must be left out unless exchange"),
         ({"compare": "naive"}, "'compare' parameter must be a list of methods of the paper"),
+        ({"compare": [["naive"]]}, "'compare' parameter must be a list of methods of the paper"),
+        ({"compare": [{"a": 1}]}, "'compare' parameter must be a list of methods of the paper"),
         ({"compare": ("validated",)}, "'compare' parameter must be a list of methods of the p"),
         ({"compare": ("fedle",)}, "'fedle_weights' parameter must be given for the method 'fedle'"),
         ({"flags": (True,)}, "'flags' parameter must be one true or false per feature"),

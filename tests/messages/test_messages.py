@@ -449,6 +449,12 @@ def test_moments_beyond_cauchy_schwarz_are_refused_however_small(tools):
         dataclasses.replace(report, co_moment=np.full(3, 1e-100))
 
 
+def test_squares_that_underflow_do_not_make_an_honest_report_a_lie(tools):
+    report = tools.crafted(RATIOS, 1e-200 * LOSSES)
+    assert (report.product_m2 == 0.0).all()
+    assert (report.co_moment != 0.0).any()
+
+
 def test_the_imbalance_is_the_mean_square_of_the_differences_after_weighting(report):
     moved = dataclasses.replace(report, difference_after=np.array([3.0, -4.0]))
     assert moved.imbalance == 12.5

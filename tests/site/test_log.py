@@ -13,6 +13,7 @@ import pytest
 
 from fedcsa.errors import LedgerError, PolicyError, ResultError, StudyError
 from fedcsa.messages.messages import Refusal
+from fedcsa.site import log as log_module
 from fedcsa.site.log import EVENT_KEYS, HEAD, LOG, SiteLog, _line, open_log
 from fedcsa.site.state import locked
 
@@ -151,6 +152,19 @@ def test_the_log_of_another_site_is_not_used(log):
 
 def test_an_empty_log_is_sound_and_reading_writes_nothing(tmp_path):
     assert (SiteLog(tmp_path / "state").events, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_a_log_that_another_process_has_just_begun_is_sound(tmp_path, monkeypatch):
+    read_head = log_module._read_head
+
+    def begun(path):
+        monkeypatch.undo()
+        send(SiteLog(tmp_path))  # between the look at the size and the look at the head
+        return read_head(path)
+
+    monkeypatch.setattr(log_module, "_read_head", begun)
+    late = SiteLog(tmp_path)
+    assert [item.kind for item in late.sent] == ["sent"]
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

@@ -39,8 +39,8 @@ TARGET = "target"
 SLACK = 1.05
 #: Standardised differences beyond this are all equally hopeless; their squares must not overflow.
 FARTHEST = 1e6
-#: Numbers smaller than this may have underflowed.
-TINY = 1e-300
+#: Squares of smaller numbers underflow, so a second moment may lack as much, as its root.
+TINY = 1e-150
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -186,10 +186,8 @@ class RiskReport(Message):
         self._check_weights()
         for array in (self.variance, self.loss_m2, self.product_m2):
             self.must((array >= 0.0).all(), "second moments that are not negative")
-        bound = SLACK * np.sqrt(self.product_m2) * np.sqrt(self.ratio_m2)
-        self.must(
-            (np.abs(self.co_moment) <= bound + TINY).all(), "moments that obey Cauchy–Schwarz"
-        )
+        bound = SLACK * (np.sqrt(self.product_m2) + TINY) * (np.sqrt(self.ratio_m2) + TINY)
+        self.must((np.abs(self.co_moment) <= bound).all(), "moments that obey Cauchy–Schwarz")
 
     def _check_failures(self, count: int) -> None:
         self.must(isinstance(self.failed, Mapping), "failures by candidate")
