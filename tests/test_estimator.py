@@ -457,11 +457,12 @@ def test_a_broken_outcome_is_refused_by_the_sources_name(y, match):
     [
         (np.array(["yes", None] * 40, dtype=object), r"source 'west' has missing labels"),
         (np.array([0.0, np.nan] * 40), r"source 'west' has missing labels"),
+        (pd.array(["yes", pd.NA] * 40, dtype="string"), r"source 'west' has missing labels"),
         (np.array([0, 424242] * 40), "all be texts or all be numbers"),
         (np.array([("a",), "b"] * 40, dtype=object), "must all be texts or all be numbers"),
         (np.array(["no", "yes"] * 39), r"outcome of source 'west' must have 80 rows"),
     ],
-    ids=["None", "NaN", "mixed types", "tuples", "short"],
+    ids=["None", "NaN", "NA", "mixed types", "tuples", "short"],
 )
 def test_broken_labels_are_refused(labels, match):
     sources = {**classes(SOURCES), "west": (SOURCES["west"][0], labels)}

@@ -368,7 +368,8 @@ def _classes_of(data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
     labels: set[Any] = set()
     for name, (_, y) in data.items():
         found = set(np.asarray(y).ravel().tolist())
-        if any(label is None or label != label for label in found):
+        # nan is not equal to itself, and whether pandas.NA is, is NA.
+        if any(label is None or (label == label) is not True for label in found):
             raise DataError(f"The outcome of source {name!r} has missing labels. Drop those rows.")
         labels |= found
     kinds = {isinstance(label, str) for label in labels}
