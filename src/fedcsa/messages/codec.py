@@ -6,10 +6,11 @@
     2 bytes   version of the protocol, little-endian
     4 bytes   length of the header
     header    JSON: {"kind": …, "values": {…}, "shapes": {…}}
-    arrays    little-endian float64, or bytes, one after the other in the fields' order
+    arrays    little-endian float64, int32 or bytes, one after the other in the fields' order
 
-The types of the arrays are not in the bytes: the kind of message fixes them. Nothing is
-unpickled, no type is looked up by name, nothing is allocated beyond the bytes that came.
+The kind of message fixes the types of its arrays; only the arrays of a model have names, in
+alphabetical order, and one of two types: ``{"value": ["f8", 3, 2]}``. Nothing is unpickled, no
+type is looked up by name, nothing is allocated beyond the bytes that came.
 """
 
 from __future__ import annotations
@@ -24,17 +25,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.errors import MessageError
-from fedcsa.messages.fields import Message, parse_json, to_json
+from fedcsa.messages.fields import (
+    ARRAY_TYPES,
+    MAX_ARRAYS,
+    MAX_DIMENSIONS,
+    Message,
+    parse_json,
+    to_json,
+)
 from fedcsa.messages.messages import MESSAGES
 
 PROTOCOL_VERSION = 4
 MAGIC = b"FCSA"
-#: A million target rows of 30 columns, in the exchange of rows, fit; a header never needs 4 MiB.
+#: A million target rows of 30 columns, in the exchange of rows, fit.
 MAX_BYTES = 256 << 20
-MAX_HEADER_BYTES = 4 << 20
+#: Ten thousand candidates fit. As plain values, JSON of this size unfolds to 80 MB at most.
+MAX_HEADER_BYTES = 1 << 20
 
 _PREFIX = struct.Struct("<4sHI")
 _ARRAYS = {"vector": ("<f8", 1), "matrix": ("<f8", 2), "blob": ("|u1", 1)}
+#: The word for a type in the header, by the array's own.
+_TYPE_WORDS = {np.dtype(kind): word for word, kind in ARRAY_TYPES.items()}
 
 
 def encode(message: Message) -> bytes:
@@ -46,14 +57,18 @@ def encode(message: Message) -> bytes:
     if kept is not None:
         return kept
     values: dict[str, Any] = {}
-    shapes: dict[str, list[int]] = {}
-    chunks: list[bytes] = []
+    shapes: dict[str, Any] = {}
     for name, kind, value in message.items():
         if kind in _ARRAYS:
             shapes[name] = list(value.shape)
-            chunks.append(value.astype(_ARRAYS[kind][0], copy=False).tobytes())
+        elif kind == "arrays":
+            shapes[name] = {k: [_TYPE_WORDS[a.dtype], *a.shape] for k, a in value.items()}
         else:
             values[name] = value
+    chunks = [
+        array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+        for _, array in message.buffers()
+    ]
     content = {"kind": message.name, "shapes": shapes, "values": values}
     header = to_json(content).encode("ascii")
     if len(header) > MAX_HEADER_BYTES:
@@ -108,8 +123,8 @@ def digest(wire: bytes) -> str:
 
 def _assemble(cls: type[Message], shapes: Any, values: Any, payload: memoryview) -> Message:
     fields = {item.name: item.metadata["kind"] for item in dataclasses.fields(cls)}
-    arrays = [name for name, kind in fields.items() if kind in _ARRAYS]
-    plain = {name for name, kind in fields.items() if kind not in _ARRAYS}
+    arrays = [name for name, kind in fields.items() if kind in _ARRAYS or kind == "arrays"]
+    plain = fields.keys() - set(arrays)
     if not isinstance(shapes, dict) or set(shapes) != set(arrays):
         raise MessageError(f"A {cls.name} message must have the arrays {arrays}, no others.")
     if not isinstance(values, dict) or set(values) != plain:
@@ -117,9 +132,12 @@ def _assemble(cls: type[Message], shapes: Any, values: Any, payload: memoryview)
     content: dict[str, Any] = dict(values)
     offset = 0
     for name in arrays:
+        where = f"{cls.name}.{name}"
+        if fields[name] == "arrays":
+            content[name], offset = _take_named(where, payload, offset, shapes[name])
+            continue
         dtype, ndim = _ARRAYS[fields[name]]
-        array, offset = _take(f"{cls.name}.{name}", payload, offset, shapes[name], dtype, ndim)
-        content[name] = array
+        content[name], offset = _take(where, payload, offset, shapes[name], dtype, ndim)
     if offset != len(payload):
         raise MessageError(f"A {cls.name} message must end with its arrays; more bytes follow.")
     try:
@@ -130,6 +148,23 @@ def _assemble(cls: type[Message], shapes: Any, values: Any, payload: memoryview)
         raise MessageError(f"A {cls.name} message must be well-formed; this one is not.") from None
 
 
+def _take_named(
+    where: str, payload: memoryview, offset: int, shapes: Any
+) -> tuple[dict[str, NDArray[Any]], int]:
+    """Arrays by name; their names' order and types are as `encode` writes them."""
+    if not isinstance(shapes, dict) or len(shapes) > MAX_ARRAYS or list(shapes) != sorted(shapes):
+        raise MessageError(f"{where} must be at most {MAX_ARRAYS} arrays in alphabetical order.")
+    found = {}
+    for name, told in shapes.items():
+        named = isinstance(told, list) and 0 < len(told) <= 1 + MAX_DIMENSIONS
+        if not named or not isinstance(told[0], str) or told[0] not in ARRAY_TYPES:
+            raise MessageError(f"{where} must have arrays of a known type and a shape.")
+        word, *shape = told
+        array, offset = _take(where, payload, offset, shape, f"<{word}", len(shape))
+        found[name] = array
+    return found, offset
+
+
 def _take(
     where: str, payload: memoryview, offset: int, shape: Any, dtype: str, ndim: int
 ) -> tuple[NDArray[Any], int]:
@@ -137,7 +172,7 @@ def _take(
     if not whole or len(shape) != ndim:
         raise MessageError(f"{where} must have {ndim} whole number(s) as its shape.")
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    if size > len(payload) - offset or max(shape) > len(payload):
+    if size > len(payload) - offset or max(shape, default=0) > len(payload):
         raise MessageError(f"{where} must fit into the message; the message is cut off.")
     array = np.frombuffer(payload[offset : offset + size], dtype=dtype).reshape(shape)
     native: NDArray[Any] = array.astype(array.dtype.newbyteorder("="), copy=False)

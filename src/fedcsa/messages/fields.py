@@ -1,10 +1,11 @@
-"""What a message is made of: eight kinds of field, checked when a message is made."""
+"""What a message is made of: nine kinds of field, checked when a message is made."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -16,11 +17,23 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import is_whole, read_only
 from fedcsa.errors import MessageError
 
-Kind: TypeAlias = Literal["text", "whole", "number", "flag", "plain", "vector", "matrix", "blob"]
+Kind: TypeAlias = Literal[
+    "text", "whole", "number", "flag", "plain", "vector", "matrix", "blob", "arrays"
+]
 
 MAX_TEXT = 200
 MAX_DEPTH = 40
 MAX_WHOLE = 2**63
+#: Arrays by name, in one field: sixty trees' models of ten arrays each, with their steps.
+MAX_ARRAYS = 1000
+#: A forest of 500 trees with 1,000 leaves each has 28 MiB.
+MAX_ARRAYS_BYTES = 64 << 20
+#: What an array by name may be made of; anything else has no meaning in a model.
+ARRAY_TYPES: Mapping[str, Any] = {"f8": np.float64, "i4": np.int32}
+#: No array of a model has more dimensions than (nodes, classes).
+MAX_DIMENSIONS = 2
+#: Short and plain, so that a name carries nothing.
+_ARRAY_NAME = re.compile("[a-z0-9_.]{1,60}")
 
 _SCALARS = frozenset({float, int, str, bool, type(None)})
 
@@ -48,6 +61,16 @@ class Message:
         fields = dataclasses.fields(self)
         return [(item.name, item.metadata["kind"], getattr(self, item.name)) for item in fields]
 
+    def buffers(self) -> list[tuple[str, NDArray[Any]]]:
+        """Name and content of every array, as they follow each other; ``"arrays.value"``."""
+        found = []
+        for name, kind, value in self.items():
+            if kind == "arrays":
+                found += [(f"{name}.{key}", array) for key, array in value.items()]
+            elif isinstance(value, np.ndarray):
+                found.append((name, value))
+        return found
+
     def check(self) -> None:
         """Raise a `MessageError` if the fields contradict each other."""
 
@@ -59,19 +82,22 @@ class Message:
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return all(
-            np.array_equal(value, getattr(other, name))
-            if isinstance(value, np.ndarray)
-            else value == getattr(other, name)
-            for name, _, value in self.items()
-        )
+        return all(_equal(kind, value, getattr(other, name)) for name, kind, value in self.items())
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        arrays = [(name, v) for name, _, v in self.items() if isinstance(v, np.ndarray)]
-        shapes = "".join(f", {name}{array.shape}" for name, array in arrays)
+        shapes = "".join(f", {name}{array.shape}" for name, array in self.buffers())
         return f"{type(self).__name__}(study={self.study!r}{shapes})"
+
+
+def _equal(kind: Kind, one: Any, other: Any) -> bool:
+    if kind == "arrays":
+        return one.keys() == other.keys() and all(
+            one[key].dtype == other[key].dtype and np.array_equal(one[key], other[key])
+            for key in one
+        )
+    return bool(np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other)
 
 
 def thaw(value: Any) -> Any:
@@ -132,6 +158,8 @@ _SINGLE: Mapping[str, tuple[Callable[[Any], bool], type, str]] = {
 def _checked(where: str, kind: Kind, value: Any) -> Any:
     if kind == "plain":
         return _frozen(where, value, MAX_DEPTH)
+    if kind == "arrays":
+        return _checked_arrays(where, value)
     if kind not in _SINGLE:
         return _checked_array(where, kind, value)
     holds, become, words = _SINGLE[kind]
@@ -146,8 +174,34 @@ def _checked_array(where: str, kind: Kind, value: Any) -> NDArray[Any]:
         raise MessageError(f"{where} must be an array of {ndim} dimension(s) of {dtype.__name__}.")
     if dtype is np.float64 and not np.isfinite(value).all():
         raise MessageError(f"{where} must be finite.")
-    # A copy of what its sender could still change; what was decoded cannot be changed.
-    return read_only(value.copy() if _can_change(value) else np.ascontiguousarray(value))
+    return _own(value)
+
+
+def _checked_arrays(where: str, value: Any) -> Mapping[str, NDArray[Any]]:
+    """Arrays by name, in the names' order, so that equal models are equal bytes."""
+    if not isinstance(value, Mapping) or len(value) > MAX_ARRAYS:
+        raise MessageError(f"{where} must be at most {MAX_ARRAYS} arrays by name.")
+    total = 0
+    for name, array in value.items():
+        if not isinstance(name, str) or not _ARRAY_NAME.fullmatch(name):
+            raise MessageError(f"{where} must have short names of small letters and digits.")
+        known = isinstance(array, np.ndarray) and array.dtype in ARRAY_TYPES.values()
+        if not known or array.ndim > MAX_DIMENSIONS:
+            raise MessageError(
+                f"{where}.{name} must be an array of at most {MAX_DIMENSIONS} dimensions of "
+                "float64 or int32."
+            )
+        total += array.nbytes
+        if total > MAX_ARRAYS_BYTES:
+            raise MessageError(f"{where} must have at most {MAX_ARRAYS_BYTES} bytes in all.")
+        if not np.isfinite(array).all():
+            raise MessageError(f"{where}.{name} must be finite.")
+    return MappingProxyType({name: _own(value[name]) for name in sorted(value)})
+
+
+def _own(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy of what its sender could still change; what was decoded cannot be changed."""
+    return read_only(array.copy() if _can_change(array) else np.asarray(array, order="C"))
 
 
 def _can_change(array: Any) -> bool:
