@@ -21,7 +21,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from fedcsa.core.risk import RiskMoments
+from fedcsa.core.losses import RiskMoments
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import ModelRequest
 from fedcsa.messages.policy import Policy

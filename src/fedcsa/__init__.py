@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedcsa.answer.plots import plot_backtest, plot_balance, plot_risk, plot_sources
     from fedcsa.answer.store import load_result, save_result
-    from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
+    from fedcsa.core.losses import RiskMoments, RiskTerms, risk_terms
     from fedcsa.core.table import Table1
     from fedcsa.core.ulsif import ULSIF
     from fedcsa.core.weights import Estimate, estimate

@@ -11,7 +11,7 @@ import pytest
 from fedcsa import FedCSA
 from fedcsa.answer.page import write_report
 from fedcsa.answer.store import save_result
-from fedcsa.core.risk import RiskMoments
+from fedcsa.core.losses import RiskMoments
 from fedcsa.core.table import Table1
 from fedcsa.findings import CATALOGUE, Finding
 from fedcsa.messages.ledger import entries_of

@@ -6,7 +6,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from fedcsa.core.risk import RiskMoments, risk_terms
+from fedcsa.core.losses import RiskMoments, risk_terms
 
 
 def sample(n, n_candidates, seed=0):

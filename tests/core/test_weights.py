@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
+from fedcsa.core.losses import RiskMoments, RiskTerms, risk_terms
 from fedcsa.core.weights import (
     WEIGHT_RULES,
     capped,

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedcsa.core.risk import RiskMoments
+from fedcsa.core.losses import RiskMoments
 from fedcsa.messages.codec import PROTOCOL_VERSION, digest, encode
 from fedcsa.messages.messages import MESSAGES, Conclusion, Refusal
 from fedcsa.messages.policy import Policy

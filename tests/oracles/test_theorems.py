@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from fedcsa.core.risk import RiskMoments, risk_terms
+from fedcsa.core.losses import RiskMoments, risk_terms
 from fedcsa.core.weights import estimate
 
 Z = 4.0

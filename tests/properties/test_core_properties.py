@@ -9,10 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from fedcsa.core.folds import dealt_labels, fold_labels
-from fedcsa.core.losses import CLASSIFICATION, REGRESSION, evaluate
+from fedcsa.core.losses import (
+    CLASSIFICATION,
+    REGRESSION,
+    RiskMoments,
+    RiskTerms,
+    evaluate,
+    risk_terms,
+)
 from fedcsa.core.random_effects import new_site
 from fedcsa.core.ridge import ridge_path
-from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
 from fedcsa.core.table import Table1
 from fedcsa.core.tilt import balanced, fit_tilt, target_equivalent_rows
 from fedcsa.core.ulsif import ULSIF, squared_distances

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedcsa.core.risk import RiskMoments
+from fedcsa.core.losses import RiskMoments
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import PROTOCOL_VERSION, decode, encode
 from fedcsa.messages.fields import Message, thaw

@@ -7,7 +7,8 @@ the outcome is then the index of the class.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,3 +153,159 @@ def evaluate(loss: Loss, prediction: Array, y: Array) -> Array:
             "Check it where predictions are extreme."
         )
     return values
+
+
+#: A residual sum of squares below this share of the total is rounding, and counts as zero.
+ROUNDING = 64 * np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True)
+class RiskMoments:
+    """Centred moments of ratios and losses over validation rows; arrays have one entry a candidate.
+
+    Attributes
+    ----------
+    n_rows : int
+    ratio_mean, ratio_m2 : float
+        Mean of r and Σ(r − mean)².
+    loss_mean, loss_m2 : array of shape (candidates,)
+        The same of L.
+    product_mean, product_m2 : array of shape (candidates,)
+        The same of rL.
+    co_moment : array of shape (candidates,)
+        Σ(rL − mean rL)(r − mean r).
+    """
+
+    n_rows: int
+    ratio_mean: float
+    ratio_m2: float
+    loss_mean: Array = field(repr=False)
+    loss_m2: Array = field(repr=False)
+    product_mean: Array = field(repr=False)
+    product_m2: Array = field(repr=False)
+    co_moment: Array = field(repr=False)
+
+    @classmethod
+    def of(cls, ratios: Array, losses: Array) -> Self:
+        """Moments of rows.
+
+        Parameters
+        ----------
+        ratios : array of shape (rows,)
+            Not negative.
+        losses : array of shape (rows, candidates)
+        """
+        ratio_mean, ratio_deviation = _centre(ratios)
+        loss_mean, loss_deviation = _centre(losses)
+        loss_m2 = np.einsum("ij,ij->j", loss_deviation, loss_deviation)
+        product_mean, product_deviation = _centre(ratios[:, None] * losses)
+        return cls(
+            n_rows=len(ratios),
+            ratio_mean=float(ratio_mean),
+            ratio_m2=float(ratio_deviation @ ratio_deviation),
+            loss_mean=loss_mean,
+            loss_m2=loss_m2,
+            product_mean=product_mean,
+            product_m2=np.einsum("ij,ij->j", product_deviation, product_deviation),
+            co_moment=ratio_deviation @ product_deviation,
+        )
+
+    def merge(self, other: RiskMoments) -> RiskMoments:
+        """Moments of both sets of rows together."""
+        n = self.n_rows + other.n_rows
+        share = other.n_rows / n
+        between = self.n_rows * share  # n_a n_b / n
+        d_ratio = other.ratio_mean - self.ratio_mean
+        d_loss = other.loss_mean - self.loss_mean
+        d_product = other.product_mean - self.product_mean
+        return RiskMoments(
+            n_rows=n,
+            ratio_mean=self.ratio_mean + share * d_ratio,
+            ratio_m2=self.ratio_m2 + other.ratio_m2 + between * d_ratio**2,
+            loss_mean=self.loss_mean + share * d_loss,
+            loss_m2=self.loss_m2 + other.loss_m2 + between * d_loss**2,
+            product_mean=self.product_mean + share * d_product,
+            product_m2=self.product_m2 + other.product_m2 + between * d_product**2,
+            co_moment=self.co_moment + other.co_moment + between * d_ratio * d_product,
+        )
+
+
+@dataclass(frozen=True)
+class RiskTerms:
+    """What one source says about the target's risk; arrays have one entry a candidate.
+
+    Attributes
+    ----------
+    outcome : {"ok", "constant-ratio", "zero-ratio"}
+        ``"constant-ratio"``: Var(r) = 0, so that η = 0 and f_CV = f_IW. ``"zero-ratio"``: r ≡ 0,
+        so that f_IW = 0 too.
+    divergence : array of shape (candidates,)
+        Exactly 0 where every term rL + η(r − 1) is the same.
+    """
+
+    n_rows: int
+    importance_weighted: Array = field(repr=False)  # f_IW, eq. (03)
+    eta: Array = field(repr=False)
+    control_variate: Array = field(repr=False)  # f_CV, eq. (07)
+    divergence: Array = field(repr=False)  # Div, definition 3
+    plain: Array = field(repr=False)  # mean(L), as if r ≡ 1
+    outcome: str
+    plain_variance: Array = field(repr=False)  # Var(L)/n
+    importance_variance: Array = field(repr=False)  # Var(rL)/n
+
+
+def risk_terms(moments: RiskMoments) -> RiskTerms:
+    """Every estimate that the moments determine.
+
+    >>> moments = RiskMoments.of(np.array([0.5, 1.5, 1.0]), np.array([[1.0], [2.0], [3.0]]))
+    >>> terms = risk_terms(moments)
+    >>> terms.importance_weighted.round(4), terms.plain
+    (array([2.1667]), array([2.]))
+    """
+    m = moments
+    if m.ratio_m2 > 0.0:
+        outcome = "ok"
+        eta = -m.co_moment / m.ratio_m2
+        # Var(rL + η(r − 1)) = Var(rL) − Cov(rL, r)²/Var(r), at the η above
+        residual = m.product_m2 + eta * m.co_moment
+    else:
+        outcome = "zero-ratio" if m.ratio_mean == 0.0 else "constant-ratio"
+        eta = np.zeros_like(m.product_mean)
+        residual = m.product_m2.copy()
+    residual = np.where(residual > ROUNDING * m.product_m2, residual, 0.0)
+    return RiskTerms(
+        n_rows=m.n_rows,
+        importance_weighted=m.product_mean,
+        eta=eta,
+        control_variate=m.product_mean + eta * (m.ratio_mean - 1.0),
+        divergence=residual / m.n_rows,
+        plain=m.loss_mean,
+        outcome=outcome,
+        plain_variance=m.loss_m2 / m.n_rows**2,
+        importance_variance=m.product_m2 / m.n_rows**2,
+    )
+
+
+def sampling_variance(spread: Array, squared_spread: Array, effective_rows: float) -> Array:
+    """V = max(Σ w²(L − f)², V/ESS) · ESS/max(ESS − 1, ½).
+
+    Parameters
+    ----------
+    spread : array
+        V = Σ w (L − f)².
+    squared_spread : array
+        Σ w² (L − f)².
+    effective_rows : float
+        ESS.
+    """
+    ess = effective_rows
+    variance: Array = np.maximum(squared_spread, spread / ess) * (ess / max(ess - 1.0, 0.5))
+    return variance
+
+
+def _centre(values: Array) -> tuple[Array, Array]:
+    """Mean and deviations, exact (deviation 0) for a constant column."""
+    first = values[0]
+    shifted = values - first
+    shift = shifted.mean(axis=0)
+    return first + shift, shifted - shift

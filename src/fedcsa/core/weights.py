@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array, as_vector
-from fedcsa.core.risk import RiskTerms
+from fedcsa.core.losses import RiskTerms
 from fedcsa.errors import must, one_of
 
 #: A candidate with training weights r^γ must be better by this times γ standard errors.

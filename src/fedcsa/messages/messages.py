@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.risk import RiskMoments
+from fedcsa.core.losses import RiskMoments
 from fedcsa.core.table import Table1
 from fedcsa.errors import DataError
 from fedcsa.messages.fields import Message, wire_field

@@ -13,8 +13,7 @@ from scipy.special import logit
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
 from fedcsa.core.folds import fold_key, generator_for
-from fedcsa.core.losses import Loss, evaluate
-from fedcsa.core.risk import sampling_variance
+from fedcsa.core.losses import Loss, evaluate, sampling_variance
 from fedcsa.core.tilt import Tilt, balanced
 from fedcsa.messages.messages import FARTHEST, Brief
 from fedcsa.source.measure import Work

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
-from fedcsa.core.losses import Loss
-from fedcsa.core.risk import RiskMoments, sampling_variance
+from fedcsa.core.losses import Loss, RiskMoments, sampling_variance
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import Brief, RiskReport

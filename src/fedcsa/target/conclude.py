@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcsa.core.risk import risk_terms
+from fedcsa.core.losses import risk_terms
 from fedcsa.errors import NoOverlapError
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import RiskReport

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.risk import RiskMoments, RiskTerms, risk_terms
+from fedcsa.core.losses import RiskMoments, RiskTerms, risk_terms
 from fedcsa.core.tilt import target_equivalent_rows
 from fedcsa.core.weights import (
     MEDIAN_MODELS,
