@@ -16,7 +16,7 @@ from benchmarks.harness import (
     write_table,
 )
 from fedcsa.core.ridge import ridge_path
-from fedcsa.models.linear import LinearRegression
+from fedcsa.models.model import LinearRegression
 
 
 @dataclass(frozen=True)

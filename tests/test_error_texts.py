@@ -135,11 +135,11 @@ class Talkative(SVC):
 
 
 def test_a_library_that_quotes_the_rows_is_not_quoted(make, monkeypatch):
-    import fedcsa.models.linear as place
+    import fedcsa.models.model as place
 
     monkeypatch.setattr(place, "Talkative", Talkative, raising=False)
     monkeypatch.setattr(Talkative, "__module__", place.__name__)
-    trusted = ("fedcsa.models.linear.Talkative",)
+    trusted = ("fedcsa.models.model.Talkative",)
     X, _ = planted(make)
     labels = np.where(np.arange(30) % 2 == 0, "no", "yes")
     design = make.plan(Talkative(), None, classes=("no", "yes"), loss="brier", scale=False)

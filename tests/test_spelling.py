@@ -13,7 +13,7 @@ from fedcsa.data.columns import Feature, require_columns
 from fedcsa.errors import nearest, one_of, unknown
 from fedcsa.federation.federation_file import FEDERATION_TEMPLATE as FEDERATION
 from fedcsa.federation.federation_file import Federation
-from fedcsa.models.linear import LinearRegression
+from fedcsa.models.model import LinearRegression
 from fedcsa.models.registry import build_candidates, build_model, model_description
 from fedcsa.site.site_file import SiteFile
 from fedcsa.study.study_file import build_policy

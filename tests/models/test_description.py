@@ -255,7 +255,7 @@ def described(name, **parameters):
         "joblib.Memory",
         "sklearnx.linear_model.Lasso",
         "sklearn_evil.Lasso",
-        "fedcsa.models.linear.LinearRegression",
+        "fedcsa.models.model.LinearRegression",
         "Lasso",
         "sklearn",
         "",
@@ -392,10 +392,10 @@ def test_a_trusted_class_that_is_not_installed_is_said_to_be_so():
 
 
 def test_a_trusted_estimator_is_built(monkeypatch):
-    import fedcsa.models.linear as place
+    import fedcsa.models.model as place
 
     monkeypatch.setattr(place, "Custom", Custom, raising=False)
-    name = "fedcsa.models.linear.Custom"
+    name = "fedcsa.models.model.Custom"
     built = build(described(name, strength=4.0), [name])
     assert type(built) is Custom
     assert built.strength == 4.0

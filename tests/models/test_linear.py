@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 
 from fedcsa.errors import ParameterError
 from fedcsa.models.fitted import LinearModel
-from fedcsa.models.linear import LinearRegression
+from fedcsa.models.model import LinearRegression
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 from fedcsa.errors import FedCSAError, ModelError, ParameterError, UntrustedError
 from fedcsa.models.estimators import SklearnModel, as_portable
 from fedcsa.models.fitted import LinearModel
-from fedcsa.models.linear import LinearRegression
+from fedcsa.models.model import LinearRegression
 from fedcsa.models.registry import (
     LINEAR_CLASSIFIERS,
     LINEAR_REGRESSORS,

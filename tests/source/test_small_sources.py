@@ -174,11 +174,11 @@ class Moody(RegressorMixin, BaseEstimator):
 
 @pytest.fixture
 def moody(monkeypatch):
-    import fedcsa.models.linear as place
+    import fedcsa.models.model as place
 
     monkeypatch.setattr(place, "Moody", Moody, raising=False)
     monkeypatch.setattr(Moody, "__module__", place.__name__)
-    return {"model": Moody(), "trusted_types": ("fedcsa.models.linear.Moody",)}
+    return {"model": Moody(), "trusted_types": ("fedcsa.models.model.Moody",)}
 
 
 def test_a_pipeline_that_raises_at_one_source_is_left_out_there(make, moody):

@@ -460,7 +460,7 @@ def test_a_brief_cannot_make_a_source_write_or_unpickle_files(make, tmp_path, wh
 
 
 def test_a_class_of_an_untrusted_library_is_refused_and_a_trusted_one_is_not(make, monkeypatch):
-    import fedcsa.models.linear as place
+    import fedcsa.models.model as place
 
     class Mean(RegressorMixin, BaseEstimator):
         def fit(self, X, y):  # noqa: ARG002
@@ -472,7 +472,7 @@ def test_a_class_of_an_untrusted_library_is_refused_and_a_trusted_one_is_not(mak
 
     Mean.__module__, Mean.__qualname__ = place.__name__, "Mean"
     monkeypatch.setattr(place, "Mean", Mean, raising=False)
-    trusted = ("fedcsa.models.linear.Mean",)
+    trusted = ("fedcsa.models.model.Mean",)
     brief = brief_of(make, make.plan(Mean(), None), trusted_types=trusted)
     with pytest.raises(UntrustedError, match=r"fedcsa\.models\.linear\.Mean"):
         make.source("a").answer(brief)

@@ -11,8 +11,7 @@ import numpy as np
 
 from fedcsa.errors import ModelError, ParameterError, must, one_of, unknown
 from fedcsa.models.description import build, describe, refuse_files
-from fedcsa.models.linear import PENALTY, LinearRegression
-from fedcsa.models.model import RATIO_POWER, Candidate, Model
+from fedcsa.models.model import PENALTY, RATIO_POWER, Candidate, LinearRegression, Model
 
 RIDGE, WEIGHTED = "ridge", "weighted-least-squares"
 #: The parameter that a bare number in `candidates` means.

@@ -19,8 +19,7 @@ from fedcsa.core.ridge import merge_triangles, triangle, triangle_path
 from fedcsa.errors import PolicyError
 from fedcsa.messages.messages import ModelReport, ModelRequest
 from fedcsa.models.fitted import FittedModel, LinearModel
-from fedcsa.models.linear import LinearRegression
-from fedcsa.models.model import Candidate, Model, Path, power_of
+from fedcsa.models.model import Candidate, LinearRegression, Model, Path, power_of
 from fedcsa.source.site_rows import Batch, StudyRows
 from fedcsa.source.weigh import Folds, Weighing
 

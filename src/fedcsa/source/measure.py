@@ -28,8 +28,7 @@ from fedcsa.core.losses import Loss, RiskMoments, sampling_variance
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import Brief, RiskReport
-from fedcsa.models.linear import LinearRegression
-from fedcsa.models.model import Candidate, Model, Path, path_losses
+from fedcsa.models.model import Candidate, LinearRegression, Model, Path, path_losses
 from fedcsa.source.fit import Fits, Job, LinearFits, RowFits
 from fedcsa.source.site_rows import Batch, StudyRows
 from fedcsa.source.weigh import Folds, RatioWeighing, TableWeighing, Weighing, folds_of

@@ -12,8 +12,7 @@ from fedcsa.core.losses import risk_terms
 from fedcsa.errors import NoOverlapError
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import RiskReport
-from fedcsa.models.linear import PENALTY
-from fedcsa.models.model import RATIO_POWER
+from fedcsa.models.model import PENALTY, RATIO_POWER
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, NO_OVERLAP
 
