@@ -30,8 +30,7 @@ from fedcsa.models.model import Candidate, Model
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
 from fedcsa.source.examine import check_examination, examine, members_of, mixture_of
-from fedcsa.source.fit import model_report
-from fedcsa.source.measure import Work, fit_chosen, measure, prepare
+from fedcsa.source.measure import Work, fit_chosen, measure, model_report, prepare
 from fedcsa.source.site_rows import SiteRows
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
