@@ -20,8 +20,7 @@ from fedcsa.errors import MessageError, PolicyError
 from fedcsa.messages.messages import FARTHEST, Brief, Examination
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.source.measure import Work
-from fedcsa.source.site_rows import Batch
-from fedcsa.source.weigh import Folds, TableWeighing
+from fedcsa.source.weigh import Batch, Folds, TableWeighing
 
 #: From a batch to predictions (rows,) or (rows, classes).
 Predictor = Callable[[Batch], Array]

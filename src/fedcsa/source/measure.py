@@ -32,8 +32,15 @@ from fedcsa.findings import Finding
 from fedcsa.messages.messages import Brief, ModelReport, ModelRequest, RiskReport
 from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.models.model import Candidate, LinearRegression, Model, Path, path_losses, power_of
-from fedcsa.source.site_rows import Batch, StudyRows
-from fedcsa.source.weigh import Folds, RatioWeighing, TableWeighing, Weighing, folds_of
+from fedcsa.source.weigh import (
+    Batch,
+    Folds,
+    RatioWeighing,
+    StudyRows,
+    TableWeighing,
+    Weighing,
+    folds_of,
+)
 
 
 @dataclass(frozen=True)

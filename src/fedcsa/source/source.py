@@ -31,7 +31,7 @@ from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
 from fedcsa.source.examine import check_examination, examine, members_of, mixture_of
 from fedcsa.source.measure import Work, fit_chosen, measure, model_report, prepare
-from fedcsa.source.site_rows import SiteRows
+from fedcsa.source.weigh import SiteRows
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
 
