@@ -118,7 +118,7 @@ def _pairs(told: Table1) -> list[dict[str, Any]]:
 
 def _warnings(X: Array, coding: Coding) -> Iterator[str]:
     """A sentence for every flag or level that some, but few, patients have."""
-    from fedcsa.target.announce import SMALL_LEVEL
+    from fedcsa.target.target import SMALL_LEVEL
 
     counts = dict(zip(coding.columns, X.sum(axis=0), strict=True))
     for feature in coding.features:
