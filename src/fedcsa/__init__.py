@@ -43,9 +43,8 @@ if TYPE_CHECKING:
     from fedcsa.run import InProcess, run_study
     from fedcsa.source.source import Source
     from fedcsa.study import Study
-    from fedcsa.target.adaptation import Adaptation
+    from fedcsa.target.adaptation import Adaptation, Leg, Promise, Verdict
     from fedcsa.target.backtest_result import Backtest, BacktestRow
-    from fedcsa.target.promise import Leg, Promise, Verdict
     from fedcsa.target.target import Target
 
 __version__ = "0.1.0"

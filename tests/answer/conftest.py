@@ -18,10 +18,9 @@ from fedcsa.messages.ledger import entries_of
 from fedcsa.messages.messages import ExaminationReport, RiskReport
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
-from fedcsa.target.adaptation import Adaptation, Stopped
+from fedcsa.target.adaptation import Adaptation, Stopped, promise_of
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates
-from fedcsa.target.promise import promise_of
 
 MOMENTS = ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
 NASTY = (

@@ -8,7 +8,7 @@ from html import escape
 from fedcsa.answer.result_tables import source_table
 from fedcsa.answer.sentences import examined_sentence, ratio_sentence, risk_sentence
 from fedcsa.answer.view import View
-from fedcsa.target.promise import Leg
+from fedcsa.target.adaptation import Leg
 
 #: Sources beyond these are counted only.
 _MOST_SOURCES = 20

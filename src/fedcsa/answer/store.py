@@ -36,10 +36,9 @@ from fedcsa.messages.fields import thaw
 from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.plan import Plan
-from fedcsa.target.adaptation import Adaptation, Stopped
+from fedcsa.target.adaptation import Adaptation, Promise, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates, fitted_model
-from fedcsa.target.promise import Promise
 
 #: Of the file. Another one is refused: its numbers mean something else.
 FORMAT = 2

@@ -19,10 +19,9 @@ from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.plan import Plan
 from fedcsa.reconcile import Reconciliation
-from fedcsa.target.adaptation import Adaptation
+from fedcsa.target.adaptation import Adaptation, Leg, Promise
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import reaches
-from fedcsa.target.promise import Leg, Promise
 from fedcsa.words import interval, number, percent, printable
 
 RESULT, FEDERATION, RECONCILIATION = "adaptation.json", "federation.json", "reconciliation.json"

@@ -40,7 +40,7 @@ from fedcsa.models.fitted import FittedModel
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import Plan
 from fedcsa.target.accept import Asked, accept, open_models
-from fedcsa.target.adaptation import Adaptation, Stopped
+from fedcsa.target.adaptation import Adaptation, Stopped, promise_of
 from fedcsa.target.conclude import findings_of, refuse_without_overlap
 from fedcsa.target.estimate import (
     eligible,
@@ -49,7 +49,6 @@ from fedcsa.target.estimate import (
     mixture_weights,
     reaches,
 )
-from fedcsa.target.promise import promise_of
 
 #: A flag or a level of fewer patients is named: statistical offices ask for as many.
 SMALL_LEVEL = 5

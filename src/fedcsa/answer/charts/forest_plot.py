@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter
 from fedcsa.answer.charts.drawing import ACCENT, DANGER, INK, MUTED, STYLE, Chart
 from fedcsa.answer.view import SourceLine, View
 from fedcsa.reconcile import Reconciliation
-from fedcsa.target.promise import Promise
+from fedcsa.target.adaptation import Promise
 from fedcsa.words import count, number, percent, printable, short, with_interval
 
 #: An interval that reaches farther than this from the promise's is cut off at an arrow.
