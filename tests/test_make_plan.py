@@ -3,7 +3,7 @@
 import pytest
 
 from fedcsa.errors import FedCSAError, ModelError, ParameterError, UntrustedError
-from fedcsa.make_plan import make_plan
+from fedcsa.plan import make_plan
 from fedcsa.study.model_section import describe_model
 
 FOREST = "sklearn.ensemble.RandomForestClassifier"

@@ -10,8 +10,7 @@ from fedcsa.cli.app import app
 from fedcsa.cli.common import load_study
 from fedcsa.errors import ParameterError
 from fedcsa.estimator import FedCSA
-from fedcsa.make_plan import make_plan
-from fedcsa.plan import OPTIONS, Plan
+from fedcsa.plan import OPTIONS, Plan, make_plan
 from fedcsa.study import Study
 from fedcsa.study.toml import format_toml
 

@@ -17,9 +17,8 @@ from fedcsa.core.table import Table1, flags_of
 from fedcsa.data.coding import Coding, describe_columns
 from fedcsa.data.frames import as_described_matrix, as_named_matrix
 from fedcsa.errors import CandidatesError, DataError, known_parameters, must
-from fedcsa.make_plan import make_plan
 from fedcsa.messages.policy import Policy
-from fedcsa.plan import OPTIONS, Plan, documented
+from fedcsa.plan import OPTIONS, Plan, documented, make_plan
 from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source

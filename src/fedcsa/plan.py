@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -16,8 +17,26 @@ import numpy as np
 
 from fedcsa.core.arrays import Array, is_whole
 from fedcsa.core.folds import SCHEMES, THIRDS, check_shares
+from fedcsa.core.losses import check_loss
 from fedcsa.core.weights import MEDIAN_SOURCES, WEIGHT_RULES
-from fedcsa.errors import ParameterError, must, one_of, raise_all, unknown
+from fedcsa.errors import (
+    FedCSAError,
+    ModelError,
+    ParameterError,
+    gathered,
+    must,
+    one_of,
+    raise_all,
+    unknown,
+)
+from fedcsa.models.model import RATIO_POWER, Candidate
+from fedcsa.models.registry import (
+    check_names,
+    default_candidates,
+    expand_candidates,
+    instantiate,
+    model_description,
+)
 
 #: Losses that a study may name beside the built-in ones, given to every source beforehand.
 LossFunctions = Mapping[str, Callable[[Array, Array], Array]]
@@ -360,3 +379,77 @@ def _spelled_out(found: re.Match[str]) -> str:
 Plan.__doc__ = re.sub(r"(\w+) : option", _spelled_out, Plan.__doc__ or "")
 #: The options in the words of the plan; the seed is a `random_state` to scikit-learn.
 _HELP = Plan.__doc__[Plan.__doc__.find("loss : ") :].rstrip()
+
+
+def make_plan(
+    model: Any,
+    candidates: Any,
+    options: Mapping[str, Any],
+    own_losses: Collection[str] = (),
+    trusted: Collection[str] = (),
+    build: bool = True,
+    **columns: Any,
+) -> Plan:
+    """The plan of a study, or one error with a line for everything that is wrong.
+
+    Parameters
+    ----------
+    model : str, mapping or scikit-learn estimator
+    candidates : None, sequence or mapping
+        As for `FedCSA`.
+    options : mapping
+        Of a plan, by name.
+    own_losses : collection of str
+        Names of losses that are not built in.
+    trusted : collection of str
+        Classes outside scikit-learn that the model may use.
+    build : bool
+        Build the model, to see whether it can be, and has the parameters that candidates set.
+    **columns
+        The other fields of a plan: features, classes, flags …
+    """
+    problems: list[str] = []
+    n_classes, method = len(columns.get("classes", ())), options.get("method", Plan.method)
+    loss = options.get("loss", Plan.loss)
+    loss = "brier" if n_classes and loss == "squared" else loss
+    described: dict[str, Any] = {}
+    listed: tuple[Candidate, ...] = ()
+    with gathered(problems):
+        described = model_description(model)
+        if candidates is None:
+            listed = default_candidates(described, method, trusted)
+        else:
+            listed = expand_candidates(described["name"], candidates)
+    with gathered(problems):
+        plan = Plan(model=described, candidates=listed, **columns, **{**options, "loss": loss})
+    if isinstance(loss, str):
+        with gathered(problems):
+            check_loss(loss, n_classes, own_losses)
+    if build and listed:  # if it alone is wrong, its own kind of error says more
+        with gathered(problems) if problems else nullcontext():
+            _check_model(described, listed, n_classes, trusted)
+    raise_all(problems)
+    return plan
+
+
+def _check_model(
+    description: Mapping[str, Any],
+    candidates: Sequence[Candidate],
+    n_classes: int,
+    trusted: Collection[str],
+) -> None:
+    try:
+        model, _ = instantiate(description, candidates, n_classes, trusted)
+    except FedCSAError:
+        raise
+    except Exception as error:  # whatever a class says to parameters that it does not like
+        raise ModelError(
+            f"The model cannot be built from its parameters ({type(error).__name__}). "
+            "Look up which parameters its class wants."
+        ) from None
+    from fedcsa.models.estimators import SklearnModel, weight_keyword  # loads scikit-learn
+
+    if isinstance(model, SklearnModel):
+        check_names(model.estimator, candidates)
+        if any(candidate.get(RATIO_POWER) for candidate in candidates):
+            weight_keyword(model.estimator)

@@ -21,11 +21,10 @@ from fedcsa.data.streams import TableStream
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import TableFile
 from fedcsa.errors import ParameterError, StudyError, gathered, must, raise_all, unknown
-from fedcsa.make_plan import make_plan
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import TARGET, Brief
 from fedcsa.messages.policy import Policy
-from fedcsa.plan import OPTIONS, Plan
+from fedcsa.plan import OPTIONS, Plan, make_plan
 from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
 from fedcsa.study.model_section import describe_model, spread_ranges
