@@ -14,9 +14,8 @@ from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
 from fedcsa.core.losses import Loss, evaluate, loss_named
 from fedcsa.core.realised import standard_error
 from fedcsa.errors import FedCSAError, must
-from fedcsa.messages.ledger import Ledger
 from fedcsa.messages.messages import BacktestReport
-from fedcsa.messages.policy import Policy
+from fedcsa.messages.policy import Ledger, Policy
 from fedcsa.models.model import path_losses
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions, Plan

@@ -10,8 +10,8 @@ from typing import TypeVar
 from fedcsa.errors import ProtocolError, must
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.fields import Message
-from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.messages.messages import TARGET
+from fedcsa.messages.policy import LedgerEntry
 from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.target import Target

@@ -14,8 +14,8 @@ from fedcsa.answer.store import save_result
 from fedcsa.core.losses import RiskMoments
 from fedcsa.core.table import Table1
 from fedcsa.findings import CATALOGUE, Finding
-from fedcsa.messages.ledger import entries_of
 from fedcsa.messages.messages import ExaminationReport, RiskReport
+from fedcsa.messages.policy import entries_of
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
 from fedcsa.target.adaptation import Adaptation, Stopped, promise_of

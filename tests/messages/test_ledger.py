@@ -11,8 +11,7 @@ import pytest
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import encode
 from fedcsa.messages.fields import thaw
-from fedcsa.messages.ledger import FieldRecord, Ledger, LedgerEntry, entries_of, utc_now
-from fedcsa.messages.policy import Policy
+from fedcsa.messages.policy import FieldRecord, Ledger, LedgerEntry, Policy, entries_of, utc_now
 
 NOON = datetime(2024, 5, 6, 12, 0, 0, 123456, tzinfo=UTC)
 

@@ -17,7 +17,6 @@ from fedcsa.core.losses import RiskMoments
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import PROTOCOL_VERSION, decode, encode
 from fedcsa.messages.fields import Message, thaw
-from fedcsa.messages.ledger import LedgerEntry, entries_of
 from fedcsa.messages.messages import (
     MESSAGES,
     REASONS,
@@ -30,7 +29,7 @@ from fedcsa.messages.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.messages.policy import Policy, round_significant
+from fedcsa.messages.policy import LedgerEntry, Policy, entries_of, round_significant
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source
 from fedcsa.target.target import Target

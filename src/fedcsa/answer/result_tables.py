@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fedcsa.answer.sentences import MOST_LISTED, MOST_MARKS, MOST_PRINTED, loss_in_words
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
-from fedcsa.messages.ledger import LedgerEntry
+from fedcsa.messages.policy import LedgerEntry
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.words import count, counted, interval, listed, number, percent, printable, short

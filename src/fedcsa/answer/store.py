@@ -33,8 +33,8 @@ from fedcsa.errors import FedCSAError, MessageError, MissingExtraError, ModelErr
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.fields import thaw
-from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
+from fedcsa.messages.policy import LedgerEntry
 from fedcsa.plan import Plan
 from fedcsa.target.adaptation import Adaptation, Promise, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow

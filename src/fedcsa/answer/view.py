@@ -15,8 +15,8 @@ from fedcsa.answer.store import load_ledgers, read_json, restore, whole
 from fedcsa.core.losses import BOUNDED
 from fedcsa.core.table import Table1
 from fedcsa.findings import ADVICE, Advice, Finding, left_out
-from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.messages.messages import ExaminationReport
+from fedcsa.messages.policy import LedgerEntry
 from fedcsa.plan import Plan
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.adaptation import Adaptation, Leg, Promise

@@ -20,7 +20,7 @@ from fedcsa.data.synthetic import FEATURES, consortium
 from fedcsa.data.tables import write_table
 from fedcsa.errors import ProtocolError
 from fedcsa.federation.federation_file import Federation
-from fedcsa.messages.ledger import LedgerEntry
+from fedcsa.messages.policy import LedgerEntry
 from fedcsa.site.log import SiteLog
 from fedcsa.site.state import Status
 

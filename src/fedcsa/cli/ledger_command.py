@@ -16,7 +16,7 @@ from fedcsa.errors import ResultError, unknown
 from fedcsa.words import printable
 
 if TYPE_CHECKING:
-    from fedcsa.messages.ledger import LedgerEntry
+    from fedcsa.messages.policy import LedgerEntry
 
 
 @named_errors

@@ -30,7 +30,7 @@ from typing import Any
 from fedcsa.errors import LedgerError, PolicyError, ResultError, StudyError, unknown
 from fedcsa.messages.codec import digest
 from fedcsa.messages.fields import Message
-from fedcsa.messages.ledger import Clock, LedgerEntry, entries_of, utc_now
+from fedcsa.messages.policy import Clock, LedgerEntry, entries_of, utc_now
 from fedcsa.site.state import locked, make_folder, write_whole
 
 LOG, HEAD = "log.jsonl", "log.head"

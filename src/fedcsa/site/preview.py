@@ -13,7 +13,6 @@ from fedcsa.core.table import Table1
 from fedcsa.errors import FedCSAError, PolicyError
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.fields import Message, thaw
-from fedcsa.messages.ledger import records_of
 from fedcsa.messages.messages import (
     TARGET,
     Brief,
@@ -22,7 +21,7 @@ from fedcsa.messages.messages import (
     ModelRequest,
     Refusal,
 )
-from fedcsa.messages.policy import Policy
+from fedcsa.messages.policy import Policy, records_of
 from fedcsa.models.fitted import LinearModel
 from fedcsa.plan import Plan
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedcsa.errors import ResultError
-from fedcsa.messages.ledger import Clock, utc_now
+from fedcsa.messages.policy import Clock, utc_now
 
 try:
     import fcntl

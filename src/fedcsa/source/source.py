@@ -14,7 +14,6 @@ from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.fields import Message, thaw
-from fedcsa.messages.ledger import Clock, Ledger, utc_now
 from fedcsa.messages.messages import (
     TARGET,
     Brief,
@@ -25,7 +24,7 @@ from fedcsa.messages.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.messages.policy import Policy, narrow_features
+from fedcsa.messages.policy import Clock, Ledger, Policy, narrow_features, utc_now
 from fedcsa.models.model import Candidate, Model
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions

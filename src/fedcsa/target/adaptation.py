@@ -22,8 +22,8 @@ from fedcsa.errors import (
     NoSourcesError,
 )
 from fedcsa.findings import ADVICE, Advice, Finding
-from fedcsa.messages.ledger import LedgerEntry
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
+from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest

@@ -24,7 +24,6 @@ from fedcsa.errors import (
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.fields import Message
-from fedcsa.messages.ledger import Clock, Ledger, utc_now
 from fedcsa.messages.messages import (
     TARGET,
     Brief,
@@ -35,7 +34,7 @@ from fedcsa.messages.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.messages.policy import Policy
+from fedcsa.messages.policy import Clock, Ledger, Policy, utc_now
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import Plan
