@@ -188,3 +188,18 @@ def _check_finite(array: Array, name: str) -> None:
             f"{name} must be finite, but {bad} of its {array.size} cells {verb} NaN or infinite. "
             "Drop those rows or fill them in by a rule that all sites share."
         )
+
+
+def in_bands(n_rows: int, band: int) -> int:
+    """The largest multiple of `band` up to `n_rows`; fewer rows than one band stay as they are.
+
+    Parameters
+    ----------
+    n_rows, band : int
+
+    Examples
+    --------
+    >>> in_bands(347, 10), in_bands(7, 10)
+    (340, 7)
+    """
+    return n_rows - n_rows % band if n_rows >= band else n_rows

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from fedcsa.core.arrays import Array, as_matrix, as_vector
+from fedcsa.core.arrays import Array, as_matrix, as_vector, in_bands
 
 #: Rows a batch, the last one aside. Sums are made batch by batch in their order, so that one
 #: who reads a table in pieces gets the numbers of one who holds it, to the bit.
@@ -63,21 +63,6 @@ class HeldBatches:
         for start in range(0, len(self.y), BATCH_ROWS):
             stop = start + BATCH_ROWS
             yield self.X[start:stop], self.y[start:stop]
-
-
-def in_bands(n_rows: int, band: int) -> int:
-    """The largest multiple of `band` up to `n_rows`; fewer rows than one band stay as they are.
-
-    Parameters
-    ----------
-    n_rows, band : int
-
-    Examples
-    --------
-    >>> in_bands(347, 10), in_bands(7, 10)
-    (340, 7)
-    """
-    return n_rows - n_rows % band if n_rows >= band else n_rows
 
 
 @dataclass(frozen=True)

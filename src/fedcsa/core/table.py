@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcsa.core.arrays import LARGEST, Array, as_matrix, as_vector, is_whole, read_only
-from fedcsa.core.batches import in_bands
+from fedcsa.core.arrays import LARGEST, Array, as_matrix, as_vector, in_bands, is_whole, read_only
 from fedcsa.errors import DataError
 
 #: The sd of a fair coin: the largest that a column of zeros and ones can have. It is the unit of

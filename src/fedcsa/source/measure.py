@@ -27,9 +27,9 @@ from fedcsa.core.batches import in_order, one_blas_thread
 from fedcsa.core.folds import generator_for
 from fedcsa.core.losses import Loss, RiskMoments, sampling_variance
 from fedcsa.core.ridge import merge_triangles, triangle, triangle_path
-from fedcsa.errors import DataError, PolicyError
+from fedcsa.errors import DataError
 from fedcsa.findings import Finding
-from fedcsa.messages.messages import Brief, ModelReport, ModelRequest, RiskReport
+from fedcsa.messages.messages import Brief, RiskReport
 from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.models.model import Candidate, LinearRegression, Model, Path, path_losses, power_of
 from fedcsa.source.weigh import (
@@ -233,46 +233,6 @@ def _pilot_shift(X: Array, y: Array, *, intercept: bool) -> Array:
     constant = np.ptp(columns, axis=0) == 0.0
     shift: Array = np.where(constant, columns[0], columns.mean(axis=0))
     return shift
-
-
-def model_report(
-    request: ModelRequest, in_reply_to: str, source: str, path: Path, *, show: bool
-) -> ModelReport:
-    """The message that carries the one model of a path.
-
-    Parameters
-    ----------
-    request : ModelRequest
-    in_reply_to : str
-        Hash of the request.
-    source : str
-    path : Path
-    show : bool
-        Whether the target may show the model.
-    """
-    [fitted] = path.models
-    if fitted is None:
-        raise PolicyError(
-            "fit_failed",
-            "The chosen candidate could not be fitted here; leave it out of the study.",
-        )
-    if isinstance(fitted, LinearModel):
-        form, linear, packed = "linear", fitted, np.empty(0, np.uint8)
-    else:
-        form, linear, packed = "skops", LinearModel(np.empty(0), 0.0), fitted.pack()
-    return ModelReport(
-        study=request.study,
-        source=source,
-        in_reply_to=in_reply_to,
-        candidate=request.candidate,
-        n_rows=path.n_rows,
-        show=show,
-        format=form,
-        link=linear.link,
-        intercept=linear.intercept,
-        coefficients=linear.coefficients,
-        packed=packed,
-    )
 
 
 #: Correlations are sent for at most so many features: 435 numbers.

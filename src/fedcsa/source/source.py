@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.batches import Batches
@@ -25,11 +26,12 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.messages.policy import Clock, Ledger, Policy, narrow_features, utc_now
-from fedcsa.models.model import Candidate, Model
+from fedcsa.models.fitted import LinearModel
+from fedcsa.models.model import Candidate, Model, Path
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
 from fedcsa.source.examine import check_examination, examine, members_of, mixture_of
-from fedcsa.source.measure import Work, fit_chosen, measure, model_report, prepare
+from fedcsa.source.measure import Work, fit_chosen, measure, prepare
 from fedcsa.source.weigh import SiteRows
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
@@ -273,7 +275,7 @@ class Source:
             raise PolicyError("send_model", "This site examines models and sends none.")
         path = fit_chosen(study.brief, self._work(study, model, chosen), chosen)
         show = self._policy.show_model
-        return model_report(request, in_reply_to, self.name, path, show=show)
+        return _report_of(request, in_reply_to, self.name, path, show=show)
 
     # Phase 3: the others' mixture on its own rows ------------------------------------------
 
@@ -377,3 +379,43 @@ class Source:
         check_loss(brief.loss, len(brief.classes), self._losses)
         own = self._losses.get(brief.loss)
         return loss_named(brief.loss) if own is None else own
+
+
+def _report_of(
+    request: ModelRequest, in_reply_to: str, source: str, path: Path, *, show: bool
+) -> ModelReport:
+    """The message that carries the one model of a path.
+
+    Parameters
+    ----------
+    request : ModelRequest
+    in_reply_to : str
+        Hash of the request.
+    source : str
+    path : Path
+    show : bool
+        Whether the target may show the model.
+    """
+    [fitted] = path.models
+    if fitted is None:
+        raise PolicyError(
+            "fit_failed",
+            "The chosen candidate could not be fitted here; leave it out of the study.",
+        )
+    if isinstance(fitted, LinearModel):
+        form, linear, packed = "linear", fitted, np.empty(0, np.uint8)
+    else:
+        form, linear, packed = "skops", LinearModel(np.empty(0), 0.0), fitted.pack()
+    return ModelReport(
+        study=request.study,
+        source=source,
+        in_reply_to=in_reply_to,
+        candidate=request.candidate,
+        n_rows=path.n_rows,
+        show=show,
+        format=form,
+        link=linear.link,
+        intercept=linear.intercept,
+        coefficients=linear.coefficients,
+        packed=packed,
+    )

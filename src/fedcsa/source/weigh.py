@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcsa.core.arrays import Array, as_matrix, as_outcome
-from fedcsa.core.batches import BandedBatches, Batches, HeldBatches, in_bands, summarise
+from fedcsa.core.arrays import Array, as_matrix, as_outcome, in_bands
+from fedcsa.core.batches import BandedBatches, Batches, HeldBatches, summarise
 from fedcsa.core.folds import (
     Turn,
     dealt_labels,

@@ -9,7 +9,7 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 
-from fedcsa.core.batches import in_bands
+from fedcsa.core.arrays import in_bands
 from fedcsa.errors import FedCSAError
 from fedcsa.federation.flare.letters import is_bare, unpack
 from fedcsa.federation.flare.settings import site_of, startup_of
