@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import MissingExtraError, ModelError, UntrustedError
+from fedcsa.models.portable import LinearModel as LinearModel
 
 #: A packed model may unfold to this many bytes at most.
 MAX_UNPACKED_BYTES = 1 << 30
@@ -25,32 +25,6 @@ CHECKED_TYPES = (
     "sklearn.tree._tree.Tree",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
 )
-
-
-@dataclass(frozen=True)
-class LinearModel:
-    """b₀ + xᵀb, or for two classes the probability with that log-odds. Travels as arrays."""
-
-    coefficients: Array
-    intercept: float
-    link: str = "identity"
-
-    def __post_init__(self) -> None:
-        if self.link not in ("identity", "logistic"):
-            raise ModelError(
-                f"A linear model's link must be 'identity' or 'logistic', not {self.link[:20]!r}. "
-                "Ask the source which version of fedcsa it runs."
-            )
-
-    def __repr__(self) -> str:
-        return f"LinearModel({len(self.coefficients)} coefficients, link={self.link!r})"
-
-    def predict(self, X: Array) -> Array:
-        """Predict every row."""
-        score: Array = X @ self.coefficients + self.intercept
-        if self.link == "identity":
-            return score
-        return np.column_stack([expit(-score), expit(score)])
 
 
 @dataclass(frozen=True)
