@@ -17,7 +17,7 @@ def question():
 
 
 def accept(envelope, payload=b"brief", **changes):
-    given = {"study": STUDY, "me": "abbey", "target": "new", "is_new": True, **changes}
+    given = {"study": STUDY, "me": "abbey", "target": "new", **changes}
     check_question(envelope, payload, **given)
 
 
@@ -54,12 +54,6 @@ def test_a_question_that_is_bound_to_something_else_is_refused_by_name(question,
     with pytest.raises(BindingError, match="must") as caught:
         accept(dataclasses.replace(question, **change))
     assert caught.value.rule == rule
-
-
-def test_a_replayed_question_is_refused_by_name(question):
-    with pytest.raises(BindingError, match="came before") as caught:
-        accept(question, is_new=False)
-    assert caught.value.rule == "replayed"
 
 
 @pytest.mark.parametrize(

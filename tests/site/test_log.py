@@ -455,3 +455,47 @@ def test_a_study_verifies_each_log_once_and_hardly_reads(reads, federation):
 def test_a_process_has_one_log_of_a_folder(folder, tmp_path):
     assert open_log(folder) is open_log(folder)
     assert open_log(folder) is not open_log(tmp_path)
+
+
+def test_of_two_that_claim_a_nonce_at_the_same_time_one_is_first(tmp_path, monkeypatch):
+    """The second comes between the look and the line of the first: it must wait for the line."""
+    asked = {"nonce": "1", "study": "demo@1", "phase": "risk"}
+    first, second, found = SiteLog(tmp_path), SiteLog(tmp_path), {}
+    find = first.find
+
+    def claim(name, log):
+        found[name] = log.claim_first("asked", **asked)
+
+    other = threading.Thread(target=claim, args=("second", second))
+
+    def look(event, **key):
+        seen = find(event, **key)
+        other.start()
+        other.join(0.3)  # it ends here only if nothing keeps it out
+        return seen
+
+    monkeypatch.setattr(first, "find", look)
+    claim("first", first)
+    other.join(60)
+    assert found == {"first": True, "second": False}
+    assert len(SiteLog(tmp_path).events) == 1
+
+
+def _claim_all(folder, gate, results):
+    log = SiteLog(folder)
+    gate.wait(60)
+    results.put([log.claim_first("asked", nonce=str(number)) for number in range(20)])
+
+
+def test_two_processes_never_accept_one_nonce_both(tmp_path):
+    context = multiprocessing.get_context("fork")
+    gate, results = context.Barrier(2), context.Queue()
+    processes = [
+        context.Process(target=_claim_all, args=(tmp_path, gate, results)) for _ in range(2)
+    ]
+    for process in processes:
+        process.start()
+    first, second = results.get(timeout=60), results.get(timeout=60)
+    for process in processes:
+        process.join(60)
+    assert [a + b for a, b in zip(first, second, strict=True)] == [1] * 20

@@ -136,10 +136,10 @@ def check_seal(wire: bytes, signer: str, seal: Seal | None) -> None:
         seal.check(content, proof, signer)
 
 
-def check_question(
-    envelope: Envelope, payload: bytes, *, study: str, me: str, target: str, is_new: bool
-) -> None:
-    """Raise a `BindingError` unless this is a fresh question of the target to this site.
+def check_question(envelope: Envelope, payload: bytes, *, study: str, me: str, target: str) -> None:
+    """Raise a `BindingError` unless this is a question of the target to this site.
+
+    Whether it is new, only the log can say: it counts a nonce once.
 
     Parameters
     ----------
@@ -147,14 +147,10 @@ def check_question(
         Of the study that is being carried out here.
     me, target : str
         Names of this site and of the target's.
-    is_new : bool
-        Whether this site was never asked with this nonce.
     """
     _check(envelope, payload, study=study, sender=target, recipient=me)
     if envelope.in_reply_to:
         raise BindingError("unasked", "A source must be asked, not answered; a reply came.")
-    if not is_new:
-        raise BindingError("replayed", "A question must be new; this one came before.")
 
 
 def check_reply(

@@ -130,6 +130,17 @@ class SiteLog:
         with locked(self._folder), self._mutex:
             return self.find(event, **content) or self._write(event, content)
 
+    def claim_first(self, event: str, **content: Any) -> bool:
+        """Write an event unless one with its key is there; whether it was written.
+
+        If several processes claim the same key, one of them gets True.
+        """
+        with locked(self._folder), self._mutex:
+            if self.find(event, **content):
+                return False
+            self._write(event, content)
+            return True
+
     # The ledger: what left -------------------------------------------------------------------
 
     def record(

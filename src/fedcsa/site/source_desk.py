@@ -97,12 +97,10 @@ class SourceDesk(Desk):
     def _reply(self, question: Envelope, payload: bytes) -> Message:
         log, phase = self._log, question.phase
         log.check_site(self.name)
-        check_question(
-            question, payload,
-            study=self.agreed.id, me=self.name, target=self._target,
-            is_new=log.find("asked", nonce=question.nonce) is None,
-        )  # fmt: skip
-        log.append("asked", nonce=question.nonce, study=self.agreed.id, phase=phase)
+        check_question(question, payload, study=self.agreed.id, me=self.name, target=self._target)
+        asked = {"nonce": question.nonce, "study": self.agreed.id, "phase": phase}
+        if not log.claim_first("asked", **asked):
+            raise BindingError("replayed", "A question must be new; this one came before.")
         self.check_size(payload)
         message = decode(payload)
         if not isinstance(message, _KINDS[phase]):
