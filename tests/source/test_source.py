@@ -474,7 +474,7 @@ def test_a_class_of_an_untrusted_library_is_refused_and_a_trusted_one_is_not(mak
     monkeypatch.setattr(place, "Mean", Mean, raising=False)
     trusted = ("fedcsa.models.model.Mean",)
     brief = brief_of(make, make.plan(Mean(), None), trusted_types=trusted)
-    with pytest.raises(UntrustedError, match=r"fedcsa\.models\.linear\.Mean"):
+    with pytest.raises(UntrustedError, match=r"fedcsa\.models\.model\.Mean"):
         make.source("a").answer(brief)
     assert isinstance(make.source("a", trusted_types=trusted).answer(brief), RiskReport)
 
