@@ -628,3 +628,25 @@ def test_without_pyarrow_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"Reading a table needs .*fedcsa\[tables\]"):
         Coding((AGE,)).encode({"age": [1.0]}, "it", with_outcome=False)
+
+
+@pytest.mark.parametrize(
+    ("feature", "cells"),
+    [
+        (Feature("x", missing="indicator"), pa.array([1.0, -999.0])),
+        (Feature("x", missing="indicator"), pa.array([1, -999])),
+        (Feature("x", missing="indicator"), pa.array(["1", "-999"])),
+        (Feature("x", "levels", ("1", "2"), missing="indicator"), pa.array([2, -999])),
+        (Feature("x", "levels", ("1", "2"), missing="indicator"), pa.array([2.0, -999.0])),
+        (Feature("x", "flag", missing="indicator"), pa.array([1, -999])),
+    ],
+)
+def test_a_number_that_stands_for_a_missing_cell_does_so_in_every_type(feature, cells):
+    coding = Coding((feature,), None, ("-999",))
+    X, _ = coding.encode(pa.table({"x": cells}), "source 'a'", with_outcome=False)
+    np.testing.assert_array_equal(X, [[1.0, 0.0], [0.0, 1.0]])
+
+
+def test_levels_of_a_frame_may_be_numbers_of_numpy():
+    levels = list(np.unique(np.array([2, 1], dtype=np.int64)))
+    assert Feature("x", "levels", levels).levels == ("1", "2")

@@ -137,6 +137,8 @@ class Cells:
         else:
             # Not `safe`: that would refuse whole numbers above 2**53, in words that quote them.
             values = self._plain().cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+            codes = [number_of(text) for text in self.missing_values]
+            values[np.isin(values, [code for code in codes if code is not None])] = math.nan
         infinite = np.isinf(values)
         if not infinite.any():
             return values
@@ -205,9 +207,10 @@ class Cells:
         return np.where(strange, 0.0, positions)
 
     def _is_missing(self, value: object, levels: Collection[str]) -> bool:
-        if not isinstance(value, str) or value in levels:
+        text = level_text(value).strip()
+        if (value if isinstance(value, str) else text) in levels:
             return False
-        return value.strip() in MISSING_VALUES or value.strip() in self.missing_values
+        return text in MISSING_VALUES or text in self.missing_values
 
     def _hashes(self) -> Array:
         """A text stands for itself without blanks around it; 1 and 1.0 are the text ``"1"``."""
@@ -221,8 +224,9 @@ class Cells:
             texts = self._plain().cast(pa.large_string())
             if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
                 texts = pc.replace_substring_regex(texts, r"\.0+$", "")
-                nan = pc.equal(texts, "nan")
-                texts = pc.if_else(nan, pa.scalar(None, pa.large_string()), texts)
+            codes = pa.array(["nan", *self.missing_values], pa.large_string())
+            known = pc.is_in(texts, value_set=codes)
+            texts = pc.if_else(known, pa.scalar(None, pa.large_string()), texts)
         texts = texts.combine_chunks()
         hashes = _hashes(texts.fill_null("")) >> np.uint64(64 - GROUP_BITS)
         missing = texts.is_null().to_numpy(zero_copy_only=False)

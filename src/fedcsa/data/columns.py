@@ -165,10 +165,12 @@ def _check_name(name: object) -> None:
 def _distinct(levels: Sequence[Label]) -> tuple[str, ...]:
     """Levels as texts, or the reason why they cannot be."""
     if not isinstance(levels, list | tuple) or not all(
-        isinstance(level, str | int) for level in levels
+        isinstance(level, str | int | np.integer | np.bool_) for level in levels
     ):
         raise must("levels", "texts, whole numbers, or true and false", "something else")
-    texts = tuple(level_text(level) for level in levels)
+    texts = tuple(
+        level_text(level.item() if isinstance(level, np.generic) else level) for level in levels
+    )
     doubled = [text for text, count in Counter(texts).items() if count > 1]
     if doubled:
         raise must("levels", "distinct", doubled[0])
