@@ -3,20 +3,22 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo federation-demo test check docs picture bench paper paper-quick clean
+.PHONY: help setup demo federation-demo test attacks check docs sbom audit requirements picture bench paper paper-quick clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP)  ## make .venv with the exact versions of constraints.txt
+setup: $(STAMP)  ## make .venv with the exact versions and hashes of requirements.txt
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedcsa needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing fedcsa and its tools into $(VENV) (a minute or so the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(PIP) --require-hashes -r requirements.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: $(STAMP)  ## run the built-in consortium: five hospitals and a new one
@@ -35,6 +37,9 @@ test: $(STAMP)  ## run every test, the examples in the docs and the coverage gat
 	$(BIN)/coverage report --include='src/fedcsa/core/*,src/fedcsa/messages/*' --fail-under=95 --skip-covered
 	$(PYTEST) $(addprefix --ignore=,$(MEASURED))
 
+attacks: $(STAMP)  ## every known attack, each with the figure that it reaches
+	$(PYTEST) tests/attacks -rA
+
 check: $(STAMP)  ## lint, format, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -44,6 +49,20 @@ check: $(STAMP)  ## lint, format, types, import contracts
 docs: $(STAMP)  ## build the documentation; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+sbom: $(STAMP)  ## write the software bill of materials (CycloneDX) to dist/
+	@$(BIN)/python .ci/write_sbom.py dist/fedcsa.cdx.json
+
+audit: $(STAMP)  ## ask for known vulnerabilities of requirements.txt; says so where nobody answers
+	@$(BIN)/python .ci/audit.py requirements.txt dist/audit.json
+
+# pip accepts no hashes beside a requirement without a version, so the old versions go in without them.
+RENEWED := build/requirements
+requirements:  ## write requirements.txt with the versions it has; UPGRADE=1 for the newest
+	@rm -rf $(RENEWED) && $(PYTHON) -m venv $(RENEWED)
+	@$(if $(UPGRADE),true,sed -n 's/^\([a-z].*==[^ ]*\).*/\1/p' requirements.txt) > $(RENEWED)/versions.txt
+	@$(RENEWED)/bin/python -m pip install --quiet --disable-pip-version-check -c $(RENEWED)/versions.txt '.[dev]'
+	@$(RENEWED)/bin/python .ci/write_requirements.py requirements.txt
 
 picture: $(STAMP)  ## take the picture of the demo's report for the README (needs chromium)
 	$(BIN)/python docs/picture.py
