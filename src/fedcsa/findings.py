@@ -49,6 +49,26 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "the site does not let other sources see its model, so the model has no weight",
         "ask its data steward whether the others may examine it",
     ),
+    "useless-model": (
+        "warning",
+        "most other sources find its model worse than a constant, so the model has no weight",
+        "ask the site which rows and outcomes it used, and look at its numbers",
+    ),
+    "stands-out": (
+        "warning",
+        "the source reports a risk unlike the others', and it counts only up to a bound",
+        "find out what differs there; if the target resembles it, do not rely on the promise",
+    ),
+    "rows-claimed": (
+        "warning",
+        "the source claims far more rows than the others, and they count only up to a bound",
+        "ask the site how many rows it has",
+    ),
+    "report-moves-choice": (
+        "warning",
+        "its risks alone would choose what the others find much worse, so they do not count there",
+        "ask the site how it measured them",
+    ),
     "correlations-differ": (
         "warning",
         "features are correlated otherwise than at another source, which a Table 1 does not show",

@@ -16,7 +16,10 @@ from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.target import Target
 
-#: Called with the phase ("risk", "model" or "examine"), the source's name, and "started" or "done".
+#: The target's step, and the phase in which the sources answer what it asks then. Most studies end
+#: with the first conclusion: only if a model was found useless, the rest is examined again.
+ROUNDS = (("announce", "risk"), ("choose", "model"), ("mix", "examine"), ("conclude", "again"))
+#: Called with the phase, the source's name, and "started" or "done".
 Progress = Callable[[str, str, str], None]
 #: One message on its way, and how a study ends.
 Letter = TypeVar("Letter")
@@ -64,10 +67,10 @@ class InProcess:
 
 
 def run_study(target: Target, courier: InProcess) -> Adaptation:
-    """Carry a study through its three phases in one process.
+    """Carry a study through its phases in one process.
 
     Numbers for every candidate, one model at the chosen one, and what the sources find of the
-    others' mixture.
+    others' mixture; once more if they find a model useless.
 
     Parameters
     ----------
@@ -86,7 +89,8 @@ def run_study(target: Target, courier: InProcess) -> Adaptation:
             return dict.fromkeys(target.asked, request), None
         if step == "mix":
             return target.mix(answers), None
-        return {}, target.conclude(answers)
+        again = target.examine_again(answers)
+        return again, None if again else target.conclude(answers)
 
     adaptation = carry_messages(ask_target, courier.ask)
     return replace(adaptation, ledgers={**adaptation.ledgers, **courier.ledgers()})
@@ -104,14 +108,14 @@ def carry_messages(
     Parameters
     ----------
     ask_target : function
-        Called with a step (``"announce"``, ``"choose"``, ``"mix"`` or ``"conclude"``) and the
-        sources' answers. It returns the target's next questions by source, and its result or None.
+        Called with a step of `ROUNDS`, at last with ``"conclude"`` again, and the sources' answers.
+        It returns the target's next questions by source, and its result or None.
     ask_sources : function
-        Called with questions by source and the phase (``"risk"``, ``"model"`` or ``"examine"``).
-        It returns the answers by source; whoever is late or gone is not among them.
+        Called with questions by source and the phase of `ROUNDS`. It returns the answers by
+        source; whoever is late or gone is not among them.
     """
     answers: Mapping[str, Letter] = {}
-    for step, phase in (("announce", "risk"), ("choose", "model"), ("mix", "examine")):
+    for step, phase in ROUNDS:
         questions, result = ask_target(step, answers)
         if result is not None:
             return result

@@ -302,13 +302,14 @@ def site_progress(
         "risk": "phase 1 of 3, risk numbers",
         "model": "phase 2 of 3, one model",
         "examine": "phase 3 of 3, the others' models",
+        "again": "phase 3 of 3, without a useless model",
     }
     text = TextColumn("{task.description}", markup=False)
     columns = (SpinnerColumn(), text, BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen, transient=True, disable=kind != "drawn") as bar:
         if kind == "lines":
             screen.print(Text(first))
-        task = bar.add_task(first, total=len(labels) * n_sources)
+        task = bar.add_task(first, total=(len(labels) - 1) * n_sources)
 
         def advance(phase: str, source: str, state: str) -> None:
             said = f"{labels[phase]}: {printable(source)}"

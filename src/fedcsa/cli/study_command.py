@@ -46,8 +46,10 @@ study = typer.Typer(
     name="study", cls=Group, no_args_is_help=True, help="Run a study over a federation."
 )
 _EXITS = {"no_overlap": EXIT_DO_NOT_USE, "no_model": EXIT_MODEL}
-_PHASES = {"announce": "1 of 3", "risk": "1 of 3", "choose": "1 of 3", "model": "2 of 3",
-           "mix": "2 of 3", "examine": "3 of 3", "conclude": "3 of 3"}  # fmt: skip
+_PHASES = {
+    "announce": "1 of 3", "risk": "1 of 3", "choose": "1 of 3", "model": "2 of 3",
+    "mix": "2 of 3", "examine": "3 of 3", "again": "3 of 3", "conclude": "3 of 3",
+}  # fmt: skip
 
 
 @study.command(cls=Command)

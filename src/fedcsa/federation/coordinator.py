@@ -10,6 +10,9 @@
     examine    sources ◄──  mixture        ──►  examination report or refusal
     conclude   target  ◄──  all of them    ──►  conclusion; the model stays at the target
 
+If sources find a model useless, the target does not conclude yet: in the phase ``again`` they
+examine the mixture without it.
+
 It holds no data, and decides nothing but who is late. An envelope names its message by digest.
 """
 

@@ -19,7 +19,7 @@ from fedcsa.messages.codec import digest
 from fedcsa.messages.fields import parse_json
 
 #: In the order in which a study goes through them.
-PHASES = ("risk", "model", "examine")
+PHASES = ("risk", "model", "examine", "again")
 #: With the signature and the certificate that it can be checked with.
 MAX_ENVELOPE_BYTES = 8192
 _MAX_TEXT = 300
@@ -46,7 +46,7 @@ class Envelope:
     ----------
     study : str
         Name and digest of the study, as `study_id` writes them.
-    phase : {"risk", "model", "examine"}
+    phase : {"risk", "model", "examine", "again"}
     sender, recipient : str
         Names of the sites.
     nonce : str

@@ -47,7 +47,7 @@ class Examination(Message):
         0, or the weight of the source's own model, for which its held-out predictions stand in:
         where most of the mixture is its own.
     weights, intercepts : array of shape (members,)
-        With `own_weight` the weights sum to one. A mean of linear members is sent as one.
+        With `own_weight` the weights sum to one.
     coefficients : array of shape (members, features)
         Empty if the members are packed.
     format, link : str
@@ -58,6 +58,9 @@ class Examination(Message):
         The packed members, one after the other.
     constant : array
         The others' mean outcome, or their share of every class: what the mixture must beat.
+    again : bool
+        Whether this is the second examination of a study: models that were found useless in the
+        first have left, and none has come.
     """
 
     name: ClassVar[str] = "examination"
@@ -74,6 +77,7 @@ class Examination(Message):
     sizes: Array = wire_field("vector")
     packed: NDArray[np.uint8] = wire_field("blob")
     constant: Array = wire_field("vector")
+    again: bool = wire_field("flag")
 
     def check(self) -> None:
         """Check that the members are whole and the weights sum to one."""
@@ -111,6 +115,9 @@ class ExaminationReport(Message):
         How far outcomes lie above predictions: the mean residual in residual sds; for classes the
         log-odds of the observed share less those of the expected one, for every class but the
         first, or for all of three and more.
+    member_risk, member_variance : array of shape (members,)
+        Risk of every single member, and the variance of its log ratio to the constant's. They are
+        told too if a member cannot predict the rows, so that the mixture fails.
     """
 
     name: ClassVar[str] = "examination-report"
@@ -125,6 +132,8 @@ class ExaminationReport(Message):
     ratio_variance: float = wire_field("number")
     level: Array = wire_field("vector")
     level_variance: Array = wire_field("vector")
+    member_risk: Array = wire_field("vector")
+    member_variance: Array = wire_field("vector")
 
     def check(self) -> None:
         """Check that there is a reason or an estimate."""
@@ -132,12 +141,15 @@ class ExaminationReport(Message):
             self.must(getattr(self, name) >= 0.0, f"a {name} that is not negative")
         self.must((self.level_variance >= 0.0).all(), "variances that are not negative")
         self.must(len(self.level) == len(self.level_variance), "a variance for every level")
+        counts = len(self.member_risk), len(self.member_variance)
+        self.must(counts[0] == counts[1], "a variance for every member")
+        self.must((self.member_variance >= 0.0).all(), "variances that are not negative")
         self.must(self.reason in REASONS, "a known reason")
         self.must((len(self.level) == 0) == bool(self.reason), "a reason or an estimate")
 
 
 #: Why a source could not examine a mixture.
-REASONS = ("", "outcomes_alike", "no_loss", "loss_not_positive")
+REASONS = ("", "outcomes_alike", "no_loss", "loss_not_positive", "mixture_failed")
 
 
 #: How messages call the target, whatever its site is called.

@@ -18,7 +18,9 @@ from fedcsa.messages.messages import Refusal
 Reply = tuple[bytes, bytes]
 ANSWERED, MISSING = "answered", "missing"
 #: What comes before the word for what became of an answer of this phase.
-_PREFIX = {"risk": "", "model": "model ", "examine": "examination "}
+_PREFIX = {
+    "risk": "", "model": "model ", "examine": "examination ", "again": "second examination ",
+}  # fmt: skip
 
 
 class Inbox:
@@ -45,7 +47,8 @@ class Inbox:
         self._max_bytes = max_bytes
         self._say = say
         self._seal = seal
-        self._phase = "risk"
+        #: Of the open questions.
+        self.phase = "risk"
         self._questions: Mapping[str, Envelope] = {}
         self._used: set[str] = set()
         #: source -> phase -> what became of its answer
@@ -65,18 +68,18 @@ class Inbox:
 
         Parameters
         ----------
-        phase : {"risk", "model", "examine"}
+        phase : {"risk", "model", "examine", "again"}
         questions : mapping of str to Envelope
             By source.
         """
-        self._phase, self._questions = phase, questions
+        self.phase, self._questions = phase, questions
 
     def open(self, replies: Mapping[str, Reply]) -> dict[str, Message]:
         """What is in the replies to the open questions, each source's fate noted."""
         came: dict[str, Message] = {}
         for name in sorted(self._questions):
             if name not in replies:
-                self._fates[name][self._phase] = MISSING
+                self._fates[name][self.phase] = MISSING
                 continue
             try:
                 message = self._opened(name, *replies[name])
@@ -89,7 +92,7 @@ class Inbox:
 
     def reject(self, name: str, error: FedCSAError) -> None:
         """Take the answer of a source for none, because of `error`."""
-        self._fates[name][self._phase] = f"rejected: {error.rule}"
+        self._fates[name][self.phase] = f"rejected: {error.rule}"
         self._say(f"did not accept the answer of {name}: {error}")
 
     def without_rejected(self, answers: Mapping[str, Message]) -> dict[str, Message]:
@@ -97,7 +100,7 @@ class Inbox:
         return {
             name: message
             for name, message in answers.items()
-            if not self._fates[name].get(self._phase, "").startswith("rejected: ")
+            if not self._fates[name].get(self.phase, "").startswith("rejected: ")
         }
 
     def count_instead(self, stored: Mapping[str, Message]) -> None:
@@ -105,17 +108,17 @@ class Inbox:
         for name in self._questions:
             if name in stored:
                 self._note(name, stored[name])
-            elif self._fates[name][self._phase] == ANSWERED:  # it comes too late
-                self._fates[name][self._phase] = MISSING
+            elif self._fates[name][self.phase] == ANSWERED:  # it comes too late
+                self._fates[name][self.phase] = MISSING
 
     def miss(self, names: Collection[str]) -> None:
         """Say of sources of which nothing is known that their answer is missing."""
         for name in names:
-            self._fates[name].setdefault(self._phase, MISSING)
+            self._fates[name].setdefault(self.phase, MISSING)
 
     def _note(self, name: str, message: Message) -> None:
         word = f"refused: {message.rule[:60]}" if isinstance(message, Refusal) else ANSWERED
-        self._fates[name][self._phase] = word
+        self._fates[name][self.phase] = word
 
     def _opened(self, name: str, wire: bytes, payload: bytes) -> Message:
         envelope, question = Envelope.from_bytes(wire), self._questions[name]

@@ -51,6 +51,7 @@ EVENT_KEYS: dict[str, tuple[str, ...]] = {
     "announced": ("study",),  # the target's one brief
     "chosen": ("study",),  # the target's one choice
     "mixed": ("study",),  # the target's one mixture
+    "mixed again": ("study",),  # its one second mixture, without models that were found useless
     "concluded": ("study",),  # the target has a result
     "sent": ("sha256",),  # a message is about to leave
 }

@@ -95,11 +95,12 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "weights": "weights of the other models, from reports, and from predictions on rows here",
         "format": "whether the other sources' models are linear or packed",
         "link": "identity for numbers, logistic for two classes",
-        "intercepts": "of the other sources' models, or of their mean",
-        "coefficients": "of the other sources' models, or of their mean",
+        "intercepts": "of the other sources' models",
+        "coefficients": "of the other sources' models",
         "sizes": "bytes of every packed model of another source",
         "packed": "the other sources' packed models",
         "constant": "the other sources' weighted mean outcome, or share of every class",
+        "again": "whether sources found models useless, which then left, and examine the rest",
     },
     ExaminationReport.name: {
         "study": _STUDY,
@@ -113,5 +114,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "ratio_variance": "sampling variance of the logarithm of the ratio of the two",
         "level": "weighted mean of outcome less prediction on this site's rows, or in log-odds",
         "level_variance": "sampling variance of that mean, from the rows",
+        "member_risk": "weighted mean loss of every single model of the others on this site's rows",
+        "member_variance": "sampling variance of the log of its ratio to the mean outcome's loss",
     },
 }

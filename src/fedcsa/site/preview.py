@@ -125,8 +125,9 @@ def _as_target(look: _Look) -> None:
     else:
         look.add(request, EVERY_SOURCE, exact=False)
     if "mixed" in said:
-        for name, sha256 in said["mixed"]["examinations"].items():
-            look.add(look.stored(sha256), name, exact=True)
+        for event in ("mixed", "mixed again"):
+            for name, sha256 in said.get(event, {}).get("examinations", {}).items():
+                look.add(look.stored(sha256), name, exact=True)
     elif plan.method == "validated":
         others = max(len(look.agreed.sources) - 1, 1)
         look.add(_examination(request, plan, others), EVERY_SOURCE, exact=False)
@@ -159,6 +160,8 @@ def _as_source(look: _Look) -> None:
         return
     examination = came.get("examine", _examination(request, plan, 1))
     _answer(look, source, examination, exact="examine" in came)
+    if "again" in came:
+        _answer(look, source, came["again"], exact=True)
 
 
 def _check_question(look: _Look, source: Source, line: dict[str, Any], message: Message) -> None:

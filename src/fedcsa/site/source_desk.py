@@ -17,14 +17,20 @@ from fedcsa.site.site_file import SiteFile
 from fedcsa.source.source import Source
 
 _KINDS: dict[str, type[Message]] = {
-    "risk": Brief, "model": ModelRequest, "examine": Examination,
+    "risk": Brief, "model": ModelRequest, "examine": Examination, "again": Examination,
 }  # fmt: skip
 #: The rules of the budget: a site answers one question a phase and study.
-ONE = {"risk": "one_brief", "model": "one_model", "examine": "one_examination"}
+ONE = {
+    "risk": "one_brief", "model": "one_model", "examine": "one_examination",
+    "again": "one_examination",
+}  # fmt: skip
 _ONE_QUESTION = "This site answers one question a phase and study."
 #: What a steward can say; an approval that was taken back is none.
 _DECIDED = ("approved", "refused")
-_STEPS = {"risk": "phase 1 of 3", "model": "phase 2 of 3", "examine": "phase 3 of 3"}
+_STEPS = {
+    "risk": "phase 1 of 3", "model": "phase 2 of 3", "examine": "phase 3 of 3",
+    "again": "phase 3 of 3, once more",
+}  # fmt: skip
 #: Called while a person is waited for; false when there is no more time.
 Patience = Callable[[], bool]
 
@@ -103,7 +109,8 @@ class SourceDesk(Desk):
             raise BindingError("replayed", "A question must be new; this one came before.")
         self.check_size(payload)
         message = decode(payload)
-        if not isinstance(message, _KINDS[phase]):
+        second = isinstance(message, Examination) and message.again
+        if not isinstance(message, _KINDS[phase]) or second != (phase == "again"):
             raise BindingError("phase_order", f"Phase {phase!r} must begin with its own question.")
         if message.study != self.agreed.name:
             raise BindingError("other_study", "This message is of another study.")
@@ -160,11 +167,12 @@ class SourceDesk(Desk):
         fresh = self.site.stream  # its rows are read anew for every pass, from this one on
         check_rows(answered, self._new_source() if fresh else self._source)
         report = decode(self._log.payload(answered["reply"]))
-        brief, request = self._asked("risk"), self._asked("model")
+        brief, request, first = (self._asked(phase) for phase in ("risk", "model", "examine"))
         assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
         assert isinstance(report, RiskReport)  # noqa: S101 - for the type checker
         assert isinstance(request, ModelRequest | None)  # noqa: S101 - for the type checker
-        self._source.recall(brief, report, request)
+        assert isinstance(first, Examination | None)  # noqa: S101 - for the type checker
+        self._source.recall(brief, report, request, first)
 
     def _asked(self, phase: str) -> Message | None:
         """The question of a phase that was accepted."""

@@ -87,6 +87,9 @@ class TargetDesk(Desk):
                 return self.choose(replies)
             if step == "mix":
                 return self.mix(replies)
+            again = {} if self._inbox.phase == "again" else self.mix_again(replies)
+            if again:
+                return again
             conclusion = self.conclude(replies)
         except FedCSAError as error:
             conclusion = self.failed(error)
@@ -142,10 +145,29 @@ class TargetDesk(Desk):
             )  # fmt: skip
         return self._post("examine", examinations)
 
+    def mix_again(self, replies: Mapping[str, Reply]) -> _Letter:
+        """Let what is left be examined if models were found useless; nothing where none was."""
+        self._found = self._answers(replies, "mixed again", "found")
+        examinations = self._role.examine_again(self._found)
+        if not examinations:
+            return {}
+        self.say("phase 3 of 3: mixing again, without models that were found useless")
+        told = {
+            "found": self._kept(self._inbox.without_rejected(self._found)),
+            "examinations": self._kept(examinations),
+        }
+        self.claim_once(
+            "mixed again", self._study, told, "one_mixture",
+            "This site lets what is left be examined once per study, and another mixture was "
+            "meanwhile. Submit it again.",
+        )  # fmt: skip
+        return self._post("again", examinations)
+
     def conclude(self, replies: Mapping[str, Reply]) -> Conclusion:
         """Make the promise, keep the result here, and say how it ended."""
         self.say("phase 3 of 3: concluding")
-        adaptation = self._role.conclude(self._inbox.open(replies))
+        second = self._inbox.phase == "again"
+        adaptation = self._role.conclude(self._inbox.open(replies) if second else self._found)
         conclusion = self._keep(adaptation, DONE)
         self._log.append("concluded", **self._study, result=conclusion.result)
         self.say(f"done: {adaptation.status}, the result is in {self.result_folder}")
@@ -224,3 +246,5 @@ class TargetDesk(Desk):
         }
 
     _request: ModelRequest
+    #: What the first examination found.
+    _found: dict[str, Message]

@@ -16,14 +16,16 @@ from fedcsa.core.folds import fold_key, generator_for
 from fedcsa.core.losses import Loss, evaluate, sampling_variance
 from fedcsa.core.tilt import Tilt, balanced
 from fedcsa.core.weights import median_mixture
-from fedcsa.errors import MessageError, PolicyError
+from fedcsa.errors import DataError, MessageError, PolicyError
+from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import FARTHEST, Brief, Examination
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.source.measure import Work
 from fedcsa.source.weigh import Batch, Folds, TableWeighing
 
-#: From a batch to predictions (rows,) or (rows, classes).
-Predictor = Callable[[Batch], Array]
+#: From a batch to what the mixture predicts, (rows,) or (rows, classes), and what every member
+#: does; None where it cannot predict the rows.
+Predictor = Callable[[Batch], tuple[Array | None, list[Array | None]]]
 
 
 def check_examination(brief: Brief, asked: Examination, *, packed_models: bool) -> None:
@@ -69,6 +71,32 @@ def members_of(asked: Examination, n_classes: int, trusted: Collection[str]) -> 
     return [EstimatorModel.unpack(blob, n_classes, trusted) for blob in blobs]
 
 
+def check_second(asked: Examination, first: Message | None) -> None:
+    """Refuse a second examination unless it is of some of the first one's models.
+
+    Parameters
+    ----------
+    asked : Examination
+        The second.
+    first : Examination or None
+        None if there was none.
+    """
+    known = _fingerprints(first) if isinstance(first, Examination) else []
+    if first is None or not set(_fingerprints(asked)) <= set(known):
+        raise PolicyError(
+            "one_examination",
+            "A second examination must be of models that were examined in the first.",
+        )
+
+
+def _fingerprints(asked: Examination) -> list[bytes]:
+    """Bytes that tell an examination's members apart."""
+    if asked.format == "linear":
+        return [row.tobytes() for row in np.column_stack([asked.intercepts, asked.coefficients])]
+    ends = np.cumsum(asked.sizes.astype(np.intp))
+    return [blob.tobytes() for blob in np.split(asked.packed, ends[:-1])]
+
+
 def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -> Predictor:
     """The mixture as a function of a batch; where most is the source's own, held-out predictions.
 
@@ -79,25 +107,49 @@ def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -
     work : Work
         Whose paths hold the chosen candidate alone, if the source's own model takes part.
     """
-    weights = asked.weights
+    mixed, weights = _shortened(asked, members)
     if asked.own_weight:
         weights = np.append(weights, asked.own_weight)
 
-    def predict(batch: Batch) -> Array:
-        outputs = [_output(member, batch) for member in members]
+    def predict(batch: Batch) -> tuple[Array | None, list[Array | None]]:
+        each = [_output(member, batch) for member in members]
+        taken = each if mixed is members else [_output(member, batch) for member in mixed]
+        outputs = [output for output in taken if output is not None]
+        if len(outputs) < len(taken):
+            return None, each
         if asked.own_weight:
             outputs.append(_held_out(work, batch))
         if asked.combine == "median":
-            return median_mixture(np.stack(outputs, axis=1), weights)
+            return median_mixture(np.stack(outputs, axis=1), weights), each
         total: Array = weights[0] * outputs[0]
         for weight, output in zip(weights[1:], outputs[1:], strict=True):
             total = total + weight * output
-        return total
+        return total, each
 
     return predict
 
 
-def _output(member: FittedModel, batch: Batch) -> Array:
+def _shortened(
+    asked: Examination, members: Sequence[FittedModel]
+) -> tuple[Sequence[FittedModel], Array]:
+    """The same mixture of as few models as possible, and their weights: a mean of lines is a line.
+
+    Parameters
+    ----------
+    asked : Examination
+    members : sequence of FittedModel
+    """
+    lines = [m for m in members if isinstance(m, LinearModel) and m.link == "identity"]
+    if asked.combine != "mean" or len(lines) < max(len(members), 1):
+        return members, asked.weights
+    share = asked.weights / asked.weights.sum()
+    coefficients = share @ np.array([line.coefficients for line in lines])
+    intercept = share @ np.array([line.intercept for line in lines])
+    one = LinearModel(coefficients, float(intercept), "identity")
+    return [one], np.array([asked.weights.sum()])
+
+
+def _output(member: FittedModel, batch: Batch) -> Array | None:
     """What a model of another site predicts; it may know nothing of a level that is only here.
 
     Parameters
@@ -108,10 +160,8 @@ def _output(member: FittedModel, batch: Batch) -> Array:
     try:
         output: Array = member.predict(batch.seen)
     except Exception:  # a foreign model may fail in any way, and its text may quote a cell
-        output = np.full(1, np.nan)
-    if not np.isfinite(output).all():
-        raise PolicyError("mixture_failed", "The others' mixture cannot predict the rows here.")
-    return output
+        return None
+    return output if np.isfinite(output).all() else None
 
 
 def _held_out(work: Work, batch: Batch) -> Array:
@@ -147,8 +197,14 @@ SMALLEST_VARIANCE = 1e-12
 #: Takes the place of a sum that is zero where one divides by it or takes its logarithm.
 _TINY = 1e-300
 
-#: Weights, predictions, losses of the mixture and of the constant on the rows of a batch.
-Look = tuple[Array, Array, Array, Array]
+#: Stands for the loss where a model cannot predict: it is finite, and worse than any real one.
+FAILED = 1e300
+#: A member's log ratio to the constant is off by a factor e where it is not known any better.
+_UNKNOWN = 1.0
+
+#: Weights, predictions, losses of the mixture, of the constant, and of every member (rows,
+#: members), on the rows of a batch.
+Look = tuple[Array, Array, Array, Array, Array]
 Triple = tuple[Array, Array, Array]
 Number = TypeVar("Number", float, Array)
 
@@ -165,10 +221,14 @@ class Examined:
     ratio_variance: float = 0.0
     level: Array = field(default_factory=lambda: np.empty(0))
     level_variance: Array = field(default_factory=lambda: np.empty(0))
+    member_risk: Array = field(default_factory=lambda: np.empty(0))
+    member_variance: Array = field(default_factory=lambda: np.empty(0))
 
 
 def examine(brief: Brief, work: Work, predict: Predictor, constant: Array, loss: Loss) -> Examined:
     """Risk, ratio to the constant, and level of the outcomes, each with its sampling variance.
+
+    Of every member of the mixture the risk and the variance of its log ratio to the constant's.
 
     Parameters
     ----------
@@ -176,7 +236,7 @@ def examine(brief: Brief, work: Work, predict: Predictor, constant: Array, loss:
     work : Work
         Its weights match the target's Table 1.
     predict : Predictor
-        The mixture.
+        The mixture and its members.
     constant : array of shape (1,) or (classes,)
         The constant prediction.
     loss : Loss
@@ -185,20 +245,32 @@ def examine(brief: Brief, work: Work, predict: Predictor, constant: Array, loss:
     ess, rate = work.effective_rows, brief.loss == "zero-one"
 
     def look(batch: Batch) -> Look:
-        w, y, prediction = work.weighing.judging(batch), batch.y, predict(batch)
-        same = np.broadcast_to(constant, prediction.shape).copy()
-        return w, prediction, evaluate(loss, prediction, y), evaluate(loss, same, y)
+        w, y, (prediction, each) = work.weighing.judging(batch), batch.y, predict(batch)
+        shape = (len(y), len(constant)) if brief.classes else y.shape
+        same = np.broadcast_to(constant, shape).copy()
+        members = np.array([_losses(loss, output, y) for output in each]).reshape(-1, len(y)).T
+        losses, constants = _losses(loss, prediction, y), evaluate(loss, same, y)
+        return w, same if prediction is None else prediction, losses, constants, members
 
     with one_blas_thread():
         first = _first_pass(brief, work, look)
         risk, constant_risk = float(first.sums[1]), float(first.sums[2])
         if rate:  # no error in few rows does not mean none at all
             risk, constant_risk = _smooth(risk, ess), _smooth(constant_risk, ess)
+        member_risk = _smooth(first.members, ess) if rate else first.members
         reason = first.reason(risk, constant_risk)
+        if reason == "mixture_failed":  # then it matters the more whose fault that is
+            unknown = np.full(len(member_risk), _UNKNOWN)
+            return Examined(
+                reason,
+                constant_risk=constant_risk,
+                member_risk=member_risk,
+                member_variance=unknown,
+            )
         if reason:
             return Examined(reason)
         spread, squares, with_functions = _second_pass(brief, work, look, first)
-    v, ratio, drift = sampling_variance(spread, squares, ess).tolist()
+    v, ratio, drift, *apart = sampling_variance(spread, squares, ess).tolist()
     without = first.without()
     if rate:
         v = max(v, risk**2 * _log_rate_variance(risk, ess))
@@ -210,6 +282,7 @@ def examine(brief: Brief, work: Work, predict: Predictor, constant: Array, loss:
         v = max(v, _jackknife(without[:, 1]))
         ratio = max(ratio, _jackknife(np.log(rest[:, 0] / rest[:, 1])))
         drift = max(drift, _jackknife(without[:, 3] / first.unit))
+        apart = _left_out_ratios(without, apart)
     level, level_variance = np.array([first.sums[3] / first.unit]), np.array([drift])
     if brief.classes:
         level, level_variance = _rates(first.sums, without, ess, len(brief.classes))
@@ -223,7 +296,27 @@ def examine(brief: Brief, work: Work, predict: Predictor, constant: Array, loss:
         ratio_variance=max(ratio + imbalance**2, SMALLEST_VARIANCE),
         level=level,
         level_variance=np.maximum(level_variance + imbalance, SMALLEST_VARIANCE),
+        member_risk=member_risk,
+        member_variance=np.maximum(np.array(apart) + imbalance**2, SMALLEST_VARIANCE),
     )
+
+
+def _losses(loss: Loss, output: Array | None, y: Array) -> Array:
+    """Losses; `FAILED` where a model cannot predict, or predicts what has no finite loss.
+
+    Parameters
+    ----------
+    loss : Loss
+    output : array of shape (rows,) or (rows, classes), or None
+    y : array of shape (rows,)
+    """
+    if output is not None:
+        try:
+            with np.errstate(over="ignore"):
+                return np.minimum(evaluate(loss, output, y), FAILED)
+        except DataError:
+            pass
+    return np.full(len(y), FAILED)
 
 
 @dataclass(frozen=True)
@@ -231,9 +324,11 @@ class _First:
     """What the first pass finds: weighted sums in every group of the jackknife, and extremes.
 
     Columns of `groups`: Σw, Σ w L, Σ w K, Σ w r, Σ w r², then for every class Σ w 1{y} and Σ w p,
-    with losses L of the mixture and K of the constant, and residuals r of numbers, 0 for classes.
+    with losses L of the mixture and K of the constant, and residuals r of numbers, 0 for classes;
+    at the end the losses of every member.
     """
 
+    n_members: int
     groups: Array  # (groups, columns)
     difference: Array  # Σ w z
     extremes: Array  # smallest loss, smallest outcome, largest outcome with its sign changed
@@ -241,13 +336,19 @@ class _First:
     def merge(self, other: _First) -> _First:
         """Of both sets of rows."""
         extremes = np.minimum(self.extremes, other.extremes)
-        return _First(self.groups + other.groups, self.difference + other.difference, extremes)
+        groups, difference = self.groups + other.groups, self.difference + other.difference
+        return _First(self.n_members, groups, difference, extremes)
 
     @property
     def sums(self) -> Array:
         """Over all groups."""
         total: Array = self.groups.sum(axis=0)
         return total
+
+    @property
+    def members(self) -> Array:
+        """Risk of every member."""
+        return self.sums[len(self.sums) - self.n_members :]
 
     @property
     def unit(self) -> float:
@@ -273,6 +374,8 @@ class _First:
             return "outcomes_alike"
         if min(lowest, constant_risk) < 0.0:
             return "loss_not_positive"
+        if risk > FAILED**0.5:  # no real loss comes near
+            return "mixture_failed"
         return "" if risk > 0.0 and constant_risk > 0.0 else "no_loss"
 
 
@@ -289,20 +392,24 @@ def _first_pass(brief: Brief, work: Work, look: Callable[[Batch], Look]) -> _Fir
     groups = Folds((), JACKKNIFE_GROUPS, key)
 
     def of_batch(batch: Batch) -> _First:
-        y, (w, prediction, L, K) = batch.y, look(batch)
+        y, (w, prediction, L, K, members) = batch.y, look(batch)
         residual = np.zeros_like(w) if brief.classes else y - prediction
         columns = [w, w * L, w * K, w * residual, w * residual**2]
         for c in range(len(brief.classes)):
             columns += [w * (y == c), w * prediction[:, c]]
+        columns += list((w[:, None] * members).T)
         labels = groups.labels(batch)
         sums = [np.bincount(labels, column, JACKKNIFE_GROUPS) for column in columns]
-        return _First(np.column_stack(sums), w @ batch.z, np.array([L.min(), y.min(), -y.max()]))
+        extremes = np.array([L.min(), y.min(), -y.max()])
+        return _First(members.shape[1], np.column_stack(sums), w @ batch.z, extremes)
 
     return reduce(_First.merge, in_order(of_batch, work.rows))
 
 
 def _second_pass(brief: Brief, work: Work, look: Callable[[Batch], Look], first: _First) -> Triple:
-    """Σ w (·)² and Σ w² (·)² of L − f, L/f − K/f_K and r/unit, and Σ w C (L − f).
+    """Σ w (·)² and Σ w² (·)² of L − f, L/f − K/f_K, r/unit, and Σ w C (L − f).
+
+    After r/unit come the ratios L/f − K/f_K of every member.
 
     Parameters
     ----------
@@ -316,16 +423,18 @@ def _second_pass(brief: Brief, work: Work, look: Callable[[Batch], Look], first:
     tilt = work.weighing.tilt
 
     def of_batch(batch: Batch) -> Triple:
-        w, prediction, L, K = look(batch)
+        w, prediction, L, K, members = look(batch)
         deviations = np.zeros((len(w), 3))
         deviations[:, 0] = L - f
         if f > 0.0 and fk > 0.0:
             deviations[:, 1] = L / f - K / fk
         if not brief.classes:
             deviations[:, 2] = (batch.y - prediction - level) / first.unit
-        squares = deviations**2
+        apart = members / np.maximum(first.members, _TINY) - (K / max(fk, _TINY))[:, None]
+        squares = deviations**2, apart**2
         C = balanced(batch.z, tilt.flags, tilt.correlations)
-        return w @ squares, (w * w) @ squares, (w * deviations[:, 0]) @ C
+        spread, squared = (np.concatenate([u @ x for x in squares]) for u in (w, w * w))
+        return spread, squared, (w * deviations[:, 0]) @ C
 
     def added(a: Triple, b: Triple) -> Triple:
         return a[0] + b[0], a[1] + b[1], a[2] + b[2]
@@ -342,6 +451,21 @@ def _jackknife(left_out: Array) -> float:
         return 0.0
     deviation = left_out - left_out.mean()
     return float((len(left_out) - 1.0) / len(left_out) * (deviation @ deviation))
+
+
+def _left_out_ratios(without: Array, variances: list[float]) -> list[float]:
+    """Variances of the members' log ratios, at least as large as the jackknife's.
+
+    Parameters
+    ----------
+    without : array of shape (groups, columns)
+        As in `_First`, members last.
+    variances : list of float
+        One a member.
+    """
+    start = without.shape[1] - len(variances)
+    logs = np.log(np.maximum(without[:, start:], _TINY) / np.maximum(without[:, [2]], _TINY))
+    return [max(v, _jackknife(column)) for v, column in zip(variances, logs.T, strict=True)]
 
 
 def _rates(sums: Array, without: Array, ess: float, n_classes: int) -> tuple[Array, Array]:

@@ -30,7 +30,7 @@ from fedcsa.models.fitted import LinearModel
 from fedcsa.models.model import Candidate, Model, Path
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
-from fedcsa.source.examine import check_examination, examine, members_of, mixture_of
+from fedcsa.source.examine import check_examination, check_second, examine, members_of, mixture_of
 from fedcsa.source.measure import Work, fit_chosen, measure, prepare
 from fedcsa.source.weigh import SiteRows
 
@@ -43,10 +43,16 @@ class _Study:
 
     brief: Brief
     work: Work | None = field(default=None, repr=False)
-    #: question's name -> the question that was taken up; another of that name is refused
+    #: question's place -> the question that was taken up; another for that place is refused
     asked: dict[str, Message] = field(default_factory=dict)
-    #: question's name -> (question, answer)
+    #: question's place -> (question, answer)
     sent: dict[str, tuple[Message, Message]] = field(default_factory=dict)
+
+
+def _place(question: Message) -> str:
+    """Under which a question is remembered: one of every kind, of examinations two."""
+    second = isinstance(question, Examination) and question.again
+    return f"{question.name} again" if second else question.name
 
 
 class Source:
@@ -196,13 +202,15 @@ class Source:
             Computes the answer.
         """
         study = self._studies.get(message.study)
-        asked, sent = study.sent.get(message.name, (None, None)) if study else (None, None)
+        asked, sent = study.sent.get(_place(message), (None, None)) if study else (None, None)
         answer = sent if sent is not None and asked == message else make()
         released = cast(_Reply, self.ledger.release(answer, [TARGET]))
-        self._studies[message.study].sent[message.name] = message, released
+        self._studies[message.study].sent[_place(message)] = message, released
         return released
 
-    def recall(self, brief: Brief, report: RiskReport, request: ModelRequest | None = None) -> None:
+    def recall(
+        self, brief: Brief, report: RiskReport, *others: ModelRequest | Examination | None
+    ) -> None:
         """Take up a study again whose brief this site answered before it was restarted.
 
         What it still knows stays as it is.
@@ -212,8 +220,8 @@ class Source:
         brief : Brief
         report : RiskReport
             The answer that it gave.
-        request : ModelRequest, optional
-            If it was asked for a model too.
+        *others : ModelRequest or Examination or None
+            What it was asked besides.
         """
         known = self._studies.get(brief.study)
         if known is not None and known.brief == brief:
@@ -221,8 +229,7 @@ class Source:
         self._admit(brief)
         study = _Study(brief)
         study.sent[brief.name] = brief, report
-        if request is not None:
-            study.asked[request.name] = request
+        study.asked |= {_place(asked): asked for asked in others if asked is not None}
         self._studies[brief.study] = study
 
     # Phase 1: numbers for every candidate -------------------------------------------------
@@ -293,7 +300,9 @@ class Source:
         check_examination(brief, asked, packed_models=self._policy.packed_models)
         model, chosen = self._chosen(brief, asked.candidate)
         members = members_of(asked, len(brief.classes), self._trusted)
-        if study.asked.setdefault(asked.name, asked) != asked:
+        if asked.again:
+            check_second(asked, study.asked.get(asked.name))
+        if study.asked.setdefault(_place(asked), asked) != asked:
             raise PolicyError(
                 "one_examination",
                 "This site examines one mixture per study; give another study another name.",

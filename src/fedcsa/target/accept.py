@@ -19,6 +19,7 @@ from fedcsa.errors import (
     MessageError,
     MissingExtraError,
     ModelError,
+    ProtocolError,
     UntrustedError,
 )
 from fedcsa.findings import FROM_SOURCES
@@ -98,7 +99,22 @@ def accept(answer: Message, asked: Asked) -> None:
     elif isinstance(answer, ModelReport):
         _accept_model(answer, asked)
     elif isinstance(answer, ExaminationReport):
-        _accept_examination(answer, asked.brief)
+        _accept_examination(answer, asked)
+
+
+def could_be_honest(answer: Message, asked: Asked) -> bool:
+    """Whether `accept` takes the answer.
+
+    Parameters
+    ----------
+    answer : Message
+    asked : Asked
+    """
+    try:
+        accept(answer, asked)
+    except ProtocolError:
+        return False
+    return True
 
 
 def _accept_report(report: RiskReport, brief: Brief) -> None:
@@ -157,23 +173,33 @@ def _accept_model(report: ModelReport, asked: Asked) -> None:
         )
 
 
-def _accept_examination(report: ExaminationReport, brief: Brief) -> None:
-    """Risks and variances above 0, and at most 1 where the loss is.
+def _accept_examination(report: ExaminationReport, asked: Asked) -> None:
+    """Risks and variances above 0, and at most 1 where the loss is; one risk a member.
 
     Parameters
     ----------
     report : ExaminationReport
-    brief : Brief
+    asked : Asked
     """
+    brief, said, question = asked.brief, asked.said, asked.question
+    assert isinstance(question, Examination)  # noqa: S101 - for the type checker
+    name, classes = report.source, len(brief.classes)
+    silent = bool(report.reason) and report.reason != "mixture_failed"
+    if len(report.member_risk) != (0 if silent else len(question.weights)):
+        raise MessageError(f"The examination of source {name!r} must be of every single model.")
+    if not silent and min(report.constant_risk, *report.member_risk.tolist()) < 0.0:
+        raise MessageError(f"The examination of source {name!r} has an impossible risk. {_ASK}")
     if report.reason:
         return
-    name, classes = report.source, len(brief.classes)
     if len(report.level) != (1 if classes in (0, 2) else classes):
         raise MessageError(f"The examination of source {name!r} must be of the study's outcome.")
     positive = (report.risk, report.constant_risk, report.risk_variance, report.ratio_variance)
     sound = min(*positive, *report.level_variance.tolist()) > 0.0
     bounded = brief.loss not in BOUNDED or max(report.risk, report.constant_risk) <= SLACK
-    if not (sound and bounded):
+    # The explained part of V/f² is at most V/f², of which the variance is at least 1/ESS.
+    rows = 1.0 if said is None else max(said.effective_rows, 1.0)
+    explained = report.explained <= SLACK**3 * rows * report.risk_variance
+    if not (sound and bounded and explained):
         raise MessageError(f"The examination of source {name!r} has an impossible risk. {_ASK}")
 
 

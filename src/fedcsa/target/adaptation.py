@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix
 from fedcsa.core.losses import BOUNDED
-from fedcsa.core.random_effects import new_site, power
+from fedcsa.core.random_effects import (
+    FARTHEST_SITE,
+    FEWEST_SITES,
+    held_in,
+    new_site,
+    power,
+    standing_out,
+)
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
 from fedcsa.errors import (
@@ -51,6 +58,9 @@ MIN_REACHING = 3
 MIN_TARGET_ROWS = 50
 #: Probability of a smaller risk than the constant's that the skill leg asks for.
 MIN_SKILL = 0.9
+#: A source's claim of how much of the loss's variance x explains counts up to this many times the
+#: median one: honest ones differ by a factor of a few.
+MOST_EXPLAINED = 10.0
 #: Below this chance to see sites that differ, the agreement leg says so.
 LOW_POWER = 0.5
 _NOT_EXAMINED = "nobody could examine the mixture"
@@ -120,11 +130,15 @@ def promise_of(
     a = a / a.sum() if a.sum() > 0.0 else np.full(len(a), 1.0 / len(a))
     risks = np.array([report.risk for report in reports])
     v = np.array([report.risk_variance for report in reports])
-    own = float(a @ np.array([report.explained for report in reports])) / n_target_rows
+    explained = np.array([report.explained for report in reports])
+    if len(names) >= FEWEST_SITES:
+        explained = np.minimum(explained, MOST_EXPLAINED * np.median(explained))
+    own = float(a @ explained) / n_target_rows
     at_risk = new_site(np.log(risks), v, RISK_SCALE)
-    site = new_site(np.log(risks), v, RISK_SCALE, extra=own)
+    site = new_site(held_in(np.log(risks), v, RISK_SCALE), v, RISK_SCALE, extra=own)
     ratios = np.log(risks / np.array([report.constant_risk for report in reports]))
-    against = new_site(ratios, np.array([r.ratio_variance for r in reports]), RISK_SCALE)
+    ratio_v = np.array([report.ratio_variance for report in reports])
+    against = new_site(held_in(ratios, ratio_v, RISK_SCALE), ratio_v, RISK_SCALE)
     scale, size = (RATE_SCALE, RATE_SIZE) if plan.classes else (RESIDUAL_SCALE, RESIDUAL_SIZE)
     levels = np.array([report.level for report in reports])
     level_v = np.array([report.level_variance for report in reports])
@@ -137,7 +151,7 @@ def promise_of(
         lower=min(float(np.exp(lower)), largest),
         upper=min(float(np.exp(upper)), largest),
         level=plan.level,
-        between_sites=at_risk.between_sites,
+        between_sites=site.between_sites,
         ratio=float(np.exp(against.quantile(0.5))),
         skill=against.below(0.0),
         differs_risk=at_risk.differs_by_more(RISK_SIZE),
@@ -145,6 +159,24 @@ def promise_of(
         power=power(level_v.max(axis=1), scale, size),
         examined_by=tuple(names),
     )
+
+
+def far_examiners(found: Mapping[str, ExaminationReport]) -> dict[str, tuple[float, float]]:
+    """Sources whose risk stands out, with how far in standard deviations, and how many times.
+
+    Parameters
+    ----------
+    found : mapping of str to ExaminationReport
+        Of sources that reach the target.
+    """
+    names = [name for name in sorted(found) if not found[name].reason]
+    logs = np.log([found[name].risk for name in names])
+    far = standing_out(logs, np.array([found[n].risk_variance for n in names]), RISK_SCALE)
+    return {
+        name: (float(z), float(np.exp(y - np.median(logs))))
+        for name, y, z in zip(names, logs, far, strict=True)
+        if abs(z) > FARTHEST_SITE
+    }
 
 
 # The verdict --------------------------------------------------------------------------------

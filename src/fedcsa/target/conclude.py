@@ -13,8 +13,15 @@ from fedcsa.errors import NoOverlapError
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import RiskReport
 from fedcsa.models.model import PENALTY, RATIO_POWER
-from fedcsa.target.adaptation import Adaptation
-from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, NO_OVERLAP
+from fedcsa.target.adaptation import Adaptation, far_examiners
+from fedcsa.target.estimate import (
+    FEWEST_TO_COMPARE,
+    MAX_IMBALANCE,
+    MIN_EFFECTIVE_ROWS,
+    NO_OVERLAP,
+    most_rows,
+    out_of_line,
+)
 
 #: The mean ratio must be 1; a good one is not off by a factor of two.
 RATIO_MEAN = (0.5, 2.0)
@@ -69,6 +76,21 @@ def _sources(adaptation: Adaptation) -> Iterator[Finding]:
         if len(report.loss_mean) and adaptation.plan.exchange == "rows":
             yield from _ratio(adaptation, name, report)
         yield from _weights(adaptation, name, report)
+    yield from _claims(adaptation)
+
+
+def _claims(adaptation: Adaptation) -> Iterator[Finding]:
+    """What a source claims and does not count in full."""
+    plan, reports = adaptation.plan, adaptation.reports
+    if plan.method != "validated":
+        return
+    most = most_rows(reports)
+    for name in adaptation.sources:
+        rows = reports[name].effective_rows
+        if len(reports) >= FEWEST_TO_COMPARE and rows > most:
+            yield Finding("rows-claimed", name, {"effective rows": rows, "counted": most})
+    for name, regret in out_of_line(plan, reports, adaptation.kept).items():
+        yield Finding("report-moves-choice", name, {"risk for the others times": 1.0 + regret})
 
 
 def _ratio(adaptation: Adaptation, name: str, report: RiskReport) -> Iterator[Finding]:
@@ -125,6 +147,9 @@ def _examination(adaptation: Adaptation) -> Iterator[Finding]:
     for name, examined in adaptation.examinations.items():
         if examined.reason:
             yield Finding("not-examined", name, {"reason": examined.reason})
+    near = {n: item for n, item in adaptation.examinations.items() if n in adaptation.reaching}
+    for name, (far, times) in far_examiners(near).items():
+        yield Finding("stands-out", name, {"standard deviations": far, "times the median": times})
     if validated and not adaptation.refused:
         if adaptation.promise is None:
             yield Finding("no-promise")

@@ -20,7 +20,13 @@ from fedcsa.core.weights import (
     validated_estimate,
 )
 from fedcsa.errors import CandidatesError, MessageError, ModelError, NoSourcesError
-from fedcsa.messages.messages import Examination, ModelReport, ModelRequest, RiskReport
+from fedcsa.messages.messages import (
+    Examination,
+    ExaminationReport,
+    ModelReport,
+    ModelRequest,
+    RiskReport,
+)
 from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.plan import Plan
@@ -32,8 +38,22 @@ MIN_EFFECTIVE_ROWS = 10.0
 MAX_IMBALANCE = 0.06
 #: Beyond this the weighted means lie a whole sd off throughout: nothing is told of the target.
 NO_OVERLAP = 1.0
+#: Stands for a risk of 0, whose logarithm is taken.
+SMALLEST_RISK = 1e-300
+#: Larger log ratios are all the same: nobody reads e to the 50.
+FARTHEST_LOG = 50.0
 #: A model with more weight is examined together with the others': without it, little is left.
 MOSTLY_OWN = 0.5
+#: Effective rows count up to this many times the median source's rows: ten honest sites in one
+#: are rare, and whoever claims a million then has no more weight than they would.
+MOST_CLAIMED = 10.0
+#: With fewer sources nobody can say which of them stands out.
+FEWEST_TO_COMPARE = 3
+#: The most by which one source's report may move the choice, in the risk that the others report.
+MOST_REGRET = 0.1
+#: An examiner calls a model useless if its log ratio to the constant lies so many standard errors
+#: above 0: of honest models without any use one in forty then is.
+USELESS_ERRORS = 2.0
 
 
 # The risk of every candidate ----------------------------------------------------------------
@@ -48,12 +68,20 @@ def reaches(report: RiskReport) -> bool:
 
 
 def worth(reports: Mapping[str, RiskReport]) -> Array:
-    """m_j of every source: how many rows of the target its weighted rows are worth."""
+    """m_j of every source: how many rows of the target its weighted rows are worth.
+
+    Effective rows beyond `MOST_CLAIMED` times the median source's rows do not count.
+    """
     ordered = [reports[name] for name in sorted(reports)]
-    return target_equivalent_rows(
-        np.array([report.effective_rows for report in ordered]),
-        np.array([report.imbalance for report in ordered]),
-    )
+    rows = np.array([report.effective_rows for report in ordered])
+    if len(ordered) >= FEWEST_TO_COMPARE:
+        rows = np.minimum(rows, most_rows(reports))
+    return target_equivalent_rows(rows, np.array([report.imbalance for report in ordered]))
+
+
+def most_rows(reports: Mapping[str, RiskReport]) -> float:
+    """Effective rows that count at most."""
+    return MOST_CLAIMED * float(np.median([report.n_judged for report in reports.values()]))
 
 
 def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
@@ -101,12 +129,7 @@ def estimates(
     who = None if fitted.all() else fitted
     found = {}
     if plan.method == "validated":
-        risks = np.column_stack([reports[name].risk[columns] for name in names])
-        variances = np.column_stack([reports[name].variance[columns] for name in names])
-        powers = np.array([float(plan.candidates[k].get(RATIO_POWER, 0.0)) for k in kept])
-        found["validated"] = validated_estimate(
-            risks, worth(reports), powers, variances, plan.combine, who
-        )
+        found["validated"] = _validated(plan, reports, kept, out_of_line(plan, reports, kept))
     terms = [_terms(reports[name], columns) for name in names] if plan.compared else []
     for method in plan.compared:
         given = None
@@ -117,6 +140,65 @@ def estimates(
         how = plan.combine if method == plan.method else "mean"
         found[method] = estimate(method, terms, given, how, who)
     return found
+
+
+def _validated(
+    plan: Plan,
+    reports: Mapping[str, RiskReport],
+    kept: Sequence[int],
+    without: Collection[str] = (),
+) -> Estimate:
+    """The default method's estimate over the `kept` candidates.
+
+    Parameters
+    ----------
+    plan : Plan
+    reports : mapping of str to RiskReport
+    kept : sequence of int
+        Indices of candidates.
+    without : collection of str
+        Sources whose risks do not count.
+    """
+    names, columns = sorted(reports), list(kept)
+    who = _fitted_by(plan, reports)[columns] & ~np.isin(names, list(without))
+    powers = np.array([float(plan.candidates[k].get(RATIO_POWER, 0.0)) for k in kept])
+    return validated_estimate(
+        np.column_stack([reports[name].risk[columns] for name in names]),
+        worth(reports),
+        powers,
+        np.column_stack([reports[name].variance[columns] for name in names]),
+        plan.combine,
+        None if who.all() else who,
+    )
+
+
+def out_of_line(
+    plan: Plan, reports: Mapping[str, RiskReport], kept: Sequence[int]
+) -> dict[str, float]:
+    """Sources that alone would move the choice to a candidate which the others find much worse.
+
+    With how much larger their risk would be. Without the source the others must still be two
+    or more that reach the target, and must have fitted every candidate.
+
+    Parameters
+    ----------
+    plan : Plan
+    reports : mapping of str to RiskReport
+    kept : sequence of int
+        Indices of candidates.
+    """
+    near = [name for name in sorted(reports) if reaches(reports[name])]
+    fitted = _fitted_by(plan, reports)[list(kept)]
+    if len(near) < FEWEST_TO_COMPARE or plan.combine == "median" or not fitted.all():
+        return {}
+    chosen, found = _validated(plan, reports, kept).chosen, {}
+    for name in near:
+        others = _validated(plan, reports, kept, [name])
+        best = float(others.risk[others.chosen])
+        regret = float(others.risk[chosen]) / best - 1.0 if best > 0.0 else 0.0
+        if regret > MOST_REGRET:
+            found[name] = regret
+    return found if len(found) == 1 else {}  # of two, who is to say
 
 
 def _fitted_by(plan: Plan, reports: Mapping[str, RiskReport]) -> NDArray[np.bool_]:
@@ -209,11 +291,9 @@ def mixture_weights(
             "At least one model must be shown to the other sources, so that they can examine "
             "it; no site allows that. Ask their stewards."
         )
-    if validated:
-        value = worth({name: reports[name] for name in names})
-    else:
-        position = {name: index for index, name in enumerate(sorted(reports))}
-        value = found.source_weights[[position[name] for name in names]]
+    position = {name: index for index, name in enumerate(sorted(reports))}
+    claimed = worth(reports) if validated else found.source_weights
+    value = claimed[[position[name] for name in names]]
     if value.sum() <= 0.0:
         raise NoSourcesError(
             "Every source that sent a model has weight zero, so the models cannot be "
@@ -255,6 +335,19 @@ def combine(
     return total
 
 
+def members_for(name: str, weights: Mapping[str, float]) -> list[str]:
+    """Whose models a source examines: those with weight but its own.
+
+    Parameters
+    ----------
+    name : str
+        Of the source.
+    weights : mapping of str to float
+        a_j of every model.
+    """
+    return [n for n, a in weights.items() if n != name and a > 0.0]
+
+
 def examination_for(
     name: str,
     request: ModelRequest,
@@ -262,6 +355,8 @@ def examination_for(
     weights: Mapping[str, float],
     models: Mapping[str, FittedModel],
     outcomes: Mapping[str, Array],
+    *,
+    again: bool = False,
 ) -> Examination:
     """The mixture without the model of `name`, or the whole of it where most is its own.
 
@@ -278,8 +373,10 @@ def examination_for(
     outcomes : mapping of str to array
         Mean outcome of every source, or its share of every class: they make the constant that the
         mixture must beat.
+    again : bool
+        Whether it is the second one.
     """
-    others = {n: a for n, a in weights.items() if n != name and a > 0.0}
+    others = {n: weights[n] for n in members_for(name, weights)}
     rest = sum(others.values())
     shares = {n: a / rest for n, a in others.items()} if rest > 0.0 else {name: 1.0}
     constant = sum(a * outcomes[n] for n, a in shares.items())
@@ -294,11 +391,6 @@ def examination_for(
         link = "logistic" if len(plan.classes) == 2 else "identity"
     coefficients = np.array([m.coefficients for m in linear]).reshape(-1, len(plan.features))
     intercepts = np.array([m.intercept for m in linear])
-    if linear and plan.combine == "mean" and link == "identity":
-        # A mean of lines is a line: one vector says all.
-        share = a / a.sum()
-        coefficients, intercepts = (share @ coefficients)[None], np.array([share @ intercepts])
-        a = np.array([a.sum()])
     return Examination(
         study=plan.study,
         brief=request.brief,
@@ -313,7 +405,44 @@ def examination_for(
         sizes=np.array([float(len(blob)) for blob in packed]),
         packed=np.concatenate(packed) if packed else np.empty(0, np.uint8),
         constant=np.atleast_1d(constant),
+        again=again,
     )
+
+
+def useless_models(
+    found: Mapping[str, ExaminationReport],
+    members: Mapping[str, Sequence[str]],
+) -> dict[str, dict[str, float]]:
+    """Sources whose model most examiners find worse than a constant, with how many, and how much.
+
+    An examiner says so if log(risk/constant's) lies `USELESS_ERRORS` standard errors above 0. Two
+    or more must have looked. Where half of the models are found useless, nobody can say which are.
+
+    Parameters
+    ----------
+    found : mapping of str to ExaminationReport
+        Of sources that reach the target.
+    members : mapping of str to sequence of str
+        Whose models each of them examined, in their order.
+    """
+    logs: dict[str, list[float]] = {n: [] for names in members.values() for n in names}
+    useless: dict[str, int] = dict.fromkeys(logs, 0)
+    for name, report in found.items():
+        if not len(report.member_risk):
+            continue
+        constant = max(report.constant_risk, SMALLEST_RISK)
+        ratios = np.log(np.maximum(report.member_risk, SMALLEST_RISK) / constant)
+        worse = ratios > USELESS_ERRORS * np.sqrt(report.member_variance)
+        for member, ratio, vote in zip(members[name], ratios, worse, strict=True):
+            logs[member].append(float(ratio))
+            useless[member] += int(vote)
+    named = {
+        n: {"examiners": float(useless[n]), "of": float(len(logs[n])),
+            "times a constant's risk": float(np.exp(min(np.median(logs[n]), FARTHEST_LOG)))}
+        for n in sorted(logs)
+        if len(logs[n]) >= FEWEST_TO_COMPARE - 1 and 2 * useless[n] > len(logs[n])
+    }  # fmt: skip
+    return named if 2 * len(named) < len(logs) else {}
 
 
 def wild_models(

@@ -38,15 +38,17 @@ from fedcsa.messages.policy import Clock, Ledger, Policy, utc_now
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import Plan
-from fedcsa.target.accept import Asked, accept, open_models
+from fedcsa.target.accept import Asked, accept, could_be_honest, open_models
 from fedcsa.target.adaptation import Adaptation, Stopped, promise_of
 from fedcsa.target.conclude import findings_of, refuse_without_overlap
 from fedcsa.target.estimate import (
     eligible,
     estimates,
     examination_for,
+    members_for,
     mixture_weights,
     reaches,
+    useless_models,
 )
 
 #: A flag or a level of fewer patients is named: statistical offices ask for as many.
@@ -273,13 +275,26 @@ class Target:
         missing = self._take(models)
         self._go_on_without(missing)
         self._weights = self._weigh()
-        self._examinations = {}
         if self.plan.method != "validated":
             return {}
+        return self._ask_to_examine(set(self._reports) - missing)
+
+    def _ask_to_examine(
+        self, names: Collection[str], *, again: bool = False
+    ) -> dict[str, Examination]:
+        """The mixture as every source in `names` is asked to examine it.
+
+        Parameters
+        ----------
+        names : collection of str
+        again : bool
+            Whether they examined another one before.
+        """
+        self._examinations = {}
         outcomes = {name: report.outcome_mean for name, report in self._reports.items()}
-        for name in sorted(set(self._reports) - missing):
+        for name in sorted(names):
             examination = examination_for(
-                name, self._request, self.plan, self._weights, self._models, outcomes
+                name, self._request, self.plan, self._weights, self._models, outcomes, again=again
             )
             try:
                 self._examinations[name] = self.ledger.release(examination, [name])
@@ -347,9 +362,9 @@ class Target:
         rows = self.table.mean[None] if self._X is None else self._X
         return (rows - self.table.mean) / self.table.sd if self.plan.scale else rows
 
-    def _weigh(self) -> dict[str, float]:
-        """Weight a_j of every model."""
-        shown = [name for name in self._models if self._sent[name].show]
+    def _weigh(self, without: Collection[str] = ()) -> dict[str, float]:
+        """Weight a_j of every model; 0 for those of sources in `without`."""
+        shown = [n for n in self._models if self._sent[n].show and n not in without]
         validated = self.plan.method == "validated"
         self._require_enough(len(shown if validated else self._models), MEDIAN_MODELS)
         return mixture_weights(
@@ -374,6 +389,36 @@ class Target:
             raise must("combine", f"'mean' with fewer than {fewest} sources", "median")
 
     # What it concludes ----------------------------------------------------------------------
+
+    def examine_again(self, found: Mapping[str, Message]) -> dict[str, Examination]:
+        """What the sources are asked to examine instead, if they found models useless; once.
+
+        A model that most others find worse than a constant gets no weight, whatever its owner
+        says. Where there is none, nothing is asked, and `conclude` takes what was found.
+
+        Parameters
+        ----------
+        found : mapping of str to Message
+            Answers to the first examination, by source.
+        """
+        if any(asked.again for asked in self._examinations.values()):
+            return {}
+        honest = {
+            name: report
+            for name, asked in self._examinations.items()
+            if isinstance(report := found.get(name), ExaminationReport)
+            and could_be_honest(report, self._asked(name, asked))
+        }
+        members = {name: members_for(name, self._weights) for name in honest}
+        near = {name: item for name, item in honest.items() if reaches(self._reports[name])}
+        useless = useless_models(near, members)
+        shown = sum(self._sent[name].show for name in self._models) - len(useless)
+        if not useless or (self.plan.combine == "median" and shown < MEDIAN_MODELS):
+            return {}
+        for name, evidence in useless.items():
+            self._findings.append(Finding("useless-model", name, evidence))
+        self._weights = self._weigh(useless)
+        return self._ask_to_examine(honest, again=True)
 
     def conclude(self, found: Mapping[str, Message]) -> Adaptation:
         """The promise and the verdict, from what the sources found of the others' mixture."""
@@ -442,9 +487,8 @@ class Target:
         asked : str
             Digest of the question.
         """
-        held_against = Asked(name, question, asked, self._brief, self._reports.get(name))
         try:
-            accept(answer, held_against)
+            accept(answer, self._asked(name, question, asked))
         except ProtocolError as error:
             self._refuse(name, error)
             return None
@@ -454,6 +498,20 @@ class Target:
                 code, key = ("not-examined", "reason")
             self._findings.append(Finding(code, name, {key: answer.rule[:60]}))
         return answer
+
+    def _asked(self, name: str, question: Message, asked: str = "") -> Asked:
+        """A question and what an answer to it is held against.
+
+        Parameters
+        ----------
+        name : str
+            Of the source.
+        question : Message
+        asked : str
+            Its digest; by default it is computed.
+        """
+        told = asked or digest(encode(question))
+        return Asked(name, question, told, self._brief, self._reports.get(name))
 
     _brief: Brief
     _brief_digest: str
