@@ -17,6 +17,7 @@ contains a data value, because an error text may cross from one site to another.
     │   ├── MessageError      bytes that are not a well-formed message
     │   ├── PolicyError       a site's own policy refuses to let a message out
     │   ├── BindingError      a message of another study, phase, site or time
+    │   ├── OpeningError      a message that cannot be opened safely
     │   └── NoSourcesError    too few sources answered to go on
     ├── NoOverlapError        no source resembles the target, so there is no answer
     ├── ResultError           a result folder that is missing, damaged or of another version
@@ -114,6 +115,20 @@ class BindingError(ProtocolError):
     ----------
     rule : str
         The name of the rule, for example ``"replayed"``.
+    """
+
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(text)
+        self.rule = rule
+
+
+class OpeningError(ProtocolError):
+    """A message that crashed the process that opened it, or took too much memory or time.
+
+    Attributes
+    ----------
+    rule : str
+        The name of the rule, for example ``"opening_crashed"``.
     """
 
     def __init__(self, rule: str, text: str) -> None:

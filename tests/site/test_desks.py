@@ -126,11 +126,35 @@ def test_every_message_that_left_is_in_the_ledger_of_its_site(federation):
     assert sent(federation, "new") == [("sent", message) for message in (*asked, "conclusion")]
 
 
-def test_a_study_submitted_again_sends_the_same_bytes_and_nothing_new(federation):
+def test_a_study_submitted_again_asks_nobody_again(federation):
+    first = conclusion(federation.attempt())
+    again = conclusion(federation.attempt())
+    assert (again.outcome, again.sources, again.result) == ("done", first.sources, first.result)
+    for name in SIZES:
+        assert sent(federation, name) == [("sent", message) for message in REPORTS]
+    asked = [item.entry.message for item in federation.log("new").sent]
+    assert [asked.count(m) for m in ("brief", "model-request", "examination")] == [3, 3, 3]
+
+
+@pytest.mark.parametrize(("phase", "fate"), PHASES.items())
+def test_a_study_submitted_again_asks_only_whoever_has_not_answered(federation, phase, fate):
+    federation.absent = {(phase, "birch")}
+    told = conclusion(federation.attempt(min_sources=3))
+    assert told.sources["birch"] == f"{fate}missing"
+    federation.absent = set()
+    told = conclusion(federation.attempt(min_sources=3))
+    assert (told.outcome, set(told.sources.values())) == ("done", {"answered"})
+    for name in SIZES:
+        assert sent(federation, name) == [("sent", message) for message in REPORTS]
+    same(federation)
+
+
+def test_a_target_that_asks_again_gets_the_same_bytes_and_nothing_new(federation):
     federation.attempt()
     first = {name: {e.entry.sha256 for e in federation.log(name).sent} for name in SIZES}
     for name in SIZES:  # the data are gone: whatever is sent was sent before
         (federation.folder / name / "table.csv").unlink()
+    forget(federation, "new")
     board = federation.attempt()
     assert conclusion(board).outcome == "done"
     for name in SIZES:

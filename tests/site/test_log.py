@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -445,11 +446,16 @@ def test_a_study_verifies_each_log_once_and_hardly_reads(reads, federation):
     federation.attempt()
     assert reads.lines == 0  # every line was written by the process that needs it
     assert reads.files == 4  # is there a head?
-    lines = sum(len(federation.log(name).events) for name in (*federation.names, "new"))
+    lines = sum(len(federation.log(name).events) for name in federation.names)
+    shutil.rmtree(federation.state("new"))  # so that it asks again
     reads.lines = reads.files = 0
     federation.attempt()  # as after a restart
     assert reads.lines == lines
-    assert reads.files == 2 * 4  # every site's log and head
+    assert reads.files == 2 * 3 + 1  # every source's log and head; is there a head at the target?
+    lines = len(federation.log("new").events)
+    reads.lines = reads.files = 0
+    federation.attempt()  # now it need not ask
+    assert (reads.lines, reads.files) == (lines, 2)
 
 
 def test_a_process_has_one_log_of_a_folder(folder, tmp_path):

@@ -74,6 +74,11 @@ def test_a_full_disk_at_the_target_lets_nothing_out(federation, monkeypatch, ste
 # Other jobs ----------------------------------------------------------------------------------
 
 
+def announced(desk):
+    """The brief to abbey once more, whether or not it was answered."""
+    return desk._post("risk", {"abbey": desk._brief})
+
+
 def only(post):
     [payload] = post["payloads"].values()
     return payload
@@ -91,7 +96,7 @@ def other_brief(federation, post):
 def test_two_briefs_at_the_same_time_get_one_answer(federation, approve):
     """While one waits for approval another comes, in a job that must wait, too, or need not."""
     federation.attempt()
-    post = federation.target.announce()
+    post = announced(federation.target)
     envelope, payload = other_brief(federation, post)
     site = dataclasses.replace(federation.site("abbey"), approve=True, state="other-state")
     another = dataclasses.replace(site, approve=approve)
@@ -160,7 +165,7 @@ LOSSES = {
     "end": lambda folder: (folder / LOG).write_text((folder / LOG).read_text()[:-10]),
     **{
         f"{event}-{phase}": lambda folder, line=(event, phase): take_out(folder, *line)
-        for event in ("asked", "accepted", "answered")
+        for event in ("asked", "opening", "opened", "accepted", "answered")
         for phase in PHASES
     },
     "sent": lambda folder: take_out(folder, "sent"),
@@ -194,7 +199,7 @@ def lost(done, federation):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_source_that_lost_a_line_answers_nothing_more(lost, loss):
     LOSSES[loss](lost.state("abbey"))
-    post = TargetDesk("new", lost.site("new"), lost.agreed, 1).announce()
+    post = announced(TargetDesk("new", lost.site("new"), lost.agreed, 1))
     desk = SourceDesk("abbey", lost.site("abbey"), lost.agreed, "new")
     with pytest.raises(LedgerError):
         desk.answer(post["envelopes"]["abbey"], only(post))
@@ -259,7 +264,9 @@ def test_a_target_that_crashes_between_answer_and_ledger_tells_the_same(
 
 
 def test_the_state_of_another_site_is_not_used(federation):
+    federation.absent = {("examine", "birch")}
     federation.attempt()
+    federation.absent = set()
     shutil.rmtree(federation.state("birch"))
     shutil.copytree(federation.state("abbey"), federation.state("birch"))
     assert refusals(federation)["birch"] == "examination refused: other_site"

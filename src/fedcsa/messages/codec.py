@@ -142,7 +142,7 @@ def _assemble(cls: type[Message], shapes: Any, values: Any, payload: memoryview)
         raise MessageError(f"A {cls.name} message must end with its arrays; more bytes follow.")
     try:
         return cls(**content)
-    except MessageError:
+    except (MessageError, MemoryError):  # out of memory is for whoever set the limit to judge
         raise
     except Exception:
         raise MessageError(f"A {cls.name} message must be well-formed; this one is not.") from None

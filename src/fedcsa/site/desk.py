@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedcsa.errors import FedCSAError, PolicyError
-from fedcsa.messages.codec import encode
+from fedcsa.errors import FedCSAError, PolicyError, ProtocolError
+from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, Seal
 from fedcsa.messages.fields import Message
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import open_log
+from fedcsa.site.opening import BAD_ENDINGS, Bounds, bad_ending, opener
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.state import Status
+
+#: A site may be stopped by anything while it opens a message; twice at the same one is no chance.
+MOST_INTERRUPTED = 2
 
 
 class Desk:
@@ -37,6 +41,8 @@ class Desk:
         self.seal = seal
         self._log = open_log(site.state_folder)
         self._status = Status(site.state_folder)
+        plan = agreed.study.plan()
+        self._bounds = Bounds(site.max_bytes, len(plan.features), len(plan.classes))
 
     def say(self, text: str) -> None:
         """Tell the person beside this site."""
@@ -47,6 +53,48 @@ class Desk:
         most = self.site.max_bytes
         if len(payload) > most:
             raise PolicyError("max_bytes", f"A message here must have at most {most} bytes.")
+
+    def open_message(self, came: Envelope, payload: bytes, question: str = "") -> Message:
+        """Open what came, first in a child process; a `ProtocolError` if it is no message.
+
+        The log says whose message it is before it is opened, and how that ended after. One that
+        ended a child is not opened again. Nor is a third one of its sender in a phase, if this
+        site was stopped twice while it opened one.
+
+        Parameters
+        ----------
+        came : Envelope
+            Whose sender is known to be true.
+        payload : bytes
+        question : str
+            Digest of this site's own question, if this answers one; then the answer is kept.
+        """
+        opener().start()  # what this site cannot do is not the sender's doing
+        key = {"id": self.agreed.id, "sender": came.sender, "phase": came.phase}
+        this = {**key, "sha256": digest(payload)}
+        self._check_openings(came.sender, key, this["sha256"])
+        self._log.append("opening", **this)
+        try:
+            rule = opener().try_out(payload, self._bounds)
+            if rule:
+                raise bad_ending(rule, came.sender)
+            message = decode(payload, self.site.max_bytes)
+        except ProtocolError as error:
+            self._log.append("opened", **this, message="", rule=error.rule, question=question)
+            raise
+        if question:
+            self._log.keep(payload)
+        self._log.append("opened", **this, message=message.name, rule="", question=question)
+        return message
+
+    def _check_openings(self, sender: str, key: Mapping[str, str], sha256: str) -> None:
+        """Raise an `OpeningError` if this or an earlier message of `sender` is too dangerous."""
+        before = self._log.all("opened", **key)
+        rules = {line["rule"] for line in before if line["sha256"] == sha256}
+        if len(self._log.all("opening", **key)) - len(before) >= MOST_INTERRUPTED:
+            rules = {"opening_interrupted"}
+        for rule in rules & set(BAD_ENDINGS):
+            raise bad_ending(rule, sender)
 
     def claim_once(
         self,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from fedcsa.errors import FedCSAError, ProtocolError
-from fedcsa.messages.codec import decode
 from fedcsa.messages.envelope import Envelope, Seal, check_reply, check_seal
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import Refusal
@@ -29,8 +28,8 @@ class Inbox:
     Parameters
     ----------
     sources : collection of str
-    max_bytes : int
-        Of a message.
+    open_message : function
+        Opens a payload under limits, given its envelope, and the digest of the question.
     say : function
         Tells the person beside this site whose answer was not accepted, and why.
     seal : Seal, optional
@@ -40,16 +39,17 @@ class Inbox:
     def __init__(
         self,
         sources: Collection[str],
-        max_bytes: int,
+        open_message: Callable[[Envelope, bytes, str], Message],
         say: Callable[[str], None],
         seal: Seal | None = None,
     ) -> None:
-        self._max_bytes = max_bytes
+        self._open_message = open_message
         self._say = say
         self._seal = seal
         #: Of the open questions.
         self.phase = "risk"
         self._questions: Mapping[str, Envelope] = {}
+        self._known: Mapping[str, Message] = {}
         self._used: set[str] = set()
         #: source -> phase -> what became of its answer
         self._fates: dict[str, dict[str, str]] = {name: {"risk": MISSING} for name in sources}
@@ -63,7 +63,9 @@ class Inbox:
             for name, words in self._fates.items()
         }
 
-    def expect(self, phase: str, questions: Mapping[str, Envelope]) -> None:
+    def expect(
+        self, phase: str, questions: Mapping[str, Envelope], known: Mapping[str, Message]
+    ) -> None:
         """Go on to `phase`.
 
         Parameters
@@ -71,12 +73,16 @@ class Inbox:
         phase : {"risk", "model", "examine", "again"}
         questions : mapping of str to Envelope
             By source.
+        known : mapping of str to Message
+            Answers of an earlier submission, by source.
         """
-        self.phase, self._questions = phase, questions
+        self.phase, self._questions, self._known = phase, questions, known
 
     def open(self, replies: Mapping[str, Reply]) -> dict[str, Message]:
-        """What is in the replies to the open questions, each source's fate noted."""
-        came: dict[str, Message] = {}
+        """The answers of this phase, each source's fate noted."""
+        came = dict(self._known)
+        for name, message in came.items():
+            self._note(name, message)
         for name in sorted(self._questions):
             if name not in replies:
                 self._fates[name][self.phase] = MISSING
@@ -103,13 +109,16 @@ class Inbox:
             if not self._fates[name].get(self.phase, "").startswith("rejected: ")
         }
 
-    def count_instead(self, stored: Mapping[str, Message]) -> None:
-        """Let the answers of an earlier submission count in place of those that came now."""
-        for name in self._questions:
-            if name in stored:
-                self._note(name, stored[name])
-            elif self._fates[name][self.phase] == ANSWERED:  # it comes too late
-                self._fates[name][self.phase] = MISSING
+    @property
+    def fates_now(self) -> dict[str, str]:
+        """What became of the answers of this phase, by source."""
+        words = {name: fates.get(self.phase, "") for name, fates in self._fates.items()}
+        return {name: word for name, word in words.items() if word}
+
+    def restore(self, fates: Mapping[str, str]) -> None:
+        """Let the fates count with which an earlier submission left this phase."""
+        for name, word in fates.items():
+            self._fates[name][self.phase] = word
 
     def miss(self, names: Collection[str]) -> None:
         """Say of sources of which nothing is known that their answer is missing."""
@@ -125,4 +134,4 @@ class Inbox:
         check_seal(wire, name, self._seal)
         check_reply(envelope, payload, question, self._used)
         self._used.add(question.nonce)
-        return decode(payload, self._max_bytes)
+        return self._open_message(envelope, payload, question.digest)

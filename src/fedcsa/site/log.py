@@ -53,6 +53,8 @@ EVENT_KEYS: dict[str, tuple[str, ...]] = {
     "mixed": ("study",),  # the target's one mixture
     "mixed again": ("study",),  # its one second mixture, without models that were found useless
     "concluded": ("study",),  # the target has a result
+    "opening": ("id", "sender", "phase"),  # a message is about to be opened
+    "opened": ("id", "sender", "phase"),  # it was, or it is refused under a rule
     "sent": ("sha256",),  # a message is about to leave
 }
 Event = dict[str, Any]

@@ -108,7 +108,7 @@ class SourceDesk(Desk):
         if not log.claim_first("asked", **asked):
             raise BindingError("replayed", "A question must be new; this one came before.")
         self.check_size(payload)
-        message = decode(payload)
+        message = self.open_message(question, payload)
         second = isinstance(message, Examination) and message.again
         if not isinstance(message, _KINDS[phase]) or second != (phase == "again"):
             raise BindingError("phase_order", f"Phase {phase!r} must begin with its own question.")

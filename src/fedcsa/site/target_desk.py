@@ -1,7 +1,8 @@
 """The desk of the target: it announces, chooses, mixes and concludes, come what may.
 
 What it has once told stands: a study that is submitted again goes on with the same brief, the
-same choice and the same mixture, so that no source is asked for anything else.
+same choice and the same mixture, so that no source is asked for anything else, nor a second time
+for what it has sent.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from fedcsa.errors import FedCSAError
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Seal, ask
 from fedcsa.messages.fields import Message
-from fedcsa.messages.messages import Brief, Conclusion, ModelRequest
+from fedcsa.messages.messages import Brief, Conclusion, ModelRequest, Refusal
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.desk import Desk
 from fedcsa.site.inbox import Inbox, Reply
@@ -60,7 +62,7 @@ class TargetDesk(Desk):
         super().__init__(name, site, agreed, seal)
         self._min_sources = min_sources
         self._study = {"study": agreed.name}
-        self._inbox = Inbox(agreed.sources, site.max_bytes, self.say, seal)
+        self._inbox = Inbox(agreed.sources, self.open_message, self.say, seal)
 
     @property
     def fates(self) -> dict[str, str]:
@@ -107,7 +109,7 @@ class TargetDesk(Desk):
             "Give the study another name.",
             numbers=numbers_about_rows(self._brief),
         )  # fmt: skip
-        return self._post("risk", dict.fromkeys(self.agreed.sources, self._brief))
+        return self._ask("risk", dict.fromkeys(self.agreed.sources, self._brief), "chosen")
 
     def choose(self, replies: Mapping[str, Reply]) -> _Letter:
         """Ask for the models of the best candidate; the choice, once made, stands."""
@@ -122,10 +124,9 @@ class TargetDesk(Desk):
             "chosen", self._study, told, "one_choice",
             "This site chooses once per study, and another job of the same study did so "
             "meanwhile. Submit it again.",
+            fates=self._inbox.fates_now,
         )  # fmt: skip
-        mixed = self._log.find("mixed", **self._study)
-        asked = [n for n in self._role.asked if mixed is None or n in mixed["models"]]
-        return self._post("model", dict.fromkeys(asked, self._request))
+        return self._ask("model", dict.fromkeys(self._role.asked, self._request), "mixed")
 
     def mix(self, replies: Mapping[str, Reply]) -> _Letter:
         """Let every source examine the others' mixture; a mixture, once told, stands."""
@@ -142,8 +143,9 @@ class TargetDesk(Desk):
                 "mixed", self._study, told, "one_mixture",
                 "This site lets one mixture be examined per study, and another one was meanwhile. "
                 "Submit it again.",
+                fates=self._inbox.fates_now,
             )  # fmt: skip
-        return self._post("examine", examinations)
+        return self._ask("examine", examinations, "mixed again")
 
     def mix_again(self, replies: Mapping[str, Reply]) -> _Letter:
         """Let what is left be examined if models were found useless; nothing where none was."""
@@ -160,8 +162,9 @@ class TargetDesk(Desk):
             "mixed again", self._study, told, "one_mixture",
             "This site lets what is left be examined once per study, and another mixture was "
             "meanwhile. Submit it again.",
+            fates=self._inbox.fates_now,
         )  # fmt: skip
-        return self._post("again", examinations)
+        return self._ask("again", examinations)
 
     def conclude(self, replies: Mapping[str, Reply]) -> Conclusion:
         """Make the promise, keep the result here, and say how it ended."""
@@ -202,9 +205,8 @@ class TargetDesk(Desk):
         line = self._log.find(step, **self._study)
         if line is None:
             return came
-        stored = {name: decode(self._log.payload(sha)) for name, sha in line[key].items()}
-        self._inbox.count_instead(stored)
-        return stored
+        self._inbox.restore(line["fates"])
+        return {name: decode(self._log.payload(sha)) for name, sha in line[key].items()}
 
     def _kept(self, messages: Mapping[str, Message]) -> dict[str, str]:
         """Digests of messages by source, their bytes beside the log."""
@@ -230,8 +232,35 @@ class TargetDesk(Desk):
         folder.mkdir(parents=True, exist_ok=True)
         return folder / name
 
-    def _post(self, phase: str, messages: Mapping[str, Message]) -> _Letter:
-        """A letter with one question for every source."""
+    def _ask(self, phase: str, messages: Mapping[str, Message], taken: str = "") -> _Letter:
+        """Ask every source for what it has not sent before.
+
+        Parameters
+        ----------
+        phase : {"risk", "model", "examine", "again"}
+        messages : mapping of str to Message
+            By source.
+        taken : str
+            The event after which an answer of this phase comes too late.
+        """
+        if taken and self._log.find(taken, **self._study):
+            return self._post(phase, {})
+        known = {}
+        for name, message in messages.items():
+            key = {"id": self.agreed.id, "sender": name, "phase": phase}
+            asked = digest(encode(message))
+            for line in self._log.all("opened", **key):
+                if line["question"] == asked and line["message"] not in ("", Refusal.name):
+                    known[name] = decode(self._log.payload(line["sha256"]))
+        return self._post(phase, {n: m for n, m in messages.items() if n not in known}, known)
+
+    def _post(
+        self,
+        phase: str,
+        messages: Mapping[str, Message],
+        known: Mapping[str, Message] = MappingProxyType({}),
+    ) -> _Letter:
+        """A letter with one question for every source, beside what others sent before."""
         payloads = {name: encode(message) for name, message in messages.items()}
         for payload in payloads.values():
             self.check_size(payload)
@@ -239,7 +268,7 @@ class TargetDesk(Desk):
             name: ask(self.agreed.id, phase, self.name, name, payload)
             for name, payload in payloads.items()
         }
-        self._inbox.expect(phase, questions)
+        self._inbox.expect(phase, questions, known)
         return {
             "envelopes": {n: self.send(questions[n], messages[n])[0] for n in questions},
             "payloads": {digest(payload): payload for payload in payloads.values()},

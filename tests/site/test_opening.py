@@ -1,0 +1,144 @@
+"""The child process that opens messages first: what it survives, and what it says of the rest."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedcsa.errors import FedCSAError
+from fedcsa.messages.codec import encode
+from fedcsa.messages.messages import Conclusion, Refusal
+from fedcsa.site import opening
+from fedcsa.site.log import SiteLog
+from fedcsa.site.opening import BAD_ENDINGS, Bounds, Opener, bad_ending, opener
+from fedcsa.site.opening_child import agreed_rows
+
+BOUNDS = Bounds(max_bytes=1 << 28, features=2)
+GOOD = encode(Refusal("demo", "abbey", "0" * 64, "models"))
+POISON = Path(__file__).parents[1] / "attacks" / "poison"
+
+
+@pytest.fixture
+def child():
+    made = Opener()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def poison(monkeypatch):
+    """Lets every refusal do something to the child that opens it."""
+
+    def give(action):
+        path = os.pathsep.join(filter(None, [str(POISON), os.environ.get("PYTHONPATH")]))
+        monkeypatch.setenv("PYTHONPATH", path)
+        monkeypatch.setenv("FEDCSA_TEST_POISON", f"refusal any {action}")
+
+    return give
+
+
+def large(megabytes):
+    summary = np.zeros(megabytes << 20, np.uint8)
+    return encode(Conclusion("demo", "done", {}, "", summary))
+
+
+@pytest.mark.parametrize("payload", [GOOD, b"", b"junk", GOOD[:-1], GOOD * 2])
+def test_one_child_opens_messages_and_what_is_none_one_after_the_other(child, payload):
+    assert child.try_out(GOOD, BOUNDS) == ""
+    first = child._child.pid
+    assert [child.try_out(payload, BOUNDS) for _ in range(3)] == [""] * 3
+    assert child._child.pid == first
+
+
+@pytest.mark.parametrize(
+    ("action", "rule"),
+    [
+        ("crash", "opening_crashed"),
+        ("segfault", "opening_crashed"),
+        ("foreign", "opening_crashed"),
+        ("chatter", "opening_crashed"),
+        ("allocate", "opening_memory"),
+        ("spin", "opening_time"),
+        ("sleep", "opening_time"),
+    ],
+)
+def test_whatever_a_message_does_ends_one_child_and_not_the_next(
+    child, poison, monkeypatch, action, rule
+):
+    monkeypatch.setattr(opening, "CPU_SECONDS", 1 if action == "spin" else 60)
+    monkeypatch.setattr(opening, "WALL_SECONDS", 0.5 if action == "sleep" else 600.0)
+    poison(action)
+    assert child.try_out(GOOD, BOUNDS) == rule
+    monkeypatch.delenv("FEDCSA_TEST_POISON")
+    monkeypatch.setattr(opening, "WALL_SECONDS", 600.0)
+    assert child.try_out(GOOD, BOUNDS) == ""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system tells no memory")
+def test_memory_is_limited_beside_the_message_and_not_below_what_honest_ones_need(child, poison):
+    assert child.try_out(large(100), BOUNDS) == ""  # held three times: as bytes, frame and array
+    child.end()
+    poison("a-little-memory")
+    assert child.try_out(GOOD, BOUNDS) == ""
+    assert opening.MEMORY_BYTES == 300 << 20
+
+
+def test_seconds_are_counted_for_every_message_anew(child, poison, monkeypatch):
+    poison("half-a-second")
+    monkeypatch.setattr(opening, "CPU_SECONDS", 1)
+    assert [child.try_out(GOOD, BOUNDS) for _ in range(4)] == [""] * 4
+
+
+def test_nothing_in_the_folder_where_a_site_runs_poses_as_a_module(child, tmp_path, monkeypatch):
+    (tmp_path / "numpy.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    assert child.try_out(GOOD, BOUNDS) == ""
+
+
+def test_a_site_that_cannot_start_a_child_blames_nobody(federation, monkeypatch):
+    opener().end()
+    monkeypatch.setattr(opening.sys, "executable", "/bin/false")
+    with pytest.raises(FedCSAError, match="could not start"):
+        opener().start()
+    federation.attempt()
+    for name in (*federation.names, "new"):
+        assert "opening" not in {line["event"] for line in SiteLog(federation.state(name)).events}
+
+
+def test_a_child_ends_with_the_process_that_started_it():
+    code = (
+        "from fedcsa.site.opening import opener; import os\n"
+        "opener().start(); print(opener()._child.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    out = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=120
+    )
+    pid = int(out.stdout)
+    for _ in range(600):
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        if stat == "Z":
+            return
+        opening.threading.Event().wait(0.1)
+    pytest.fail("it still runs")
+
+
+@pytest.mark.parametrize("rule", BAD_ENDINGS)
+def test_every_bad_ending_names_the_sender_and_says_what_to_do(rule):
+    error = bad_ending(rule, "abbey")
+    assert error.rule == rule
+    assert "'abbey'" in str(error)
+    assert "leave it out" in str(error)
+
+
+@pytest.mark.parametrize("features", [1, 2, 200])
+def test_the_agreed_rows_are_the_same_everywhere_and_lie_within_three_sds(features):
+    rows = agreed_rows(features)
+    assert rows.shape == (64, features)
+    assert np.abs(rows).max() == 3.0
+    assert (rows == agreed_rows(features)).all()
