@@ -1,0 +1,73 @@
+"""What the documents claim of safety is shown by a test that exists, and every attack is listed."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+INDEX = TESTS / "attacks" / "README.md"
+THREATS, PRIVACY = ROOT / "docs" / "threat-model.md", ROOT / "docs" / "privacy.md"
+#: A test as the documents name it: its file below tests/, and the function.
+NODE = re.compile(r"`(\w+(?:/\w+)*/test_\w+\.py)::(test_\w+)`")
+#: A page that is longer is not read by those who must sign.
+MAX_WORDS = 1500
+
+
+def text_of(page):
+    return page.read_text(encoding="utf-8")
+
+
+def nodes(text):
+    return NODE.findall(text)
+
+
+@cache
+def functions_of(file):
+    tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def rows(page, heading=""):
+    """The rows of the tables of a page, below one of its headings if one is given."""
+    text = text_of(page)
+    if heading:
+        text = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+        assert text, f"{page.name} has no heading {heading!r}"
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [line for i, line in enumerate(lines) if i > 1 and not lines[i - 1].startswith("|--")]
+
+
+NAMED = sorted({(p.name, *n) for p in (THREATS, PRIVACY, INDEX) for n in nodes(text_of(p))})
+
+
+@pytest.mark.parametrize(("page", "file", "test"), NAMED)
+def test_a_test_that_a_document_names_exists(page, file, test):  # noqa: ARG001
+    assert (TESTS / file).is_file()
+    assert test in functions_of(file)
+
+
+@pytest.mark.parametrize("page", [THREATS, PRIVACY], ids=lambda page: page.name)
+def test_a_page_is_short_enough_to_be_read(page):
+    assert len(text_of(page).split()) <= MAX_WORDS
+
+
+# The index of attacks -------------------------------------------------------------------------
+
+FILES = sorted(path.name for path in (TESTS / "attacks").glob("test_*.py"))
+
+
+@pytest.mark.parametrize("row", rows(INDEX), ids=lambda row: row.split("|")[1].strip())
+def test_a_row_of_the_index_says_who_reached_what_and_names_a_test(row):
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert len(cells) == 5
+    assert all(cells)
+    assert nodes(cells[-1])
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_file_of_attacks_is_in_the_index(file):
+    assert f"attacks/{file}" in {found for found, _ in nodes(text_of(INDEX))}
