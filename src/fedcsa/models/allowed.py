@@ -5,8 +5,54 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from fedcsa.core.arrays import Array
+from fedcsa.errors import FedCSAError, ModelError, UntrustedError
+from fedcsa.models.convert import (
+    AVERAGED_TREES,
+    BOOSTED_TREES,
+    BOOSTING_LINKS,
+    CELL_SCALERS,
+    LINEAR_CLASSIFIERS,
+    LINEAR_REGRESSORS,
+    MEAN_SCALERS,
+    TREES,
+    agreed_steps,
+    boosting_link,
+    linear_link,
+    sklearn_name,
+    split_pipeline,
+)
+from fedcsa.models.model import RATIO_POWER
 from fedcsa.models.portable import Arrays, Form
+from fedcsa.models.registry import RIDGE, WEIGHTED, build
+from fedcsa.models.steps import MAX_DEGREE, Steps, steps_arrays, steps_form
+from fedcsa.models.trees import Forest
+
+#: Criteria that make leaves of means; the others make leaves of medians, which are outcomes.
+_CRITERIA = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss")
+#: By the package of an estimator that is not allowed: the nearest that is, for numbers, classes.
+_NEAREST = {
+    "linear_model": ("Ridge", "LogisticRegression"),
+    "cross_decomposition": ("Ridge", "LogisticRegression"),
+    "dummy": ("Ridge", "LogisticRegression"),
+    "discriminant_analysis": ("Ridge", "LogisticRegression"),
+    "naive_bayes": ("Ridge", "LogisticRegression"),
+}
+_NEAREST_ELSE = ("HistGradientBoostingRegressor", "HistGradientBoostingClassifier")
+#: The same for transformers, by their name or the package.
+_INSTEAD = {
+    "KBinsDiscretizer": "SplineTransformer with given knots",
+    "TargetEncoder": "OneHotEncoder with given categories",
+    "LabelBinarizer": "OneHotEncoder with given categories",
+    "KNNImputer": "SimpleImputer",
+    "IterativeImputer": "SimpleImputer",
+    "decomposition": "PolynomialFeatures, or Ridge on the features themselves",
+    "feature_selection": "Lasso, which selects by itself",
+    "kernel_approximation": "SplineTransformer with given knots",
+}
+_INSTEAD_ELSE = "StandardScaler"
 
 
 def refused_before_fitting(
@@ -25,8 +71,254 @@ def refused_before_fitting(
     -------
     str
         A sentence that names the estimator and the nearest thing that is allowed; or "".
+
+    Examples
+    --------
+    >>> svr = {"name": "sklearn", "estimator": {"class": "sklearn.svm.SVR", "parameters": {}}}
+    >>> print(refused_before_fitting(svr))
+    SVR has no format in which it may leave a site. Use HistGradientBoostingRegressor instead, ...
     """
-    raise NotImplementedError
+    if description.get("name") in (RIDGE, WEIGHTED):
+        return ""
+    for candidate in candidates or [{}]:
+        try:
+            reason = objection(_agreed_estimator(description, candidate))
+        except UntrustedError:  # a class of a site's own: known by its name alone
+            reason = f"A class outside scikit-learn has no format of ours. Use {_NEAREST_ELSE[0]}"
+        if reason:
+            return f"{reason}, or run the study in one process."
+    return ""
+
+
+def _agreed_estimator(description: Mapping[str, Any], candidate: Mapping[str, Any]) -> Any:
+    """The estimator of a study with the parameters of a candidate.
+
+    Parameters
+    ----------
+    description : mapping
+    candidate : mapping
+    """
+    estimator = build(description.get("estimator"))
+    own = {key: build(value) for key, value in candidate.items() if key != RATIO_POWER}
+    try:
+        return estimator.set_params(**own)
+    except (AttributeError, TypeError, ValueError):
+        raise ModelError(
+            "A candidate must set parameters that the study's model has. Check their names."
+        ) from None
+
+
+# The allow-list -------------------------------------------------------------------------------
+
+
+def objection(estimator: Any) -> str:
+    """What keeps an estimator from leaving, fitted or not; "" if nothing does."""
+    transformers, final = split_pipeline(estimator)
+    name = sklearn_name(final)
+    if name in TREES:
+        if any(_is_made_of(step, {"SimpleImputer"}) for step in transformers) != bool(transformers):
+            return (
+                f"{name} may leave only without steps before it: trees need no scaling. "
+                f"Use {name} alone instead"
+            )
+        return _tree_objection(final, name)
+    if name not in LINEAR_REGRESSORS and name not in LINEAR_CLASSIFIERS:
+        package = _package(final)
+        classes = getattr(final, "_estimator_type", "") == "classifier" or "Classif" in name
+        nearest = _NEAREST.get(package, _NEAREST_ELSE)[int(classes)]
+        return (
+            f"{type(final).__name__} has no format in which it may leave a site. "
+            f"Use {nearest} instead"
+        )
+    return _first(transformers)
+
+
+def _package(estimator: Any) -> str:
+    """``"svm"`` for an estimator of scikit-learn's package of that name."""
+    return [*type(estimator).__module__.split("."), ""][1]
+
+
+def _first(transformers: Sequence[Any], *, foldable: bool = True) -> str:
+    """The first objection to transformers one after the other.
+
+    Parameters
+    ----------
+    transformers : sequence of scikit-learn transformers
+    foldable : bool
+        Whether only scalers come between them and the coefficients.
+    """
+    for position, transformer in enumerate(transformers):
+        later = transformers[position + 1 :]
+        affine = {"SimpleImputer", *MEAN_SCALERS, *CELL_SCALERS}
+        last = foldable and all(_is_made_of(step, affine) for step in later)
+        reason = _step_objection(transformer, foldable=last)
+        if reason:
+            return reason
+    return ""
+
+
+def _is_made_of(step: Any, names: set[str]) -> bool:
+    """Whether a step holds nothing but transformers of these names.
+
+    Parameters
+    ----------
+    step : scikit-learn transformer
+    names : set of str
+    """
+    if step is None or isinstance(step, str):
+        return True
+    if sklearn_name(step) == "Pipeline":
+        return all(_is_made_of(inner, names) for _, inner in step.steps)
+    if sklearn_name(step) == "ColumnTransformer":
+        chosen = [inner for _, inner, _ in step.transformers]
+        return all(_is_made_of(inner, names) for inner in [*chosen, step.remainder])
+    return sklearn_name(step) in names
+
+
+def _step_objection(step: Any, *, foldable: bool) -> str:
+    """What is wrong with one transformer.
+
+    Parameters
+    ----------
+    step : scikit-learn transformer
+    foldable : bool
+        Whether only scalers come between it and the coefficients.
+    """
+    name = sklearn_name(step)
+    if step is None or (isinstance(step, str) and step in ("passthrough", "drop")):
+        return ""
+    if name == "Pipeline":
+        return _first([inner for _, inner in step.steps], foldable=foldable)
+    if name == "ColumnTransformer":
+        return _columns_objection(step, foldable=foldable)
+    if name in MEAN_SCALERS:
+        return ""
+    if name in CELL_SCALERS:
+        if foldable and not getattr(step, "clip", False):
+            return ""
+        return f"{name} would carry a patient's value. Use StandardScaler instead"
+    if name in _STEP_RULES:
+        holds, instead = _STEP_RULES[name]
+        return "" if holds(step) else f"{name} may leave only with {instead}. Set that instead"
+    instead = _INSTEAD.get(name) or _INSTEAD.get(_package(step), _INSTEAD_ELSE)
+    return (
+        f"{type(step).__name__} has no format in which it may leave a site. Use {instead} instead"
+    )
+
+
+def _columns_objection(step: Any, *, foldable: bool) -> str:
+    """What is wrong with a ColumnTransformer.
+
+    Parameters
+    ----------
+    step : ColumnTransformer
+    foldable : bool
+    """
+    if not isinstance(step.remainder, str):
+        return (
+            "ColumnTransformer may leave only with remainder='drop' or 'passthrough'. "
+            "Set that instead"
+        )
+    for _, inner, columns in step.transformers:
+        if not _are_positions(columns):
+            return (
+                "ColumnTransformer may leave only with columns given by their numbers. "
+                "Set that instead"
+            )
+        reason = _step_objection(inner, foldable=foldable)
+        if reason:
+            return reason
+    return ""
+
+
+def _are_positions(columns: Any) -> bool:
+    """Whether columns are given by their numbers, a mask or a slice of numbers."""
+    if isinstance(columns, slice):
+        bounds = (columns.start, columns.stop, columns.step)
+        return all(bound is None or isinstance(bound, int) for bound in bounds)
+    return np.asarray(columns).dtype.kind in "biu" or np.size(columns) == 0
+
+
+def _are_lists_of_numbers(values: Any) -> bool:
+    """Whether `values` are lists of numbers, as agreed levels are."""
+    if isinstance(values, str) or not len(values):
+        return False
+    lists = [np.asarray(item) for item in values]
+    return all(item.dtype.kind in "biuf" and item.ndim == 1 and item.size for item in lists)
+
+
+def _one_hot_holds(step: Any) -> bool:
+    plain = step.min_frequency is None and step.max_categories is None
+    drop = step.drop is None or (isinstance(step.drop, str) and step.drop in ("first", "if_binary"))
+    known = step.handle_unknown in ("error", "ignore")
+    return plain and drop and known and _are_lists_of_numbers(step.categories)
+
+
+def _spline_holds(step: Any) -> bool:
+    given = not isinstance(step.knots, str) and np.asarray(step.knots).dtype.kind in "biuf"
+    asked = step.extrapolation == "constant" and getattr(step, "handle_missing", "error") == "error"
+    return given and asked and 1 <= step.degree <= MAX_DEGREE
+
+
+def _powers_hold(step: Any) -> bool:
+    degree = step.degree if isinstance(step.degree, int) else max(step.degree)
+    return bool(degree <= MAX_DEGREE)
+
+
+def _imputer_holds(step: Any) -> bool:
+    number = isinstance(step.missing_values, float) and np.isnan(step.missing_values)
+    return bool(number and not step.add_indicator)
+
+
+#: Of transformers with options: whether they are agreed, and what to set if not.
+_STEP_RULES = {
+    "SimpleImputer": (_imputer_holds, "missing_values=nan and add_indicator=False"),
+    "OneHotEncoder": (
+        _one_hot_holds,
+        "agreed lists of numbers as categories, drop by rule, unknown levels an error or ignored",
+    ),
+    "OrdinalEncoder": (
+        lambda step: (
+            step.handle_unknown == "error"
+            and step.min_frequency is None
+            and step.max_categories is None
+            and _are_lists_of_numbers(step.categories)
+        ),
+        "agreed lists of numbers as categories, unknown levels an error",
+    ),
+    "PolynomialFeatures": (_powers_hold, f"a degree of at most {MAX_DEGREE}"),
+    "SplineTransformer": (
+        _spline_holds,
+        f"knots as an agreed array, extrapolation='constant' and a degree from 1 to {MAX_DEGREE}",
+    ),
+}
+
+
+def _tree_objection(estimator: Any, name: str) -> str:
+    """What is wrong with the parameters of trees.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    name : str
+        Of its class.
+    """
+    if getattr(estimator, "criterion", _CRITERIA[0]) not in _CRITERIA:
+        return f"{name} may leave only with leaves of means. Use criterion='squared_error' instead"
+    losses = ("log_loss", *BOOSTING_LINKS)
+    if name in BOOSTED_TREES and estimator.loss not in losses:
+        classes = name.endswith("Classifier")
+        usual = "log_loss" if classes else "squared_error"
+        return f"{name} may leave only with leaves of means. Use loss={usual!r} instead"
+    if getattr(estimator, "init", None) not in (None, "zero"):
+        return (
+            f"{name} may leave only without a model of its own to begin with. Use init=None instead"
+        )
+    if getattr(estimator, "categorical_features", None) not in (None, "from_dtype"):
+        return (
+            f"{name} may leave only with splits of numbers. Use categorical_features=None instead"
+        )
+    return ""
 
 
 def agreed_rows_per_leaf(
@@ -41,8 +333,29 @@ def agreed_rows_per_leaf(
     description : mapping
         Of the study's model.
     candidates : sequence of mapping
+
+    Examples
+    --------
+    >>> name = "sklearn.ensemble.RandomForestRegressor"
+    >>> forest = {"name": "sklearn", "estimator": {"class": name, "parameters": {}}}
+    >>> agreed_rows_per_leaf(forest), agreed_rows_per_leaf(forest, [{"min_samples_leaf": 20}])
+    (1, 20)
     """
-    raise NotImplementedError
+    if description.get("name") in (RIDGE, WEIGHTED):
+        return None
+    fewest = []
+    for candidate in candidates or [{}]:
+        try:
+            _, final = split_pipeline(_agreed_estimator(description, candidate))
+        except UntrustedError:  # refused before it matters
+            return None
+        if sklearn_name(final) in TREES:
+            told = final.min_samples_leaf  # a share of the rows may be a single one
+            fewest.append(told if isinstance(told, int) else 1)
+    return min(fewest, default=None)
+
+
+# What was agreed --------------------------------------------------------------------------------
 
 
 def check_agreed(
@@ -71,6 +384,116 @@ def check_agreed(
     n_classes : int
         Of the study's outcome; 0 for numbers.
     grid : array of shape (features,), optional
-        As `fedcsa.models.convert.agreed_grid` gives it; the steps of trees and points must be it.
+        As `fedcsa.models.convert.agreed_grid` gives it; the steps of trees must be it.
     """
-    raise NotImplementedError
+    if description.get("name") in (RIDGE, WEIGHTED):
+        _must(form == {"kind": "linear", "link": "identity"}, "format")
+        return
+    try:
+        estimator = _agreed_estimator(description, candidate)
+        reason = objection(estimator)
+    except FedCSAError:
+        reason = "unknown"
+    _must(not reason, "estimator")
+    final = split_pipeline(estimator)[1]
+    if sklearn_name(final) in TREES:
+        _check_trees(form, arrays, final, n_classes)
+        _must(grid is None or np.array_equal(arrays["step"], grid), "grid")
+    else:
+        steps = agreed_steps(estimator, n_features)
+        _check_linear(form, arrays, sklearn_name(final), steps, n_classes)
+
+
+def _must(holds: object, what: str) -> None:
+    """Raise a `ModelError` that names `what` unless it holds.
+
+    Parameters
+    ----------
+    holds : object
+    what : str
+    """
+    if not holds:
+        raise ModelError(
+            f"A received model must be the one that was agreed; its {what} is another. "
+            "Ask the source which version of fedcsa it runs, or leave it out."
+        )
+
+
+def _known_classes(form: Form, n_classes: int) -> list[int]:
+    """Classes of a form; a source that has not seen one of two cannot fit a model.
+
+    Parameters
+    ----------
+    form : mapping
+    n_classes : int
+    """
+    classes = list(form.get("classes", range(n_classes)))
+    _must(len(classes) == n_classes or (n_classes > 2 and len(classes) >= 2), "number of classes")
+    return classes
+
+
+def _check_linear(form: Form, arrays: Arrays, name: str, steps: Steps, n_classes: int) -> None:
+    """Compare a linear model with what was agreed.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+    name : str
+        Of the linear estimator.
+    steps : Steps
+        That were agreed.
+    n_classes : int
+    """
+    classes = _known_classes(form, n_classes)
+    link = linear_link(name, classes)[0]
+    plain = not steps and link in ("identity", "logistic") and n_classes in (0, 2)
+    _must(form["kind"] == ("linear" if plain else "design"), "format")
+    _must(form["link"] == link, "link")
+    if plain:
+        return
+    _must(_thawed(form["steps"]) == steps_form(steps), "steps")
+    for name_, array in steps_arrays(steps).items():
+        same = name_.endswith((".shift", ".scale")) or np.array_equal(arrays[name_], array)
+        _must(same, f"array {name_!r}")
+
+
+def _thawed(value: Any) -> Any:
+    """Lists and dictionaries of what a message holds as tuples and read-only mappings."""
+    if isinstance(value, Mapping):
+        return {key: _thawed(item) for key, item in value.items()}
+    return [_thawed(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _check_trees(form: Form, arrays: Arrays, estimator: Any, n_classes: int) -> None:
+    """Compare trees with what was agreed.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+    estimator : scikit-learn estimator
+        As agreed, with the candidate's parameters.
+    n_classes : int
+    """
+    name = sklearn_name(estimator)
+    averaged = name in AVERAGED_TREES
+    _must(form["kind"] == "trees", "format")
+    _must(form["combine"] == ("mean" if averaged else "sum"), "way to combine trees")
+    if averaged:
+        link, outputs = ("probabilities" if n_classes else "identity"), 1
+    else:
+        classes = _known_classes(form, n_classes)
+        link = boosting_link(estimator.loss, len(classes))
+        outputs = len(classes) if link == "softmax" else 1
+    _must(form["link"] == link, "link")
+    forest = Forest.of(arrays["feature"], arrays["threshold"])
+    most = int(getattr(estimator, "max_iter", getattr(estimator, "n_estimators", 1)))
+    n_trees = len(forest.roots)
+    exact = averaged or getattr(estimator, "n_iter_no_change", None) is None
+    exact = exact and not name.startswith("Hist")
+    _must(n_trees == most * outputs if exact else n_trees <= most * outputs, "number of trees")
+    if estimator.max_depth is not None:
+        _must(max(forest.depths) <= estimator.max_depth, "depth of trees")
+    if getattr(estimator, "max_leaf_nodes", None) is not None:
+        _must(max(forest.leaves) <= estimator.max_leaf_nodes, "number of leaves")

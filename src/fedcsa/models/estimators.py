@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,13 @@ class SklearnModel:
         Not fitted; never changed.
     n_classes : int
         Of the outcome, 0 for a regressor.
+    grid : array of shape (features,), optional
+        The agreed grid, on which trees that may travel are fitted.
     """
 
     estimator: Any
     n_classes: int = 0
+    grid: Array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if is_classifier(self.estimator) != (self.n_classes > 0):

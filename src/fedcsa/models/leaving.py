@@ -6,35 +6,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.models.portable import Arrays, Form, PortableModel
+from fedcsa.models.portable import Arrays, Form, PointsModel, PortableModel, TreeModel
+
+#: Numbers closer than that, as a share of their size, are the same: rounding while it is fitted.
+SAME = 1e-12
+#: Decimals at which outcomes count as written by hand: a mean of ten is often one of them.
+DECIMALS = 6
+#: Arrays that follow from the study's words, and those of indices, hold nothing of the rows.
+_AGREED = ("step", "feature", "cuts", "powers", "levels", "sizes", "dropped", "knots")
+#: Means of the outcomes of many rows, which the rule on rows per leaf looks after.
+_MEANS = ("value", "base", "points")
 
 
 def count_parameters(arrays: Arrays) -> int:
-    """How many numbers a model holds that were fitted: all but the agreed steps and structure."""
-    raise NotImplementedError
+    """How many numbers a model holds that were fitted: all but what the study's words fix.
+
+    Examples
+    --------
+    >>> count_parameters({"coefficients": np.ones(3), "intercept": np.ones(1), "step": np.ones(3)})
+    4
+    """
+    return sum(array.size for name, array in arrays.items() if not _is_agreed(name))
 
 
-def rows_per_leaf(model: PortableModel, X: Array) -> NDArray[np.intp]:
-    """How many of a source's rows every leaf holds; stays at the site.
+def _is_agreed(name: str) -> bool:
+    return name.rpartition(".")[2] in _AGREED
+
+
+def rows_per_leaf(model: PortableModel, X: Array, row_weights: Array | None = None) -> Array:
+    """How many of a source's rows every leaf holds, or what they weigh; stays at the site.
+
+    With weights w, a leaf holds (Σw)²/Σw² effective rows: call it with w and with w².
 
     Parameters
     ----------
     model : PortableModel
     X : array of shape (rows, features)
         As models see it.
+    row_weights : array of shape (rows,), optional
+        By default 1 for every row.
 
     Returns
     -------
     array of shape (leaves,)
-        Empty for a model without leaves or bins.
+        Of all trees, or the bins of all features; empty for a model without either.
     """
-    raise NotImplementedError
+    if isinstance(model, TreeModel):
+        total = np.zeros(len(model.value))
+        for leaf in model.leaves_of_rows(X):
+            total += np.bincount(leaf, row_weights, len(total))
+        return total
+    if isinstance(model, PointsModel):
+        bins, weights = (
+            model.bins_of_rows(X),
+            np.ones(len(X)) if row_weights is None else row_weights,
+        )
+        each = np.repeat(weights, bins.shape[1])
+        return np.asarray(np.bincount(bins.ravel(), each, len(model.points)))
+    return np.empty(0)
 
 
 def own_values(form: Form, arrays: Arrays, X: Array, y: Array, agreed: Array) -> list[str]:
     """Names of the arrays that hold a cell of X or an outcome, or whose length follows the rows.
 
-    0, 1, whole multiples of the grid and `agreed` do not count.
+    0, 1, whole multiples of the grid and `agreed` do not count. Neither do leaves where outcomes
+    have few decimals: means of many rows meet them by chance, and say nothing of one.
 
     Parameters
     ----------
@@ -52,4 +88,32 @@ def own_values(form: Form, arrays: Arrays, X: Array, y: Array, agreed: Array) ->
     list of str
         Empty if it may leave.
     """
-    raise NotImplementedError
+    few_decimals = bool((np.round(y, DECIMALS) == y).all())
+    secret = np.unique(np.concatenate([X.ravel(), y]))
+    secret = secret[~_found(secret, np.unique(np.concatenate([[0.0, 1.0], np.ravel(agreed)])))]
+    found = []
+    for name, array in arrays.items():
+        if _is_agreed(name) or array.dtype != np.float64:
+            continue
+        of_leaves = form["kind"] in ("trees", "points") and name in _MEANS
+        cells = secret[~np.isin(secret, y)] if of_leaves and few_decimals else secret
+        as_long = not of_leaves and len(X) in array.shape and len(X) != X.shape[1]
+        if as_long or _found(np.ravel(array), cells).any():
+            found.append(name)
+    return found
+
+
+def _found(numbers: Array, among: Array) -> NDArray[np.bool_]:
+    """Which of `numbers` are among others, up to rounding.
+
+    Parameters
+    ----------
+    numbers : array of shape (numbers,)
+    among : array
+        Rising.
+    """
+    if not len(among):
+        return np.zeros(len(numbers), dtype=bool)
+    at = np.searchsorted(among, numbers)
+    near = np.stack([among[np.maximum(at - 1, 0)], among[np.minimum(at, len(among) - 1)]])
+    return np.asarray((np.abs(near - numbers) <= SAME * np.abs(numbers)).any(axis=0))

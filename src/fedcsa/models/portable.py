@@ -19,8 +19,9 @@ of `step`, the agreed grid. Who makes them: `fedcsa.models.convert.to_portable`;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -29,7 +30,21 @@ from scipy.special import expit
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
+from fedcsa.models.sound import NUMBER_LINKS, check_link, damaged, exactly, linked, take
+from fedcsa.models.steps import (
+    Steps,
+    apply_steps,
+    open_steps,
+    steps_arrays,
+    steps_form,
+    width_of,
+)
+from fedcsa.models.trees import LEAF, MAX_BIN, MAX_DEPTH, MAX_NODES, Forest, to_bins
 
+#: Cells of a design matrix at a time: 32 MB.
+MAX_CELLS = 1 << 22
+#: Rows that walk through a tree at a time: about 10 MB for ten features.
+MAX_WALKERS = 1 << 17
 #: The words of a model: plain JSON values.
 Form: TypeAlias = Mapping[str, Any]
 #: Its numbers: float64 or int32 arrays by name.
@@ -89,6 +104,345 @@ class LinearModel:
             return score
         return np.column_stack([expit(-score), expit(score)])
 
+    @classmethod
+    def opened(cls, form: Form, arrays: Arrays, n_features: int, n_classes: int) -> LinearModel:
+        """The model of a message, checked.
+
+        Parameters
+        ----------
+        form : mapping
+        arrays : mapping of str to array
+        n_features : int
+        n_classes : int
+        """
+        exactly(form, ("kind", "link"), "words")
+        exactly(arrays, ("coefficients", "intercept"), "arrays")
+        if n_classes not in (0, 2) or form["link"] != ("logistic" if n_classes else "identity"):
+            raise damaged("a link of the study's outcome")
+        coefficients = take(arrays, "coefficients", np.float64, (n_features,))
+        [intercept] = take(arrays, "intercept", np.float64, (1,))
+        return cls(coefficients, float(intercept), form["link"])
+
+
+@dataclass(frozen=True)
+class DesignModel:
+    """Linear in the columns that agreed steps make of the features, with a link.
+
+    Attributes
+    ----------
+    coefficients : array of shape (outputs, columns)
+    intercept : array of shape (outputs,)
+    link : {"identity", "log", "logistic", "softmax"}
+    steps : Steps
+    classes : tuple of int
+        Codes of the classes that the scores are about.
+    n_classes : int
+        Of the study's outcome; 0 for numbers.
+    """
+
+    coefficients: Array = field(repr=False)
+    intercept: Array = field(repr=False)
+    link: str
+    steps: Steps = field(default=(), repr=False)
+    classes: tuple[int, ...] = ()
+    n_classes: int = 0
+
+    @property
+    def form(self) -> Form:
+        """Its words."""
+        steps, classes = steps_form(self.steps), list(self.classes)
+        return {"kind": "design", "link": self.link, "steps": steps, "classes": classes}
+
+    @property
+    def arrays(self) -> Arrays:
+        """Its numbers."""
+        own = {"coefficients": self.coefficients, "intercept": self.intercept}
+        return {**own, **steps_arrays(self.steps)}
+
+    def predict(self, X: Array) -> Array:
+        """Predict every row, as many at a time as make a design of bounded size."""
+        widths = [width_of(self.steps[: i + 1], 1) for i in range(len(self.steps))]
+        rows = max(1, MAX_CELLS // max(1, *widths, X.shape[1]))
+        scores = [self._scores(X[start : start + rows]) for start in range(0, len(X), rows)]
+        return linked(np.concatenate(scores), self.link, self.classes, self.n_classes)
+
+    def _scores(self, X: Array) -> Array:
+        with np.errstate(all="ignore"):  # what is not finite is found out by whoever predicts
+            scores: Array = apply_steps(self.steps, X) @ self.coefficients.T + self.intercept
+        return scores
+
+    @classmethod
+    def opened(cls, form: Form, arrays: Arrays, n_features: int, n_classes: int) -> DesignModel:
+        """The model of a message, checked.
+
+        Parameters
+        ----------
+        form : mapping
+        arrays : mapping of str to array
+        n_features : int
+        n_classes : int
+        """
+        exactly(form, ("kind", "link", "steps", "classes"), "words")
+        link, classes = check_link(form, n_classes)
+        if link == "probabilities":
+            raise damaged("a link of its format")
+        steps = open_steps(form["steps"], arrays, n_features)
+        exactly(arrays, ("coefficients", "intercept", *steps_arrays(steps)), "arrays")
+        outputs = len(classes) if link == "softmax" else 1
+        shape = outputs, width_of(steps, n_features)
+        coefficients = take(arrays, "coefficients", np.float64, shape)
+        intercept = take(arrays, "intercept", np.float64, (outputs,))
+        return cls(coefficients, intercept, link, steps, classes, n_classes)
+
+
+@dataclass(frozen=True)
+class PointsModel:
+    """Points for the bin of every feature, added up, with a link.
+
+    Attributes
+    ----------
+    step : array of shape (features,)
+        The agreed grid.
+    cuts : array of int32 of shape (features,)
+        How many cuts every feature has; it has one bin more.
+    cut : array of int32
+        All cuts, feature by feature, rising: the last cell of the grid below the cut.
+    points : array
+        Of all bins, feature by feature.
+    intercept : float
+    link : {"identity", "log", "logistic"}
+    """
+
+    step: Array = field(repr=False)
+    cuts: NDArray[np.int32] = field(repr=False)
+    cut: NDArray[np.int32] = field(repr=False)
+    points: Array = field(repr=False)
+    intercept: float = field(repr=False)
+    link: str = "identity"
+
+    @property
+    def form(self) -> Form:
+        """Its words."""
+        classes = [0, 1] if self.link == "logistic" else []
+        return {"kind": "points", "link": self.link, "classes": classes}
+
+    @property
+    def arrays(self) -> Arrays:
+        """Its numbers."""
+        return {
+            "step": self.step, "cuts": self.cuts, "cut": self.cut, "points": self.points,
+            "intercept": np.array([self.intercept]),
+        }  # fmt: skip
+
+    def bins_of_rows(self, X: Array) -> NDArray[np.intp]:
+        """Where the points of every row and feature stand among all points.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+
+        Returns
+        -------
+        array of shape (rows, features)
+        """
+        cells = to_bins(X, self.step)
+        own = np.split(self.cut, np.cumsum(self.cuts)[:-1])
+        start = np.cumsum(self.cuts + 1) - (self.cuts + 1)
+        found = [np.searchsorted(cut, x) for cut, x in zip(own, cells.T, strict=True)]
+        return np.asarray(np.column_stack(found) + start, dtype=np.intp)
+
+    def predict(self, X: Array) -> Array:
+        """Predict every row."""
+        scores = self.intercept + self.points[self.bins_of_rows(X)].sum(axis=1, keepdims=True)
+        return linked(scores, self.link, (0, 1), 2)
+
+    @classmethod
+    def opened(cls, form: Form, arrays: Arrays, n_features: int, n_classes: int) -> PointsModel:
+        """The model of a message, checked.
+
+        Parameters
+        ----------
+        form : mapping
+        arrays : mapping of str to array
+        n_features : int
+        n_classes : int
+        """
+        exactly(form, ("kind", "link", "classes"), "words")
+        exactly(arrays, ("step", "cuts", "cut", "points", "intercept"), "arrays")
+        link, _ = check_link(form, n_classes)
+        if link not in (*NUMBER_LINKS, "logistic") or n_classes not in (0, 2):
+            raise damaged("a link of its format")
+        step = _grid_in(arrays, n_features)
+        cuts = take(arrays, "cuts", np.int32, (n_features,))
+        if (cuts < 0).any() or (cuts > MAX_NODES).any():
+            raise damaged("as many cuts as it says")
+        total = int(cuts.sum(dtype=np.int64))
+        cut = take(arrays, "cut", np.int32, (total,))
+        falls = np.flatnonzero(np.diff(cut.astype(np.int64)) <= 0) + 1
+        if (
+            not np.isin(falls, np.cumsum(cuts)).all()
+            or (np.abs(cut.astype(np.int64)) > MAX_BIN).any()
+        ):
+            raise damaged("cuts that rise")
+        points = take(arrays, "points", np.float64, (total + n_features,))
+        [intercept] = take(arrays, "intercept", np.float64, (1,))
+        return cls(step, cuts, cut, points, float(intercept), link)
+
+
+@dataclass(frozen=True)
+class TreeModel:
+    """Trees on the agreed grid: their leaves' values, added or averaged, with a link.
+
+    Attributes
+    ----------
+    step : array of shape (features,)
+        The agreed grid.
+    feature : array of int32 of shape (nodes,)
+        In preorder, −1 for a leaf; see `fedcsa.models.trees`.
+    threshold : array of int32 of shape (splits,)
+        A row goes left if the cell of its feature is at most that.
+    value : array of shape (leaves, 1), or (leaves, classes) where probabilities are averaged
+    base : array of shape (outputs,)
+        Added to the sum. Of several outputs, tree k adds to the one k modulo outputs.
+    combine : {"mean", "sum"}
+    link : {"identity", "log", "logistic", "softmax", "probabilities"}
+    classes : tuple of int
+        Codes of the classes that the scores are about.
+    n_classes : int
+        Of the study's outcome; 0 for numbers.
+    """
+
+    step: Array = field(repr=False)
+    feature: NDArray[np.int32] = field(repr=False)
+    threshold: NDArray[np.int32] = field(repr=False)
+    value: Array = field(repr=False)
+    base: Array = field(repr=False)
+    combine: str
+    link: str
+    classes: tuple[int, ...] = ()
+    n_classes: int = 0
+
+    @property
+    def form(self) -> Form:
+        """Its words."""
+        return {
+            "kind": "trees", "combine": self.combine, "link": self.link,
+            "classes": list(self.classes),
+        }  # fmt: skip
+
+    @property
+    def arrays(self) -> Arrays:
+        """Its numbers."""
+        return {name: getattr(self, name) for name in _TREE_ARRAYS}
+
+    @cached_property
+    def forest(self) -> Forest:
+        """The trees, ready to be walked."""
+        return Forest.of(self.feature, self.threshold)
+
+    def leaves_of_rows(self, X: Array) -> Iterator[NDArray[np.intp]]:
+        """For every tree the leaf of every row of X of shape (rows, features)."""
+        columns = np.ascontiguousarray(to_bins(X, self.step).T)
+        for root in self.forest.roots:
+            yield self.forest.leaf_of_rows(root, columns)
+
+    def predict(self, X: Array) -> Array:
+        """Predict every row, a bounded number at a time."""
+        starts = range(0, max(len(X), 1), MAX_WALKERS)
+        scores = [self._scores(X[start : start + MAX_WALKERS]) for start in starts]
+        return linked(np.concatenate(scores), self.link, self.classes, self.n_classes)
+
+    def _scores(self, X: Array) -> Array:
+        total: Array = np.tile(self.base, (len(X), 1))
+        for tree, leaf in enumerate(self.leaves_of_rows(X)):
+            if self.value.shape[1] == 1:
+                total[:, tree % len(self.base)] += self.value[:, 0].take(leaf)
+            else:
+                total += self.value.take(leaf, axis=0)
+        if self.combine == "mean":
+            total /= len(self.forest.roots)
+        return total
+
+    @classmethod
+    def opened(cls, form: Form, arrays: Arrays, n_features: int, n_classes: int) -> TreeModel:
+        """The model of a message, checked.
+
+        Parameters
+        ----------
+        form : mapping
+        arrays : mapping of str to array
+        n_features : int
+        n_classes : int
+        """
+        exactly(form, ("kind", "combine", "link", "classes"), "words")
+        exactly(arrays, _TREE_ARRAYS, "arrays")
+        link, classes = check_link(form, n_classes)
+        mean = link == "probabilities" or (link == "identity" and form["combine"] == "mean")
+        if form["combine"] != ("mean" if mean else "sum"):
+            raise damaged("leaves that are added or averaged, as its link needs")
+        columns = n_classes if link == "probabilities" else 1
+        outputs = {"softmax": len(classes), "probabilities": n_classes}.get(link, 1)
+        step = _grid_in(arrays, n_features)
+        feature, threshold = _nodes_in(arrays, n_features)
+        value = take(arrays, "value", np.float64, (len(feature) - len(threshold), columns))
+        base = take(arrays, "base", np.float64, (outputs,))
+        if mean and base.any():
+            raise damaged("nothing to add to a mean")
+        if link == "probabilities" and not _are_probabilities(value):
+            raise damaged("probabilities in its leaves")
+        model = cls(
+            step, feature, threshold, value, base, form["combine"], link, classes, n_classes
+        )
+        trees = model.forest
+        if (len(trees.roots) % outputs and not mean) or max(trees.depths) > MAX_DEPTH:
+            raise damaged(f"whole rounds of trees at most {MAX_DEPTH} deep")
+        return model
+
+
+_TREE_ARRAYS = ("step", "feature", "threshold", "value", "base")
+
+
+def _grid_in(arrays: Arrays, n_features: int) -> Array:
+    """The steps of a grid, if they are positive.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+    n_features : int
+    """
+    step = take(arrays, "step", np.float64, (n_features,))
+    if not (step > 0.0).all():
+        raise damaged("a grid with positive steps")
+    return step
+
+
+def _nodes_in(arrays: Arrays, n_features: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Features and thresholds of trees, if they are in range.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+    n_features : int
+    """
+    feature = take(arrays, "feature", np.int32, (None,))
+    if not 1 <= len(feature) <= MAX_NODES:
+        raise damaged(f"1 to {MAX_NODES} nodes")
+    if (feature < LEAF).any() or (feature >= n_features).any():
+        raise damaged("splits on features of the study")
+    threshold = take(arrays, "threshold", np.int32, (int((feature != LEAF).sum()),))
+    if (np.abs(threshold.astype(np.int64)) > MAX_BIN).any():
+        raise damaged("thresholds on the grid")
+    return feature, threshold
+
+
+#: A site may round its shares to three digits before they leave.
+_ROUNDING = 0.01
+
+
+def _are_probabilities(value: Array) -> bool:
+    """Whether every row of `value` is a distribution, up to rounding."""
+    return bool((value >= 0.0).all() and (np.abs(value.sum(axis=1) - 1.0) < _ROUNDING).all())
+
 
 def open_model(form: Form, arrays: Arrays, n_features: int, n_classes: int) -> PortableModel:
     """The model of a message, after every index, length, type and value has been checked.
@@ -108,5 +462,20 @@ def open_model(form: Form, arrays: Arrays, n_features: int, n_classes: int) -> P
     ------
     ModelError
         Whatever is wrong with them; no value is quoted.
+
+    Examples
+    --------
+    >>> line = LinearModel(np.ones(2), 0.0)
+    >>> open_model(line.form, line.arrays, n_features=2, n_classes=0)
+    LinearModel(2 coefficients, link='identity')
     """
-    raise NotImplementedError
+    kind = form.get("kind") if isinstance(form, Mapping) else None
+    known = isinstance(kind, str) and kind in _KINDS and isinstance(arrays, Mapping)
+    if not known:
+        raise damaged(f"one of the formats {', '.join(sorted(_KINDS))}")
+    return _KINDS[kind].opened(form, arrays, n_features, n_classes)  # type: ignore[index]
+
+
+_KINDS: Mapping[str, type[LinearModel | DesignModel | PointsModel | TreeModel]] = {
+    "linear": LinearModel, "design": DesignModel, "points": PointsModel, "trees": TreeModel
+}  # fmt: skip

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError, ParameterError, UntrustedError, hint, must, one_of, unknown
+from fedcsa.models.convert import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS
 from fedcsa.models.model import PENALTY, RATIO_POWER, Candidate, LinearRegression, Model
 
 
@@ -170,17 +172,6 @@ _DEFAULT = {RIDGE: np.r_[0.0, np.geomspace(1e-3, 1.0, 12)], WEIGHTED: np.linspac
 #: Training weights r^γ that the default method tries: none, half, full.
 POWERS = (0.0, 0.5, 1.0)
 _OPTIONS = ("name", "penalty_scale", "intercept")
-#: Regressors whose prediction is exactly b₀ + xᵀb, so that they travel as arrays.
-LINEAR_REGRESSORS = frozenset(
-    {
-        "ARDRegression", "BayesianRidge", "ElasticNet", "ElasticNetCV", "HuberRegressor", "Lars",
-        "LarsCV", "Lasso", "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC",
-        "LinearRegression", "OrthogonalMatchingPursuit", "QuantileRegressor", "Ridge", "RidgeCV",
-        "SGDRegressor", "TheilSenRegressor",
-    }
-)  # fmt: skip
-#: Classifiers whose log-odds of two classes are exactly that.
-LINEAR_CLASSIFIERS = frozenset({"LogisticRegression", "LogisticRegressionCV"})
 
 
 def model_description(model: Any) -> dict[str, Any]:
@@ -213,7 +204,10 @@ def model_description(model: Any) -> dict[str, Any]:
 
 
 def build_model(
-    description: Mapping[str, Any], n_classes: int, trusted: Collection[str] = ()
+    description: Mapping[str, Any],
+    n_classes: int,
+    trusted: Collection[str] = (),
+    grid: Array | None = None,
 ) -> Model:
     """Make the model that `description` describes.
 
@@ -225,6 +219,8 @@ def build_model(
         Of the outcome; 0 for numbers.
     trusted : collection of str
         Classes outside scikit-learn that the model may use.
+    grid : array of shape (features,), optional
+        The agreed grid, for trees.
     """
     name = description.get("name")
     if not isinstance(name, str):
@@ -247,7 +243,7 @@ def build_model(
             f"{type(estimator).__name__} must be able to predict to be a model. "
             "Choose a regressor or a classifier."
         )
-    return SklearnModel(estimator, n_classes)
+    return SklearnModel(estimator, n_classes, grid)
 
 
 def is_linear(description: Mapping[str, Any], n_classes: int) -> bool:
@@ -284,8 +280,11 @@ def is_linear_class(name: str, n_classes: int) -> bool:
     n_classes : int
         Of the outcome; 0 for numbers.
     """
-    known = LINEAR_CLASSIFIERS if n_classes == 2 else LINEAR_REGRESSORS if not n_classes else ()
-    return name.startswith("sklearn.linear_model.") and name.rpartition(".")[2] in known
+    own = name.rpartition(".")[2]
+    line = not n_classes and LINEAR_REGRESSORS.get(own) == "identity"
+    return name.startswith("sklearn.linear_model.") and (
+        line or (n_classes == 2 and own in LINEAR_CLASSIFIERS)
+    )
 
 
 def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any], ...]:
@@ -453,6 +452,7 @@ def instantiate(
     candidates: Sequence[Candidate],
     n_classes: int,
     trusted: Collection[str],
+    grid: Array | None = None,
 ) -> tuple[Model, list[dict[str, Any]]]:
     """The model and the candidates that a plan or a brief describes.
 
@@ -465,5 +465,8 @@ def instantiate(
         0 for an outcome of numbers.
     trusted : collection of str
         Classes outside scikit-learn that may be built.
+    grid : array of shape (features,), optional
+        The agreed grid, for trees.
     """
-    return build_model(description, n_classes, trusted), build_candidates(candidates, trusted)
+    model = build_model(description, n_classes, trusted, grid)
+    return model, build_candidates(candidates, trusted)

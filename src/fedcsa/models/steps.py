@@ -1,0 +1,323 @@
+"""Preprocessing as part of a model's format: steps made of parts, each a few plain arrays.
+
+A step turns a matrix into a matrix. Its parts stand side by side: each takes some columns of what
+came and gives columns of its own.
+
+===========  ==========================================  =======================================
+kind         gives                                       arrays
+===========  ==========================================  =======================================
+"keep"       the columns                                 none
+"affine"     (x − shift) / scale                         shift, scale (columns,)
+"powers"     products of powers                          powers (outputs, columns)
+"levels"     a flag for every agreed level, or its code  levels, sizes (columns,), dropped
+"spline"     B-splines on agreed knots, constant beyond  knots (columns, knots)
+===========  ==========================================  =======================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.errors import ModelError
+from fedcsa.models.sound import damaged, exactly, take, whole_numbers
+
+#: Columns after a step: all pairs of 100 features are 5,150.
+MAX_COLUMNS = 10_000
+#: Steps of a model, and parts of a step: more than any pipeline by hand has.
+MAX_STEPS, MAX_PARTS = 16, 200
+#: Of a product, and of a spline: curves of a higher degree fit noise.
+MAX_DEGREE = 5
+#: Words and arrays of every kind besides its columns.
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "keep": (), "affine": (), "powers": (), "levels": ("codes", "unknown"),
+    "spline": ("degree", "bias"),
+}  # fmt: skip
+_ARRAYS: Mapping[str, tuple[str, ...]] = {
+    "keep": (), "affine": ("shift", "scale"), "powers": ("powers",),
+    "levels": ("levels", "sizes", "dropped"), "spline": ("knots",),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some columns, and what is made of them.
+
+    Attributes
+    ----------
+    kind : str
+    columns : tuple of int
+        Of the matrix that came.
+    words : mapping
+        Options that are no arrays.
+    arrays : mapping of str to array
+    """
+
+    kind: str
+    columns: tuple[int, ...]
+    words: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+
+    @property
+    def width(self) -> int:
+        """How many columns it gives."""
+        if self.kind == "powers":
+            return len(self.arrays["powers"])
+        if self.kind == "levels" and not self.words["codes"]:
+            return int(self.arrays["sizes"].sum() - (self.arrays["dropped"] >= 0).sum())
+        if self.kind == "spline":
+            each = int(self.arrays["knots"].shape[1] - self.words["degree"] - 1)
+            return len(self.columns) * (each if self.words["bias"] else each - 1)
+        return len(self.columns)
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """Its words."""
+        return {"kind": self.kind, "columns": list(self.columns), **self.words}
+
+    def apply(self, X: Array) -> Array:
+        """Its columns, made of those of X of shape (rows, columns)."""
+        own: Array = X[:, list(self.columns)]
+        if self.kind == "affine":
+            return np.asarray((own - self.arrays["shift"]) / self.arrays["scale"])
+        if self.kind == "powers":
+            return _products(own, self.arrays["powers"])
+        if self.kind == "levels":
+            return self._levels(own)
+        if self.kind == "spline":
+            degree, end = self.words["degree"], None if self.words["bias"] else -1
+            knots = self.arrays["knots"]
+            made = [splines(x, t, degree)[:, :end] for x, t in zip(own.T, knots, strict=True)]
+            return np.concatenate(made, axis=1)
+        return own
+
+    def _levels(self, own: Array) -> Array:
+        """Flags or codes of levels; a level that was not agreed is refused or has no flag."""
+        made = []
+        ends = np.cumsum(self.arrays["sizes"])[:-1]
+        for x, levels, dropped in zip(
+            own.T, np.split(self.arrays["levels"], ends), self.arrays["dropped"], strict=True
+        ):
+            code = np.minimum(np.searchsorted(levels, x), len(levels) - 1)
+            known = levels[code] == x
+            if self.words["unknown"] == "error" and not known.all():
+                raise ModelError("Rows must have the agreed levels only. Agree on all of them.")
+            if self.words["codes"]:
+                made.append(code[:, None].astype(np.float64))
+                continue
+            flags = (code[:, None] == np.arange(len(levels))) & known[:, None]
+            kept = flags if dropped < 0 else np.delete(flags, dropped, axis=1)
+            made.append(kept.astype(np.float64))
+        return np.concatenate(made, axis=1)
+
+
+#: Steps one after the other, each of parts side by side.
+Steps: TypeAlias = tuple[tuple[Part, ...], ...]
+
+
+def _products(X: Array, powers: NDArray[np.int32]) -> Array:
+    """Products of the columns' powers, of shape (rows, products).
+
+    Parameters
+    ----------
+    X : array of shape (rows, columns)
+    powers : array of int32 of shape (products, columns)
+    """
+    found = np.ones((len(X), len(powers)))
+    for column in range(X.shape[1]):
+        raised = np.ones(len(X))
+        for power in range(1, int(powers[:, column].max(initial=0)) + 1):
+            raised = raised * X[:, column]
+            found[:, powers[:, column] == power] *= raised[:, None]
+    return found
+
+
+def splines(x: Array, knots: Array, degree: int) -> Array:
+    """All B-splines of a degree by the Cox–de Boor recursion, of shape (rows, splines).
+
+    Parameters
+    ----------
+    x : array of shape (rows,)
+        Beyond the inner knots, the splines keep their value there.
+    knots : array of shape (knots,)
+        Rising.
+    degree : int
+    """
+    low, high = knots[degree], knots[len(knots) - degree - 1]
+    x = np.clip(x, low, high)[:, None]
+    inside = (knots[:-1] <= x) & (x < knots[1:])
+    inside[x[:, 0] == high] = np.arange(len(knots) - 1) == len(knots) - degree - 2
+    found: Array = inside.astype(np.float64)
+    for k in range(1, degree + 1):
+        rise = (x - knots[: -k - 1]) / (knots[k:-1] - knots[: -k - 1])
+        fall = (knots[k + 1 :] - x) / (knots[k + 1 :] - knots[1:-k])
+        found = rise * found[:, :-1] + fall * found[:, 1:]
+    return found
+
+
+def apply_steps(steps: Steps, X: Array) -> Array:
+    """The design matrix that the steps make of X.
+
+    Parameters
+    ----------
+    steps : Steps
+    X : array of shape (rows, features)
+    """
+    for parts in steps:
+        X = np.concatenate([part.apply(X) for part in parts], axis=1)
+    return X
+
+
+def width_of(steps: Steps, n_features: int) -> int:
+    """How many columns the steps make.
+
+    Parameters
+    ----------
+    steps : Steps
+    n_features : int
+    """
+    return sum(part.width for part in steps[-1]) if steps else n_features
+
+
+def steps_form(steps: Steps) -> list[list[dict[str, Any]]]:
+    """The words of all steps."""
+    return [[part.form for part in parts] for parts in steps]
+
+
+def steps_arrays(steps: Steps) -> dict[str, NDArray[Any]]:
+    """The numbers of all steps, named by step, part and array."""
+    return {
+        f"step{i}.{j}.{name}": array
+        for i, parts in enumerate(steps)
+        for j, part in enumerate(parts)
+        for name, array in part.arrays.items()
+    }
+
+
+def open_steps(form: Any, arrays: Mapping[str, Any], n_features: int) -> Steps:
+    """The steps of a message, after everything has been checked.
+
+    Parameters
+    ----------
+    form : list of lists of mappings
+        Words, as `steps_form` gives them.
+    arrays : mapping of str to array
+        Numbers, as `steps_arrays` gives them, among others.
+    n_features : int
+    """
+    if not isinstance(form, list | tuple) or len(form) > MAX_STEPS:
+        raise damaged(f"a list of at most {MAX_STEPS} steps")
+    found: list[tuple[Part, ...]] = []
+    width = n_features
+    for i, parts in enumerate(form):
+        if not isinstance(parts, list | tuple) or not 1 <= len(parts) <= MAX_PARTS:
+            raise damaged(f"steps of 1 to {MAX_PARTS} parts")
+        opened = tuple(_open_part(p, arrays, f"step{i}.{j}", width) for j, p in enumerate(parts))
+        width = sum(part.width for part in opened)
+        if not 1 <= width <= MAX_COLUMNS:
+            raise damaged(f"steps that give 1 to {MAX_COLUMNS} columns")
+        found.append(opened)
+    return tuple(found)
+
+
+def _open_part(form: Any, arrays: Mapping[str, Any], prefix: str, width: int) -> Part:
+    """One part, checked.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+    prefix : str
+        Of its arrays' names.
+    width : int
+        Columns that come.
+    """
+    kind = form.get("kind") if isinstance(form, Mapping) else None
+    if not isinstance(kind, str) or kind not in _WORDS:
+        raise damaged("parts of a known kind")
+    exactly(form, ("kind", "columns", *_WORDS[kind]), "words")
+    columns = whole_numbers(form["columns"], width, "parts of columns that are there")
+    if not 1 <= len(columns) <= MAX_COLUMNS:
+        raise damaged(f"parts of 1 to {MAX_COLUMNS} columns")
+    own = {name: arrays.get(f"{prefix}.{name}") for name in _ARRAYS[kind]}
+    _CHECKS[kind](form, own, len(columns))
+    words = {name: form[name] for name in _WORDS[kind]}
+    return Part(kind, columns, words, own)  # type: ignore[arg-type]
+
+
+def _check_nothing(form: Mapping[str, Any], arrays: Mapping[str, Any], width: int) -> None:
+    """Columns that are kept have nothing to check."""
+
+
+def _check_affine(form: Mapping[str, Any], arrays: Mapping[str, Any], width: int) -> None:  # noqa: ARG001
+    take(arrays, "shift", np.float64, (width,))
+    if not (take(arrays, "scale", np.float64, (width,)) != 0.0).all():
+        raise damaged("scales that are not 0")
+
+
+def _check_powers(form: Mapping[str, Any], arrays: Mapping[str, Any], width: int) -> None:  # noqa: ARG001
+    powers = take(arrays, "powers", np.int32, (None, width))
+    if (powers < 0).any() or (powers.sum(axis=1) > MAX_DEGREE).any() or len(powers) > MAX_COLUMNS:
+        raise damaged(f"products of a degree from 0 to {MAX_DEGREE}")
+
+
+def _check_levels(form: Mapping[str, Any], arrays: Mapping[str, Any], width: int) -> None:
+    if type(form["codes"]) is not bool or form["unknown"] not in ("error", "ignore"):
+        raise damaged("levels as codes or flags, unknown ones refused or ignored")
+    sizes = take(arrays, "sizes", np.int32, (width,))
+    if (sizes < 1).any() or (sizes > MAX_COLUMNS).any():
+        raise damaged(f"1 to {MAX_COLUMNS} levels a column")
+    levels = take(arrays, "levels", np.float64, (int(sizes.sum(dtype=np.int64)),))
+    dropped = take(arrays, "dropped", np.int32, (width,))
+    if (dropped < -1).any() or (dropped >= sizes).any():
+        raise damaged("dropped levels that are there")
+    falls = np.flatnonzero(np.diff(levels) <= 0.0) + 1
+    if not np.isin(falls, np.cumsum(sizes)).all():
+        raise damaged("levels that rise")
+
+
+def _check_spline(form: Mapping[str, Any], arrays: Mapping[str, Any], width: int) -> None:
+    degree = form["degree"]
+    if type(degree) is not int or not 1 <= degree <= MAX_DEGREE or type(form["bias"]) is not bool:
+        raise damaged(f"splines of a degree from 1 to {MAX_DEGREE}")
+    knots = take(arrays, "knots", np.float64, (width, None))
+    if not 2 * degree + 2 <= knots.shape[1] <= MAX_COLUMNS or (np.diff(knots) <= 0.0).any():
+        raise damaged("knots that rise, two more than a spline's own")
+
+
+_CHECKS = {
+    "keep": _check_nothing, "affine": _check_affine, "powers": _check_powers,
+    "levels": _check_levels, "spline": _check_spline,
+}  # fmt: skip
+
+
+def steps_of_parts(branches: Sequence[Steps], widths: Sequence[int]) -> Steps:
+    """Branches side by side as steps: shorter ones keep their columns to the end.
+
+    Parameters
+    ----------
+    branches : sequence of Steps
+        Each of them of columns of its own, counted from 0.
+    widths : sequence of int
+        How many columns go into every branch, one branch after the other.
+    """
+    found: list[tuple[Part, ...]] = []
+    widths = list(widths)
+    for level in range(max(map(len, branches), default=0)):
+        parts: list[Part] = []
+        start = 0
+        for b, branch in enumerate(branches):
+            keep = (Part("keep", tuple(range(widths[b]))),) if widths[b] else ()
+            own = branch[level] if level < len(branch) else keep
+            for part in own:
+                moved = tuple(start + column for column in part.columns)
+                parts.append(Part(part.kind, moved, part.words, part.arrays))
+            start += widths[b]
+            widths[b] = sum(part.width for part in own)
+        found.append(tuple(parts))
+    return tuple(found)
