@@ -9,7 +9,7 @@ import pytest
 
 from fedcsa.errors import LedgerError, ProtocolError
 from fedcsa.messages.codec import decode, encode
-from fedcsa.messages.envelope import PHASES, ask
+from fedcsa.messages.envelope import ask
 from fedcsa.messages.messages import RiskReport
 from fedcsa.site.log import HEAD, LOG, SiteLog
 from fedcsa.site.source_desk import SourceDesk
@@ -17,6 +17,8 @@ from fedcsa.site.state import Status
 from fedcsa.site.target_desk import TargetDesk
 from fedcsa.target.target import Target
 
+#: An honest study ends without the phase "again".
+PHASES = ("risk", "model", "examine")
 #: after which phase something happens to a source -> how its fate then begins
 BETWEEN = {"risk": "model ", "model": "examination "}
 

@@ -187,7 +187,7 @@ def _accept_examination(report: ExaminationReport, asked: Asked) -> None:
     silent = bool(report.reason) and report.reason != "mixture_failed"
     if len(report.member_risk) != (0 if silent else len(question.weights)):
         raise MessageError(f"The examination of source {name!r} must be of every single model.")
-    if not silent and min(report.constant_risk, *report.member_risk.tolist()) < 0.0:
+    if not silent and min([report.constant_risk, *report.member_risk.tolist()]) < 0.0:
         raise MessageError(f"The examination of source {name!r} has an impossible risk. {_ASK}")
     if report.reason:
         return
