@@ -37,8 +37,10 @@ def rows(page, heading=""):
     if heading:
         text = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
         assert text, f"{page.name} has no heading {heading!r}"
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    return [line for i, line in enumerate(lines) if i > 1 and not lines[i - 1].startswith("|--")]
+    lines = text.splitlines()
+    below = zip(lines, [*lines[1:], ""], strict=True)
+    body = [line for line, next_line in below if not next_line.startswith("|-")]
+    return [line for line in body if line.startswith("|") and not line.startswith("|-")]
 
 
 NAMED = sorted({(p.name, *n) for p in (THREATS, PRIVACY, INDEX) for n in nodes(text_of(p))})
