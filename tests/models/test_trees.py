@@ -8,7 +8,7 @@ from fedcsa.core.arrays import read_only
 from fedcsa.errors import ModelError
 from fedcsa.models.convert import TREES, agreed_grid, to_portable
 from fedcsa.models.portable import TreeModel, open_model
-from fedcsa.models.trees import LEAF, MAX_BIN, MAX_DEPTH, Forest, to_bins
+from fedcsa.models.trees import LEAF, MAX_BIN, MAX_TREE_DEPTH, Forest, to_bins
 
 GRID = agreed_grid(np.array([1.0, 2.0, 0.5, 0.4]), scale=False)
 
@@ -283,9 +283,9 @@ def chain(depth):
 
 
 def test_a_tree_is_not_too_deep():
-    assert open_model(FORM, chain(MAX_DEPTH), 2, 0).forest.depths == [MAX_DEPTH]
+    assert open_model(FORM, chain(MAX_TREE_DEPTH), 2, 0).forest.depths == [MAX_TREE_DEPTH]
     with pytest.raises(ModelError, match="deep"):
-        open_model(FORM, chain(MAX_DEPTH + 1), 2, 0)
+        open_model(FORM, chain(MAX_TREE_DEPTH + 1), 2, 0)
 
 
 def test_a_million_nodes_are_refused_or_walked_but_never_followed_in_a_circle(monkeypatch):
@@ -322,7 +322,7 @@ def test_a_tree_that_is_too_large_or_too_deep_is_not_converted(monkeypatch):
         patch.setattr("fedcsa.models.convert.MAX_NODES", 5)
         with pytest.raises(ModelError, match="nodes"):
             to_portable(estimator, 0, GRID)
-    monkeypatch.setattr("fedcsa.models.convert.MAX_DEPTH", 2)
+    monkeypatch.setattr("fedcsa.models.convert.MAX_TREE_DEPTH", 2)
     with pytest.raises(ModelError, match="deep"):
         to_portable(estimator, 0, GRID)
 

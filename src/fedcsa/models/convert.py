@@ -12,7 +12,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, TreeModel
 from fedcsa.models.steps import Part, Steps, steps_of_parts, width_of
-from fedcsa.models.trees import LEAF, MAX_BIN, MAX_DEPTH, MAX_NODES
+from fedcsa.models.trees import LEAF, MAX_BIN, MAX_NODES, MAX_TREE_DEPTH
 
 #: Steps of the grid in a target's sd: fine enough to lose no accuracy, and far too coarse for a
 #: threshold to stand between two patients.
@@ -456,8 +456,8 @@ def preorder(left: NDArray[Any], right: NDArray[Any]) -> list[int]:
     found, todo = [], [(0, 0)]
     while todo:
         node, depth = todo.pop()
-        if depth > MAX_DEPTH:
-            raise ModelError(f"A tree must be at most {MAX_DEPTH} deep. Set max_depth.")
+        if depth > MAX_TREE_DEPTH:
+            raise ModelError(f"A tree must be at most {MAX_TREE_DEPTH} deep. Set max_depth.")
         found.append(node)
         if lefts[node] != LEAF:
             todo += [(rights[node], depth + 1), (lefts[node], depth + 1)]

@@ -39,7 +39,7 @@ from fedcsa.models.steps import (
     steps_form,
     width_of,
 )
-from fedcsa.models.trees import LEAF, MAX_BIN, MAX_DEPTH, MAX_NODES, Forest, to_bins
+from fedcsa.models.trees import LEAF, MAX_BIN, MAX_NODES, MAX_TREE_DEPTH, Forest, to_bins
 
 #: Cells of a design matrix at a time: 32 MB.
 MAX_CELLS = 1 << 22
@@ -394,8 +394,8 @@ class TreeModel:
             step, feature, threshold, value, base, form["combine"], link, classes, n_classes
         )
         trees = model.forest
-        if (len(trees.roots) % outputs and not mean) or max(trees.depths) > MAX_DEPTH:
-            raise damaged(f"whole rounds of trees at most {MAX_DEPTH} deep")
+        if (len(trees.roots) % outputs and not mean) or max(trees.depths) > MAX_TREE_DEPTH:
+            raise damaged(f"whole rounds of trees at most {MAX_TREE_DEPTH} deep")
         return model
 
 

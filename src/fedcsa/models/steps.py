@@ -30,7 +30,7 @@ from fedcsa.models.sound import damaged, exactly, take, whole_numbers
 #: Columns after a step: all pairs of 100 features are 5,150.
 MAX_COLUMNS = 10_000
 #: Steps of a model, and parts of a step: more than any pipeline by hand has.
-MAX_STEPS, MAX_PARTS = 16, 200
+MAX_SEQUENCE, MAX_PARTS = 16, 200
 #: Of a product, and of a spline: curves of a higher degree fit noise.
 MAX_DEGREE = 5
 #: Words and arrays of every kind besides its columns.
@@ -210,8 +210,8 @@ def open_steps(form: Any, arrays: Mapping[str, Any], n_features: int) -> Steps:
         Numbers, as `steps_arrays` gives them, among others.
     n_features : int
     """
-    if not isinstance(form, list | tuple) or len(form) > MAX_STEPS:
-        raise damaged(f"a list of at most {MAX_STEPS} steps")
+    if not isinstance(form, list | tuple) or len(form) > MAX_SEQUENCE:
+        raise damaged(f"a list of at most {MAX_SEQUENCE} steps")
     found: list[tuple[Part, ...]] = []
     width = n_features
     for i, parts in enumerate(form):

@@ -23,7 +23,7 @@ MAX_BIN = 2**24 - 1
 #: Of one model: about what 100 unpruned trees on 20,000 rows have; they are parsed in 2 s.
 MAX_NODES = 1 << 22
 #: Of one tree; unpruned trees on a million rows stay below 100.
-MAX_DEPTH = 256
+MAX_TREE_DEPTH = 256
 
 
 def to_bins(X: Array, grid: Array) -> NDArray[np.int32]:
