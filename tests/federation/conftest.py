@@ -139,8 +139,15 @@ class Live:
 
     def worker(self, name):
         """The process that runs a site's part of the job."""
-        wait_until(lambda: self.processes[name].workers(), f"a worker at {name}")
-        return self.processes[name].workers()[-1]
+        import psutil
+
+        def found():
+            """Without the child that opens messages for it."""
+            pids = self.processes[name].workers()
+            return [p for p in pids if CHILD not in " ".join(psutil.Process(p).cmdline())]
+
+        wait_until(found, f"a worker at {name}")
+        return found()[-1]
 
     def stop(self):
         for process in self.processes.values():
@@ -246,6 +253,7 @@ class Live:
 
 
 CONNECTED = "connected, waiting for a study"
+CHILD = "fedcsa.site.opening_child"
 
 
 @pytest.fixture(scope="session")

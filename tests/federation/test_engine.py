@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -141,7 +142,35 @@ def test_a_killed_worker_costs_a_resubmission_and_no_second_disclosure(calm):
     assert set(told["sources"].values()) == {"answered"}
     assert_same(calm, study)
     assert_nothing_was_disclosed_twice(calm, study)
-    assert all(("resent", "risk-report") in calm.sent(name, study) for name in TWO)
+
+
+@pytest.fixture
+def poisoned(calm, monkeypatch):
+    """The target's messages from abbey with a model end whoever opens them (attack A3)."""
+    folder = Path(__file__).parents[1] / "attacks" / "poison"
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", path)
+        patch.setenv("FEDCSA_TEST_POISON", "model-report abbey segfault")
+        calm.kill("new")
+        calm.start_and_wait("new")
+    yield calm
+    calm.kill("new")
+    calm.start_and_wait("new")
+
+
+def test_a_source_that_crashes_whoever_opens_its_model_is_named_and_the_study_goes_on(poisoned):
+    sources = ("abbey", "birch", "castle")
+    study = poisoned.study("crashing", sources=sources)
+    told = poisoned.run(study, min_sources=2)
+    assert (told["outcome"], told["attempts"]) == ("done", 1)
+    assert told["sources"] == {
+        "abbey": "model rejected: opening_crashed", "birch": "answered", "castle": "answered",
+    }  # fmt: skip
+    assert_same(poisoned, study, without=["abbey"])
+    for name in ("birch", "castle"):
+        left = [message for how, message in poisoned.sent(name, study) if how == "sent"]
+        assert left == REPORTS
 
 
 def test_a_killed_server_costs_a_resubmission_and_no_second_disclosure(calm):
