@@ -87,7 +87,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     "small-level": (
         "warning",
         "a flag or level is of fewer than five of the target's patients",
-        "between sites the table would be refused; merge levels",
+        "between sites it is told as of none; merge levels, or leave it out",
     ),
     "backtest-failed": (
         "danger",

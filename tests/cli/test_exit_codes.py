@@ -200,16 +200,8 @@ def test_sites_that_all_refuse_are_exit_code_4(make_study, invoke, tmp_path):
 
 
 def test_a_target_that_refuses_is_exit_code_4(make_study, invoke, tmp_path):
-    study = make_study(tmp_path, extra="[policy]\nmin_level_rows = 41", n_target=40)
-    text = study.read_text(encoding="utf-8").replace('bmi = "number"', 'bmi = "flag"')
-    study.write_text(text, encoding="utf-8")
-    for name in ("a", "b", "c", "new"):
-        path = tmp_path / f"{name}.csv"
-        head, *lines = path.read_text(encoding="utf-8").splitlines()
-        cells = [line.split(",") for line in lines]
-        flagged = [",".join([c[0], str(int(float(c[1]) > 0.0)), *c[2:]]) for c in cells]
-        path.write_text("\n".join([head, *flagged, ""]), encoding="utf-8")
-    assert failed(invoke("run", study, "-o", tmp_path / "r"), 4, "min_level_rows")
+    study = make_study(tmp_path, extra='[policy]\nfeatures = ["bmi"]')
+    assert failed(invoke("run", study, "-o", tmp_path / "r"), 4, "features")
 
 
 def test_a_model_message_that_was_changed_is_exit_code_4(study_folder, invoke):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcsa.core.table import Table1, flags_of, tells_correlations
+from fedcsa.core.table import Table1, flags_of, merged_counts, tells_correlations
 from fedcsa.errors import DataError
 
 PLANTED = 123456.789
@@ -94,6 +94,42 @@ def test_a_constant_number_has_the_floor_of_its_public_sd_or_else_the_unit_1():
     assert Table1.of(X, ["a"], [False], [2.0]).sd.tolist() == [0.6]
     table = Table1.of(X, ["a"], [False])
     assert (table.mean.tolist(), table.sd.tolist()) == ([0.1], [1.0])
+
+
+@given(
+    n=st.integers(2, 60),
+    counts=st.lists(st.integers(0, 30), min_size=1, max_size=4),
+    fewest=st.integers(0, 8),
+)
+def test_no_level_nor_what_the_levels_leave_over_is_of_a_few(n, counts, fewest):
+    """And of several columns, each is merged for itself."""
+    own = np.array(counts, dtype=float)
+    if own.sum() > n:
+        own = np.floor(own * n / own.sum())
+    names = [f"stage={k}" for k in range(len(own))]
+    told = merged_counts([*names, "other"], [True] * (len(own) + 1), [*own, n // 2], n, fewest)
+    parts = [*told[:-1], n - told[:-1].sum()]
+    assert all(part == 0 or part >= fewest for part in parts) or n < fewest
+    assert sum(parts) == n
+    assert min(parts) >= 0
+    kept = [a == b for a, b in zip(own, told[:-1], strict=True) if b]
+    assert sum(not same for same in kept) <= 1  # at most the largest has become larger
+
+
+def test_rare_levels_are_counted_with_the_first_and_a_rare_first_with_the_largest():
+    def told(counts, n=100):
+        flags = [True] * len(counts)
+        names = [f"stage={k}" for k in range(len(counts))]
+        return merged_counts(names, flags, np.array(counts, float), n, 5).tolist()
+
+    assert told([30, 4, 0]) == [30, 0, 0]
+    assert told([30, 5, 0]) == [30, 5, 0]
+    assert told([60, 38]) == [62, 38]
+    assert told([60, 3, 36]) == [64, 0, 36]  # one was left over, with the three it is four
+    assert told([96]) == [100]
+    assert told([4]) == [0]
+    numbers = merged_counts(["age"], [False], np.array([3.0]), 100, 5)
+    assert numbers.tolist() == [3.0]  # a sum of numbers is no count
 
 
 def test_rows_are_counted_in_tens_but_never_as_none():

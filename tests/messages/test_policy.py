@@ -1,5 +1,6 @@
 """Every rule of a policy refuses by its name, and lets its counterpart through."""
 
+import contextlib
 import dataclasses
 import math
 from decimal import ROUND_HALF_EVEN, Context, Decimal
@@ -17,6 +18,7 @@ from fedcsa.messages.policy import (
     model_names,
     narrow_features,
     round_significant,
+    told_rule,
 )
 from fedcsa.models.registry import expand_candidates, model_description
 
@@ -191,21 +193,24 @@ STRICT = {
     "min_fold_rows": 31,
     "max_parameters_per_row": 0.05,
     "min_sd_share": 1.1,
-    "min_level_rows": 5,
     "min_penalty": 1.0,
     "min_effective_rows": 1000.0,
     "max_row_share": 1e-6,
+    "max_row_leverage": 1e-6,
     "packed_models": False,
     "features": (),
 }
 #: Rules that refuse nothing: what they do is tested where it is done.
-ELSEWHERE = {"send_model", "show_model", "count_band", "significant_digits"}
+ELSEWHERE = {
+    "send_model", "show_model", "count_band", "significant_digits", "min_level_rows",
+    "max_briefs", "max_tables", "period_days", "min_changed_rows", "min_changed_share",
+}  # fmt: skip
 
 
 def refusing(policy, brief, messages):
     """Names of the rules under which the brief is not announced, answered, or reported on."""
     neighbours = with_model(brief, KNeighborsRegressor(1), {"n_neighbors": [1]})
-    found = {error.rule for error in policy.announcement_refusals(brief, 4)}
+    found = {error.rule for error in policy.announcement_refusals(brief)}
     found |= refused(policy, brief)
     found |= refused(policy, neighbours) & {"row_keeping_models"}
     for message in (messages["risk-report"], messages["examination-packed"]):
@@ -236,7 +241,7 @@ def test_every_column_must_be_on_the_list_by_itself_or_by_its_feature(brief, col
         assert refused(Policy(features=allowed), asked) == set()
     for name in names:
         others = tuple(other for other in own.values() if other != own[name])
-        refusals = [str(error) for error in Policy(features=others).announcement_refusals(asked, 5)]
+        refusals = [str(error) for error in Policy(features=others).announcement_refusals(asked)]
         assert any(f"(features): {name!r} is not on this site's list" in text for text in refusals)
 
 
@@ -259,28 +264,20 @@ def test_a_level_belongs_to_its_feature(brief, allowed, column, flag, refusing):
     expected = {"features"} if refusing else set()
     policy = Policy(features=("age", allowed))
     assert refused(policy, asked) == expected
-    assert {error.rule for error in policy.announcement_refusals(asked, 5)} == expected
+    assert {error.rule for error in policy.announcement_refusals(asked)} == expected
 
 
 # The target's side -------------------------------------------------------------------------------
 
 
-def announced(policy, brief, fewest):
-    return [error.rule for error in policy.announcement_refusals(brief, fewest)]
-
-
-@pytest.mark.parametrize("bound", [5, 12])
-def test_a_target_does_not_tell_of_a_level_that_few_have(brief, rows_brief, bound):
-    policy = Policy(exchanges=("table", "rows"), min_level_rows=bound)
-    assert announced(policy, brief, bound - 1) == ["min_level_rows"]
-    assert announced(policy, brief, bound) == []
-    assert announced(policy, rows_brief, 1) == []  # rows hide nothing anyway
+def announced(policy, brief):
+    return [error.rule for error in policy.announcement_refusals(brief)]
 
 
 def test_a_target_announces_by_an_allowed_exchange_only(brief, rows_brief):
-    assert announced(Policy(), rows_brief, 5) == ["exchanges"]
-    assert announced(Policy(exchanges=("rows",)), brief, 5) == ["exchanges"]
-    assert announced(Policy(exchanges=("rows",)), rows_brief, 5) == []
+    assert announced(Policy(), rows_brief) == ["exchanges"]
+    assert announced(Policy(exchanges=("rows",)), brief) == ["exchanges"]
+    assert announced(Policy(exchanges=("rows",)), rows_brief) == []
 
 
 # The policy itself -------------------------------------------------------------------------------
@@ -299,6 +296,12 @@ OFF = {
     "min_penalty": 0.0,
     "min_effective_rows": 0.0,
     "max_row_share": 1.0,
+    "max_row_leverage": math.inf,
+    "max_briefs": None,
+    "max_tables": None,
+    "period_days": 0,
+    "min_changed_rows": 0,
+    "min_changed_share": 0.0,
     "send_model": True,
     "show_model": True,
     "packed_models": True,
@@ -316,7 +319,7 @@ def test_an_open_policy_switches_every_rule_off(rule):
 def test_an_open_policy_refuses_nothing(tools, messages):
     for brief in (tools.exchange().brief, tools.exchange(kind="rows").brief):
         assert refused(Policy.open(), brief, 1, 1, sd=1e9 * brief.sd) == set()
-        assert announced(Policy.open(), brief, 1) == []
+        assert announced(Policy.open(), brief) == []
     for message in messages.values():
         assert Policy.open().release(message) is message
         assert Policy.open().rules(message) == ""
@@ -328,6 +331,7 @@ def test_a_rule_that_differs_from_the_open_policy_is_named_with_a_message(messag
         "exchanges": ("table",), "models": ("ridge",), "row_keeping_models": False,
         "send_model": False, "show_model": False, "packed_models": False, "features": ("x0",),
         "count_band": 10, "significant_digits": 5,
+        "max_briefs": 5, "max_tables": 3, "period_days": 90,
     }  # fmt: skip
     policy = dataclasses.replace(Policy.open(), **{rule: strict.get(rule, 0.25)})
     named = [name for name, message in messages.items() if rule in policy.rules(message)]
@@ -425,9 +429,8 @@ def test_without_digits_reports_leave_untouched(tools):
 
 
 def rounded_to(digits, report):
-    return Policy(significant_digits=digits, min_effective_rows=0.0, max_row_share=1.0).release(
-        report
-    )
+    policy = dataclasses.replace(Policy.open(), significant_digits=digits)
+    return policy.release(report)
 
 
 @pytest.mark.parametrize("digits", [3, 4, 8])
@@ -461,7 +464,37 @@ def test_a_report_in_which_one_row_weighs_too_much_does_not_leave(tools):
     report = dataclasses.replace(tools.exchange().report, effective_rows=12.0, largest_share=0.21)
     with refuses("max_row_share"):
         Policy().release(report)
-    assert Policy(max_row_share=0.21).release(report).largest_share == 0.21
+    allowed = Policy(max_row_share=0.21, max_row_leverage=0.6)
+    assert allowed.release(report).largest_share == 0.21
+
+
+@pytest.mark.parametrize(("share", "refusing"), [(0.15, False), (0.16, True)])
+def test_a_report_of_which_one_row_is_more_than_half_does_not_leave(tools, share, refusing):
+    """Of the variance of a weighted mean: 20 effective rows, 0.16² · 20 = 0.512."""
+    changes = {"effective_rows": 20.0, "largest_share": share}
+    report = dataclasses.replace(tools.exchange().report, **changes)
+    with refuses("max_row_leverage") if refusing else contextlib.nullcontext():
+        Policy().release(report)
+
+
+@pytest.mark.parametrize("rule", [item.name for item in dataclasses.fields(Policy)])
+def test_a_refusal_that_depends_on_single_rows_leaves_under_one_name(rule):
+    hidden = {"min_sd_share", "min_effective_rows", "max_row_share", "max_row_leverage"}
+    assert told_rule(rule) == ("row_floors" if rule in hidden else rule)
+
+
+@pytest.mark.parametrize("rule", ["max_briefs", "max_tables"])
+def test_what_is_counted_is_allowed_once_or_more_or_without_end(rule):
+    for most in (1, None):
+        assert getattr(Policy(**{rule: most}), rule) == most
+    with pytest.raises(ParameterError, match=f"{rule!r} parameter must be 1 or more, or none"):
+        Policy(**{rule: 0})
+
+
+@pytest.mark.parametrize("days", [-1, 36_501])
+def test_a_period_is_at_most_a_hundred_years(days):
+    with pytest.raises(ParameterError, match="'period_days' parameter must be between 0 and 36500"):
+        Policy(period_days=days)
 
 
 def test_only_linear_models_are_shown_unless_packed_ones_are_allowed(messages):

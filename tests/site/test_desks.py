@@ -362,10 +362,11 @@ def test_a_refusal_by_policy_is_an_ordinary_outcome_under_its_name(federation):
         ("exchanges = []", "exchanges"),
         ("min_target_rows = 101", "min_target_rows"),
         ("max_parameters_per_row = 0.001", "max_parameters_per_row"),
-        ("min_sd_share = 50.0", "min_sd_share"),
+        ("min_sd_share = 50.0", "row_floors"),
         ("min_penalty = 1.0", "min_penalty"),
-        ("min_effective_rows = 1000.0", "min_effective_rows"),
-        ("max_row_share = 0.0001", "max_row_share"),
+        ("min_effective_rows = 1000.0", "row_floors"),
+        ("max_row_share = 0.0001", "row_floors"),
+        ("max_row_leverage = 0.0001", "row_floors"),
     ],
 )
 def test_every_rule_of_a_site_refuses_by_its_name(federation, rules, rule):

@@ -164,15 +164,18 @@ def test_rows_that_changed_since_the_report_are_named(federation):
     assert rules(look(federation)) == ["rows_changed"]
 
 
-def test_a_rare_level_that_would_not_be_told_is_part_of_the_targets_preview(federation):
+def test_the_targets_preview_tells_of_a_rare_level_as_little_as_its_brief(federation):
     text = federation.study_file.read_text()
     federation.study_file.write_text(text.replace('bmi = "number"', 'bmi = "flag"'))
     path = federation.folder / "new" / "table.csv"
     header, *lines = path.read_text().splitlines()
-    for patients, refused in ((4, ["min_level_rows"]), (5, []), (0, [])):
+    for patients, told in ((4, 0.0), (5, 0.05), (0, 0.0)):
         rows = [f"{line.split(',')[0]},{int(k < patients)}" for k, line in enumerate(lines)]
         path.write_text("\n".join([header, *rows]) + "\n")
-        assert rules(look(federation, "new")) == refused
+        found = look(federation, "new")
+        assert rules(found) == []
+        shown = {item["name"]: item["value"] for item in found["messages"][0]["fields"]}
+        assert shown["mean"][1] == pytest.approx(told)
 
 
 def test_a_brief_that_came_and_is_not_as_agreed_is_named(federation):

@@ -24,7 +24,7 @@ from fedcsa.errors import (
 )
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.messages import ModelReport, Refusal, RiskReport
-from fedcsa.messages.policy import Policy, round_significant
+from fedcsa.messages.policy import Policy, round_significant, told_rule
 from fedcsa.models.registry import model_description
 from fedcsa.source.source import Source
 
@@ -187,7 +187,8 @@ def test_every_rule_of_the_policy_refuses_by_its_name(make, rule, policy, n_targ
     site = make.source("a", policy=dataclasses.replace(Policy.open(), **policy))
     brief = brief_of(make, n=n_target)
     answer = site.answer(brief)
-    assert refused(answer, rule)
+    assert refused(answer, told_rule(rule))
+    assert site.refusal.rule == rule
     assert answer.in_reply_to == digest(encode(brief))
     assert answer.source == "a"
 
@@ -214,7 +215,7 @@ def test_a_source_whose_rows_are_spread_wide_refuses_a_narrow_target(make):
     near = make.source("a", (X, y), policy=strict)
     wide = make.source("a", (1000.0 * X, y), policy=strict)
     assert isinstance(near.answer(brief_of(make)), RiskReport)
-    assert refused(wide.answer(brief_of(make)), "min_sd_share")
+    assert refused(wide.answer(brief_of(make)), "row_floors")
 
 
 @pytest.mark.parametrize("digits", [3, 4, 6])

@@ -130,16 +130,29 @@ def test_the_brief_is_in_the_ledger_once_for_every_recipient(make):
 
 
 def test_the_strict_policy_is_the_default_and_nothing_is_announced_against_it(make):
-    X, _ = make.rows(40, 99)
-    X[:, 1] = np.arange(40) < 3
-    target = make.target(make.plan(flags=(False, True)), X=X, policy=None)
-    with pytest.raises(PolicyError, match=r"\(min_level_rows\)") as caught:
-        target.brief(["a"])
-    assert caught.value.rule == "min_level_rows"
-    assert target.ledger.entries == []
     rows = make.target(make.plan(method="feddae", exchange="rows"), policy=None)
     with pytest.raises(PolicyError, match=r"\(exchanges\): exchange 'rows' is not allowed here"):
         rows.brief(["a"])
+    assert rows.ledger.entries == []
+
+
+@pytest.mark.parametrize(
+    ("patients", "told"), [(0, 0.0), (1, 0.0), (4, 0.0), (5, 0.12), (36, 1.0), (40, 1.0)]
+)
+def test_under_the_strict_policy_nothing_tells_of_a_flag_that_few_have_or_lack(
+    make, patients, told
+):
+    X, _ = make.rows(40, 99)
+    X[:, 1] = np.arange(40) < patients
+    target = make.target(make.plan(flags=(False, True)), X=X, policy=None)
+    assert target.brief(["a"]).mean[1] == pytest.approx(told)
+
+
+def test_a_table_told_before_is_told_again_to_the_bit(make):
+    first = make.target().table
+    again = make.target(X=make.rows(41, 7)[0], told=first)
+    assert again.table is first
+    assert again.brief(["a"]).table == first
 
 
 def test_repr_shows_no_row(make):

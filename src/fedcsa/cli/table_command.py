@@ -59,10 +59,12 @@ def table(
     """
     from fedcsa.core.table import Table1
     from fedcsa.data.table1 import write_table1
+    from fedcsa.messages.policy import Policy
 
     with working(f"reading {rows}", quiet=quiet):
         coding, X = _read(rows, study)
-    told = Table1.of(X, coding.columns, coding.flags, coding.public_sd)
+    columns, flags, public = coding.columns, coding.flags, coding.public_sd
+    told = Table1.of(X, columns, flags, public, Policy.min_level_rows)
     if out is not None:
         write_table1(out, told, coding)
     content = {
@@ -127,8 +129,8 @@ def _warnings(X: Array, coding: Coding) -> Iterator[str]:
             own[f"{feature.name}={feature.levels[0]}"] = len(X) - sum(own.values())
         for column in (column for column, count in own.items() if 0 < count < SMALL_LEVEL):
             yield (
-                f"Fewer than {SMALL_LEVEL} patients have {column!r}. Between sites it is not told: "
-                "merge it with another level, or leave it out."
+                f"Fewer than {SMALL_LEVEL} patients have {column!r}. It is told as of none: they "
+                "are counted with another level."
             )
 
 

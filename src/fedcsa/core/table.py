@@ -112,6 +112,7 @@ class Table1:
         features: Sequence[str],
         flags: Sequence[bool],
         public_sd: ArrayLike | None = None,
+        fewest: int = 0,
     ) -> Self:
         """Table 1 of rows.
 
@@ -128,6 +129,8 @@ class Table1:
         public_sd : array of shape (d,), optional
             Agreed sds; NaN where there is none. A number without one has no floor, a flag
             without one has the unit 0.5.
+        fewest : int
+            A flag or level that fewer patients have is told as of none: see `merged_counts`.
         """
         rows = as_matrix(X, "X_target", n_columns=len(tuple(features)))
         n, d = rows.shape
@@ -148,7 +151,8 @@ class Table1:
         spread = rows.std(axis=0)
         varies = (np.ptp(rows, axis=0) > 0.0) & (spread > 0.0)
         spread = np.where(varies | np.isfinite(public), spread, CONSTANT_SD)
-        mean = rows.mean(axis=0)
+        counts = merged_counts(features, is_flag, rows.sum(axis=0), n, fewest)
+        mean = np.where(is_flag, counts / n, rows.mean(axis=0))
         m, s = _rounded(mean, spread, is_flag, public)
         R = None
         if tells_correlations(n, is_flag):
@@ -244,6 +248,47 @@ def tells_correlations(n_rows: int, flags: Flags) -> bool:
     d = len(flags)
     told = 2 * d + d * (d - 1) // 2
     return not any(flags) and d <= MAX_CORRELATED and told <= n_rows / ROWS_PER_NUMBER
+
+
+def merged_counts(
+    features: Sequence[str], flags: Flags, counts: Array, n_rows: int, fewest: int
+) -> Array:
+    """Counts of flags and levels of which none, nor what they leave over, is of a few patients.
+
+    The patients of a rare level are counted with the first level, which has no column of its own.
+    If the first level is rare itself, they are counted with the largest. Of a flag, those who lack
+    it are the first level.
+
+    Parameters
+    ----------
+    features : sequence of d str
+        Levels of one column have names that begin alike: ``"sex=F"``, ``"sex=M"``.
+    flags : sequence of d bool
+        Other columns are left as they are.
+    counts : array of shape (d,)
+        Patients who have each.
+    n_rows : int
+    fewest : int
+        Fewer patients, but some, are rare.
+
+    Examples
+    --------
+    >>> names = ["stage=II", "stage=III", "smoker"]  # of 100 patients, 3 are in stage I
+    >>> merged_counts(names, [True] * 3, np.array([93.0, 4.0, 97.0]), 100, 5)
+    array([ 93.,   0., 100.])
+    """
+    merged = np.array(counts, dtype=np.float64)
+    columns: dict[str, list[int]] = {}
+    for place, (name, flag) in enumerate(zip(features, flags, strict=True)):
+        if flag:
+            columns.setdefault(name.partition("=")[0], []).append(place)
+    for places in columns.values():
+        own = merged[places]
+        own[own < fewest] = 0.0
+        if 0.0 < n_rows - own.sum() < fewest:
+            own[own.argmax()] += n_rows - own.sum()
+        merged[places] = own
+    return merged
 
 
 def flags_of(matrices: Sequence[Array]) -> tuple[bool, ...]:

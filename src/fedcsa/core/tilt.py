@@ -34,6 +34,8 @@ SMALLEST_GAIN = 1e-22
 MOST_STEPS = 200
 #: A step shorter than this share of Newton's gains nothing but rounding.
 SHORTEST_STEP = 1e-10
+#: Sets of weights that differ by a smaller share are one: reports are rounded far sooner.
+SAME_WEIGHTS = 1e-6
 #: A column whose variance is a smaller share of its mean square is constant but for rounding.
 _CONSTANT = 1e-12
 
@@ -245,6 +247,30 @@ class _Point:
         hessian: Array = self.moments[1:, 1:] - np.outer(mean, mean)
         hessian[np.diag_indices_from(hessian)] += 2.0 * TILT_PENALTY
         return hessian
+
+
+def largest_leverage(weights: Array) -> float:
+    r"""How much of the variance of weighted sums is a single row's, at most.
+
+    Sums Σ_i w_ki y_i, k = 1, 2, …, of outcomes that vary alike around what is known of them:
+    with V an orthonormal basis of the weights, the share of row i is h_i = Σ_k V_ki². Whoever
+    solves the sums for y_i errs by sqrt((1 − h_i)/h_i) sds, even with all else known: at ½ no
+    less than by predicting it. Of one sum, h_i = w_i²/Σw².
+
+    Parameters
+    ----------
+    weights : array of shape (sums, rows)
+
+    Examples
+    --------
+    >>> largest_leverage(np.array([[0.5, 0.25, 0.25]]))  # of the first row
+    0.6666666666666666
+    >>> round(largest_leverage(np.array([[0.2, 0.4, 0.4], [0.0, 0.5, 0.5]])), 3)  # subtract them
+    1.0
+    """
+    _, size, basis = np.linalg.svd(np.asarray(weights), full_matrices=False)
+    told = basis[size > SAME_WEIGHTS * size.max()]
+    return float(np.square(told).sum(axis=0).max())
 
 
 def target_equivalent_rows(effective_rows: Array, imbalance: Array) -> Array:

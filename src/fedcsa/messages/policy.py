@@ -44,6 +44,12 @@ ROW_KEEPERS = (
     "sklearn.preprocessing.QuantileTransformer",
     "sklearn.tree.",
 )
+#: Rules whose refusal tells something about a source's rows. It leaves under one name for all of
+#: them, so that a target cannot find out a source's sds or overlap by asking where each begins.
+ROW_RULES = ("min_sd_share", "min_effective_rows", "max_row_share", "max_row_leverage")
+ROW_FLOORS = "row_floors"
+#: About a hundred years: a date so far back can still be written.
+LONGEST_PERIOD = 36_500
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
@@ -77,13 +83,30 @@ class Policy:
         Smallest sd of a number in the target's table, in the *source's* own: a narrower table
         picks out single rows.
     min_level_rows : int
-        Of a target: a flag or level that fewer of its patients have, but some, is not told.
+        Of a target: a flag or level that fewer of its patients have is told as of none; they are
+        counted with another level, see `fedcsa.core.table.merged_counts`.
     min_penalty : float
         Floor of the model's ``penalty``, beside the mean loss; a candidate that names none has 0.
     min_effective_rows : float
         A report in which fewer rows carry the weight does not leave: it would be about them.
     max_row_share : float
         Nor one in which a single row carries more of the weight.
+    max_row_leverage : float
+        Nor one in which a single row makes up more of the variance of a weighted mean, alone or
+        together with what the same target was told before: its outcome could be solved for.
+    max_briefs : int or None
+        Briefs that a source answers to one target within `period_days`, whatever the studies are
+        called; one that it refuses counts too.
+    max_tables : int or None
+        Different tables that a target tells of one cohort within `period_days`; the same numbers
+        told again do not count.
+    period_days : int
+        0 counts nothing.
+    min_changed_rows : int
+        Of a target: rows of a cohort that must have changed since its last table before a new
+        one is told; until then the last one's numbers are told again.
+    min_changed_share : float
+        The same as a share of its rows; the larger of the two counts.
     send_model : bool
         Off, the site examines models and sends none.
     show_model : bool
@@ -118,6 +141,19 @@ class Policy:
     min_effective_rows: float = _rule(10.0, 0.0, RiskReport)
     # No patient is a fifth of a report.
     max_row_share: float = _rule(0.2, 1.0, RiskReport)
+    # Solving for a row's outcome is then no better than predicting it: the rest of the sum varies
+    # by as much.
+    max_row_leverage: float = _rule(0.5, float("inf"), RiskReport)
+    # About two studies a month; thirty that differ by a thousandth would tell every outcome.
+    max_briefs: int | None = _rule(5, None, RiskReport)
+    # A cohort that is frozen has one table; another set of columns is another.
+    max_tables: int | None = _rule(3, None, Brief)
+    # A quarter: studies of one season count together.
+    period_days: int = _rule(90, 0, Brief, RiskReport)
+    # The difference of two tables is then about twenty patients or more, and never about one.
+    min_changed_rows: int = _rule(20, 0, Brief)
+    # In a large cohort twenty patients would be known from the difference to a few digits.
+    min_changed_share: float = _rule(0.1, 0.0, Brief)
     send_model: bool = _rule(True, True, ModelReport)
     show_model: bool = _rule(True, True, ModelReport)
     packed_models: bool = _rule(False, True, Examination, ExaminationReport)
@@ -134,6 +170,12 @@ class Policy:
             raise must("exchanges", "made of 'table' and 'rows'", list(self.exchanges))
         if not 1 <= self.count_band <= 1000:
             raise must("count_band", "between 1 and 1000", self.count_band)
+        for name in ("max_briefs", "max_tables"):
+            most = getattr(self, name)
+            if most is not None and most < 1:
+                raise must(name, "1 or more, or none", most)
+        if not 0 <= self.period_days <= LONGEST_PERIOD:
+            raise must("period_days", f"between 0 and {LONGEST_PERIOD}", self.period_days)
         if self.significant_digits is not None and not 3 <= self.significant_digits <= 17:
             raise must("significant_digits", "between 3 and 17, or none", self.significant_digits)
 
@@ -191,20 +233,9 @@ class Policy:
             if not self.row_keeping_models and name.startswith(ROW_KEEPERS):
                 yield _refusal("row_keeping_models", f"{name[:100]!r} would carry rows away")
 
-    def announcement_refusals(self, brief: Brief, fewest: int | None) -> Iterator[PolicyError]:
-        """Every rule under which a target must not announce `brief`.
-
-        Parameters
-        ----------
-        brief : Brief
-        fewest : int or None
-            How many of its patients have the rarest flag or level, of those that some have; None
-            if it has neither.
-        """
-        yield from self._design_refusals(brief)
-        if brief.exchange == "table" and fewest is not None and fewest < self.min_level_rows:
-            why = f"a flag or level must be of {self.min_level_rows} patients or more, or of none"
-            yield _refusal("min_level_rows", why)
+    def announcement_refusals(self, brief: Brief) -> Iterator[PolicyError]:
+        """Every rule under which a target must not announce `brief`."""
+        return self._design_refusals(brief)
 
     def release(self, message: AnyMessage) -> AnyMessage:
         """The message as it may leave, a report's numbers rounded; or a `PolicyError`."""
@@ -213,6 +244,8 @@ class Policy:
                 raise _refusal("min_effective_rows", "too few rows here resemble the target")
             if message.largest_share > self.max_row_share:
                 raise _refusal("max_row_share", "a single row here would carry too much weight")
+            # w²/Σw² of the heaviest row
+            self.check_leverage(message.largest_share**2 * message.effective_rows)
         packed = isinstance(message, Examination) and message.format == "skops"
         if packed and not self.packed_models:
             raise _refusal("packed_models", "only linear models are shown to other sources")
@@ -224,6 +257,12 @@ class Policy:
                 digits = round_significant(np.asarray(value), self.significant_digits)
                 rounded[name] = digits if kind == "vector" else float(digits)
         return dataclasses.replace(message, **rounded)
+
+    def check_leverage(self, leverage: float) -> None:
+        """Raise a `PolicyError` if a single row makes up too much of what is told."""
+        if leverage > self.max_row_leverage:
+            why = "a single row here would make up too much of what the target is told"
+            raise _refusal("max_row_leverage", why)
 
     def rules(self, message: Message) -> str:
         """The rules that `message` has passed, with their values; those switched off are not named.
@@ -242,6 +281,15 @@ class Policy:
 
 
 _ROUNDED = Policy.__dataclass_fields__["significant_digits"].metadata["messages"]
+
+
+def told_rule(rule: str) -> str:
+    """The name under which a refusal by `rule` leaves a source.
+
+    >>> told_rule("min_sd_share"), told_rule("one_brief")
+    ('row_floors', 'one_brief')
+    """
+    return ROW_FLOORS if rule in ROW_RULES else rule
 
 
 def _refusal(rule: str, why: str) -> PolicyError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fedcsa.errors import FedCSAError, PolicyError, ProtocolError
@@ -103,6 +103,7 @@ class Desk:
         told: Mapping[str, Any],
         rule: str,
         why: str,
+        allow: Callable[[], None] = lambda: None,
         **beside: Any,
     ) -> None:
         """Write down what is asked or told once; what was written first stands.
@@ -116,10 +117,12 @@ class Desk:
             What the line must say.
         rule, why : str
             Of the `PolicyError` if a line is there that says something else.
+        allow : function, optional
+            Raises an error if there is no such line and none may be written.
         **beside
             Written with it, and not compared.
         """
-        line = self._log.claim(step, **key, **told, **beside)
+        line = self._log.claim(step, allow, **key, **told, **beside)
         if any(line.get(name) != value for name, value in told.items()):
             raise PolicyError(rule, why)
 

@@ -23,7 +23,9 @@ import hashlib
 import json
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,7 @@ EVENT_KEYS: dict[str, tuple[str, ...]] = {
     "decided": ("id",),  # a person approved or refused a study; the last decision counts
     "accepted": _QUESTION,  # the one question of a phase that is answered
     "answered": _QUESTION,  # the one answer to it
+    "salted": (),  # the one salt of this site's hashes of rows
     "announced": ("study",),  # the target's one brief
     "chosen": ("study",),  # the target's one choice
     "mixed": ("study",),  # the target's one mixture
@@ -125,13 +128,27 @@ class SiteLog:
             self._refresh()
             return self._write(event, content)
 
-    def claim(self, event: str, **content: Any) -> Event:
+    def claim(
+        self, event: str, allow: Callable[[], None] = lambda: None, /, **content: Any
+    ) -> Event:
         """The first event of one kind with the key in `content`; it is written if there is none.
 
         If several processes claim the same key, one of them writes and all get what it wrote.
+
+        Parameters
+        ----------
+        event : str
+        allow : function, optional
+            Called before an event is written, while nobody else writes; what it raises prevents
+            the event.
+        **content
         """
         with locked(self._folder), self._mutex:
-            return self.find(event, **content) or self._write(event, content)
+            found = self.find(event, **content)
+            if found is None:
+                allow()
+                found = self._write(event, content)
+            return found
 
     def claim_first(self, event: str, **content: Any) -> bool:
         """Write an event unless one with its key is there; whether it was written.
@@ -178,6 +195,33 @@ class SiteLog:
             if line["event"] == "sent"
         )
 
+    # What was told or answered of late -------------------------------------------------------
+
+    @property
+    def time(self) -> str:
+        """The time, as it stands in a line."""
+        return self._clock().isoformat(timespec="seconds")
+
+    def recent(self, event: str, days: int, **content: str) -> list[Event]:
+        """The events of one kind that say `content`, of the last `days`, oldest first.
+
+        A line that a clock put into the future counts too.
+
+        Parameters
+        ----------
+        event : str
+        days : int
+        **content
+        """
+        start = (self._clock() - timedelta(days=days)).isoformat(timespec="seconds")
+        return [
+            line
+            for line in self.events
+            if line["event"] == event
+            and line["time"] > start
+            and all(line[name] == value for name, value in content.items())
+        ]
+
     # Approvals: what a person said -----------------------------------------------------------
 
     def decision(self, study: str) -> str:
@@ -210,8 +254,7 @@ class SiteLog:
             raise StudyError(unknown("study that waits here", study, known))
         if len(named) > 1:
             raise StudyError(f"Several studies have this name; say which: {', '.join(named)}.")
-        time = self._clock().isoformat(timespec="seconds")
-        self.append("decided", id=named[0], decision=decision, time=time)
+        self.append("decided", id=named[0], decision=decision, time=self.time)
         return named[0]
 
     # Payloads --------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from fedcsa.messages.policy import Policy, records_of
 from fedcsa.models.fitted import LinearModel
 from fedcsa.plan import Plan
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
+from fedcsa.site.briefs import check_briefs, check_together
+from fedcsa.site.cohort import Cohort
 from fedcsa.site.log import SiteLog
 from fedcsa.site.meanings import MEANINGS
 from fedcsa.site.site_file import SiteFile
@@ -66,11 +68,11 @@ class _Look:
         """Note a rule that would refuse."""
         self.refusals.append(PolicyError(rule, why))
 
-    def target(self, rows: Array | Table1) -> Target:
-        """A target with these rows that lets everything out."""
-        return Target(
-            rows, self.agreed.study.plan(), policy=Policy.open(), trusted_types=self.site.trust
-        )
+    def target(self, rows: Array | Table1, told: Table1 | None = None) -> Target:
+        """A target with these rows, or a table told before, that lets everything out."""
+        plan, trust = self.agreed.study.plan(), self.site.trust
+        policy = replace(Policy.open(), min_level_rows=self.site.policy.min_level_rows)
+        return Target(rows, plan, policy=policy, told=told, trusted_types=trust)
 
     def stored(self, sha256: str) -> Message:
         """A message that came or left."""
@@ -109,11 +111,18 @@ def preview(text: str, site: SiteFile) -> dict[str, Any]:
 
 def _as_target(look: _Look) -> None:
     site, plan = look.site, look.agreed.study.plan()
-    role = look.target(site.read_target(look.agreed.study))
-    brief = role.brief([])
+    cohort = Cohort(site, look.log, look.agreed)
     said = {x["event"]: x for x in look.log.events if x.get("study") == look.agreed.name}
+    try:
+        role = look.target(cohort.rows, cohort.earlier[1])
+        if "announced" not in said:
+            cohort.check()
+    except PolicyError as error:
+        look.refusals.append(error)
+        return
+    brief = role.brief([])
     if "announced" not in said:
-        look.refusals += site.policy.announcement_refusals(brief, role.fewest)
+        look.refusals += site.policy.announcement_refusals(brief)
     elif said["announced"]["brief"] != digest(encode(brief)):
         look.refuse("one_brief", "Another brief was announced by this name.")
     if look.refusals or not look.add(brief, EVERY_SOURCE, exact=True):
@@ -173,6 +182,10 @@ def _check_question(look: _Look, source: Source, line: dict[str, Any], message: 
         look.agreed.check(message)
         if answered is not None and isinstance(message, Brief):
             check_rows(answered, source)
+        elif isinstance(message, Brief):
+            check_together(look.log, look.site, source, message, line["target"])
+            if line["event"] == "waiting":
+                check_briefs(look.log, look.site.policy, line["target"])
     except FedCSAError as error:
         look.refusals.append(error)
     accepted = look.log.find("accepted", **budget, phase=line["phase"])
@@ -183,7 +196,8 @@ def _check_question(look: _Look, source: Source, line: dict[str, Any], message: 
 def _answer(look: _Look, source: Source, question: Message, *, exact: bool) -> Message | None:
     answer = source.answer(question)
     if isinstance(answer, Refusal):
-        look.refuse(answer.rule, "This site's file does not let the answer leave.")
+        rule = source.refusal.rule if source.refusal else answer.rule
+        look.refuse(rule, "This site's file does not let the answer leave.")
         return None
     return answer if look.add(answer, TARGET, exact=exact) else None
 

@@ -38,6 +38,9 @@ class SiteFile:
         Path of its table; empty if `table1` stands for it.
     table1 : str
         As a target without rows here: path of its Table 1.
+    cohort : str
+        As a target: what its rows are called. Tables that it tells of them are counted together,
+        whatever the studies are called.
     stream : bool
         As a source: whether to read the table in batches and never hold it.
     columns : mapping of str to str
@@ -63,6 +66,7 @@ class SiteFile:
 
     table: str = ""
     table1: str = ""
+    cohort: str = "all rows"
     stream: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     missing_values: tuple[str, ...] = ()
@@ -193,6 +197,7 @@ SITE_TEMPLATE = """\
 # A site's own file. Nothing in a study can override it.
 table = "patients.csv"            # .csv, .tsv, .parquet
 # table1 = "table1.csv"           # instead, as a target without rows: its Table 1
+# cohort = "2024"                 # as a target: what its rows are called; tables are counted by it
 # stream = true                   # as a source: never hold the table, read it in batches
 # missing_values = ["?"]          # further spellings of a missing cell
 # approve = true                  # as a source: studies wait for fedcsa site approve STUDY
@@ -214,6 +219,12 @@ table = "patients.csv"            # .csv, .tsv, .parquet
 # min_sd_share = 0.3              # a target's sd of a number, in this site's own
 # min_effective_rows = 10         # rows that carry the weight of a report
 # max_row_share = 0.2             # of the weight, on a single row
+# max_row_leverage = 0.5          # of the variance of what is told, on a single row
+# max_briefs = 5                  # from one target in a period, refused ones too
+# period_days = 90
+# max_tables = 3                  # as the target: different tables of a cohort in a period
+# min_changed_rows = 20           # as the target: rows that must change before a new table
+# min_changed_share = 0.1         # the same as a share of the rows; the larger counts
 # min_level_rows = 5              # as the target: patients with a flag or level, or none
 # min_penalty = 0.001             # beside the mean loss; 0 unless told
 # send_model = false              # only examine models, and send none

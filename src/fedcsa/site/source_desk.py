@@ -11,7 +11,9 @@ from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, Seal, check_question, check_seal, reply
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import Brief, Examination, ModelRequest, Refusal, RiskReport
+from fedcsa.messages.policy import told_rule
 from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.briefs import check_briefs, check_together
 from fedcsa.site.desk import Desk, tell_apart
 from fedcsa.site.site_file import SiteFile
 from fedcsa.source.source import Source
@@ -97,7 +99,7 @@ class SourceDesk(Desk):
         except Exception as error:  # what went wrong stays here; the rule alone leaves
             rule, text = tell_apart(error)
             self.say(f"refused under the rule {rule}: {text}")
-            message = Refusal(self.agreed.name, self.name, digest(payload), rule)
+            message = Refusal(self.agreed.name, self.name, digest(payload), told_rule(rule))
         return self.send(reply(question, encode(message)), message)
 
     def _reply(self, question: Envelope, payload: bytes) -> Message:
@@ -129,15 +131,18 @@ class SourceDesk(Desk):
         request = self._log.keep(payload)
         if self.site.approve:
             self._await_approval(phase, request)
-        self._claim("accepted", phase, request)
+        agreed = self._log.keep(self.agreed.text.encode())
+        allow = self._check_briefs if phase == "risk" else lambda: None
+        self._claim("accepted", phase, request, allow, agreed=agreed, time=self._log.time)
         self.say(f"{_STEPS[phase]}: computing")
         if before is not None:
             self._recall(before)
         answer = self._source.answer(message)
         self.check_size(encode(answer))
         if isinstance(answer, Refusal):
-            self.say(f"refused under the rule {answer.rule}")
-            return answer
+            raise self._source.refusal or PolicyError(answer.rule, "This site refuses.")
+        if isinstance(message, Brief):
+            check_together(self._log, self.site, self._source, message, self._target)
         kept = {"reply": self._log.keep(encode(answer)), "rows": self._source.fingerprint}
         answered = self._log.claim("answered", **self._budget(phase), **kept)
         return decode(self._log.payload(answered["reply"]))
@@ -146,12 +151,32 @@ class SourceDesk(Desk):
         """What this site answers one question of."""
         return {"study": self.agreed.name, "target": self._target, "phase": phase}
 
-    def _claim(self, step: str, phase: str, request: str) -> None:
-        """Take the one place that a phase has; another question may hold it."""
+    def _claim(
+        self,
+        step: str,
+        phase: str,
+        request: str,
+        allow: Callable[[], None] = lambda: None,
+        **beside: str,
+    ) -> None:
+        """Take the one place that a phase has; another question may hold it.
+
+        Parameters
+        ----------
+        step : {"waiting", "accepted"}
+        phase : str
+        request : str
+            Digest of the question.
+        allow, **beside
+            As for `claim_once`.
+        """
         self.claim_once(
-            step, self._budget(phase), {"request": request}, ONE[phase], _ONE_QUESTION,
-            id=self.agreed.id, site=self.name,
+            step, self._budget(phase), {"request": request}, ONE[phase], _ONE_QUESTION, allow,
+            id=self.agreed.id, site=self.name, **beside,
         )  # fmt: skip
+
+    def _check_briefs(self) -> None:
+        check_briefs(self._log, self.site.policy, self._target)
 
     def _before(self) -> dict[str, Any]:
         """The event of the log about the report that must come before."""

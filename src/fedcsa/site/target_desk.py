@@ -25,6 +25,7 @@ from fedcsa.messages.envelope import Seal, ask
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import Brief, Conclusion, ModelRequest, Refusal
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
+from fedcsa.site.cohort import Cohort
 from fedcsa.site.desk import Desk
 from fedcsa.site.inbox import Inbox, Reply
 from fedcsa.site.site_file import SiteFile
@@ -103,11 +104,12 @@ class TargetDesk(Desk):
         """What this site announces; the same bytes whenever it is asked again."""
         self.say("phase 1 of 3: announcing")
         self._log.check_site(self.name)
+        told = {"brief": self._log.keep(encode(self._brief)), "rows": self._cohort.sketch()}
         self.claim_once(
-            "announced", self._study, {"brief": self._log.keep(encode(self._brief))}, "one_brief",
+            "announced", self._study, told, "one_brief",
             "This site announces one brief per study; its rows or the study have changed since. "
             "Give the study another name.",
-            numbers=numbers_about_rows(self._brief),
+            self._cohort.check, numbers=numbers_about_rows(self._brief), **self._cohort.account(),
         )  # fmt: skip
         return self._ask("risk", dict.fromkeys(self.agreed.sources, self._brief), "chosen")
 
@@ -188,9 +190,13 @@ class TargetDesk(Desk):
     # The pieces -----------------------------------------------------------------------------
 
     @cached_property
+    def _cohort(self) -> Cohort:
+        return Cohort(self.site, self._log, self.agreed)
+
+    @cached_property
     def _role(self) -> Target:
         return Target(
-            self.site.read_target(self.agreed.study), self.agreed.study.plan(),
+            self._cohort.rows, self.agreed.study.plan(), told=self._cohort.earlier[1],
             policy=self.site.policy, trusted_types=self.site.trust,
             min_sources=self._min_sources, refuse=self._inbox.reject,
         )  # fmt: skip

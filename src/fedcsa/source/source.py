@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
 from fedcsa.core.losses import Loss, check_loss, loss_named
 from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
@@ -25,14 +26,14 @@ from fedcsa.messages.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.messages.policy import Clock, Ledger, Policy, narrow_features, utc_now
+from fedcsa.messages.policy import Clock, Ledger, Policy, narrow_features, told_rule, utc_now
 from fedcsa.models.fitted import LinearModel
 from fedcsa.models.model import Candidate, Model, Path
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
 from fedcsa.source.examine import check_examination, check_second, examine, members_of, mixture_of
 from fedcsa.source.measure import Work, fit_chosen, measure, prepare
-from fedcsa.source.weigh import SiteRows
+from fedcsa.source.weigh import SiteRows, TableWeighing
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
 
@@ -152,6 +153,8 @@ class Source:
         self._trusted = tuple(trusted_types)
         self.ledger = Ledger(self.name, policy, clock)
         self._studies: dict[str, _Study] = {}
+        #: Why this site last refused; only the name of a rule leaves, of some not even that.
+        self.refusal: PolicyError | None = None
         #: Why candidates failed here, in the words of whatever failed; they never leave.
         self.failures: dict[int, str] = {}
 
@@ -178,7 +181,8 @@ class Source:
         try:
             return self._send(message, lambda: make(message, in_reply_to))
         except PolicyError as error:
-            refusal = Refusal(message.study, self.name, in_reply_to, error.rule)
+            self.refusal = error
+            refusal = Refusal(message.study, self.name, in_reply_to, told_rule(error.rule))
             return self.ledger.release(refusal, [TARGET])
         except FedCSAError:
             raise
@@ -349,6 +353,12 @@ class Source:
                 "phase_order", "A site goes on only with a study on whose brief it has reported."
             )
         return study
+
+    def row_weights(self, brief: Brief) -> Array:
+        """Weights of the rows for the table in `brief`, shape (rows,); they sum to one."""
+        rows = self._rows.of(brief)
+        weighing = TableWeighing.fit(brief, rows)
+        return np.concatenate([weighing.judging(batch) for batch in rows])
 
     def refusals(self, brief: Brief) -> list[PolicyError]:
         """Every rule of this site that refuses `brief`; `answer` stops at the first."""

@@ -189,7 +189,8 @@ class Study:
         coding = self.coding
         if self.table1:
             return read_table1(self.folder / self.table1, coding)
-        return Table1.of(self.read_target(), coding.columns, coding.flags, coding.public_sd)
+        rows, fewest = self.read_target(), self.policy().min_level_rows
+        return Table1.of(rows, coding.columns, coding.flags, coding.public_sd, fewest)
 
     def read_told(self) -> Array | Table1:
         """What the target takes part with: its rows, or its Table 1 where there are none."""

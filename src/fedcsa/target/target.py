@@ -55,7 +55,9 @@ from fedcsa.target.estimate import (
 SMALL_LEVEL = 5
 
 
-def rows_and_table(X: ArrayLike | Table1, plan: Plan) -> tuple[Array | None, Table1]:
+def rows_and_table(
+    X: ArrayLike | Table1, plan: Plan, fewest: int = 0
+) -> tuple[Array | None, Table1]:
     """The target's rows, None if it gives only a table, and the table that it tells.
 
     Parameters
@@ -63,6 +65,8 @@ def rows_and_table(X: ArrayLike | Table1, plan: Plan) -> tuple[Array | None, Tab
     X : array of shape (rows, features), or Table1
         Columns in the order of ``plan.features``; those of a table are brought into it.
     plan : Plan
+    fewest : int
+        A flag or level of fewer patients is told as of none.
     """
     if isinstance(X, Table1):
         return None, _in_order(X, plan)
@@ -77,7 +81,7 @@ def rows_and_table(X: ArrayLike | Table1, plan: Plan) -> tuple[Array | None, Tab
         sd = np.where((np.ptp(rows, axis=0) > 0.0) & (sd > 0.0), sd, 1.0)
         none = (False,) * len(plan.features)
         return rows, Table1(len(rows), plan.features, none, rows.mean(axis=0), sd)
-    return rows, Table1.of(rows, plan.features, plan.flags, plan.public_sd)
+    return rows, Table1.of(rows, plan.features, plan.flags, plan.public_sd, fewest)
 
 
 def fewest_patients(rows: Array, plan: Plan) -> int | None:
@@ -153,6 +157,9 @@ class Target:
     plan : Plan
     policy : Policy, optional
         The site's own rules; by default the strict ones.
+    told : Table1, optional
+        A table of nearly these rows that was told before, in the order of ``plan.features``: it
+        is told again in place of a new one.
     trusted_types : collection of str, optional
         Types outside scikit-learn that a received model may hold.
     clock : function, optional
@@ -170,6 +177,7 @@ class Target:
         plan: Plan,
         *,
         policy: Policy | None = None,
+        told: Table1 | None = None,
         trusted_types: Collection[str] = (),
         clock: Clock = utc_now,
         min_sources: int = 1,
@@ -180,7 +188,8 @@ class Target:
         self._refuse = refuse
         self._trusted = tuple(trusted_types)
         self._policy = policy or Policy()
-        self._X, self.table = rows_and_table(X, plan)
+        self._X, table = rows_and_table(X, plan, self._policy.min_level_rows)
+        self.table = table if told is None else told
         # Fails here, before anything is announced, if the model cannot be built.
         instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
         self.ledger = Ledger(TARGET, self._policy, clock)
@@ -216,19 +225,19 @@ class Target:
             correlations=none if table.correlations is None else table.correlations,
             rows=self._X if by_rows and self._X is not None else np.empty((0, len(table.mean))),
         )
-        fewest = self.fewest
-        for refusal in self._policy.announcement_refusals(brief, fewest):
+        for refusal in self._policy.announcement_refusals(brief):
             raise refusal
-        if not by_rows and fewest is not None and fewest < SMALL_LEVEL:
-            self._findings.append(Finding("small-level", evidence={"patients": float(fewest)}))
+        if not by_rows and self._policy.min_level_rows < SMALL_LEVEL:
+            self._name_small_level()
         self._brief = self.ledger.release(brief, recipients)
         self._brief_digest = digest(encode(self._brief))
         return self._brief
 
-    @property
-    def fewest(self) -> int | None:
-        """See `fewest_patients`; None if it told only a table."""
-        return None if self._X is None else fewest_patients(self._X, self.plan)
+    def _name_small_level(self) -> None:
+        """Add a finding where the table tells a flag or level that few patients have."""
+        fewest = None if self._X is None else fewest_patients(self._X, self.plan)
+        if fewest is not None and fewest < SMALL_LEVEL:
+            self._findings.append(Finding("small-level", evidence={"patients": float(fewest)}))
 
     # What it chooses ------------------------------------------------------------------------
 

@@ -1,0 +1,245 @@
+"""A target's cohort: which tables it has told of its rows, and whether it may tell another.
+
+Two tables of nearly the same rows tell what lies between them: one patient who came in the
+meantime, cell by cell. So a site tells a new table only of rows that differ from those of every
+table it has told by enough patients, or by none; otherwise it tells the earlier numbers again, to
+the bit. And it tells few different tables of one cohort in a period, whatever the studies are
+called.
+
+To count the rows that differ, the site keeps of every told table the sorted 64-bit hashes of its
+rows beside its log, with the salt that goes into them. They hold no cell and never leave. Whoever
+reads the state folder can try out rows, so it is kept like the table itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.table import Table1
+from fedcsa.errors import DataError, PolicyError
+from fedcsa.messages.codec import decode
+from fedcsa.messages.messages import Brief
+from fedcsa.messages.policy import LONGEST_PERIOD
+from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.log import Event, SiteLog
+from fedcsa.site.site_file import SiteFile
+from fedcsa.study import Study
+
+Hashes = NDArray[np.uint64]
+#: 64 bits a row: among a billion rows, two that differ are taken for one with a chance of 3 %,
+#: and then the difference is one row off.
+_HASH_BYTES = 8
+#: As long as the state of the hash allows to use.
+_SALT_BYTES = 32
+_FREEZE = (
+    "Let the site's file name the cohort's table as it was then, or wait until more rows have "
+    "changed."
+)
+
+
+@dataclass(frozen=True)
+class Told:
+    """One line of the account of a cohort.
+
+    Attributes
+    ----------
+    cohort, study, time : str
+    numbers : int
+        About the cohort's rows.
+    repeats : str
+        The study whose numbers were told again; empty if they were new.
+    """
+
+    cohort: str
+    study: str
+    time: str
+    numbers: int
+    repeats: str
+
+    @property
+    def new_numbers(self) -> int:
+        """Numbers that nobody was told before."""
+        return 0 if self.repeats else self.numbers
+
+
+def told_tables(log: SiteLog) -> list[Told]:
+    """Every table that a site told, oldest first."""
+    names = ("cohort", "study", "time", "numbers", "repeats")
+    lines = (line for line in log.events if line["event"] == "announced")
+    return [Told(**{name: line[name] for name in names}) for line in lines]
+
+
+class Cohort:
+    """The rows of a target in the light of what it has told of them.
+
+    Parameters
+    ----------
+    site : SiteFile
+    log : SiteLog
+    agreed : AgreedStudy
+        The study in which a table is to be told.
+
+    Attributes
+    ----------
+    rows : array of shape (rows, features), or Table1
+    """
+
+    def __init__(self, site: SiteFile, log: SiteLog, agreed: AgreedStudy) -> None:
+        self._site = site
+        self._log = log
+        self._agreed = agreed
+        self.rows = site.read_target(agreed.study)
+
+    @cached_property
+    def hashes(self) -> Hashes:
+        """Of the rows; none of a typed table, and none where the rows themselves are told."""
+        if isinstance(self.rows, Table1) or not self._tells_table:
+            return np.empty(0, np.uint64)
+        return row_hashes(self.rows, self._salt)
+
+    @property
+    def _tells_table(self) -> bool:
+        return self._agreed.study.plan().exchange == "table"
+
+    @cached_property
+    def earlier(self) -> tuple[str, Table1 | None]:
+        """The study that first told a table of nearly these rows, and that table; or none.
+
+        Raises
+        ------
+        PolicyError
+            If rows have changed, but too few for a table of other columns.
+        """
+        near = sorted(self._near(), key=lambda item: item[1])
+        for line, _ in near:
+            if self._has_columns(line):
+                brief = decode(self._log.payload(line["brief"]))
+                assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
+                return str(line["study"]), brief.table
+        if any(changed for _, changed in near):
+            raise PolicyError(
+                "cohort_changed",
+                "A few rows have changed since this site told a table of other columns, and a new "
+                f"table would be about them. {_FREEZE}",
+            )
+        return "", None
+
+    def check(self) -> None:
+        """Raise a `PolicyError` unless the log, as it is now, lets the table be told."""
+        newest = Cohort(self._site, self._log, self._agreed)
+        if newest.earlier != self.earlier:
+            raise PolicyError(
+                "cohort_changed", "Another study told a table meanwhile. Submit it again."
+            )
+        policy, cohort = self._site.policy, self._site.cohort
+        recent = self._log.recent("announced", policy.period_days, cohort=cohort, repeats="")
+        full = policy.max_tables is not None and len(recent) >= policy.max_tables
+        if full and self.earlier[1] is None:
+            raise PolicyError(
+                "max_tables",
+                f"This site tells at most {policy.max_tables} different tables of one cohort in "
+                f"{policy.period_days} days. Use the columns of an earlier study, or wait.",
+            )
+
+    def account(self) -> dict[str, str]:
+        """What the log says about the cohort in the line on a brief."""
+        return {
+            "cohort": self._site.cohort,
+            "repeats": self.earlier[0],
+            "agreed": self._log.keep(self._agreed.text.encode()),
+            "time": self._log.time,
+        }
+
+    def sketch(self) -> str:
+        """Digest of the hashes of the rows, which are kept beside the log."""
+        return self._log.keep(self.hashes.tobytes())
+
+    def _near(self) -> Iterator[tuple[Event, int]]:
+        """Lines on tables that were told of nearly these rows, and how many rows differ.
+
+        Every line is compared on its own columns, which are read anew.
+        """
+        now: dict[str, Hashes | None] = {}
+        if isinstance(self.rows, Table1) or not self._tells_table:
+            return
+        for line in self._log.recent("announced", LONGEST_PERIOD, repeats=""):
+            then = np.frombuffer(self._log.payload(line["rows"]), np.uint64)
+            if not len(then) or line["study"] == self._agreed.name:
+                continue
+            if line["agreed"] not in now:
+                now[line["agreed"]] = self._hashes_for(line)
+            own = now[line["agreed"]]
+            if own is not None:
+                changed = n_changed(then, own)
+                if not changed or changed < self._enough(max(len(then), len(own))):
+                    yield line, changed
+
+    def _hashes_for(self, line: Event) -> Hashes | None:
+        """The rows of now in the columns of an earlier study; None if this is another table."""
+        try:
+            rows = self._site.read_target(self._study_of(line))
+        except DataError:
+            if line["cohort"] != self._site.cohort:
+                return None
+            raise PolicyError(
+                "cohort_changed",
+                f"The table of the cohort {self._site.cohort!r} lacks columns of which a table was "
+                f"told, so nobody can say how many rows have changed. {_FREEZE}",
+            ) from None
+        assert not isinstance(rows, Table1)  # noqa: S101 - this site has rows
+        return row_hashes(rows, self._salt)
+
+    def _has_columns(self, line: Event) -> bool:
+        """Whether an earlier table has the columns of this study, told in the same steps."""
+        now, then = self._agreed.study.coding, self._study_of(line).coding
+        same = (now.columns, now.flags) == (then.columns, then.flags)
+        return same and np.array_equal(now.public_sd, then.public_sd, equal_nan=True)
+
+    def _study_of(self, line: Event) -> Study:
+        return AgreedStudy(self._log.payload(line["agreed"]).decode()).study
+
+    def _enough(self, n_rows: int) -> int:
+        """How many rows must differ for a new table."""
+        policy = self._site.policy
+        return max(policy.min_changed_rows, math.ceil(policy.min_changed_share * n_rows))
+
+    @property
+    def _salt(self) -> bytes:
+        line = self._log.find("salted")
+        if line is None:
+            salt = self._log.keep(secrets.token_bytes(_SALT_BYTES))
+            line = self._log.claim("salted", salt=salt)
+        return self._log.payload(line["salt"])
+
+
+def row_hashes(rows: Array, salt: bytes) -> Hashes:
+    """Sorted hashes of rows: equal rows have equal ones, and the order of rows does not matter.
+
+    >>> one, other = np.array([[1.0, 0.0], [2.0, 5.0]]), np.array([[2.0, 5.0], [1.0, -0.0]])
+    >>> n_changed(row_hashes(one, b"salt"), row_hashes(other, b"salt"))
+    0
+    """
+    content = np.ascontiguousarray(rows + 0.0)  # no negative zero
+    hashed = (hashlib.blake2b(row, digest_size=_HASH_BYTES, key=salt).digest() for row in content)
+    return np.sort(np.frombuffer(b"".join(hashed), np.uint64))
+
+
+def n_changed(then: Hashes, now: Hashes) -> int:
+    """How many rows came or went, whichever are more; a row that was corrected did both, once.
+
+    >>> n_changed(np.array([1, 1, 2], np.uint64), np.array([1, 2, 2, 7], np.uint64))
+    2
+    """
+    values, place = np.unique(np.concatenate([then, now]), return_inverse=True)
+    sign = np.repeat([-1, 1], [len(then), len(now)])
+    balance = np.bincount(place, weights=sign, minlength=len(values))
+    return int(max(balance.clip(min=0).sum(), -balance.clip(max=0).sum()))
