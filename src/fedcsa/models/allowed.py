@@ -124,13 +124,18 @@ def objection(estimator: Any) -> str:
         return _tree_objection(final, name)
     if name not in LINEAR_REGRESSORS and name not in LINEAR_CLASSIFIERS:
         package = _package(final)
-        classes = getattr(final, "_estimator_type", "") == "classifier" or "Classif" in name
-        nearest = _NEAREST.get(package, _NEAREST_ELSE)[int(classes)]
+        nearest = _NEAREST.get(package, _NEAREST_ELSE)[int(_is_classifier(final))]
         return (
             f"{type(final).__name__} has no format in which it may leave a site. "
             f"Use {nearest} instead"
         )
     return _first(transformers)
+
+
+def _is_classifier(estimator: Any) -> bool:
+    from sklearn.base import is_classifier
+
+    return bool(is_classifier(estimator))
 
 
 def _package(estimator: Any) -> str:
@@ -303,7 +308,7 @@ def _tree_objection(estimator: Any, name: str) -> str:
     name : str
         Of its class.
     """
-    if getattr(estimator, "criterion", _CRITERIA[0]) not in _CRITERIA:
+    if name in AVERAGED_TREES and estimator.criterion not in _CRITERIA:
         return f"{name} may leave only with leaves of means. Use criterion='squared_error' instead"
     losses = ("log_loss", *BOOSTING_LINKS)
     if name in BOOSTED_TREES and estimator.loss not in losses:
