@@ -31,7 +31,8 @@ from sklearn.svm import SVC, SVR, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from fedcsa.errors import ModelError
-from fedcsa.models.estimators import SklearnModel, as_portable, weight_keyword
+from fedcsa.models.convert import to_portable
+from fedcsa.models.estimators import SklearnModel, weight_keyword
 from fedcsa.models.fitted import EstimatorModel, LinearModel
 
 
@@ -334,7 +335,8 @@ def test_a_regressor_cannot_predict_classes(estimator):
 def test_a_linear_model_with_several_outputs_is_not_taken_for_one(rows):
     X, y, _ = rows
     both = LinearRegression().fit(X, np.column_stack([y, y]))
-    assert isinstance(as_portable(both, 0), EstimatorModel)
+    with pytest.raises(ModelError, match="one outcome"):
+        to_portable(both, 0, None)
 
 
 def test_a_users_own_subclass_of_a_linear_model_is_not_taken_for_arrays(rows):
@@ -342,8 +344,9 @@ def test_a_users_own_subclass_of_a_linear_model_is_not_taken_for_arrays(rows):
         def predict(self, X):
             return np.maximum(super().predict(X), 0.0)
 
-    X, y, _ = rows
-    assert isinstance(as_portable(Clipped().fit(X, y), 0), EstimatorModel)
+    X, y, ratios = rows
+    path = SklearnModel(Clipped()).fit(X, y, ratios, [{}], np.random.default_rng(0))
+    assert isinstance(path.models[0], EstimatorModel)
 
 
 def test_a_column_transformer_may_be_the_first_step(rows):

@@ -112,8 +112,10 @@ def to_portable(estimator: Any, n_classes: int, grid: Array | None) -> PortableM
     coefficients = np.atleast_2d(final.coef_).astype(np.float64)
     intercept = np.ravel(final.intercept_).astype(np.float64)
     intercept = np.resize(intercept, len(coefficients))  # one 0 where none was fitted
-    steps, coefficients, intercept = fold(steps, coefficients, intercept, width)
     link, classes = linear_link(name, _codes(final, n_classes))
+    if len(coefficients) != (len(classes) if link == "softmax" else 1):
+        raise ModelError(f"{name} must be fitted to one outcome. Give it a single column.")
+    steps, coefficients, intercept = fold(steps, coefficients, intercept, width)
     if not steps and link in ("identity", "logistic") and n_classes in (0, 2):
         return LinearModel(coefficients[0], float(intercept[0]), link)
     return DesignModel(coefficients, intercept, link, steps, classes, n_classes)

@@ -15,9 +15,12 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
-from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
+from fedcsa.models.allowed import objection
+from fedcsa.models.convert import TREES, sklearn_name, split_pipeline, to_portable
+from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.model import RATIO_POWER, Candidate, Path, power_of, training_weights
 from fedcsa.models.registry import is_linear_class
+from fedcsa.models.trees import to_bins
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,18 @@ class SklearnModel:
         keywords = {}
         if power_of(candidate):
             keywords[weight_keyword(estimator)] = training_weights(ratios, candidate)
-        estimator.fit(X, y.astype(np.intp) if self.n_classes else y, **keywords)
-        return as_portable(estimator, self.n_classes)
+        y = y.astype(np.intp) if self.n_classes else y
+        if not self._may_travel(estimator):
+            return EstimatorModel(estimator.fit(X, y, **keywords), self.n_classes)
+        if sklearn_name(split_pipeline(estimator)[1]) in TREES and self.grid is not None:
+            X = to_bins(X, self.grid).astype(np.float64)
+        return to_portable(estimator.fit(X, y, **keywords), self.n_classes, self.grid)
+
+    def _may_travel(self, estimator: Any) -> bool:
+        """Whether the fitted estimator is converted to a format of ours."""
+        kind = type(estimator)
+        line = is_linear_class(f"{kind.__module__}.{kind.__name__}", self.n_classes)
+        return not objection(estimator) and (line or self.grid is not None)
 
 
 def weight_keyword(estimator: Any) -> str:
@@ -128,25 +141,6 @@ def weight_keyword(estimator: Any) -> str:
         f"{type(estimator).__name__} does not take sample weights; "
         f"leave {RATIO_POWER!r} out of its candidates."
     )
-
-
-def as_portable(estimator: Any, n_classes: int) -> FittedModel:
-    """The fitted estimator as arrays if it is linear, else wrapped.
-
-    Parameters
-    ----------
-    estimator : fitted scikit-learn estimator
-    n_classes : int
-        0 for a regressor.
-    """
-    kind = type(estimator)
-    if is_linear_class(f"{kind.__module__}.{kind.__name__}", n_classes):
-        coefficients = np.atleast_2d(getattr(estimator, "coef_", np.empty((0, 0))))
-        intercept = np.ravel(getattr(estimator, "intercept_", 0.0))
-        link = "logistic" if n_classes else "identity"
-        if len(coefficients) == 1 and intercept.size == 1:
-            return LinearModel(coefficients[0].astype(np.float64), float(intercept[0]), link)
-    return EstimatorModel(estimator, n_classes)
 
 
 def _seed(estimator: Any, seed: int) -> None:
