@@ -202,7 +202,7 @@ STRICT = {
 }
 #: Rules that refuse nothing: what they do is tested where it is done.
 ELSEWHERE = {
-    "send_model", "show_model", "count_band", "significant_digits", "min_level_rows",
+    "max_membership_auc", "show_model", "count_band", "significant_digits", "min_level_rows",
     "max_briefs", "max_tables", "period_days", "min_changed_rows", "min_changed_share",
 }  # fmt: skip
 
@@ -302,7 +302,7 @@ OFF = {
     "period_days": 0,
     "min_changed_rows": 0,
     "min_changed_share": 0.0,
-    "send_model": True,
+    "max_membership_auc": 1.0,
     "show_model": True,
     "packed_models": True,
     "count_band": 1,
@@ -329,7 +329,7 @@ def test_an_open_policy_refuses_nothing(tools, messages):
 def test_a_rule_that_differs_from_the_open_policy_is_named_with_a_message(messages, rule):
     strict = {
         "exchanges": ("table",), "models": ("ridge",), "row_keeping_models": False,
-        "send_model": False, "show_model": False, "packed_models": False, "features": ("x0",),
+        "max_membership_auc": 0.6, "show_model": False, "packed_models": False, "features": ("x0",),
         "count_band": 10, "significant_digits": 5,
         "max_briefs": 5, "max_tables": 3, "period_days": 90,
     }  # fmt: skip

@@ -375,9 +375,9 @@ def test_every_rule_of_a_site_refuses_by_its_name(federation, rules, rule):
 
 
 def test_a_site_that_sends_no_model_examines_all_the_same(federation):
-    federation.configure("abbey", "[policy]\nsend_model = false")
+    federation.configure("abbey", '[policy]\nmodels = "never"')
     told = conclusion(federation.attempt(min_sources=2))
-    assert told.sources["abbey"] == "model refused: send_model"
+    assert told.sources["abbey"] == "model refused: models"
     assert sent(federation, "abbey") == [
         ("sent", "risk-report"), ("sent", "refusal"), ("sent", "examination-report"),
     ]  # fmt: skip

@@ -555,13 +555,14 @@ def test_the_filter_looks_at_every_part_of_a_letter_for_several(done, part):
 
 
 @pytest.mark.parametrize(
-    ("rule", "words"), [("send_model", "sends no model"), ("show_model", "shows no model")]
+    ("rule", "words"),
+    [('models = "never"', "sends no model"), ("show_model = false", "shows no model")],
 )
 def test_the_filter_keeps_a_model_that_the_policy_keeps(bench, rule, words):
     bench.run()
     desk = bench.communicator.sites["abbey"][0]._desk
     content = sealed(bench, answered(desk, "model"))
-    bench.federation.configure("abbey", f"[policy]\n{rule} = false")
+    bench.federation.configure("abbey", f"[policy]\n{rule}")
     assert words in blocked(content, bench.contexts["abbey"])
 
 

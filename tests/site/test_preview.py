@@ -59,10 +59,10 @@ def test_a_preview_is_exact_as_far_as_questions_have_come(federation, known):
 
 
 def test_a_site_that_sends_no_model_previews_the_rest(federation):
-    federation.configure("abbey", "[policy]\nsend_model = false")
+    federation.configure("abbey", '[policy]\nmodels = "never"')
     found = look(federation)
     assert [m["message"] for m in found["messages"]] == ["risk-report", "examination-report"]
-    assert rules(found) == ["send_model"]
+    assert rules(found) == ["models"]
 
 
 def test_the_mark_of_a_model_that_may_not_be_shown_is_part_of_a_preview(federation):

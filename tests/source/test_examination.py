@@ -47,10 +47,10 @@ def of(adaptation, code):
 
 
 def test_a_site_that_sends_no_model_examines_the_others(make):
-    adaptation = study(make, a={"send_model": False})
+    adaptation = study(make, a={"models": "never"})
     assert set(adaptation.source_weights) == {"b", "c", "d"}
     assert "a" in adaptation.promise.examined_by
-    assert of(adaptation, "source-refused") == {"a": {"rule": "send_model"}}
+    assert of(adaptation, "source-refused") == {"a": {"rule": "models"}}
     for entry in adaptation.ledgers["a"]:
         assert entry.message != "model-report"
 
@@ -61,7 +61,7 @@ def test_a_model_that_may_not_be_shown_has_no_weight(make):
     assert sum(adaptation.source_weights.values()) == pytest.approx(1.0)
     assert "a" in adaptation.promise.examined_by
     assert of(adaptation, "model-not-shown") == {"a": {}}
-    others = study(make, a={"send_model": False})
+    others = study(make, a={"models": "never"})
     for name in ("b", "c", "d"):
         assert adaptation.source_weights[name] == pytest.approx(others.source_weights[name])
     assert adaptation.promise == others.promise
@@ -87,7 +87,7 @@ def test_if_no_model_may_be_shown_there_is_no_answer(make):
 
 def test_if_no_site_sends_a_model_there_is_no_answer(make):
     with pytest.raises(NoSourcesError, match="0 of 4 sources sent a model"):
-        study(make, **{name: {"send_model": False} for name in NAMES})
+        study(make, **{name: {"models": "never"} for name in NAMES})
 
 
 TREE = DecisionTreeRegressor(max_depth=2, random_state=0)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -67,8 +67,9 @@ class Policy:
     ----------
     exchanges : tuple of str
         Kinds of exchange the site takes part in; ``"rows"`` must be allowed by name.
-    models : tuple of str or None
-        Names of models it fits (``"ridge"``, ``"sklearn.svm.SVR"`` …), None for any.
+    models : tuple of str, "never" or None
+        Names of models it fits (``"ridge"``, ``"sklearn.linear_model.Lasso"`` …), None for any.
+        With ``"never"`` it judges and examines models, and none leaves it.
     row_keeping_models : bool
         Whether to fit models that store training rows or single cells, such as nearest
         neighbours, support vectors, Gaussian processes, and trees with their leaves: to send
@@ -107,8 +108,9 @@ class Policy:
         one is told; until then the last one's numbers are told again.
     min_changed_share : float
         The same as a share of its rows; the larger of the two counts.
-    send_model : bool
-        Off, the site examines models and sends none.
+    max_membership_auc : float
+        A model from which an attacker can tell better than so who was in it does not leave: the
+        AUC that the site's own attacks reach, ½ for chance. 1 switches the attacks off.
     show_model : bool
         Off, its model is not shown to other sources; it then has no weight in the mixture.
     packed_models : bool
@@ -123,7 +125,7 @@ class Policy:
     """
 
     exchanges: tuple[str, ...] = _rule(("table",), ("table", "rows"), Brief, RiskReport)
-    models: tuple[str, ...] | None = _rule(None, None, RiskReport, ModelReport)
+    models: tuple[str, ...] | Literal["never"] | None = _rule(None, None, RiskReport, ModelReport)
     row_keeping_models: bool = _rule(False, True, RiskReport, ModelReport)
     # A table of fewer rows tells as much about one patient as about all; a brief has two or more.
     min_target_rows: int = _rule(20, 2, RiskReport)
@@ -154,7 +156,8 @@ class Policy:
     min_changed_rows: int = _rule(20, 0, Brief)
     # In a large cohort twenty patients would be known from the difference to a few digits.
     min_changed_share: float = _rule(0.1, 0.0, Brief)
-    send_model: bool = _rule(True, True, ModelReport)
+    # A guess that is right 6 times of 10; least squares with five rows a coefficient reaches it.
+    max_membership_auc: float = _rule(0.6, 1.0, ModelReport)
     show_model: bool = _rule(True, True, ModelReport)
     packed_models: bool = _rule(False, True, Examination, ExaminationReport)
     # One patient more or less is not seen in a count.
@@ -168,6 +171,10 @@ class Policy:
     def __post_init__(self) -> None:
         if not set(self.exchanges) <= {"table", "rows"}:
             raise must("exchanges", "made of 'table' and 'rows'", list(self.exchanges))
+        if isinstance(self.models, str) and self.models != "never":
+            raise must("models", "a list of names, 'never', or none", self.models)
+        if not 0.5 <= self.max_membership_auc <= 1.0:
+            raise must("max_membership_auc", "between 0.5 and 1", self.max_membership_auc)
         if not 1 <= self.count_band <= 1000:
             raise must("count_band", "between 1 and 1000", self.count_band)
         for name in ("max_briefs", "max_tables"):
@@ -228,7 +235,7 @@ class Policy:
 
     def _model_refusals(self, names: Sequence[str]) -> Iterator[PolicyError]:
         for name in names:
-            if self.models is not None and name not in self.models:
+            if self.models not in (None, "never") and name not in self.models:
                 yield _refusal("models", f"the model {name[:100]!r} is not on this site's list")
             if not self.row_keeping_models and name.startswith(ROW_KEEPERS):
                 yield _refusal("row_keeping_models", f"{name[:100]!r} would carry rows away")

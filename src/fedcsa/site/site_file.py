@@ -214,6 +214,8 @@ table = "patients.csv"            # .csv, .tsv, .parquet
 [policy]
 # features = ["age", "sex"]       # a study may use these and no others
 # models = ["ridge"]              # a study may fit these and no others
+# models = "never"                # only examine models, and send none
+# max_membership_auc = 0.6        # a model that tells better than so who was in it stays here
 # min_fold_rows = 30
 # max_parameters_per_row = 0.33
 # min_sd_share = 0.3              # a target's sd of a number, in this site's own
@@ -227,7 +229,6 @@ table = "patients.csv"            # .csv, .tsv, .parquet
 # min_changed_share = 0.1         # the same as a share of the rows; the larger counts
 # min_level_rows = 5              # as the target: patients with a flag or level, or none
 # min_penalty = 0.001             # beside the mean loss; 0 unless told
-# send_model = false              # only examine models, and send none
 # show_model = false              # send a model, but not to other sources: it has no weight
 # count_band = 10                 # rows take part in multiples of this
 # significant_digits = 4

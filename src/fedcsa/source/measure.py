@@ -309,12 +309,34 @@ def prepare(
             )
         if folds is None:
             return Work(rows, weighing)
-        fits: Fits = RowFits(brief.seed, rows, weighing, folds, model)
-        if isinstance(model, LinearRegression):
-            fits = LinearFits.of(model, rows, weighing, folds, candidates)
+        fits = fits_of(brief, rows, weighing, folds, model, candidates)
         last = weighing.n_columns - 1  # all turns share one column, or each has its own
         jobs = [Job(turn.train, min(k, last), f"model-{k}") for k, turn in enumerate(folds.turns)]
         return Work(rows, weighing, folds, fits.paths(jobs, candidates), fits)
+
+
+def fits_of(
+    brief: Brief,
+    rows: StudyRows,
+    weighing: Weighing,
+    folds: Folds,
+    model: Model,
+    candidates: Sequence[Candidate],
+) -> Fits:
+    """Whatever fits `model` on parts of the rows.
+
+    Parameters
+    ----------
+    brief : Brief
+    rows : StudyRows
+    weighing : Weighing
+    folds : Folds
+    model : Model
+    candidates : sequence of Candidate
+    """
+    if isinstance(model, LinearRegression):
+        return LinearFits.of(model, rows, weighing, folds, candidates)
+    return RowFits(brief.seed, rows, weighing, folds, model)
 
 
 def _too_large(rows: StudyRows, n_candidates: int) -> DataError:

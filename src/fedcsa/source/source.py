@@ -31,6 +31,7 @@ from fedcsa.models.fitted import LinearModel
 from fedcsa.models.model import Candidate, Model, Path
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
+from fedcsa.source.certificate import Certificate, certify
 from fedcsa.source.examine import check_examination, check_second, examine, members_of, mixture_of
 from fedcsa.source.measure import Work, fit_chosen, measure, prepare
 from fedcsa.source.weigh import SiteRows, TableWeighing
@@ -157,6 +158,8 @@ class Source:
         self.refusal: PolicyError | None = None
         #: Why candidates failed here, in the words of whatever failed; they never leave.
         self.failures: dict[int, str] = {}
+        #: What attacks on the last model reached; it never leaves.
+        self.certificate: Certificate | None = None
 
     def __repr__(self) -> str:
         return f"Source({self.name!r}, {self._rows!r}, {len(self._rows.columns)} columns)"
@@ -282,11 +285,17 @@ class Source:
             raise PolicyError(
                 "one_model", "This site sends one model per study; give another study another name."
             )
-        if not self._policy.send_model:
-            raise PolicyError("send_model", "This site examines models and sends none.")
-        path = fit_chosen(study.brief, self._work(study, model, chosen), chosen)
-        show = self._policy.show_model
-        return _report_of(request, in_reply_to, self.name, path, show=show)
+        if self._policy.models == "never":
+            raise PolicyError("models", "This site examines models and sends none.")
+        work = self._work(study, model, chosen, request.candidate)
+        path = fit_chosen(study.brief, work, chosen)
+        report = _report_of(request, in_reply_to, self.name, path, show=self._policy.show_model)
+        if self._policy.max_membership_auc < 1.0:
+            [fitted] = path.models
+            assert fitted is not None  # noqa: S101 - there is a report
+            self.certificate = certify(study.brief, work, model, chosen, fitted)
+            self.certificate.check(self._policy)
+        return report
 
     # Phase 3: the others' mixture on its own rows ------------------------------------------
 
@@ -311,29 +320,30 @@ class Source:
                 "one_examination",
                 "This site examines one mixture per study; give another study another name.",
             )
-        work, at = self._work(study, model, chosen), asked.candidate
-        # After a restart the paths hold the chosen candidate alone.
-        paths = [replace(p, models=p.models[at : at + 1] or p.models) for p in work.paths]
-        work = replace(work, paths=paths)
+        work = self._work(study, model, chosen, asked.candidate)
         predict, loss = mixture_of(asked, members, work), self._loss_of(brief)
         found = examine(brief, work, predict, asked.constant, loss)
         return ExaminationReport(
             study=asked.study, source=self.name, in_reply_to=in_reply_to, **vars(found)
         )
 
-    def _work(self, study: _Study, model: Model, chosen: Candidate) -> Work:
-        """What the report rests on; made again, for one candidate, if this site was restarted.
+    def _work(self, study: _Study, model: Model, chosen: Candidate, at: int) -> Work:
+        """What the report rests on, of one candidate; made again if this site was restarted.
 
         Parameters
         ----------
         study : _Study
         model : Model
         chosen : Candidate
+        at : int
+            Its number.
         """
         if study.work is None:
             rows = self._rows.of(study.brief)
             study.work = prepare(study.brief, rows, model, [chosen], self._ratio)
-        return study.work
+        # After a restart the paths hold the chosen candidate alone.
+        paths = [replace(p, models=p.models[at : at + 1] or p.models) for p in study.work.paths]
+        return replace(study.work, paths=paths)
 
     # The pieces -----------------------------------------------------------------------------
 

@@ -34,6 +34,10 @@ RULES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "float": ("a number", _is(int, float)),
     "list": ("a list", _is(list)),
     "tuple[str, ...]": ("a list of texts", _all(_is(str))),
+    "tuple[str, ...] | Literal['never']": (
+        "a list of texts or 'never'",
+        lambda value: value == "never" or _all(_is(str))(value),
+    ),
     "Mapping[str, Any]": ("a table of keys and values", _is(dict)),
     "Mapping[str, str]": (
         "a table of keys and texts",

@@ -98,7 +98,7 @@ def _kept_back(message: Message, policy: Policy) -> str:
     if isinstance(message, RiskReport):
         banded = message.n_rows == in_bands(message.n_rows, policy.count_band)
         return "" if banded else "the policy would tell the rows in bands"
-    if isinstance(message, ModelReport) and not policy.send_model:
+    if isinstance(message, ModelReport) and policy.models == "never":
         return "the policy sends no model"
     if isinstance(message, ModelReport) and message.show and not policy.show_model:
         return "the policy shows no model to other sources"
