@@ -44,7 +44,7 @@ from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, ask, reply
 from fedcsa.messages.messages import BacktestReport, Conclusion, Refusal
 from fedcsa.site import target_desk as target_module
-from fedcsa.site.log import LOG, open_log
+from fedcsa.site.log import HEAD, LOG, open_log
 
 SOURCES = ["abbey", "birch", "castle"]
 #: phase -> what comes before a trouble in a source's fate
@@ -612,6 +612,12 @@ def test_the_filter_blocks_a_count_of_rows_that_is_not_in_bands(done):
     assert "in bands" in blocked(sealed(done, exact), done.contexts["abbey"])
 
 
+def forget_at_the_target(federation):
+    """So that it asks again."""
+    shutil.rmtree(federation.state("new"))
+    (federation.folder / "new" / HEAD).unlink()
+
+
 def test_a_state_folder_that_was_deleted_or_put_back_lets_nothing_out(federation, tmp_path):
     state = federation.state("abbey")
     answered = Refusal("small", "abbey", "1" * 64, "models")
@@ -619,12 +625,13 @@ def test_a_state_folder_that_was_deleted_or_put_back_lets_nothing_out(federation
     EgressFilter().process(pack(sealed(first, answered)), first.contexts["abbey"])
     shutil.copytree(state, tmp_path / "older")
     assert Bench(federation).conclusion().sources["abbey"] == "answered"
-    # What it sent before counts; nothing new comes.
     shutil.rmtree(state)
-    assert Bench(federation).conclusion().sources["abbey"] == "examination missing"
+    forget_at_the_target(federation)
+    assert Bench(federation).conclusion().sources["abbey"] == "missing"
     shutil.rmtree(state)
     shutil.copytree(tmp_path / "older", state)
-    assert Bench(federation).conclusion().sources["abbey"] == "examination missing"
+    forget_at_the_target(federation)
+    assert Bench(federation).conclusion().sources["abbey"] == "missing"
     assert "PolicyError" in blocked(sealed(first, answered), first.contexts["abbey"])
 
 

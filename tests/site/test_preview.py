@@ -215,10 +215,10 @@ def test_the_command_shows_values_on_request_and_in_json(federation):
 
 def test_a_message_that_left_decodes_to_the_values_that_were_shown(federation):
     federation.configure("abbey", "approve = true")
-    federation.attempt()
+    federation.attempt(min_sources=3)  # no choice without it
     shown = {item["name"]: item["value"] for item in look(federation)["messages"][0]["fields"]}
     approve(federation)
-    federation.attempt()
+    federation.attempt(min_sources=3)
     (sha256, *_) = left(federation)
     message = decode((federation.state("abbey") / "payloads" / f"{sha256}.fcsa").read_bytes())
     assert shown["risk"] == np.asarray(message.risk).tolist()
