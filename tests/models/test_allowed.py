@@ -34,6 +34,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import ModelError
 from fedcsa.models.allowed import (
+    agreed_columns,
     agreed_rows_per_leaf,
     check_agreed,
     objection,
@@ -128,6 +129,55 @@ def test_a_class_outside_scikit_learn_has_no_format():
     model = {"name": "sklearn", "estimator": {"class": "os.Thing", "parameters": {}}}
     assert "outside scikit-learn" in refused_before_fitting(model)
     assert agreed_rows_per_leaf(model) is None
+
+
+STRANGE = [
+    (OneHotEncoder, {"categories": 5}),
+    (OrdinalEncoder, {"categories": [[1, [2]]]}),
+    (SplineTransformer, {"knots": [[1.0], [2.0, 3.0]]}),
+    (SplineTransformer, {"knots": KNOTS, "degree": "many"}),
+    (PolynomialFeatures, {"degree": []}),
+    (PolynomialFeatures, {"degree": "x"}),
+    (ColumnTransformer, {"transformers": 7}),
+    (ColumnTransformer, {"transformers": [("a", "passthrough")]}),
+]
+
+
+@pytest.mark.parametrize(("cls", "parameters"), STRANGE, ids=str)
+def test_parameters_of_any_kind_are_refused_and_never_followed(cls, parameters):
+    reason = objection(make_pipeline(cls(**parameters), Ridge()))
+    assert "wrong kind" in reason or cls.__name__ in reason
+    with pytest.raises(ModelError):
+        check_agreed({}, {}, model_description(Ridge()), {"estimator": parameters}, 3, 0)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"n_estimators": "many"}, {"max_depth": "deep", "n_estimators": 3}], ids=str
+)
+def test_trees_with_parameters_of_any_kind_were_not_agreed(parameters):
+    with pytest.raises(ModelError, match="its estimator is another"):
+        check(fitted("forest"), model_description(RandomForestRegressor(**parameters)), 0)
+
+
+MISFITS = [
+    make_pipeline(ColumnTransformer([("a", StandardScaler(), [9])]), Ridge()),
+    make_pipeline(SplineTransformer(knots=[[0.0], [1.0]]), Ridge()),
+    make_pipeline(PolynomialFeatures(5), PolynomialFeatures(5), Ridge()),
+]
+
+
+@pytest.mark.parametrize("model", MISFITS, ids=lambda model: str(model)[:50])
+def test_steps_that_do_not_fit_the_features_were_not_agreed(model):
+    with pytest.raises(ModelError, match="must"):
+        check(fitted("ridge"), model_description(model), 0)
+
+
+def test_columns_are_counted_before_anything_is_fitted():
+    quartic = model_description(make_pipeline(PolynomialFeatures(4), Ridge()))
+    assert agreed_columns(quartic, [], 6) == 210
+    assert agreed_columns(quartic, [{"polynomialfeatures__degree": 2}, {}], 6) == 210
+    assert agreed_columns({"name": "ridge"}, [{}], 6) == 6
+    assert agreed_columns(model_description(RandomForestRegressor()), [{}], 6) == 0
 
 
 def test_rows_per_leaf_are_read_from_the_study():

@@ -27,7 +27,7 @@ from fedcsa.models.convert import (
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.models.portable import Arrays, Form
 from fedcsa.models.registry import RIDGE, WEIGHTED, build
-from fedcsa.models.steps import MAX_DEGREE, Steps, steps_arrays, steps_form
+from fedcsa.models.steps import MAX_DEGREE, Steps, steps_arrays, steps_form, width_of
 from fedcsa.models.trees import Forest
 
 #: Criteria that make leaves of means; the others make leaves of medians, which are outcomes.
@@ -113,6 +113,13 @@ def _agreed_estimator(description: Mapping[str, Any], candidate: Mapping[str, An
 
 def objection(estimator: Any) -> str:
     """What keeps an estimator from leaving, fitted or not; "" if nothing does."""
+    try:
+        return _objection(estimator)
+    except Exception:  # parameters are whatever a brief says, and may be of any kind
+        return f"{type(estimator).__name__} has parameters of a wrong kind. Set others instead"
+
+
+def _objection(estimator: Any) -> str:
     transformers, final = split_pipeline(estimator)
     name = sklearn_name(final)
     if name in TREES:
@@ -135,7 +142,10 @@ def objection(estimator: Any) -> str:
 def _is_classifier(estimator: Any) -> bool:
     from sklearn.base import is_classifier
 
-    return bool(is_classifier(estimator))
+    try:
+        return bool(is_classifier(estimator))
+    except AttributeError:  # it asks an estimator inside that was not given
+        return type(estimator).__name__.endswith("Classifier")
 
 
 def _package(estimator: Any) -> str:
@@ -360,6 +370,40 @@ def agreed_rows_per_leaf(
     return min(fewest, default=None)
 
 
+def agreed_columns(
+    description: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]], n_features: int
+) -> int:
+    """Coefficients of the largest candidate by the study's own words; 0 for trees.
+
+    For the rule `max_parameters_per_row` before anything is fitted.
+
+    Parameters
+    ----------
+    description : mapping
+        Of the study's model, to which `refused_before_fitting` has no objection.
+    candidates : sequence of mapping
+    n_features : int
+
+    Examples
+    --------
+    >>> from fedcsa.models.registry import model_description
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import PolynomialFeatures
+    >>> quartic = model_description(make_pipeline(PolynomialFeatures(4), Ridge()))
+    >>> agreed_columns(quartic, [], 6), agreed_columns({"name": "ridge"}, [], 6)
+    (210, 6)
+    """
+    if description.get("name") in (RIDGE, WEIGHTED):
+        return n_features
+    widest = 0
+    for candidate in candidates or [{}]:
+        estimator = _agreed_estimator(description, candidate)
+        if sklearn_name(split_pipeline(estimator)[1]) not in TREES:
+            widest = max(widest, width_of(agreed_steps(estimator, n_features), n_features))
+    return widest
+
+
 # What was agreed --------------------------------------------------------------------------------
 
 
@@ -392,7 +436,7 @@ def check_agreed(
         As `fedcsa.models.convert.agreed_grid` gives it; the steps of trees must be it.
     """
     if description.get("name") in (RIDGE, WEIGHTED):
-        _must(form == {"kind": "linear", "link": "identity"}, "format")
+        _must(dict(form) == {"kind": "linear", "link": "identity"}, "format")
         return
     try:
         estimator = _agreed_estimator(description, candidate)
@@ -402,7 +446,10 @@ def check_agreed(
     _must(not reason, "estimator")
     final = split_pipeline(estimator)[1]
     if sklearn_name(final) in TREES:
-        _check_trees(form, arrays, final, n_classes)
+        try:
+            _check_trees(form, arrays, final, n_classes)
+        except (TypeError, ValueError):  # parameters of a wrong kind
+            _must(False, "estimator")
         _must(grid is None or np.array_equal(arrays["step"], grid), "grid")
     else:
         steps = agreed_steps(estimator, n_features)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, TreeModel
-from fedcsa.models.steps import Part, Steps, steps_of_parts, width_of
+from fedcsa.models.steps import MAX_COLUMNS, Part, Steps, steps_of_parts, width_of
 from fedcsa.models.trees import LEAF, MAX_BIN, MAX_NODES, MAX_TREE_DEPTH
 
 #: Steps of the grid in a target's sd: fine enough to lose no accuracy, and far too coarse for a
@@ -167,7 +167,12 @@ def agreed_steps(estimator: Any, n_features: int) -> Steps:
     estimator : scikit-learn estimator
     n_features : int
     """
-    steps = _in_sequence(split_pipeline(estimator)[0], n_features, fitted=False)
+    try:
+        steps = _in_sequence(split_pipeline(estimator)[0], n_features, fitted=False)
+    except (IndexError, TypeError, ValueError):
+        raise ModelError(
+            "A model's steps must fit the study's features. Check columns, levels and knots."
+        ) from None
     width = width_of(steps, n_features)
     return fold(steps, np.zeros((1, width)), np.zeros(1), n_features)[0]
 
@@ -241,7 +246,12 @@ def _steps_of(transformer: Any, width: int, *, fitted: bool) -> Steps:
         shift, scale = _affine(transformer, width) if fitted else (np.zeros(width), np.ones(width))
         return ((Part("affine", columns, {}, {"shift": shift, "scale": scale}),),)
     if name == "PolynomialFeatures":
-        powers = _clone(transformer).fit(np.zeros((1, width))).powers_.astype(np.int32)
+        made = _clone(transformer).fit(np.zeros((1, width)))
+        if made.n_output_features_ > MAX_COLUMNS:  # before they are listed
+            raise ModelError(
+                f"PolynomialFeatures must give at most {MAX_COLUMNS} columns. Lower its degree."
+            )
+        powers = made.powers_.astype(np.int32)
         return ((Part("powers", columns, {}, {"powers": powers}),),)
     if name == "SplineTransformer":
         bases = _clone(transformer).fit(np.zeros((2, width))).bsplines_
