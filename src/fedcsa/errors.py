@@ -12,7 +12,7 @@ contains a data value, because an error text may cross from one site to another.
     │   └── StudyError        a study file with an unknown key or a wrong value
     ├── ModelError            a model that cannot be built, fitted or carried
     │   ├── CandidatesError   every candidate failed somewhere
-    │   └── UntrustedError    a received model holds types that nobody here trusts
+    │   └── UntrustedError    a model is of a class that nobody here trusts
     ├── ProtocolError         the exchange between sites went wrong
     │   ├── MessageError      bytes that are not a well-formed message
     │   ├── PolicyError       a site's own policy refuses to let a message out
@@ -79,7 +79,7 @@ class CandidatesError(ModelError):
 
 
 class UntrustedError(ModelError):
-    """A received model holds types that nobody here has declared as trusted."""
+    """A study's model is of a class that nobody here has declared as trusted."""
 
     rule = "untrusted"
 

@@ -30,7 +30,7 @@ class InProcess:
     """All sites in one process: the sources are asked one after the other.
 
     Every message is really encoded and decoded on its way, so that what works here also works
-    between sites.
+    between sites. Only a model that has no format of ours is handed over as the object it is.
     """
 
     def __init__(self, sources: Sequence[Source], progress: Progress | None = None) -> None:
@@ -56,7 +56,7 @@ class InProcess:
         for name, message in messages.items():
             if self._progress:
                 self._progress(phase, name, "started")
-            answers[name] = decode(encode(self._sources[name].answer(decode(encode(message)))))
+            answers[name] = _carried(self._sources[name].answer(_carried(message)))
             if self._progress:
                 self._progress(phase, name, "done")
         return answers
@@ -64,6 +64,10 @@ class InProcess:
     def ledgers(self) -> dict[str, tuple[LedgerEntry, ...]]:
         """What left every source."""
         return {name: tuple(source.ledger.entries) for name, source in self._sources.items()}
+
+
+def _carried(message: Message) -> Message:
+    return message if message.is_held else decode(encode(message))
 
 
 def run_study(target: Target, courier: InProcess) -> Adaptation:

@@ -75,6 +75,7 @@ def crafted(ratios, losses):
     )
 
 
+TREES = {"kind": "trees", "link": "identity", "combine": "mean"}
 #: Values for messages that are nothing but a few single values.
 SIMPLE = {"text": "Ulm", "whole": 7, "number": 0.123456, "flag": True}
 
@@ -82,13 +83,7 @@ SIMPLE = {"text": "Ulm", "whole": 7, "number": 0.123456, "flag": True}
 def all_messages():
     """One message of every kind, every sort of brief, report and model among them."""
     small = exchange()
-    packed = dataclasses.replace(
-        small.model,
-        format="skops",
-        intercept=0.0,
-        coefficients=np.empty(0),
-        packed=np.arange(256, dtype=np.uint8),
-    )
+    tree = {"feature": np.array([1, -1, -1], np.int32), "value": np.array([0.0, 1.23456, -2.5])}
     made = {
         "brief": small.brief,
         "brief-rows": exchange(kind="rows").brief,
@@ -96,16 +91,13 @@ def all_messages():
         "risk-report-bare": exchange(moments=False).report,
         "model-request": small.request,
         "model-report": small.model,
-        "model-report-packed": packed,
+        "model-report-trees": dataclasses.replace(small.model, form=TREES, arrays=tree),
         "examination": small.examination,
-        "examination-packed": dataclasses.replace(
+        "examination-trees": dataclasses.replace(
             small.examination,
-            format="skops",
             weights=np.array([0.75, 0.25]),
-            intercepts=np.empty(0),
-            coefficients=np.empty((0, 0)),
-            sizes=np.array([100.0, 156.0]),
-            packed=np.arange(256, dtype=np.uint8),
+            forms=[TREES, TREES],
+            arrays={f"{k}.{name}": array for k in (0, 1) for name, array in tree.items()},
         ),
         "examination-report": small.found,
         "examination-report-empty": dataclasses.replace(

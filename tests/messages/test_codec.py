@@ -71,11 +71,12 @@ def test_the_format_is_the_documented_one(message, tools):
     header, payload = tools.split(wire)
     assert set(header) == {"kind", "shapes", "values"}
     assert header["kind"] == message.name
-    arrays = [
-        getattr(message, item.name)
-        for item in dataclasses.fields(message)
-        if isinstance(getattr(message, item.name), np.ndarray)
-    ]
+    arrays = []
+    for item in dataclasses.fields(message):
+        value = getattr(message, item.name)
+        arrays += [value] if isinstance(value, np.ndarray) else []
+        if item.name == "arrays":
+            arrays += [value[name] for name in sorted(value)]
     assert payload == b"".join(array.tobytes() for array in arrays)
     wire[10 : len(wire) - len(payload)].decode("ascii")
 
@@ -363,10 +364,51 @@ def test_a_forged_shape_of_a_matrix_is_refused(tools, shape):
 
 @pytest.mark.parametrize("shape", [[2**30], [2**40], [2**60]])
 def test_a_forged_shape_of_a_blob_is_refused(tools, messages, shape):
-    header, payload = tools.split(encode(messages["model-report-packed"]))
-    header["shapes"]["packed"] = shape
-    with pytest.raises(MessageError, match=r"model-report\.packed must fit into the message"):
+    header, payload = tools.split(encode(messages["conclusion"]))
+    header["shapes"]["summary"] = shape
+    with pytest.raises(MessageError, match=r"conclusion\.summary must fit into the message"):
         decode(tools.join(header, payload))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None, 3, {}, [], ["f8"], ["f8", 2**61], ["f8", 2**32, 2**32], ["f8", -3], ["f8", 3.0],
+        ["f8", True], ["f8", 1, 1, 3], ["f8", [3]], [3], ["f4", 6], ["u1", 24], ["O", 3],
+        ["i4", 3], ["<f8", 3], ["f8", 0, 2**62], "f8", [["f8"], 3],
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_forged_type_or_shape_of_an_array_by_name_is_refused(tools, messages, told):
+    header, payload = tools.split(encode(messages["model-report-trees"]))
+    assert header["shapes"]["arrays"] == {"feature": ["i4", 3], "value": ["f8", 3]}
+    header["shapes"]["arrays"]["value"] = told
+    with pytest.raises(MessageError, match=r"model-report"):
+        decode(tools.join(header, payload))
+
+
+@pytest.mark.parametrize(
+    "arrays", [None, [], "feature", {"value": ["f8", 3], "feature": ["i4", 3]}], ids=repr
+)
+def test_arrays_by_name_come_in_alphabetical_order(tools, messages, arrays):
+    header, payload = tools.split(encode(messages["model-report-trees"]))
+    header["shapes"]["arrays"] = arrays
+    with pytest.raises(MessageError, match="in alphabetical order"):
+        decode(tools.join(header, payload))
+
+
+def test_equal_models_are_equal_bytes_whatever_their_order(messages):
+    report = messages["model-report-trees"]
+    backwards = dict(reversed(report.arrays.items()))
+    assert encode(dataclasses.replace(report, arrays=backwards)) == encode(report)
+
+
+def test_an_array_by_name_may_be_a_single_number_and_a_matrix(messages):
+    arrays = {"a": np.array(1.5), "b": np.ones((2, 3)), "c": np.zeros(0), "d": np.ones(1, np.int32)}
+    report = dataclasses.replace(messages["model-report"], arrays=arrays)
+    came = decode(encode(report))
+    assert came == report
+    assert [came.arrays[name].shape for name in "abcd"] == [(), (2, 3), (0,), (1,)]
 
 
 @pytest.mark.parametrize("shape", [[2**27], [2**30], [2**60], [10**30]])

@@ -5,21 +5,18 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.svm import SVR
 
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import decode, encode
-from fedcsa.messages.fields import thaw
+from fedcsa.messages.fields import thaw, wire_fields
 from fedcsa.messages.messages import MESSAGES, REASONS, ModelRequest, Refusal
-
-ARRAYS = ("vector", "matrix", "blob")
+from fedcsa.messages.policy import LedgerEntry, entries_of
+from fedcsa.models.fitted import EstimatorModel
 
 
 def arrays_of(message):
-    return {
-        item.name: getattr(message, item.name)
-        for item in dataclasses.fields(message)
-        if item.metadata["kind"] in ARRAYS
-    }
+    return dict(message.buffers())
 
 
 # What every message is -------------------------------------------------------------------------
@@ -34,15 +31,16 @@ def test_every_kind_of_message_is_known_by_its_name():
 
 
 def test_every_field_of_every_message_has_a_known_kind():
-    known = {"text", "whole", "number", "flag", "plain", "vector", "matrix", "blob"}
+    known = {"text", "whole", "number", "flag", "plain", "vector", "matrix", "blob", "arrays"}
     for cls in MESSAGES.values():
-        assert {item.metadata["kind"] for item in dataclasses.fields(cls)} <= known
+        assert set(wire_fields(cls).values()) <= known
+        # Only an object of this process is no field of the wire.
+        assert {item.name for item in dataclasses.fields(cls)} - wire_fields(cls).keys() <= {"held"}
 
 
 def test_no_message_of_a_source_has_a_field_that_is_a_matrix():
     for name in set(MESSAGES) - {"brief", "model-request", "examination"}:
-        kinds = {item.metadata["kind"] for item in dataclasses.fields(MESSAGES[name])}
-        assert "matrix" not in kinds
+        assert "matrix" not in wire_fields(MESSAGES[name]).values()
 
 
 def test_arrays_are_read_only(message):
@@ -150,14 +148,14 @@ def test_a_number_is_finite_and_real(messages, value):
 
 def test_a_whole_number_too_large_for_a_float_is_not_a_number(messages):
     with pytest.raises(MessageError, match=NUMBER):
-        dataclasses.replace(messages["model-report"], intercept=10**400)
+        dataclasses.replace(messages["risk-report"], ratio_mean=10**400)
 
 
 @pytest.mark.parametrize("value", [1, np.float32(1.0), np.float64(1.0)])
 def test_a_number_becomes_a_float(messages, value):
-    model = dataclasses.replace(messages["model-report"], intercept=value)
-    assert type(model.intercept) is float
-    assert model.intercept == 1.0
+    asked = dataclasses.replace(messages["examination"], own_weight=value, weights=np.zeros(1))
+    assert type(asked.own_weight) is float
+    assert asked.own_weight == 1.0
 
 
 @pytest.mark.parametrize("value", [0, 1, None, "true", np.bool_(True)])
@@ -193,8 +191,66 @@ def test_a_matrix_is_two_dimensions_of_float64(messages, value):
 
 @pytest.mark.parametrize("value", [b"abc", np.zeros(3), np.zeros(3, dtype=np.int8)])
 def test_a_blob_is_an_array_of_bytes(messages, value):
-    with pytest.raises(MessageError, match=r"packed must be an array of 1 dimension\(s\) of uint8"):
-        dataclasses.replace(messages["model-report-packed"], packed=value)
+    with pytest.raises(
+        MessageError, match=r"summary must be an array of 1 dimension\(s\) of uint8"
+    ):
+        dataclasses.replace(messages["conclusion"], summary=value)
+
+
+ARRAYS_BY_NAME = [
+    (None, "at most 1000 arrays by name"),
+    ([np.zeros(1)], "at most 1000 arrays by name"),
+    ({f"a{k}": np.zeros(1) for k in range(1001)}, "at most 1000 arrays by name"),
+    ({1: np.zeros(1)}, "short names of small letters"),
+    ({"": np.zeros(1)}, "short names of small letters"),
+    ({"Alice Müller": np.zeros(1)}, "short names of small letters"),
+    ({"a" * 61: np.zeros(1)}, "short names of small letters"),
+    ({"a": [1.0]}, "float64 or int32"),
+    ({"a": np.zeros(1, np.float32)}, "float64 or int32"),
+    ({"a": np.zeros(1, np.int64)}, "float64 or int32"),
+    ({"a": np.zeros(1, np.uint8)}, "float64 or int32"),
+    ({"a": np.zeros(1, object)}, "float64 or int32"),
+    ({"a": np.zeros(1, "datetime64[s]")}, "float64 or int32"),
+    ({"a": np.zeros(1, ">f8")}, "float64 or int32"),
+    ({"a": np.zeros((1, 1, 1))}, "at most 2 dimensions"),
+    ({"a": np.array([np.nan])}, "a must be finite"),
+    ({"a": np.array([np.inf])}, "a must be finite"),
+    ({"a": np.broadcast_to(0.0, (1 << 23) + 1)}, "at most 67108864 bytes in all"),
+]
+
+
+@pytest.mark.parametrize(("value", "rule"), ARRAYS_BY_NAME)
+def test_arrays_by_name_are_short_names_and_small_arrays(messages, value, rule):
+    with pytest.raises(MessageError, match=rule):
+        dataclasses.replace(messages["model-report"], arrays=value)
+
+
+def test_arrays_by_name_cannot_be_changed_and_stand_in_alphabetical_order(messages):
+    mine = {"b": np.zeros((2, 2)), "a": np.array([1], np.int32), "c": np.array(1.5)}
+    report = dataclasses.replace(messages["model-report"], arrays=mine)
+    mine["b"][0, 0] = 7.0
+    assert list(report.arrays) == ["a", "b", "c"]
+    assert not report.arrays["b"].any()
+    for array in report.arrays.values():
+        assert not array.flags.writeable
+    with pytest.raises(TypeError):
+        report.arrays["d"] = np.zeros(1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"a": np.zeros(3)},
+        {"a": np.ones(2)},
+        {"a": np.zeros(2, np.int32)},
+        {"b": np.zeros(2)},
+        {"a": np.zeros(2), "b": np.zeros(2)},
+    ],
+)
+def test_arrays_by_name_are_compared_by_name_type_and_value(messages, other):
+    report = dataclasses.replace(messages["model-report"], arrays={"a": np.zeros(2)})
+    assert report == dataclasses.replace(report, arrays={"a": np.zeros(2)})
+    assert report != dataclasses.replace(report, arrays=other)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -471,23 +527,20 @@ def test_the_moments_of_a_report_are_its_fields(report):
 
 # Rules of the model report -----------------------------------------------------------------------
 
-BYTES = np.zeros(3, dtype=np.uint8)
+#: A model that has no format, as an object.
+OBJECT = EstimatorModel(SVR())
 
 
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"format": "pickle"}, "format 'linear' or 'skops'"),
-        ({"format": ""}, "format 'linear' or 'skops'"),
-        ({"coefficients": np.empty(0)}, "coefficients if and only if linear"),
-        ({"packed": BYTES}, "a packed model if and only if not linear"),
-        ({"format": "skops"}, "coefficients if and only if linear"),
-        ({"format": "skops", "packed": BYTES}, "coefficients if and only if linear"),
-        (
-            {"format": "skops", "coefficients": np.empty(0)},
-            "a packed model if and only if not linear",
-        ),
-        ({"link": "probit"}, "link 'identity' or 'logistic'"),
+        ({"form": {}}, "one model, by its form"),
+        ({"form": ["linear"]}, "one model, by its form"),
+        ({"form": {"kind": 3}}, "one model, by its form"),
+        ({"form": {"kind": "held", "class": "sklearn.svm.SVR"}}, "one model, by its form"),
+        ({"held": OBJECT}, "one model, by its form"),
+        ({"form": OBJECT.form, "held": OBJECT}, "the model's arrays, or an object"),
+        ({"arrays": {}}, "the model's arrays, or an object"),
     ],
 )
 def test_a_model_report_holds_exactly_one_model(messages, changes, rule):
@@ -495,9 +548,39 @@ def test_a_model_report_holds_exactly_one_model(messages, changes, rule):
         dataclasses.replace(messages["model-report"], **changes)
 
 
-@pytest.mark.parametrize("link", ["identity", "logistic"])
-def test_a_linear_model_has_one_of_two_links(messages, link):
-    assert dataclasses.replace(messages["model-report"], link=link).link == link
+def handed_over(messages):
+    """A report and an examination that hand over an object."""
+    report = dataclasses.replace(messages["model-report"], form=OBJECT.form, arrays={}, held=OBJECT)
+    asked = messages["examination"]
+    [(form, arrays)] = asked.members
+    return report, dataclasses.replace(
+        asked,
+        weights=np.array([0.5, 0.5]),
+        forms=[form, OBJECT.form],
+        arrays={f"0.{name}": array for name, array in arrays.items()},
+        held=(None, OBJECT),
+    )
+
+
+def test_a_message_that_hands_over_an_object_has_no_bytes_to_leave_in(messages):
+    for message in handed_over(messages):
+        with pytest.raises(MessageError, match="hands over an object cannot leave this process"):
+            encode(message)
+
+
+def test_a_ledger_names_the_class_that_was_handed_over(messages):
+    for message in handed_over(messages):
+        [entry] = entries_of(message, "a", ["target"])
+        assert "held.sklearn.svm._classes.SVR" in [item.name for item in entry.fields]
+        assert LedgerEntry.from_json(entry.to_json()) == entry
+
+
+def test_messages_that_hand_over_different_objects_differ(messages):
+    for message in handed_over(messages):
+        other = EstimatorModel(SVR())
+        held = other if message.name == "model-report" else (None, other)
+        assert message == dataclasses.replace(message)
+        assert message != dataclasses.replace(message, held=held)
 
 
 # Rules of the examination ------------------------------------------------------------------------
@@ -506,8 +589,6 @@ def test_a_linear_model_has_one_of_two_links(messages, link):
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"format": "pickle"}, "format 'linear' or 'skops'"),
-        ({"link": "probit"}, "link 'identity' or 'logistic'"),
         ({"combine": "mode"}, "combine 'mean' or 'median'"),
         ({"own_weight": -0.1}, "an own weight between 0 and 1"),
         ({"own_weight": 1.1}, "an own weight between 0 and 1"),
@@ -515,27 +596,32 @@ def test_a_linear_model_has_one_of_two_links(messages, link):
         ({"weights": np.array([0.9])}, "weights that sum to one"),
         ({"weights": np.empty(0)}, "weights that sum to one"),
         ({"weights": np.array([1.5, -0.5])}, "weights that are not negative"),
-        ({"weights": np.array([0.5, 0.5])}, "an intercept a linear member"),
-        ({"intercepts": np.empty(0)}, "an intercept a linear member"),
-        ({"coefficients": np.zeros((2, 2))}, "coefficients a linear member"),
-        ({"sizes": np.array([3.0])}, "a size a packed member"),
-        ({"packed": BYTES}, "packed members of those sizes"),
+        ({"weights": np.array([0.5, 0.5])}, "a form a member"),
+        ({"forms": {"kind": "linear"}}, "a form a member"),
+        ({"forms": [{"kind": "held"}]}, "members by their form"),
+        ({"forms": [{}]}, "members by their form"),
+        ({"held": (None, None)}, "no object, or one a member"),
+        ({"arrays": {}}, "arrays of every member, and no others"),
+        ({"arrays": {"1.value": np.zeros(1)}}, "arrays of every member, and no others"),
+        ({"arrays": {"value": np.zeros(1)}}, "arrays of every member, and no others"),
+        ({"arrays": {"00.value": np.zeros(1)}}, "arrays of every member, and no others"),
         ({"constant": np.empty(0)}, "a constant to compare with"),
     ],
 )
 def test_an_examination_holds_whole_members_with_weights(messages, changes, rule):
     asked = messages["examination"]
-    assert (len(asked.weights), asked.own_weight, asked.format) == (1, 0.0, "linear")
+    assert (len(asked.weights), asked.own_weight) == (1, 0.0)
     with pytest.raises(MessageError, match=f"A examination message must have {rule}"):
         dataclasses.replace(asked, **changes)
 
 
-@pytest.mark.parametrize(
-    "sizes", [[100.0, 155.0], [100.5, 155.5], [0.0, 256.0], [-1.0, 257.0], [256.0]]
-)
-def test_packed_members_have_the_sizes_that_are_told(messages, sizes):
-    with pytest.raises(MessageError, match="size"):
-        dataclasses.replace(messages["examination-packed"], sizes=np.array(sizes))
+def test_the_members_of_an_examination_are_told_apart_by_their_number(messages):
+    report, asked = messages["model-report-trees"], messages["examination-trees"]
+    assert len(asked.members) == 2
+    for form, arrays in asked.members:
+        assert form == report.form
+        assert arrays.keys() == report.arrays.keys()
+        assert all(np.array_equal(arrays[name], report.arrays[name]) for name in arrays)
 
 
 def test_the_own_model_may_take_the_rest_of_the_weight(messages):
@@ -597,6 +683,13 @@ def damaged(kind, value):
         yield from (not value, 0, np.bool_(value))
     elif kind == "plain":
         yield from ([*value, *value], {"0": "a", "": [1]}, [[], {}], [{"code": "a"}], "ab", 5)
+    elif kind == "arrays":
+        yield from ({}, [*value.values()], {f"{name}!": array for name, array in value.items()})
+        for name in value:
+            whole = value[name].dtype == np.int32
+            changes = damaged("blob" if whole else "vector", value[name])
+            yield from ({**value, name: changed} for changed in changes)
+            yield {key: value[key] for key in value if key != name}
     else:
         yield from (value.tolist(), value[:0], np.concatenate([value, value]), value[..., None])
         yield from (value.astype(np.float32), value.astype(object), value[:-1])
@@ -605,15 +698,13 @@ def damaged(kind, value):
         yield from (np.full(shape, value.dtype.type(1)) for shape in ((1, 1), (3,), (0, 2), (2, 2)))
 
 
-EVERY_FIELD = [
-    (name, item.name) for name, cls in MESSAGES.items() for item in dataclasses.fields(cls)
-]
+EVERY_FIELD = [(name, field) for name, cls in MESSAGES.items() for field in wire_fields(cls)]
 
 
 @pytest.mark.parametrize(("name", "field"), EVERY_FIELD, ids=".".join)
 def test_a_damaged_field_is_a_message_error_or_survives_its_bytes(messages, name, field):
     for message in (m for m in messages.values() if m.name == name):
-        [kind] = [i.metadata["kind"] for i in dataclasses.fields(message) if i.name == field]
+        kind = wire_fields(type(message))[field]
         refused = 0
         for value in damaged(kind, getattr(message, field)):
             try:

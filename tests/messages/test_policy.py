@@ -11,6 +11,7 @@ from sklearn.linear_model import Lasso, LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import ParameterError, PolicyError
 from fedcsa.messages.policy import (
@@ -20,6 +21,7 @@ from fedcsa.messages.policy import (
     round_significant,
     told_rule,
 )
+from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.registry import expand_candidates, model_description
 
 
@@ -102,10 +104,10 @@ def test_an_estimator_inside_a_candidate_must_be_on_the_list_too(brief):
     model = Pipeline([("model", Lasso())])
     sneaky = with_model(brief, model, {"model": [Lasso(), KNeighborsRegressor(1)]})
     allowed = ("sklearn.pipeline.Pipeline", "sklearn.linear_model.Lasso")
-    assert refused(Policy(models=allowed), sneaky) == {"models", "row_keeping_models"}
+    assert refused(Policy(models=allowed), sneaky) == {"models", "portable_models"}
     more = (*allowed, "sklearn.neighbors.KNeighborsRegressor")
-    assert refused(Policy(models=more), sneaky) == {"row_keeping_models"}
-    assert refused(Policy(models=more, row_keeping_models=True), sneaky) == set()
+    assert refused(Policy(models=more), sneaky) == {"portable_models"}
+    assert refused(Policy(models=more, portable_models=False), sneaky) == set()
 
 
 def test_names_of_a_description_come_outermost_first():
@@ -188,22 +190,23 @@ COLUMNS = {
 STRICT = {
     "exchanges": ("rows",),
     "models": ("lasso",),
-    "row_keeping_models": False,
+    "portable_models": True,
     "min_target_rows": 1000,
     "min_fold_rows": 31,
     "max_parameters_per_row": 0.05,
+    "min_rows_per_leaf": 11,
     "min_sd_share": 1.1,
     "min_penalty": 1.0,
     "min_effective_rows": 1000.0,
     "max_row_share": 1e-6,
     "max_row_leverage": 1e-6,
-    "packed_models": False,
     "features": (),
 }
 #: Rules that refuse nothing: what they do is tested where it is done.
 ELSEWHERE = {
     "max_membership_auc", "show_model", "count_band", "significant_digits", "min_level_rows",
     "max_briefs", "max_tables", "period_days", "min_changed_rows", "min_changed_share",
+    "no_own_values",
 }  # fmt: skip
 
 
@@ -212,8 +215,10 @@ def refusing(policy, brief, messages):
     neighbours = with_model(brief, KNeighborsRegressor(1), {"n_neighbors": [1]})
     found = {error.rule for error in policy.announcement_refusals(brief)}
     found |= refused(policy, brief)
-    found |= refused(policy, neighbours) & {"row_keeping_models"}
-    for message in (messages["risk-report"], messages["examination-packed"]):
+    found |= refused(policy, neighbours) & {"portable_models"}
+    tree = with_model(brief, DecisionTreeRegressor(min_samples_leaf=10), {"max_depth": [2]})
+    found |= refused(policy, tree) & {"min_rows_per_leaf"}
+    for message in (messages["risk-report"],):
         try:
             policy.release(message)
         except PolicyError as error:
@@ -287,10 +292,12 @@ def test_a_target_announces_by_an_allowed_exchange_only(brief, rows_brief):
 OFF = {
     "exchanges": ("table", "rows"),
     "models": None,
-    "row_keeping_models": True,
+    "portable_models": False,
     "min_target_rows": 2,  # a brief has no fewer
     "min_fold_rows": 0,
     "max_parameters_per_row": math.inf,
+    "min_rows_per_leaf": 0,
+    "no_own_values": False,
     "min_sd_share": 0.0,
     "min_level_rows": 0,
     "min_penalty": 0.0,
@@ -304,7 +311,6 @@ OFF = {
     "min_changed_share": 0.0,
     "max_membership_auc": 1.0,
     "show_model": True,
-    "packed_models": True,
     "count_band": 1,
     "significant_digits": None,
     "features": None,
@@ -328,8 +334,8 @@ def test_an_open_policy_refuses_nothing(tools, messages):
 @pytest.mark.parametrize("rule", [item.name for item in dataclasses.fields(Policy)])
 def test_a_rule_that_differs_from_the_open_policy_is_named_with_a_message(messages, rule):
     strict = {
-        "exchanges": ("table",), "models": ("ridge",), "row_keeping_models": False,
-        "max_membership_auc": 0.6, "show_model": False, "packed_models": False, "features": ("x0",),
+        "exchanges": ("table",), "models": ("ridge",), "portable_models": True,
+        "max_membership_auc": 0.6, "show_model": False, "no_own_values": True, "features": ("x0",),
         "count_band": 10, "significant_digits": 5,
         "max_briefs": 5, "max_tables": 3, "period_days": 90,
     }  # fmt: skip
@@ -396,18 +402,16 @@ def test_a_released_report_has_its_numbers_rounded_and_nothing_else_changed(tool
     exchange = tools.exchange()
     for message in (exchange.report, exchange.model, exchange.found):
         released = Policy(significant_digits=3).release(message)
-        for item in dataclasses.fields(message):
-            before, after = getattr(message, item.name), getattr(released, item.name)
-            if item.metadata["kind"] == "vector":
-                assert after.tolist() == [oracle(value, 3) for value in before.tolist()]
-                assert not after.flags.writeable
-            elif item.metadata["kind"] == "number":
+        for name, kind, before in message.items():
+            after = getattr(released, name)
+            if kind == "number":
                 assert after == oracle(before, 3)
                 assert type(after) is float
-            elif item.metadata["kind"] == "blob":
-                assert after.tobytes() == before.tobytes()
-            else:
+            elif kind not in ("vector", "arrays"):
                 assert after == before
+        for (name, before), (_, after) in zip(message.buffers(), released.buffers(), strict=True):
+            assert after.tolist() == [oracle(value, 3) for value in before.tolist()], name
+            assert not after.flags.writeable
 
 
 def test_the_brief_the_request_and_the_refusal_leave_untouched(tools):
@@ -416,9 +420,20 @@ def test_the_brief_the_request_and_the_refusal_leave_untouched(tools):
         assert Policy(significant_digits=3).release(message) is message
 
 
-def test_a_packed_model_leaves_untouched(messages):
-    packed = messages["model-report-packed"]
-    assert Policy().release(packed) == packed
+def test_the_fitted_numbers_of_a_model_are_rounded_and_its_indices_are_not(messages):
+    report = messages["model-report-trees"]
+    report = dataclasses.replace(report, arrays={**report.arrays, "step": np.array([0.123456])})
+    left = Policy(significant_digits=3).release(report).arrays
+    assert left["value"].tolist() == [0.0, 1.23, -2.5]
+    assert left["feature"].tolist() == [1, -1, -1]
+    assert left["step"].tolist() == [0.123456]  # agreed, not fitted
+
+
+def test_a_model_with_more_numbers_than_the_rows_bear_does_not_leave(messages):
+    report = dataclasses.replace(messages["model-report"], n_rows=8)  # three numbers
+    with refuses("max_parameters_per_row"):
+        Policy().release(report)
+    assert Policy().release(dataclasses.replace(report, n_rows=10)).n_rows == 10
 
 
 def test_without_digits_reports_leave_untouched(tools):
@@ -497,12 +512,12 @@ def test_a_period_is_at_most_a_hundred_years(days):
         Policy(period_days=days)
 
 
-def test_only_linear_models_are_shown_unless_packed_ones_are_allowed(messages):
-    linear, packed = messages["examination"], messages["examination-packed"]
-    with refuses("packed_models"):
-        Policy().release(packed)
-    assert Policy().release(linear) is linear
-    assert Policy(packed_models=True).release(packed) is packed
+def test_a_model_without_a_format_leaves_only_in_one_process(messages):
+    held = EstimatorModel(KNeighborsRegressor(1))
+    report = dataclasses.replace(messages["model-report"], form=held.form, arrays={}, held=held)
+    with refuses("portable_models"):
+        Policy().release(report)
+    assert Policy.open().release(report) is report
 
 
 def test_a_penalty_below_the_floor_is_refused_whatever_its_scale(brief):

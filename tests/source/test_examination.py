@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
+from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from fedcsa.errors import MessageError, NoSourcesError
@@ -74,10 +75,9 @@ def test_a_model_that_may_not_be_shown_is_in_no_examination(make):
     hidden = target._models["a"].coefficients
     for name, examination in asked.items():
         others = {n: w for n, w in target._weights.items() if n not in ("a", name)}
-        total = sum(others.values())
-        line = sum(w * target._models[n].coefficients for n, w in others.items()) / total
-        np.testing.assert_allclose(examination.coefficients[0], line, rtol=1e-12)
-        assert not np.allclose(examination.coefficients[0], hidden)
+        shown = [arrays["coefficients"] for _, arrays in examination.members]
+        np.testing.assert_array_equal(shown, [target._models[n].coefficients for n in others])
+        assert not any(np.allclose(line, hidden) for line in shown)
 
 
 def test_if_no_model_may_be_shown_there_is_no_answer(make):
@@ -90,39 +90,48 @@ def test_if_no_site_sends_a_model_there_is_no_answer(make):
         study(make, **{name: {"models": "never"} for name in NAMES})
 
 
-TREE = DecisionTreeRegressor(max_depth=2, random_state=0)
-TREES = ("sklearn.tree._tree.Tree",)
+TREE = DecisionTreeRegressor(max_depth=2, min_samples_leaf=10, random_state=0)
 
 
-def tree_study(make, at_target, at_sources):
-    plan = make.plan(TREE, None)
-    sources = [
-        make.source(name, make.rows(80, i), policy=at_sources, trusted_types=TREES)
-        for i, name in enumerate(NAMES)
-    ]
-    return make.study(plan, sources, policy=at_target, trusted_types=TREES)
-
-
-LINEAR_ONLY = dataclasses.replace(Policy.open(), packed_models=False)
-
-
-@pytest.mark.parametrize(
-    ("at_target", "at_sources"),
-    [(LINEAR_ONLY, Policy.open()), (Policy.open(), LINEAR_ONLY)],
-    ids=["not sent", "not opened"],
-)
-def test_packed_models_are_not_examined_between_sites(make, at_target, at_sources):
-    adaptation = tree_study(make, at_target, at_sources)
-    assert of(adaptation, "not-examined") == {n: {"reason": "packed_models"} for n in NAMES}
-    assert of(adaptation, "no-promise") == {"": {}}
-    assert (adaptation.promise, adaptation.interval) == (None, None)
-    assert adaptation.status == "use it with care"
-    assert adaptation.predict(make.rows(3)[0]).shape == (3,)
-
-
-def test_packed_models_are_examined_in_one_process(make):
-    adaptation = tree_study(make, Policy.open(), Policy.open())
+@pytest.mark.parametrize("policy", [Policy(), Policy.open()], ids=["strict", "open"])
+def test_trees_are_examined_like_any_other_model(make, policy):
+    sources = [make.source(name, make.rows(200, i), policy=policy) for i, name in enumerate(NAMES)]
+    adaptation = make.study(make.plan(TREE, None), sources, policy=policy)
+    assert {report.form["kind"] for report in adaptation.model_reports.values()} == {"trees"}
     assert adaptation.promise.examined_by == NAMES
+
+
+def test_a_model_without_a_format_is_examined_in_one_process_as_the_object_it_is(make):
+    sources = [make.source(name, make.rows(80, i)) for i, name in enumerate(NAMES)]
+    adaptation = make.study(make.plan(SVR(), None), sources)
+    assert adaptation.promise.examined_by == NAMES
+    for name in NAMES:
+        [entry] = [e for e in adaptation.ledgers[name] if e.message == "model-report"]
+        assert "held.sklearn.svm._classes.SVR" in [item.name for item in entry.fields]
+
+
+#: What a lying target may put into an examination of lines.
+FORGED = {
+    "another kind": lambda m: {"forms": [{**form, "kind": "trees"} for form in m.forms]},
+    "another link": lambda m: {"forms": [{**form, "link": "logistic"} for form in m.forms]},
+    "a word more": lambda m: {"forms": [{**form, "more": 1} for form in m.forms]},
+    "an array more": lambda m: {"arrays": {**m.arrays, "0.more": np.zeros(1)}},
+    "an array less": lambda m: {
+        "arrays": {k: v for k, v in m.arrays.items() if k != "0.intercept"}
+    },
+    "a feature more": lambda m: {"arrays": {**m.arrays, "0.coefficients": np.zeros(3)}},
+    "whole numbers": lambda m: {"arrays": {**m.arrays, "0.coefficients": np.zeros(2, np.int32)}},
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
+def test_a_source_opens_only_models_that_were_agreed(make, change):
+    sources = sites(make)
+    _, asked = asked_of(make, sources)
+    forged = dataclasses.replace(asked["a"], **change(asked["a"]))
+    with pytest.raises(MessageError, match="An examination must hold models of the study"):
+        sources["a"].answer(forged)
+    assert isinstance(sources["a"].answer(asked["a"]), ExaminationReport)
 
 
 # What is asked ------------------------------------------------------------------------------
@@ -176,12 +185,10 @@ def test_an_examination_before_the_report_is_refused(make):
 @pytest.mark.parametrize(
     "forged",
     [
-        lambda _: {"coefficients": np.zeros((1, 3))},
-        lambda _: {"link": "logistic"},
         lambda _: {"constant": np.zeros(2)},
         lambda _: {"candidate": 99},
     ],
-    ids=["features", "outcome", "constant", "candidate"],
+    ids=["constant", "candidate"],
 )
 def test_an_examination_of_another_study_is_an_error(make, forged):
     sources = sites(make)

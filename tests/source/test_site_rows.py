@@ -14,6 +14,7 @@ from fedcsa.errors import DataError, ParameterError
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import Examination, ModelRequest
 from fedcsa.messages.policy import Policy
+from fedcsa.models.portable import LinearModel
 from fedcsa.models.registry import model_description
 from fedcsa.plan import Plan
 from fedcsa.run import InProcess, run_study
@@ -121,9 +122,9 @@ def asked(make_source, brief):
         own = 0.6 if power else 0.0
         examination = Examination(
             study="s", brief=told, candidate=index, combine="mean", own_weight=own,
-            weights=np.array([1.0 - own]), format="linear", link="identity",
-            intercepts=np.array([0.3]), coefficients=np.full((1, d), 0.7), sizes=np.empty(0),
-            packed=np.empty(0, np.uint8), constant=np.array([0.1]),
+            weights=np.array([1.0 - own]), forms=[LinearModel(np.zeros(d), 0.0).form],
+            arrays={"0.coefficients": np.full(d, 0.7), "0.intercept": np.array([0.3])},
+            constant=np.array([0.1]), again=False,
         )  # fmt: skip
         answers += [model, replace(source.answer(examination), in_reply_to="")]
     return report, answers

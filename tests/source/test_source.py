@@ -227,11 +227,12 @@ def test_what_leaves_is_rounded(make, digits):
     )
     for message in (brief, make.request_for(brief)):
         full, short = exact.answer(message), rounding.answer(message)
-        for item in dataclasses.fields(full):
-            value = getattr(full, item.name)
-            if item.metadata["kind"] in ("number", "vector"):
-                expected = round_significant(np.asarray(value), digits)
-                np.testing.assert_array_equal(getattr(short, item.name), expected)
+        for name, kind, value in full.items():
+            if kind == "number":
+                assert getattr(short, name) == round_significant(np.asarray(value), digits)
+        left = dict(short.buffers())
+        for name, value in full.buffers():
+            np.testing.assert_array_equal(left[name], round_significant(value, digits))
 
 
 # The ledger --------------------------------------------------------------------------------------
@@ -605,17 +606,19 @@ def test_the_model_says_how_many_rows_it_was_fitted_on(make, options, n_rows):
     assert site.answer(make.request_for(brief)).n_rows == n_rows
 
 
-def test_linear_models_travel_as_arrays_and_others_packed(make):
-    for model, form in (("ridge", "linear"), (Lasso(), "linear"), (SVC(), "skops")):
-        classes = ("no", "yes") if form == "skops" else ()
+def test_models_travel_in_our_formats_and_others_are_handed_over(make):
+    tree = DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
+    for model, form in (
+        ("ridge", "linear"), (Lasso(), "linear"), (tree, "trees"), (SVC(), "held")
+    ):  # fmt: skip
+        classes = ("no", "yes") if form == "held" else ()
         loss = "brier" if classes else "squared"
         brief = brief_of(make, make.plan(model, None, classes=classes, loss=loss))
         site = make.source("a", make.labelled(30) if classes else make.rows(30))
         site.answer(brief)
         report = site.answer(make.request_for(brief))
-        assert report.format == form
-        assert len(report.packed) == 0 if form == "linear" else len(report.packed) > 100
-        assert form == "linear" or report.intercept == 0.0
+        assert report.form["kind"] == form
+        assert (len(report.arrays) == 0) == report.is_held == (form == "held")
 
 
 def test_a_column_transformer_in_a_pipeline_can_be_asked_for(make):

@@ -33,7 +33,7 @@ def test_a_prediction_is_the_weighted_sum_by_hand(make, method, scale):
         assert predicted == pytest.approx(total, rel=1e-12)
 
 
-def test_a_prediction_by_packed_models_is_the_weighted_sum(make):
+def test_a_prediction_by_objects_is_the_weighted_sum(make):
     adaptation = make.study(make.plan(SVR(), None))
     X, _ = make.rows(7, 123)
     seen = (X - adaptation.table.mean) / adaptation.table.sd
@@ -47,7 +47,7 @@ def test_a_prediction_by_packed_models_is_the_weighted_sum(make):
 def classes_study(make, estimator, classes, method="validated", loss="log"):
     design = make.plan(estimator, None, classes=classes, loss=loss, method=method)
     sources = [make.source(n, make.labelled(90, i, classes)) for i, n in enumerate("ab")]
-    return make.study(design, sources, trusted_types=TREES)
+    return make.study(design, sources)
 
 
 @pytest.mark.parametrize("method", METHODS)

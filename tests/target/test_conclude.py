@@ -229,7 +229,7 @@ def test_texts_truth_values_and_nothing_are_no_grid(make):
 
 
 def edge_findings_of_trees(make, plan, index):
-    target = make.target(plan, trusted_types=("sklearn.tree._tree.Tree",))
+    target = make.target(plan)
     brief = target.brief(["a"])
     X, y = make.rows(30)
     site = make.source("a", (X, y - y.min() + 1.0))

@@ -21,12 +21,12 @@ from fedcsa.errors import (
     ParameterError,
     PolicyError,
     ProtocolError,
-    UntrustedError,
 )
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import Refusal
 from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import EstimatorModel
+from fedcsa.models.portable import LinearModel
 
 NAMES = ("a", "b", "c")
 
@@ -374,8 +374,8 @@ def test_without_a_model_a_source_is_as_if_it_were_not_there(talk):
     ("changes", "text"),
     [
         ({"candidate": 99}, "Source 'a' must send the candidate asked for"),
-        ({"coefficients": np.ones(3)}, "Source 'a' must send one coefficient per feature"),
-        ({"link": "logistic"}, "Source 'a' must send a model of the study's outcome"),
+        ({"form": {"kind": "linear", "link": "logistic"}}, "model of source 'a' is refused"),
+        ({"arrays": LinearModel(np.ones(3), 0.0).arrays}, "model of source 'a' is refused"),
         ({"source": "b"}, "'a' must be its own"),
         ({"in_reply_to": "0" * 64}, "'a' must answer this very question"),
     ],
@@ -409,73 +409,32 @@ def classes_study(make, classes, estimator=None):
 
 
 @pytest.mark.parametrize("link", ["identity", "logistic"])
-def test_a_linear_model_is_no_model_of_three_classes(make, link):
-    target, model = classes_study(make, ("low", "middle", "high"))
-    forged = dataclasses.replace(
-        model,
-        format="linear",
-        link=link,
-        coefficients=np.ones(2),
-        packed=np.empty(0, np.uint8),
-    )
-    with pytest.raises(MessageError, match="'a' must send a model of the kind agreed on"):
+def test_a_line_is_no_model_of_three_classes(make, link):
+    target, model = classes_study(make, ("low", "middle", "high"), LogisticRegression())
+    line = LinearModel(np.ones(2), 0.0, link)
+    forged = dataclasses.replace(model, form=line.form, arrays=line.arrays, held=None)
+    with pytest.raises(MessageError, match="The model of source 'a' is refused"):
         mixed(target, {"a": forged})
 
 
 def test_a_linear_model_of_numbers_is_no_model_of_two_classes(make):
     target, model = classes_study(make, ("no", "yes"), LogisticRegression())
-    assert model.link == "logistic"
-    with pytest.raises(MessageError, match="'a' must send a model of the study's outcome"):
-        mixed(target, {"a": dataclasses.replace(model, link="identity")})
-
-
-def test_a_packed_regressor_is_no_model_of_classes(make):
-    target, model = classes_study(make, ("low", "middle", "high"))
-    X, y = make.rows(30)
-    forged = dataclasses.replace(model, packed=EstimatorModel(SVR().fit(X, y)).pack())
-    with pytest.raises((MessageError, ModelError), match=r"\w"):
-        mixed(target, {"a": forged}).predict(X)
-
-
-def test_a_packed_model_of_other_classes_is_refused(make):
-    target, model = classes_study(make, ("low", "middle", "high"))
-    X, y = make.rows(30)
-    other = SVC().fit(X, np.where(y > 0.0, 7, 8))
-    forged = dataclasses.replace(model, packed=EstimatorModel(other).pack())
-    with pytest.raises((MessageError, ModelError), match=r"\w"):
-        mixed(target, {"a": forged}).predict(X)
-
-
-def test_a_packed_model_of_another_number_of_features_is_refused(make):
-    design = make.plan(SVR(), None)
-    target, site = make.target(design), make.source("a")
-    request = target.choose({"a": site.answer(target.brief(["a"]))})
-    rng = np.random.default_rng(0)
-    other = EstimatorModel(SVR().fit(rng.normal(size=(20, 5)), rng.normal(size=20))).pack()
-    forged = dataclasses.replace(site.answer(request), packed=other)
-    with pytest.raises((MessageError, ModelError), match=r"\w"):
-        mixed(target, {"a": forged}).predict(make.rows(5)[0])
-
-
-def test_a_model_with_untrusted_types_is_refused_unless_they_are_declared(make):
-    class Twisted(SVR):
-        pass
-
-    X, y = make.rows(30)
-    packed = EstimatorModel(Twisted().fit(X, y)).pack()
-    target, site = make.target(make.plan(SVR(), None)), make.source("a")
-    request = target.choose({"a": site.answer(target.brief(["a"]))})
-    forged = dataclasses.replace(site.answer(request), packed=packed)
-    with pytest.raises(UntrustedError, match="Twisted"):
+    assert model.form["link"] == "logistic"
+    forged = dataclasses.replace(model, form={**model.form, "link": "identity"})
+    with pytest.raises(MessageError, match="The model of source 'a' is refused"):
         mixed(target, {"a": forged})
 
 
-def test_a_damaged_model_is_an_error(make):
-    target, site = make.target(make.plan(SVR(), None)), make.source("a")
-    request = target.choose({"a": site.answer(target.brief(["a"]))})
-    model = site.answer(request)
-    with pytest.raises(MessageError, match=r"'a' is refused\. A received model is damaged"):
-        mixed(target, {"a": dataclasses.replace(model, packed=model.packed[:-9])})
+def test_an_object_of_this_process_that_cannot_predict_is_left_out(make):
+    design = make.plan(SVR(), None)
+    target, sites = make.target(design), {"a": make.source("a"), "b": make.source("b")}
+    request = target.choose({n: site.answer(target.brief(["a", "b"])) for n, site in sites.items()})
+    rng = np.random.default_rng(0)
+    other = EstimatorModel(SVR().fit(rng.normal(size=(20, 5)), rng.normal(size=20)))
+    models = {name: site.answer(request) for name, site in sites.items()}
+    models["a"] = dataclasses.replace(models["a"], held=other)
+    adaptation = mixed(target, models)
+    assert set(adaptation.models) == {"b"}
 
 
 def test_a_forest_travels(make):

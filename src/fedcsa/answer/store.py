@@ -35,6 +35,7 @@ from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
+from fedcsa.models.allowed import refused_before_fitting
 from fedcsa.plan import Plan
 from fedcsa.target.adaptation import Adaptation, Promise, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
@@ -76,7 +77,8 @@ def save_result(
         if not keep_reconciliation:
             (folder / "reconciliation.json").unlink(missing_ok=True)
         for position, name in enumerate(sorted(models)):
-            (folder / "models" / f"{position}.fcsa").write_bytes(encode(models[name]))
+            if not models[name].is_held:  # an object of this process is never written
+                (folder / "models" / f"{position}.fcsa").write_bytes(encode(models[name]))
         for position, site in enumerate(sorted(adaptation.ledgers)):
             lines = [entry.to_json() + "\n" for entry in adaptation.ledgers[site]]
             path = folder / "ledgers" / f"{position}.jsonl"
@@ -92,15 +94,8 @@ def save_result(
     return folder
 
 
-def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adaptation:
-    """Read a result; its predictions equal those of the adaptation that was saved.
-
-    Parameters
-    ----------
-    folder : path
-    trusted_types : collection of str
-        Types outside scikit-learn that its models may hold.
-    """
+def load_result(folder: str | Path) -> Adaptation:
+    """Read a result; its predictions equal those of the adaptation that was saved."""
     folder = Path(folder)
     found = restore(read_json(folder / "adaptation.json"), folder)
     if found.stopped is not None:
@@ -109,6 +104,9 @@ def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adap
             f"See why with: fedcsa report {folder}"
         )
     _require_part(folder, "models")
+    why = refused_before_fitting(thaw(found.plan.model), thaw(found.plan.candidates))
+    if why and not any((folder / "models").iterdir()):
+        raise ResultError(f"The result in {str(folder)!r} keeps no models. {why}")
     with whole(folder, "a file is missing or was changed"):
         reports = {}
         for position, name in enumerate(sorted(found.source_weights)):
@@ -118,7 +116,8 @@ def load_result(folder: str | Path, trusted_types: Collection[str] = ()) -> Adap
             if message.candidate != found.kept[found.estimate.chosen]:
                 raise _damaged(folder, "its models are not those of its candidate")
             reports[name] = message
-        models = {name: fitted_model(reports[name], found.plan, trusted_types) for name in reports}
+        plan, sd = found.plan, found.table.sd
+        models = {name: fitted_model(reports[name], plan, sd) for name in reports}
     return replace(found, model_reports=reports, models=models, ledgers=load_ledgers(folder))
 
 

@@ -63,7 +63,7 @@ def backtest(
 
     loaded = load_study(study, changes)
     plan = loaded.plan()
-    tested = None if result is None else load_result(result, trust or ())
+    tested = None if result is None else load_result(result)
     if tested is not None and plain(tested.plan) != plain(plan):
         raise ResultError(
             f"The result in {str(result)!r} must be of this very study; it is not. "
@@ -77,7 +77,7 @@ def backtest(
             data,
             plan,
             policy=loaded.policy(),
-            trusted_types=[*(trust or ()), "sklearn.*"],
+            trusted_types=trust or (),
             progress=progress,
         )
     if result is not None and tested is not None:

@@ -69,7 +69,7 @@ Trust = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TYPE",
-        help="Full name of a type that a received model may hold; may be repeated.",
+        help="Full name of a class outside scikit-learn that the model may use; may be repeated.",
     ),
 ]
 

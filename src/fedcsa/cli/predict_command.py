@@ -15,7 +15,6 @@ from fedcsa.cli.common import (
     Output,
     Quiet,
     ResultFolder,
-    Trust,
     named_errors,
     out_option,
     print_json,
@@ -37,7 +36,6 @@ def predict(
     out: Annotated[
         Path | None, out_option("FILE", "CSV or Parquet file; by default CSV on standard output.")
     ] = None,
-    trust: Trust = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -55,7 +53,7 @@ def predict(
     from fedcsa.data.tables import write_table
 
     with working(f"reading {rows}", quiet=quiet):
-        adaptation = load_result(result, trust or ())
+        adaptation = load_result(result)
         X = result_study(result, adaptation).read_rows(rows)
     with working(f"predicting {len(X)} rows", quiet=quiet):
         columns = _predictions(adaptation, X)

@@ -16,7 +16,6 @@ from fedcsa.cli.common import (
     Output,
     Quiet,
     ResultFolder,
-    Trust,
     named_errors,
     unbroken,
     working,
@@ -37,7 +36,6 @@ def reconcile(
             metavar="OUTCOMES", help="A table of the target's rows with their outcomes."
         ),
     ],
-    trust: Trust = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -57,7 +55,7 @@ def reconcile(
     from fedcsa.reconcile import reconcile as compare
 
     with working(f"reading {outcomes}", quiet=quiet):
-        adaptation = load_result(result, trust or ())
+        adaptation = load_result(result)
         X, y = result_study(result, adaptation).read_outcomes(outcomes)
     found = compare(adaptation, X, y)
     content = found.to_json()

@@ -15,7 +15,6 @@ type is looked up by name, nothing is allocated beyond the bytes that came.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 import struct
@@ -32,15 +31,19 @@ from fedcsa.messages.fields import (
     Message,
     parse_json,
     to_json,
+    wire_fields,
 )
 from fedcsa.messages.messages import MESSAGES
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 MAGIC = b"FCSA"
 #: A million target rows of 30 columns, in the exchange of rows, fit.
 MAX_BYTES = 256 << 20
 #: Ten thousand candidates fit. As plain values, JSON of this size unfolds to 80 MB at most.
 MAX_HEADER_BYTES = 1 << 20
+
+#: An array without elements may still have a long side, though not one that only a liar needs.
+EMPTY_SIDE = 1 << 16
 
 _PREFIX = struct.Struct("<4sHI")
 _ARRAYS = {"vector": ("<f8", 1), "matrix": ("<f8", 2), "blob": ("|u1", 1)}
@@ -49,7 +52,17 @@ _TYPE_WORDS = {np.dtype(kind): word for word, kind in ARRAY_TYPES.items()}
 
 
 def encode(message: Message) -> bytes:
-    """Bytes of a message; the same message always gives the same bytes.
+    """Bytes of a message as it leaves; the same message always gives the same bytes."""
+    if message.is_held:
+        raise MessageError(
+            f"A {message.name} message that hands over an object cannot leave this process. "
+            "Choose a model that has a format of ours."
+        )
+    return written(message)
+
+
+def written(message: Message) -> bytes:
+    """Every field of a message as bytes; of an object that it hands over, the class alone.
 
     A message cannot change, so they are made once and kept with it.
     """
@@ -121,8 +134,13 @@ def digest(wire: bytes) -> str:
     return hashlib.sha256(wire).hexdigest()
 
 
+def digest_of(message: Message) -> str:
+    """The digest of a message, by which a reply names its question."""
+    return digest(written(message))
+
+
 def _assemble(cls: type[Message], shapes: Any, values: Any, payload: memoryview) -> Message:
-    fields = {item.name: item.metadata["kind"] for item in dataclasses.fields(cls)}
+    fields = wire_fields(cls)
     arrays = [name for name, kind in fields.items() if kind in _ARRAYS or kind == "arrays"]
     plain = fields.keys() - set(arrays)
     if not isinstance(shapes, dict) or set(shapes) != set(arrays):
@@ -172,7 +190,7 @@ def _take(
     if not whole or len(shape) != ndim:
         raise MessageError(f"{where} must have {ndim} whole number(s) as its shape.")
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    if size > len(payload) - offset or max(shape, default=0) > len(payload):
+    if size > len(payload) - offset or max(shape, default=0) > max(len(payload), EMPTY_SIDE):
         raise MessageError(f"{where} must fit into the message; the message is cut off.")
     array = np.frombuffer(payload[offset : offset + size], dtype=dtype).reshape(shape)
     native: NDArray[Any] = array.astype(array.dtype.newbyteorder("="), copy=False)

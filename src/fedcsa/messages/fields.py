@@ -43,6 +43,12 @@ def wire_field(kind: Kind) -> Any:
     return field(metadata={"kind": kind})
 
 
+def wire_fields(cls: type[Message]) -> dict[str, Kind]:
+    """Name and kind of every field that a message has on the wire."""
+    fields = dataclasses.fields(cls)
+    return {item.name: item.metadata["kind"] for item in fields if "kind" in item.metadata}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Message:
     """Base of all messages: checks every field's kind, compares by value, shows no data."""
@@ -58,8 +64,12 @@ class Message:
 
     def items(self) -> list[tuple[str, Kind, Any]]:
         """Name, kind and value of every field, in their order."""
-        fields = dataclasses.fields(self)
-        return [(item.name, item.metadata["kind"], getattr(self, item.name)) for item in fields]
+        return [(name, kind, getattr(self, name)) for name, kind in wire_fields(type(self)).items()]
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it hands over an object, and so cannot leave this process."""
+        return bool(self.__dict__.get("held"))
 
     def buffers(self) -> list[tuple[str, NDArray[Any]]]:
         """Name and content of every array, as they follow each other; ``"arrays.value"``."""
@@ -82,13 +92,21 @@ class Message:
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return all(_equal(kind, value, getattr(other, name)) for name, kind, value in self.items())
+        return _objects(self) == _objects(other) and all(
+            _equal(kind, value, getattr(other, name)) for name, kind, value in self.items()
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         shapes = "".join(f", {name}{array.shape}" for name, array in self.buffers())
         return f"{type(self).__name__}(study={self.study!r}{shapes})"
+
+
+def _objects(message: Any) -> list[int]:
+    """Which objects a message hands over; two are the same only if they are one."""
+    held = message.__dict__.get("held")
+    return [id(item) for item in (held if isinstance(held, tuple) else (held,))]
 
 
 def _equal(kind: Kind, one: Any, other: Any) -> bool:

@@ -30,6 +30,9 @@ from fedcsa.core.table import Table1
 from fedcsa.errors import DataError
 from fedcsa.messages.fields import Message, wire_field
 
+#: The kind of a model that is handed over as an object, in one process.
+HELD = "held"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Examination(Message):
@@ -46,21 +49,19 @@ class Examination(Message):
     own_weight : float
         0, or the weight of the source's own model, for which its held-out predictions stand in:
         where most of the mixture is its own.
-    weights, intercepts : array of shape (members,)
-        With `own_weight` the weights sum to one.
-    coefficients : array of shape (members, features)
-        Empty if the members are packed.
-    format, link : str
-        As in a `ModelReport`, the same for all members.
-    sizes : array of shape (members,)
-        Bytes of every packed member.
-    packed : bytes
-        The packed members, one after the other.
+    weights : array of shape (members,)
+        With `own_weight` they sum to one.
+    forms : sequence of mapping
+        Form of every member, as in a `ModelReport`.
+    arrays : mapping of str to array
+        Those of all members, with the member's number before the name: ``"0.coefficients"``.
     constant : array
         The others' mean outcome, or their share of every class: what the mixture must beat.
     again : bool
         Whether this is the second examination of a study: models that were found useless in the
         first have left, and none has come.
+    held : tuple, optional
+        In one process only: the members, if one has no format of ours.
     """
 
     name: ClassVar[str] = "examination"
@@ -70,31 +71,43 @@ class Examination(Message):
     combine: str = wire_field("text")
     own_weight: float = wire_field("number")
     weights: Array = wire_field("vector")
-    format: str = wire_field("text")
-    link: str = wire_field("text")
-    intercepts: Array = wire_field("vector")
-    coefficients: Array = wire_field("matrix")
-    sizes: Array = wire_field("vector")
-    packed: NDArray[np.uint8] = wire_field("blob")
+    forms: Sequence[Mapping[str, Any]] = wire_field("plain")
+    arrays: Mapping[str, NDArray[Any]] = wire_field("arrays")
     constant: Array = wire_field("vector")
     again: bool = wire_field("flag")
+    held: tuple[Any, ...] = ()
 
     def check(self) -> None:
         """Check that the members are whole and the weights sum to one."""
-        n, linear = len(self.weights), self.format == "linear"
-        self.must(linear or self.format == "skops", "format 'linear' or 'skops'")
-        self.must(self.link in ("identity", "logistic"), "link 'identity' or 'logistic'")
+        n = len(self.weights)
         self.must(self.combine in ("mean", "median"), "combine 'mean' or 'median'")
         self.must(0.0 <= self.own_weight <= 1.0, "an own weight between 0 and 1")
         self.must((self.weights >= 0.0).all(), "weights that are not negative")
         total = float(self.weights.sum()) + self.own_weight
         self.must(abs(total - 1.0) < 1e-6, "weights that sum to one")
-        self.must(len(self.intercepts) == (n if linear else 0), "an intercept a linear member")
-        self.must(len(self.coefficients) == (n if linear else 0), "coefficients a linear member")
-        self.must(len(self.sizes) == (0 if linear else n), "a size a packed member")
-        whole = (self.sizes >= 1.0).all() and (self.sizes == np.floor(self.sizes)).all()
-        self.must(whole and self.sizes.sum() == len(self.packed), "packed members of those sizes")
+        self.must(isinstance(self.forms, tuple) and len(self.forms) == n, "a form a member")
+        self.must(len(self.held) in (0, n), "no object, or one a member")
+        held = self.held or (None,) * n
+        self.must(all(map(is_form, self.forms, held)), "members by their form")
+        owners = {name.partition(".")[0] for name in self.arrays}
+        told = {str(k) for k in range(n) if held[k] is None}
+        self.must(owners == told, "arrays of every member, and no others")
         self.must(len(self.constant) >= 1, "a constant to compare with")
+
+    @property
+    def members(self) -> list[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
+        """Form and arrays of every member."""
+        arrays: list[dict[str, NDArray[Any]]] = [{} for _ in self.forms]
+        for name, array in self.arrays.items():
+            owner, _, rest = name.partition(".")
+            arrays[int(owner)][rest] = array
+        return list(zip(self.forms, arrays, strict=True))
+
+
+def is_form(form: Any, held: Any) -> bool:
+    """Whether `form` names the kind of a model; an object's is ``"held"``, and only an object's."""
+    kind = form.get("kind") if isinstance(form, Mapping) else None
+    return isinstance(kind, str) and (kind == HELD) == (held is not None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -367,9 +380,23 @@ class ModelRequest(Message):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelReport(Message):
-    """One fitted model: arrays if it is linear, else a packed file that executes nothing.
+    """One fitted model in a format of our own.
 
-    `show` says whether the other sources may see it, to examine it.
+    Attributes
+    ----------
+    candidate : int
+        The one that was asked for.
+    n_rows : int
+        Rows that the model was fitted on.
+    show : bool
+        Whether the other sources may see it, to examine it.
+    form : mapping
+        Everything of the model but its numbers.
+    arrays : mapping of str to array
+        All its numbers.
+    held : FittedModel, optional
+        In one process only: a model that has no format of ours, as an object. Its form names its
+        class, and the message has no bytes that could leave.
     """
 
     name: ClassVar[str] = "model-report"
@@ -379,19 +406,14 @@ class ModelReport(Message):
     candidate: int = wire_field("whole")
     n_rows: int = wire_field("whole")
     show: bool = wire_field("flag")
-    format: str = wire_field("text")
-    link: str = wire_field("text")
-    intercept: float = wire_field("number")
-    coefficients: Array = wire_field("vector")
-    packed: NDArray[np.uint8] = wire_field("blob")
+    form: Mapping[str, Any] = wire_field("plain")
+    arrays: Mapping[str, NDArray[Any]] = wire_field("arrays")
+    held: Any = None
 
     def check(self) -> None:
         """Check that it holds exactly one model."""
-        linear = self.format == "linear"
-        self.must(linear or self.format == "skops", "format 'linear' or 'skops'")
-        self.must((len(self.coefficients) > 0) == linear, "coefficients if and only if linear")
-        self.must((len(self.packed) > 0) != linear, "a packed model if and only if not linear")
-        self.must(self.link in ("identity", "logistic"), "link 'identity' or 'logistic'")
+        self.must(is_form(self.form, self.held), "one model, by its form")
+        self.must((len(self.arrays) > 0) == (self.held is None), "the model's arrays, or an object")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import MessageError, PolicyError, must
-from fedcsa.messages.codec import digest, encode
-from fedcsa.messages.fields import Message, to_json
+from fedcsa.messages.codec import digest, written
+from fedcsa.messages.fields import Message, thaw, to_json
 from fedcsa.messages.messages import (
+    HELD,
     BacktestReport,
     Brief,
     Examination,
@@ -27,23 +29,9 @@ from fedcsa.messages.messages import (
     ModelReport,
     RiskReport,
 )
+from fedcsa.models.allowed import agreed_rows_per_leaf, refused_before_fitting
+from fedcsa.models.leaving import count_parameters
 
-#: Parts of scikit-learn whose fitted models store training rows, or values of single cells.
-ROW_KEEPERS = (
-    "sklearn.ensemble.",
-    "sklearn.neighbors.",
-    "sklearn.svm.SV",
-    "sklearn.svm.NuSV",
-    "sklearn.svm.OneClassSVM",
-    "sklearn.gaussian_process.",
-    "sklearn.kernel_ridge.",
-    "sklearn.kernel_approximation.Nystroem",
-    "sklearn.semi_supervised.",
-    "sklearn.isotonic.",
-    "sklearn.impute.KNNImputer",
-    "sklearn.preprocessing.QuantileTransformer",
-    "sklearn.tree.",
-)
 #: Rules whose refusal tells something about a source's rows. It leaves under one name for all of
 #: them, so that a target cannot find out a source's sds or overlap by asking where each begins.
 ROW_RULES = ("min_sd_share", "min_effective_rows", "max_row_share", "max_row_leverage")
@@ -70,16 +58,19 @@ class Policy:
     models : tuple of str, "never" or None
         Names of models it fits (``"ridge"``, ``"sklearn.linear_model.Lasso"`` …), None for any.
         With ``"never"`` it judges and examines models, and none leaves it.
-    row_keeping_models : bool
-        Whether to fit models that store training rows or single cells, such as nearest
-        neighbours, support vectors, Gaussian processes, and trees with their leaves: to send
-        one is to send rows.
+    portable_models : bool
+        Whether to fit only models that have a format of ours: they leave with nothing but what a
+        prediction needs. All others carry rows, or nobody knows what.
     min_target_rows : int
         A target with fewer rows is refused: it could single out one patient.
     min_fold_rows : int
         Rows in the smallest of a source's folds.
     max_parameters_per_row : float
-        Coefficients per training row; above it, rows leak through the model.
+        Numbers that were fitted, per training row; above it, rows leak through the model.
+    min_rows_per_leaf : int
+        Rows in the smallest leaf of a tree: its value is the mean of their outcomes.
+    no_own_values : bool
+        Whether a model stays that holds a cell, an outcome, or an array as long as the rows.
     min_sd_share : float
         Smallest sd of a number in the target's table, in the *source's* own: a narrower table
         picks out single rows.
@@ -113,8 +104,6 @@ class Policy:
         AUC that the site's own attacks reach, ½ for chance. 1 switches the attacks off.
     show_model : bool
         Off, its model is not shown to other sources; it then has no weight in the mixture.
-    packed_models : bool
-        Whether models that are not linear are sent to other sources, and opened if they come.
     count_band : int
         A source takes part with a multiple of so many rows, and leaves out the last few of its
         table: no number tells how many there are exactly.
@@ -126,13 +115,16 @@ class Policy:
 
     exchanges: tuple[str, ...] = _rule(("table",), ("table", "rows"), Brief, RiskReport)
     models: tuple[str, ...] | Literal["never"] | None = _rule(None, None, RiskReport, ModelReport)
-    row_keeping_models: bool = _rule(False, True, RiskReport, ModelReport)
+    portable_models: bool = _rule(True, False, RiskReport, ModelReport)
     # A table of fewer rows tells as much about one patient as about all; a brief has two or more.
     min_target_rows: int = _rule(20, 2, RiskReport)
     # Fewer do not carry a model and its risk.
     min_fold_rows: int = _rule(30, 0, RiskReport)
     # Three rows a coefficient: with fewer, rows leak through the model.
     max_parameters_per_row: float = _rule(0.33, float("inf"), RiskReport, ModelReport)
+    # The mean of fewer outcomes is about single patients.
+    min_rows_per_leaf: int = _rule(10, 0, RiskReport, ModelReport)
+    no_own_values: bool = _rule(True, False, ModelReport)
     # With the table's own floor, a patient cannot be pointed at.
     min_sd_share: float = _rule(0.3, 0.0, RiskReport)
     # As statistical offices ask for.
@@ -159,7 +151,6 @@ class Policy:
     # A guess that is right 6 times of 10; least squares with five rows a coefficient reaches it.
     max_membership_auc: float = _rule(0.6, 1.0, ModelReport)
     show_model: bool = _rule(True, True, ModelReport)
-    packed_models: bool = _rule(False, True, Examination, ExaminationReport)
     # One patient more or less is not seen in a count.
     count_band: int = _rule(10, 1, RiskReport, ModelReport)
     # Enough to choose a candidate; further digits only help to solve for rows.
@@ -207,7 +198,7 @@ class Policy:
             The source's own standard deviations.
         """
         yield from self._design_refusals(brief)
-        yield from self._model_refusals([*model_names(brief.model), *model_names(brief.candidates)])
+        yield from self._model_refusals(brief)
         if brief.n_rows < self.min_target_rows:
             why = f"the target must have {self.min_target_rows} rows or more"
             yield _refusal("min_target_rows", why)
@@ -233,12 +224,20 @@ class Policy:
             if column not in self.features and not (flag and column.startswith(names)):
                 yield _refusal("features", f"{column[:100]!r} is not on this site's list")
 
-    def _model_refusals(self, names: Sequence[str]) -> Iterator[PolicyError]:
-        for name in names:
+    def _model_refusals(self, brief: Brief) -> Iterator[PolicyError]:
+        model, candidates = thaw(brief.model), thaw(brief.candidates)
+        for name in [*model_names(model), *model_names(candidates)]:
             if self.models not in (None, "never") and name not in self.models:
                 yield _refusal("models", f"the model {name[:100]!r} is not on this site's list")
-            if not self.row_keeping_models and name.startswith(ROW_KEEPERS):
-                yield _refusal("row_keeping_models", f"{name[:100]!r} would carry rows away")
+        why = refused_before_fitting(model, candidates) if self.portable_models else ""
+        if why:
+            text = f"This site's policy refuses (portable_models): {why}"
+            yield PolicyError("portable_models", text)
+            return
+        fewest = agreed_rows_per_leaf(model, candidates) if self.min_rows_per_leaf else None
+        if fewest is not None and fewest < self.min_rows_per_leaf:
+            why = f"the study must ask for {self.min_rows_per_leaf} rows or more a leaf"
+            yield _refusal("min_rows_per_leaf", why)
 
     def announcement_refusals(self, brief: Brief) -> Iterator[PolicyError]:
         """Every rule under which a target must not announce `brief`."""
@@ -253,16 +252,18 @@ class Policy:
                 raise _refusal("max_row_share", "a single row here would carry too much weight")
             # w²/Σw² of the heaviest row
             self.check_leverage(message.largest_share**2 * message.effective_rows)
-        packed = isinstance(message, Examination) and message.format == "skops"
-        if packed and not self.packed_models:
-            raise _refusal("packed_models", "only linear models are shown to other sources")
+        if isinstance(message, ModelReport):
+            if message.is_held and self.portable_models:
+                raise _refusal("portable_models", "its model has no format of ours")
+            if count_parameters(message.arrays) > self.max_parameters_per_row * message.n_rows:
+                raise _refusal("max_parameters_per_row", "too many numbers for the rows here")
         if self.significant_digits is None or message.name not in _ROUNDED:
             return message
-        rounded: dict[str, Any] = {}
-        for name, kind, value in message.items():
-            if kind in ("number", "vector"):
-                digits = round_significant(np.asarray(value), self.significant_digits)
-                rounded[name] = digits if kind == "vector" else float(digits)
+        rounded = {
+            name: _rounded(kind, value, self.significant_digits)
+            for name, kind, value in message.items()
+            if kind in ("number", "vector", "arrays")
+        }
         return dataclasses.replace(message, **rounded)
 
     def check_leverage(self, leverage: float) -> None:
@@ -341,6 +342,19 @@ def model_names(description: object) -> list[str]:
         for item in description:
             names += model_names(item)
     return names
+
+
+def _rounded(kind: str, value: Any, digits: int) -> Any:
+    """A number, an array, or the fitted arrays of a model; agreed ones and indices stay."""
+    if kind == "arrays":
+        return {
+            name: round_significant(array, digits)
+            if array.dtype == np.float64 and not name.startswith("step")
+            else array
+            for name, array in value.items()
+        }
+    rounded = round_significant(np.asarray(value), digits)
+    return rounded if kind == "vector" else float(rounded)
 
 
 def round_significant(values: Array, digits: int) -> Array:
@@ -432,7 +446,7 @@ def entries_of(
         The rules of the site's policy that the message passed.
     clock : function, optional
     """
-    wire, fields = encode(message), records_of(message)
+    wire, fields = written(message), records_of(message)
     return [
         LedgerEntry(
             site=site,
@@ -452,14 +466,29 @@ def entries_of(
 def records_of(message: Message) -> tuple[FieldRecord, ...]:
     """What a ledger tells about every field of a message."""
     records = []
-    for name, _, value in message.items():
-        if isinstance(value, np.ndarray):
-            content, shape = value.tobytes(), value.shape
+    for name, kind, value in message.items():
+        if kind == "arrays":
+            records += [_array_record(f"{name}.{key}", array) for key, array in value.items()]
+        elif isinstance(value, np.ndarray):
+            records.append(_array_record(name, value))
         else:
             content = to_json(value).encode()
             shape = () if isinstance(value, str) or not hasattr(value, "__len__") else (len(value),)
-        records.append(FieldRecord(name, shape, len(content), digest(content)))
-    return tuple(records)
+            records.append(FieldRecord(name, shape, len(content), digest(content)))
+    return (*records, *(FieldRecord(f"held.{name}", (), 0, "") for name in _held_classes(message)))
+
+
+def _array_record(name: str, array: NDArray[Any]) -> FieldRecord:
+    content = array.tobytes()
+    return FieldRecord(name, array.shape, len(content), digest(content))
+
+
+def _held_classes(message: Message) -> list[str]:
+    """Classes of the objects that a message hands over, in one process."""
+    if not isinstance(message, ModelReport | Examination):
+        return []
+    forms = message.forms if isinstance(message, Examination) else (message.form,)
+    return [str(form["class"]) for form in forms if form["kind"] == HELD]
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1
 from fedcsa.errors import FedCSAError, PolicyError
-from fedcsa.messages.codec import decode, digest, encode
+from fedcsa.messages.codec import decode, digest_of, encode
 from fedcsa.messages.fields import Message, thaw
 from fedcsa.messages.messages import (
     TARGET,
@@ -22,7 +22,7 @@ from fedcsa.messages.messages import (
     Refusal,
 )
 from fedcsa.messages.policy import Policy, records_of
-from fedcsa.models.fitted import LinearModel
+from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.plan import Plan
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.briefs import check_briefs, check_together
@@ -32,7 +32,7 @@ from fedcsa.site.meanings import MEANINGS
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.source_desk import ONE, check_rows
 from fedcsa.source.source import Source
-from fedcsa.target.estimate import examination_for
+from fedcsa.target.estimate import examination_for, fitted_model
 from fedcsa.target.target import Target
 
 EVERY_SOURCE = "every source"
@@ -70,9 +70,8 @@ class _Look:
 
     def target(self, rows: Array | Table1, told: Table1 | None = None) -> Target:
         """A target with these rows, or a table told before, that lets everything out."""
-        plan, trust = self.agreed.study.plan(), self.site.trust
         policy = replace(Policy.open(), min_level_rows=self.site.policy.min_level_rows)
-        return Target(rows, plan, policy=policy, told=told, trusted_types=trust)
+        return Target(rows, self.agreed.study.plan(), policy=policy, told=told)
 
     def stored(self, sha256: str) -> Message:
         """A message that came or left."""
@@ -123,7 +122,7 @@ def _as_target(look: _Look) -> None:
     brief = role.brief([])
     if "announced" not in said:
         look.refusals += site.policy.announcement_refusals(brief)
-    elif said["announced"]["brief"] != digest(encode(brief)):
+    elif said["announced"]["brief"] != digest_of(brief):
         look.refuse("one_brief", "Another brief was announced by this name.")
     if look.refusals or not look.add(brief, EVERY_SOURCE, exact=True):
         return
@@ -139,7 +138,7 @@ def _as_target(look: _Look) -> None:
                 look.add(look.stored(sha256), name, exact=True)
     elif plan.method == "validated":
         others = max(len(look.agreed.sources) - 1, 1)
-        look.add(_examination(request, plan, others), EVERY_SOURCE, exact=False)
+        look.add(_mixture(request, plan, _zero_models(plan, others)), EVERY_SOURCE, exact=False)
 
 
 # A source -----------------------------------------------------------------------------------
@@ -162,12 +161,11 @@ def _as_source(look: _Look) -> None:
     model = _answer(look, source, came.get("model", request), exact="model" in came)
     if plan.method != "validated":
         return
-    packed = isinstance(model, ModelReport) and model.format != "linear"
-    if "examine" not in came and packed and not look.site.policy.packed_models:
-        why = "Only linear models are forwarded between sites, so nobody examines this one."
-        look.refuse("packed_models", why)
-        return
-    examination = came.get("examine", _examination(request, plan, 1))
+    # Its own model stands in for the others', so that it is of the kind agreed on.
+    others = {}
+    if isinstance(model, ModelReport):
+        others["another source"] = fitted_model(model, brief, brief.sd)
+    examination = came.get("examine") or _mixture(request, plan, others)
     _answer(look, source, examination, exact="examine" in came)
     if "again" in came:
         _answer(look, source, came["again"], exact=True)
@@ -216,39 +214,43 @@ def _stand_in(look: _Look) -> Brief:
 
 def _request(brief: Brief) -> ModelRequest:
     """A request for the first candidate."""
-    return ModelRequest(brief.study, digest(encode(brief)), 0)
+    return ModelRequest(brief.study, digest_of(brief), 0)
 
 
-def _examination(request: ModelRequest, plan: Plan, n_others: int) -> Examination:
-    """A mixture of linear models that are zero everywhere; of more classes, the source's own."""
-    link = "logistic" if len(plan.classes) == 2 else "identity"
-    others = [] if len(plan.classes) > 2 else [f"source {k}" for k in range(n_others)]
-    weights = dict.fromkeys(others, 1.0 / n_others) or {"": 1.0}
-    models = dict.fromkeys(others, LinearModel(np.zeros(len(plan.features)), 0.0, link))
+def _mixture(request: ModelRequest, plan: Plan, models: Mapping[str, FittedModel]) -> Examination:
+    """A mixture of `models` in equal parts; of none, the recipient's own."""
+    weights = {name: 1.0 / len(models) for name in models} or {"": 1.0}
     outcome = np.full(max(len(plan.classes), 1), 1.0 / max(len(plan.classes), 1))
     return examination_for("", request, plan, weights, models, dict.fromkeys(weights, outcome))
+
+
+def _zero_models(plan: Plan, n_others: int) -> dict[str, FittedModel]:
+    """Linear models that are zero everywhere; of more classes there are none."""
+    if len(plan.classes) > 2:
+        return {}
+    link = "logistic" if plan.classes else "identity"
+    zero = LinearModel(np.zeros(len(plan.features)), 0.0, link)
+    return {f"source {k}": zero for k in range(n_others)}
 
 
 # In words -----------------------------------------------------------------------------------
 
 
 def _described(message: Message, recipient: str, exact: bool) -> dict[str, Any]:
+    values = {name: thaw(value) for name, _, value in message.items()}
+    values |= {name: array.tolist() for name, array in message.buffers()}
     fields = []
     for item in records_of(message):
-        plain = _plain(getattr(message, item.name))
+        plain = values[item.name]
         if plain not in ("", [], {}):
-            about = {"meaning": MEANINGS[message.name][item.name], "value": plain}
+            about = {"meaning": MEANINGS[message.name][_field(item.name)], "value": plain}
             fields.append({"name": item.name, "numbers": item.numbers, **about})
     return {
         "message": message.name, "to": recipient, "exact": exact,
-        "sha256": digest(encode(message)), "fields": fields,
+        "sha256": digest_of(message), "fields": fields,
     }  # fmt: skip
 
 
-def _plain(value: Any) -> Any:
-    """Numbers as they leave; the bytes of a packed model in base64."""
-    if not isinstance(value, np.ndarray):
-        return thaw(value)
-    if value.dtype == np.uint8:
-        return base64.b64encode(value.tobytes()).decode()
-    return value.tolist()
+def _field(name: str) -> str:
+    """The field of an array by name: ``"arrays"`` of ``"arrays.value"``."""
+    return name.partition(".")[0]

@@ -54,8 +54,6 @@ class SiteFile:
         all messages of a study.
     share_result : bool
         Whether, as the target, it tells the lead the result's numbers. Its model stays anyway.
-    trust : tuple of str
-        Types outside scikit-learn that a model may hold.
     max_bytes : int
         Of a message, coming or going.
     state : str
@@ -73,7 +71,6 @@ class SiteFile:
     policy: Policy = field(default_factory=Policy)
     approve: bool = False
     share_result: bool = True
-    trust: tuple[str, ...] = ()
     max_bytes: int = MAX_BYTES
     state: str = "state"
     folder: Path = Path()
@@ -159,11 +156,10 @@ class SiteFile:
                 "A source must have a table of rows; this site's file names a Table 1. "
                 'Name its rows with table = "…".'
             )
-        policy, trust = self.policy, self.trust
         if self.stream:
-            return Source.streaming(name, self.batches(study), policy=policy, trusted_types=trust)
+            return Source.streaming(name, self.batches(study), policy=self.policy)
         (X, y), columns = self.read_outcomes(study), study.coding.matrix_columns
-        return Source(name, X, y, features=columns, policy=policy, trusted_types=trust)
+        return Source(name, X, y, features=columns, policy=self.policy)
 
     def _read(self, study: Study, *, with_outcome: bool) -> tuple[Array, NDArray[Any] | None]:
         coding = self._coding(study)
@@ -202,7 +198,6 @@ table = "patients.csv"            # .csv, .tsv, .parquet
 # missing_values = ["?"]          # further spellings of a missing cell
 # approve = true                  # as a source: studies wait for fedcsa site approve STUDY
 # share_result = true             # as the target: tell the lead the numbers; the model stays here
-# trust = []                      # types outside scikit-learn that a model may hold
 # max_bytes = 268435456           # of a message, coming or going
 # state = "state"                 # folder of the log and results
 

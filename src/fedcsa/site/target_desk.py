@@ -197,7 +197,7 @@ class TargetDesk(Desk):
     def _role(self) -> Target:
         return Target(
             self._cohort.rows, self.agreed.study.plan(), told=self._cohort.earlier[1],
-            policy=self.site.policy, trusted_types=self.site.trust,
+            policy=self.site.policy,
             min_sources=self._min_sources, refuse=self._inbox.reject,
         )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TypeVar
@@ -16,10 +16,11 @@ from fedcsa.core.folds import fold_key, generator_for
 from fedcsa.core.losses import Loss, evaluate, sampling_variance
 from fedcsa.core.tilt import Tilt, balanced
 from fedcsa.core.weights import median_mixture
-from fedcsa.errors import DataError, MessageError, PolicyError
-from fedcsa.messages.fields import Message
+from fedcsa.errors import DataError, MessageError, ModelError, PolicyError
+from fedcsa.messages.fields import Message, thaw, to_json
 from fedcsa.messages.messages import FARTHEST, Brief, Examination
-from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
+from fedcsa.models.arrivals import open_agreed
+from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.source.measure import Work
 from fedcsa.source.weigh import Batch, Folds, TableWeighing
 
@@ -28,47 +29,31 @@ from fedcsa.source.weigh import Batch, Folds, TableWeighing
 Predictor = Callable[[Batch], tuple[Array | None, list[Array | None]]]
 
 
-def check_examination(brief: Brief, asked: Examination, *, packed_models: bool) -> None:
-    """Refuse models that this site does not open, or that are of another study.
+def members_of(asked: Examination, brief: Brief) -> list[FittedModel]:
+    """The models in an examination, opened and bound to what was agreed.
 
     Parameters
     ----------
+    asked : Examination
     brief : Brief
-    asked : Examination
-    packed_models : bool
-        Whether this site opens models that are not linear.
+        Of the study, on which this site has reported.
     """
-    n_classes, fits = len(brief.classes), True
-    if asked.format == "linear":
-        fits = asked.coefficients.shape[1] == len(brief.features)
-        fits = fits and (asked.link == "logistic") == (n_classes == 2)
-    elif not packed_models:
-        raise PolicyError(
-            "packed_models", "Models of other sites are opened here only if they are linear."
-        )
-    constant = len(asked.constant) == max(n_classes, 1)
-    if brief.exchange != "table" or not (fits and constant):
+    n_classes = len(brief.classes)
+    if brief.exchange != "table" or len(asked.constant) != max(n_classes, 1):
         raise MessageError("An examination must be of the study's features and outcome.")
-
-
-def members_of(asked: Examination, n_classes: int, trusted: Collection[str]) -> list[FittedModel]:
-    """The models in an examination.
-
-    Parameters
-    ----------
-    asked : Examination
-    n_classes : int
-    trusted : collection of str
-        Types outside scikit-learn that a packed model may hold.
-    """
-    if asked.format == "linear":
+    model, candidate = thaw(brief.model), thaw(brief.candidates[asked.candidate])
+    held = asked.held or (None,) * len(asked.forms)
+    try:
         return [
-            LinearModel(np.array(b), float(b0), asked.link)
-            for b, b0 in zip(asked.coefficients, asked.intercepts, strict=True)
+            own
+            if own is not None
+            else open_agreed(
+                form, arrays, model, candidate, brief.sd, scale=brief.scale, n_classes=n_classes
+            )
+            for own, (form, arrays) in zip(held, asked.members, strict=True)
         ]
-    ends = np.cumsum(asked.sizes.astype(np.intp))
-    blobs = np.split(asked.packed, ends[:-1])
-    return [EstimatorModel.unpack(blob, n_classes, trusted) for blob in blobs]
+    except ModelError as error:
+        raise MessageError(f"An examination must hold models of the study. {error}") from None
 
 
 def check_second(asked: Examination, first: Message | None) -> None:
@@ -89,12 +74,15 @@ def check_second(asked: Examination, first: Message | None) -> None:
         )
 
 
-def _fingerprints(asked: Examination) -> list[bytes]:
-    """Bytes that tell an examination's members apart."""
-    if asked.format == "linear":
-        return [row.tobytes() for row in np.column_stack([asked.intercepts, asked.coefficients])]
-    ends = np.cumsum(asked.sizes.astype(np.intp))
-    return [blob.tobytes() for blob in np.split(asked.packed, ends[:-1])]
+def _fingerprints(asked: Examination) -> list[Hashable]:
+    """What tells an examination's members apart: all their bytes, or which object they are."""
+    held = asked.held or (None,) * len(asked.forms)
+    return [
+        (to_json(form), *((name, array.shape, array.tobytes()) for name, array in arrays.items()))
+        if own is None
+        else id(own)
+        for own, (form, arrays) in zip(held, asked.members, strict=True)
+    ]
 
 
 def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -> Predictor:

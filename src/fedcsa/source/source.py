@@ -14,7 +14,7 @@ from fedcsa.core.batches import Batches
 from fedcsa.core.losses import Loss, check_loss, loss_named
 from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.findings import Finding
-from fedcsa.messages.codec import digest, encode
+from fedcsa.messages.codec import digest_of
 from fedcsa.messages.fields import Message, thaw
 from fedcsa.messages.messages import (
     TARGET,
@@ -27,13 +27,15 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.messages.policy import Clock, Ledger, Policy, narrow_features, told_rule, utc_now
-from fedcsa.models.fitted import LinearModel
+from fedcsa.models.convert import agreed_grid
+from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.model import Candidate, Model, Path
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
 from fedcsa.source.certificate import Certificate, certify
-from fedcsa.source.examine import check_examination, check_second, examine, members_of, mixture_of
+from fedcsa.source.examine import check_second, examine, members_of, mixture_of
 from fedcsa.source.measure import Work, fit_chosen, measure, prepare
+from fedcsa.source.release import check_leaving
 from fedcsa.source.weigh import SiteRows, TableWeighing
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
@@ -171,7 +173,7 @@ class Source:
 
     def answer(self, message: Message) -> _Reply:
         """Answer a brief, a model request or an examination; or refuse."""
-        in_reply_to = digest(encode(message))
+        in_reply_to = digest_of(message)
         steps: dict[type[Message], Callable[[Any, str], _Reply]] = {
             Brief: self._report, ModelRequest: self._model, Examination: self._examine
         }  # fmt: skip
@@ -285,16 +287,19 @@ class Source:
             raise PolicyError(
                 "one_model", "This site sends one model per study; give another study another name."
             )
-        if self._policy.models == "never":
+        policy = self._policy
+        if policy.models == "never":
             raise PolicyError("models", "This site examines models and sends none.")
         work = self._work(study, model, chosen, request.candidate)
         path = fit_chosen(study.brief, work, chosen)
-        report = _report_of(request, in_reply_to, self.name, path, show=self._policy.show_model)
-        if self._policy.max_membership_auc < 1.0:
+        report = _report_of(request, in_reply_to, self.name, path, show=policy.show_model)
+        report = policy.release(report)  # rounded: the very message that leaves is looked at
+        check_leaving(report, work.rows, policy)
+        if policy.max_membership_auc < 1.0:
             [fitted] = path.models
             assert fitted is not None  # noqa: S101 - there is a report
             self.certificate = certify(study.brief, work, model, chosen, fitted)
-            self.certificate.check(self._policy)
+            self.certificate.check(policy)
         return report
 
     # Phase 3: the others' mixture on its own rows ------------------------------------------
@@ -310,9 +315,8 @@ class Source:
         """
         study = self._reported(asked.study, asked.brief)
         brief = study.brief
-        check_examination(brief, asked, packed_models=self._policy.packed_models)
         model, chosen = self._chosen(brief, asked.candidate)
-        members = members_of(asked, len(brief.classes), self._trusted)
+        members = members_of(asked, brief)
         if asked.again:
             check_second(asked, study.asked.get(asked.name))
         if study.asked.setdefault(_place(asked), asked) != asked:
@@ -358,7 +362,7 @@ class Source:
             Hash of its brief.
         """
         study = self._studies.get(name)
-        if study is None or Brief.name not in study.sent or digest(encode(study.brief)) != brief:
+        if study is None or Brief.name not in study.sent or digest_of(study.brief) != brief:
             raise PolicyError(
                 "phase_order", "A site goes on only with a study on whose brief it has reported."
             )
@@ -400,8 +404,9 @@ class Source:
         return model, candidates[index]
 
     def _model_of(self, brief: Brief) -> tuple[Model, list[dict[str, Any]]]:
+        grid = agreed_grid(brief.sd, scale=brief.scale)
         return instantiate(
-            thaw(brief.model), thaw(brief.candidates), len(brief.classes), self._trusted
+            thaw(brief.model), thaw(brief.candidates), len(brief.classes), self._trusted, grid
         )
 
     def _loss_of(self, brief: Brief) -> Loss:
@@ -431,10 +436,6 @@ def _report_of(
             "fit_failed",
             "The chosen candidate could not be fitted here; leave it out of the study.",
         )
-    if isinstance(fitted, LinearModel):
-        form, linear, packed = "linear", fitted, np.empty(0, np.uint8)
-    else:
-        form, linear, packed = "skops", LinearModel(np.empty(0), 0.0), fitted.pack()
     return ModelReport(
         study=request.study,
         source=source,
@@ -442,9 +443,7 @@ def _report_of(
         candidate=request.candidate,
         n_rows=path.n_rows,
         show=show,
-        format=form,
-        link=linear.link,
-        intercept=linear.intercept,
-        coefficients=linear.coefficients,
-        packed=packed,
+        form=fitted.form,
+        arrays=fitted.arrays,
+        held=fitted if isinstance(fitted, EstimatorModel) else None,
     )

@@ -244,10 +244,11 @@ class Study:
         NoOverlapError, NoSourcesError, CandidatesError
             If there is no model; what is left of the study is the error's ``adaptation``.
         """
-        trusted = [*trusted_types, "sklearn.*"]  # every model is made in this very process
         plan, policy = self.plan(trusted_types), self.policy()
-        sources = [self._source(name, policy, trusted, stream=stream) for name in self.sources]
-        target = Target(self.read_told(), plan, policy=policy, trusted_types=trusted)
+        sources = [
+            self._source(name, policy, trusted_types, stream=stream) for name in self.sources
+        ]
+        target = Target(self.read_told(), plan, policy=policy, trusted_types=trusted_types)
         courier = InProcess(sources, progress)
         try:
             return run_study(target, courier)

@@ -6,22 +6,14 @@ sites alike: in one process a refusal is raised, at a desk it costs that source 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.losses import BOUNDED, CLASSIFICATION, REGRESSION
-from fedcsa.errors import (
-    BindingError,
-    FedCSAError,
-    MessageError,
-    MissingExtraError,
-    ModelError,
-    ProtocolError,
-    UntrustedError,
-)
+from fedcsa.errors import BindingError, FedCSAError, MessageError, ModelError, ProtocolError
 from fedcsa.findings import FROM_SOURCES
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
@@ -35,7 +27,6 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.registry import is_linear
 from fedcsa.plan import Plan
 from fedcsa.target.estimate import fitted_model, reaches, wild_models
 
@@ -153,7 +144,7 @@ def _accept_report(report: RiskReport, brief: Brief) -> None:
 
 
 def _accept_model(report: ModelReport, asked: Asked) -> None:
-    """The candidate that was asked for, in the agreed format, of the rows reported on.
+    """The candidate that was asked for, the model that was agreed, of the rows reported on.
 
     Parameters
     ----------
@@ -165,12 +156,11 @@ def _accept_model(report: ModelReport, asked: Asked) -> None:
     assert isinstance(request, ModelRequest)  # noqa: S101 - for the type checker
     if report.candidate != request.candidate:
         raise MessageError(f"Source {name!r} must send the candidate asked for. {_ASK}")
-    if (report.format == "linear") != is_linear(brief.model, len(brief.classes)):
-        raise MessageError(f"Source {name!r} must send a model of the kind agreed on. {_ASK}")
     if report.n_rows > said.n_rows or (brief.refit and report.n_rows != said.n_rows):
         raise MessageError(
             f"The model of source {name!r} must be of the rows that its report was on. {_ASK}"
         )
+    _open(report, brief, brief.sd)
 
 
 def _accept_examination(report: ExaminationReport, asked: Asked) -> None:
@@ -321,9 +311,9 @@ def open_models(
     reports: Mapping[str, RiskReport],
     plan: Plan,
     seen: Array,
-    trusted: Collection[str],
+    sd: Array,
 ) -> Opened:
-    """Open every model that was sent, and let it predict the target's rows.
+    """Open every model that was accepted, and let it predict the target's rows.
 
     Parameters
     ----------
@@ -333,16 +323,12 @@ def open_models(
     plan : Plan
     seen : array of shape (rows, features)
         The target's rows in the models' units; its means alone, if it told only a table.
-    trusted : collection of str
-        Types outside scikit-learn that a model may hold.
+    sd : array of shape (features,)
+        The target's, as it told them.
     """
     opened, outputs = Opened(), dict[str, Array]()
     for name, report in sorted(sent.items()):
-        try:
-            model = _open(report, plan, trusted)
-        except (MessageError, UntrustedError) as error:
-            opened.refused[name] = error
-            continue
+        model = _open(report, plan, sd)
         output, reason = _predicted(model, seen)
         if reason:
             opened.unable[name] = reason
@@ -374,23 +360,18 @@ def _predicted(model: FittedModel, seen: Array) -> tuple[Array, str]:
     return output, "" if np.isfinite(output).all() else "NonFinitePrediction"
 
 
-def _open(report: ModelReport, plan: Plan, trusted: Collection[str]) -> FittedModel:
-    """The model in a report; a foreign one may fail in any way, and its text is not shown.
+def _open(report: ModelReport, design: Brief | Plan, sd: Array) -> FittedModel:
+    """The model in a report, or a `MessageError` that names its source.
 
     Parameters
     ----------
     report : ModelReport
-    plan : Plan
-    trusted : collection of str
-        Types outside scikit-learn that a packed model may hold.
+    design : Brief or Plan
+    sd : array of shape (features,)
+        The target's, as it told them.
     """
-    refused = f"The model of source {report.source!r} is refused."
     try:
-        return fitted_model(report, plan, trusted)
-    except (MessageError, MissingExtraError):
-        raise
-    except UntrustedError as error:
-        raise UntrustedError(f"{refused} {error}") from None
-    except Exception as error:
-        why = str(error) if isinstance(error, ModelError) else _ASK
-        raise MessageError(f"{refused} {why}") from None
+        return fitted_model(report, design, sd)
+    except ModelError as error:
+        text = f"The model of source {report.source!r} is refused. {error}"
+        raise MessageError(text) from None

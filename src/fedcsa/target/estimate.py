@@ -19,15 +19,18 @@ from fedcsa.core.weights import (
     model_weights,
     validated_estimate,
 )
-from fedcsa.errors import CandidatesError, MessageError, ModelError, NoSourcesError
+from fedcsa.errors import CandidatesError, ModelError, NoSourcesError
+from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import (
+    Brief,
     Examination,
     ExaminationReport,
     ModelReport,
     ModelRequest,
     RiskReport,
 )
-from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
+from fedcsa.models.arrivals import open_agreed
+from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.plan import Plan
 
@@ -233,32 +236,29 @@ def _terms(report: RiskReport, columns: list[int]) -> RiskTerms:
 # The mixture of the models ------------------------------------------------------------------
 
 
-def fitted_model(report: ModelReport, plan: Plan, trusted: Collection[str] = ()) -> FittedModel:
-    """The fitted model in a source's report, if it fits the study and its types are trusted.
+def fitted_model(report: ModelReport, design: Brief | Plan, sd: Array) -> FittedModel:
+    """The fitted model in a source's report, if it is sound and the one that was agreed.
 
     Parameters
     ----------
     report : ModelReport
-    plan : Plan
-    trusted : collection of str
-        Types outside scikit-learn that a packed model may hold.
+    design : Brief or Plan
+        Of the study.
+    sd : array of shape (features,)
+        The target's, as it told them.
     """
-    n_classes = len(plan.classes)
-    if report.format == "skops":
-        packed = EstimatorModel.unpack(report.packed, n_classes, trusted)
-        try:
-            packed.predict(np.zeros((1, len(plan.features))))
-        except Exception:
-            raise ModelError(
-                f"The model of source {report.source!r} must predict from the study's "
-                f"{len(plan.features)} features; it fails."
-            ) from None
-        return packed
-    if len(report.coefficients) != len(plan.features):
-        raise MessageError(f"Source {report.source!r} must send one coefficient per feature.")
-    if n_classes > 2 or (report.link == "logistic") != (n_classes == 2):
-        raise MessageError(f"Source {report.source!r} must send a model of the study's outcome.")
-    return LinearModel(report.coefficients, report.intercept, report.link)
+    if report.held is not None:  # in one process
+        held: FittedModel = report.held
+        return held
+    return open_agreed(
+        report.form,
+        report.arrays,
+        thaw(design.model),
+        thaw(design.candidates[report.candidate]),
+        sd,
+        scale=design.scale,
+        n_classes=len(design.classes),
+    )
 
 
 def mixture_weights(
@@ -384,13 +384,8 @@ def examination_for(
     own = own if own > MOSTLY_OWN else 0.0
     taken = others if own else shares
     a = np.array(list(taken.values()))
-    linear = [m for n in taken if isinstance(m := models[n], LinearModel)]
-    packed = [m.pack() for n in taken if isinstance(m := models[n], EstimatorModel)]
-    link = linear[0].link if linear else "identity"
-    if not taken:  # nothing but the source's own: as a model of the study would be
-        link = "logistic" if len(plan.classes) == 2 else "identity"
-    coefficients = np.array([m.coefficients for m in linear]).reshape(-1, len(plan.features))
-    intercepts = np.array([m.intercept for m in linear])
+    members = [models[name] for name in taken]
+    held = tuple(m if isinstance(m, EstimatorModel) else None for m in members)
     return Examination(
         study=plan.study,
         brief=request.brief,
@@ -398,14 +393,13 @@ def examination_for(
         combine=plan.combine,
         own_weight=own,
         weights=a,
-        format="skops" if packed else "linear",
-        link=link,
-        intercepts=intercepts,
-        coefficients=coefficients,
-        sizes=np.array([float(len(blob)) for blob in packed]),
-        packed=np.concatenate(packed) if packed else np.empty(0, np.uint8),
+        forms=[member.form for member in members],
+        arrays={
+            f"{k}.{key}": array for k, m in enumerate(members) for key, array in m.arrays.items()
+        },
         constant=np.atleast_1d(constant),
         again=again,
+        held=held if any(held) else (),
     )
 
 

@@ -22,7 +22,7 @@ from fedcsa.errors import (
     raise_all,
 )
 from fedcsa.findings import Finding
-from fedcsa.messages.codec import digest, encode
+from fedcsa.messages.codec import digest_of
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
     TARGET,
@@ -161,7 +161,7 @@ class Target:
         A table of nearly these rows that was told before, in the order of ``plan.features``: it
         is told again in place of a new one.
     trusted_types : collection of str, optional
-        Types outside scikit-learn that a received model may hold.
+        Classes outside scikit-learn that the study's model may use, in one process.
     clock : function, optional
         Gives the time for the ledger.
     min_sources : int
@@ -186,7 +186,6 @@ class Target:
         self.plan = plan
         self._min_sources = min_sources
         self._refuse = refuse
-        self._trusted = tuple(trusted_types)
         self._policy = policy or Policy()
         self._X, table = rows_and_table(X, plan, self._policy.min_level_rows)
         self.table = table if told is None else told
@@ -230,7 +229,7 @@ class Target:
         if not by_rows and self._policy.min_level_rows < SMALL_LEVEL:
             self._name_small_level()
         self._brief = self.ledger.release(brief, recipients)
-        self._brief_digest = digest(encode(self._brief))
+        self._brief_digest = digest_of(self._brief)
         return self._brief
 
     def _name_small_level(self) -> None:
@@ -313,7 +312,7 @@ class Target:
 
     def _take(self, models: Mapping[str, Message]) -> set[str]:
         """Take the models that can be used; sources that sent neither a model nor a refusal."""
-        asked, refused = digest(encode(self._request)), set[str]()
+        asked, refused = digest_of(self._request), set[str]()
         for name in self.asked:
             if name in models:
                 report = self._accepted(name, models[name], self._request, asked)
@@ -338,7 +337,7 @@ class Target:
     def _open(self) -> set[str]:
         """Open the models that came; sources whose model cannot predict the target's rows."""
         opened = open_models(
-            self._sent, self._reports, self.plan, self._seen, self._trusted
+            self._sent, self._reports, self.plan, self._seen, self.table.sd
         )  # fmt: skip
         self._models = opened.models
         for name, error in opened.refused.items():
@@ -436,7 +435,7 @@ class Target:
             if found.get(name) is None:  # it died or was late: the others' word stands
                 self._findings.append(Finding("not-examined", name, {"reason": "missing"}))
                 continue
-            report = self._accepted(name, found[name], asked, digest(encode(asked)))
+            report = self._accepted(name, found[name], asked, digest_of(asked))
             if isinstance(report, ExaminationReport):
                 examined[name] = report
         promise = promise_of(
@@ -519,7 +518,7 @@ class Target:
         asked : str
             Its digest; by default it is computed.
         """
-        told = asked or digest(encode(question))
+        told = asked or digest_of(question)
         return Asked(name, question, told, self._brief, self._reports.get(name))
 
     _brief: Brief
