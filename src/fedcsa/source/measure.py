@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -272,6 +272,14 @@ class Work:
             w = self.weighing.judging(batch)
             total += float(w @ w)
         return 1.0 / total
+
+    def at(self, candidate: int) -> Work:
+        """The same with the paths of one candidate; after a restart they hold no other."""
+        paths = [
+            replace(path, models=path.models[candidate : candidate + 1] or path.models)
+            for path in self.paths
+        ]
+        return replace(self, paths=paths)
 
     @property
     def texts(self) -> dict[int, str]:

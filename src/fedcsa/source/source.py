@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -345,9 +345,7 @@ class Source:
         if study.work is None:
             rows = self._rows.of(study.brief)
             study.work = prepare(study.brief, rows, model, [chosen], self._ratio)
-        # After a restart the paths hold the chosen candidate alone.
-        paths = [replace(p, models=p.models[at : at + 1] or p.models) for p in study.work.paths]
-        return replace(study.work, paths=paths)
+        return study.work.at(at)
 
     # The pieces -----------------------------------------------------------------------------
 
