@@ -85,7 +85,8 @@ class Policy:
         Nor one in which a single row carries more of the weight.
     max_row_leverage : float
         Nor one in which a single row makes up more of the variance of a weighted mean, alone or
-        together with what the same target was told before: its outcome could be solved for.
+        together with what the same target was told before: its outcome could be solved for. Nor
+        a linear model of whose prediction for a row that row's own outcome makes up more.
     max_briefs : int or None
         Briefs that a source answers to one target within `period_days`, whatever the studies are
         called; one that it refuses counts too.
@@ -137,7 +138,7 @@ class Policy:
     max_row_share: float = _rule(0.2, 1.0, RiskReport)
     # Solving for a row's outcome is then no better than predicting it: the rest of the sum varies
     # by as much.
-    max_row_leverage: float = _rule(0.5, float("inf"), RiskReport)
+    max_row_leverage: float = _rule(0.5, float("inf"), RiskReport, ModelReport)
     # About two studies a month; thirty that differ by a thousandth would tell every outcome.
     max_briefs: int | None = _rule(5, None, RiskReport)
     # A cohort that is frozen has one table; another set of columns is another.

@@ -22,6 +22,7 @@ from fedcsa.messages.messages import Brief
 from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.model import Candidate, Model
+from fedcsa.source.exposure import largest_outcome_share
 from fedcsa.source.measure import Job, Work, fits_of
 from fedcsa.source.weigh import Batch, Folds
 
@@ -46,12 +47,15 @@ class Certificate:
         By the loss alone.
     reference : Attack
         With models of other rows to compare with.
+    outcome_share : float
+        How much of the prediction for the most exposed patient is that patient's own outcome.
     n_rows : int
-        Rows that they were tried on.
+        Rows that membership was tried on.
     """
 
     loss: Attack
     reference: Attack
+    outcome_share: float
     n_rows: int
 
     @property
@@ -69,6 +73,7 @@ class Certificate:
                 f"AUC of {self.membership_auc:.3f}, above {most:g}. Use a stronger penalty, "
                 "fewer features, or larger leaves.",
             )
+        policy.check_leverage(self.outcome_share)
 
     def to_plain(self) -> dict[str, Any]:
         """The record as plain values, for the preview and the log."""
@@ -97,7 +102,9 @@ def certify(
         look = _looker(brief, model, models, folds, _sample(brief, work))
         found = list(in_order(look, work.rows))
     inside, outside, moved, variance = np.concatenate(found, axis=1)
-    return Certificate(loss_attack(inside, outside), reference_attack(moved, variance), len(inside))
+    share = largest_outcome_share(work, recipe, candidate, model, refit=brief.refit)
+    attacks = loss_attack(inside, outside), reference_attack(moved, variance)
+    return Certificate(*attacks, share, len(inside))
 
 
 def _looker(

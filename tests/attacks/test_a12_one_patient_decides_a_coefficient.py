@@ -1,0 +1,80 @@
+"""A12: one patient alone has a flag or an extreme value; who knows the row wants the outcome.
+
+An honest study suffices: least squares follows the outcome of a row that decides a coefficient
+alone, to four digits. A target may also choose the agreed levels so. Membership is no use here:
+one row of 300 moves no AUC. What counts is the leverage of the most exposed row, see
+`fedcsa.source.exposure`.
+"""
+
+import numpy as np
+import pytest
+
+from fedcsa.messages.codec import digest, encode
+from fedcsa.messages.messages import ModelRequest
+from fedcsa.messages.policy import Policy
+from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.plan import Plan
+from fedcsa.source.source import Source
+from fedcsa.target.target import Target
+
+FEATURES = ("a", "b", "c", "rare")
+ROWS, STUDIES = 300, 10
+#: Leaves the patient's outcome half of the model's own error away, at the least.
+MOST_LEVERAGE = 0.5
+
+
+def table(rng, n, share):
+    return np.column_stack([rng.normal(size=(n, 3)), rng.uniform(size=n) < share]).astype(float)
+
+
+def asked(seed, rare=1, penalty=0.0, power=0.0, policy=None, outlier=0.0):
+    """The source's answer in an honest study, patient 0 as models see it, and its outcome."""
+    rng = np.random.default_rng(seed)
+    X = table(rng, ROWS, 0.0)
+    X[:rare, 3] = 1.0
+    X[0, 0] += outlier
+    y = X @ [1.0, 0.5, 0.2, 0.3] + rng.normal(size=ROWS)
+    candidates = expand_candidates("ridge", [{"penalty": penalty, "ratio_power": power}])
+    plan = Plan(features=FEATURES, model=model_description("ridge"), candidates=candidates)
+    brief = Target(table(rng, 200, 0.03), plan).brief(["s"])
+    source = Source("s", X, y, features=FEATURES, policy=policy)
+    report = source.answer(brief)
+    assert report.name == "risk-report"
+    answer = source.answer(ModelRequest(brief.study, digest(encode(brief)), 0))
+    return answer, (X[0] - brief.mean) / brief.sd, y[0]
+
+
+def guessed(answer, x):
+    return float(answer.intercept + x @ answer.coefficients)
+
+
+def test_without_the_rule_the_outcome_leaves_to_four_digits():
+    """The attack works where a site switches the rule off: the test below tests something."""
+    policy = Policy(max_row_leverage=float("inf"))
+    errors = []
+    for seed in range(STUDIES):
+        answer, x, outcome = asked(seed, policy=policy)
+        errors.append(abs(guessed(answer, x) - outcome))
+    assert max(errors) < 0.005
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.001])
+@pytest.mark.parametrize(
+    ("power", "rare", "outlier"),
+    [(0.0, 1, 0.0), (1.0, 1, 0.0), (0.0, 20, 40.0)],  # a flag; a number forty sds away
+)
+def test_a_model_that_one_patient_decides_does_not_leave(penalty, power, rare, outlier):
+    for seed in range(STUDIES):
+        answer, _, _ = asked(seed, rare, penalty, power, outlier=outlier)
+        assert (answer.name, getattr(answer, "rule", "")) == ("refusal", "row_floors")
+
+
+@pytest.mark.parametrize("rare", [5, 20])
+def test_a_known_outcome_is_no_nearer_than_half_the_models_own_error(rare):
+    errors = []
+    for seed in range(STUDIES):
+        answer, x, outcome = asked(seed, rare)
+        assert answer.name == "model-report"
+        errors.append(guessed(answer, x) - outcome)
+    noise = 1.0  # of the simulated outcomes, and so the least error of any model
+    assert np.sqrt(np.mean(np.square(errors))) > (1.0 - MOST_LEVERAGE) * noise

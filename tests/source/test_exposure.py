@@ -1,0 +1,95 @@
+"""The leverage of the most exposed row, against the formula in plain loops and against refits."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+
+from fedcsa.models.convert import to_portable
+from fedcsa.models.model import LinearRegression as Ridge
+from fedcsa.models.model import power_of
+from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.plan import Plan
+from fedcsa.source.exposure import largest_outcome_share
+from fedcsa.source.measure import fit_chosen, prepare
+from fedcsa.source.weigh import SiteRows
+from fedcsa.target.target import Target
+
+FEATURES = ("a", "b", "flag")
+
+
+def rows(n=120, rare=1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(n, 2)), np.zeros(n)])
+    X[:rare, 2] = 1.0
+    return X, X @ [1.0, 0.5, 0.3] + rng.normal(size=n)
+
+
+def exposed(X, y, candidate, **options):
+    """The share, the brief, and what the model was fitted from."""
+    description = model_description("ridge")
+    plan = Plan(
+        features=FEATURES,
+        model=description,
+        candidates=expand_candidates("ridge", [candidate]),
+        **options,
+    )
+    brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
+    recipe, chosen = Ridge(), candidate
+    site = SiteRows.in_memory("s", X, y, FEATURES, 10)
+    work = prepare(brief, site.of(brief), recipe, [chosen])
+    [model] = fit_chosen(brief, work, chosen).models
+    share = largest_outcome_share(work, recipe, chosen, model, refit=brief.refit)
+    return share, work, model
+
+
+def by_the_formula(work, candidate):
+    whole = next(iter(work.rows))
+    w = work.weighing.training(whole)[:, -1] ** power_of(candidate)
+    A = np.column_stack([np.ones(len(whole.y)), whole.seen])
+    penalty = w.sum() * candidate["penalty"] * np.diag([0.0, 1.0, 1.0, 1.0])
+    G = sum(w[i] * np.outer(A[i], A[i]) for i in range(len(A))) + penalty
+    return max(w[i] * A[i] @ np.linalg.solve(G, A[i]) for i in range(len(A)))
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.01, 1.0])
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_the_share_is_the_leverage_of_the_fit(penalty, power):
+    candidate = {"penalty": penalty, "ratio_power": power}
+    share, work, _ = exposed(*rows(), candidate)
+    np.testing.assert_allclose(share, by_the_formula(work, candidate), rtol=1e-9)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.05])
+def test_the_share_is_how_far_a_prediction_follows_its_own_outcome(penalty):
+    X, y = rows()
+    candidate = {"penalty": penalty, "ratio_power": 0.0}
+    share, work, model = exposed(X, y, candidate)
+    moved = y.copy()
+    moved[0] += 1.0  # the one with the flag
+    _, _, after = exposed(X, moved, candidate)
+    seen = next(iter(work.rows)).seen[:1]
+    np.testing.assert_allclose(after.predict(seen) - model.predict(seen), share, rtol=1e-6)
+
+
+def test_one_patient_with_a_flag_is_wholly_exposed_and_twenty_are_not():
+    candidate = {"penalty": 0.0, "ratio_power": 0.0}
+    assert exposed(*rows(rare=1), candidate)[0] == pytest.approx(1.0)
+    assert exposed(*rows(rare=20), candidate)[0] < 0.2
+
+
+def test_a_column_that_does_not_vary_exposes_nobody():
+    assert exposed(*rows(rare=0), {"penalty": 0.0, "ratio_power": 0.0})[0] < 0.2
+
+
+def test_columns_that_agreed_steps_make_count():
+    X, y = rows(rare=20)
+    _, work, _ = exposed(X, y, {"penalty": 0.0, "ratio_power": 0.0})
+    seen = next(iter(work.rows)).seen
+    estimator = make_pipeline(PolynomialFeatures(3), LinearRegression()).fit(seen, y)
+    model = to_portable(estimator, 0, None)
+    design = np.column_stack([np.ones(len(y)), PolynomialFeatures(3).fit_transform(seen)])
+    hat = design @ np.linalg.pinv(design)
+    share = largest_outcome_share(work, None, {}, model, refit=True)
+    np.testing.assert_allclose(share, np.diag(hat).max(), rtol=1e-6)
