@@ -292,15 +292,10 @@ class Source:
             raise PolicyError("models", "This site examines models and sends none.")
         work = self._work(study, model, chosen, request.candidate)
         path = fit_chosen(study.brief, work, chosen)
-<<<<<<< Updated upstream
         report = _report_of(request, in_reply_to, self.name, path, show=policy.show_model)
         report = policy.release(report)  # rounded: the very message that leaves is looked at
         check_leaving(report, work.rows, policy)
-        if policy.max_membership_auc < 1.0:
-=======
-        report = _report_of(request, in_reply_to, self.name, path, show=self._policy.show_model)
-        if self._policy.max_membership_auc < 1.0 or self._policy.max_row_leverage < 1.0:
->>>>>>> Stashed changes
+        if policy.max_membership_auc < 1.0 or policy.max_row_leverage < 1.0:
             [fitted] = path.models
             assert fitted is not None  # noqa: S101 - there is a report
             self.certificate = certify(study.brief, work, model, chosen, fitted)
