@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from fedcsa.core.table import Table1
-from fedcsa.errors import PolicyError, StudyError
+from fedcsa.errors import DataError, PolicyError, StudyError
 from fedcsa.messages.envelope import study_id
 from fedcsa.messages.fields import Message, thaw
 from fedcsa.messages.messages import Brief, Examination
+from fedcsa.plan import Plan
 from fedcsa.study import Study
 from fedcsa.study.toml import format_toml, parse_toml
 
@@ -65,14 +66,27 @@ class AgreedStudy:
             _check_same(question, {"combine": plan.combine})
         if isinstance(question, Brief):
             _check_same(question, plan.design())
-            if plan.exchange == "table":  # rounded and floored as a Table 1 is, and not sharper
-                told = question.table
-                rounded = Table1.typed(
-                    told.n_rows, told.features, told.flags, told.mean, told.sd, plan.public_sd,
-                    told.correlations,
-                )  # fmt: skip
-                names = ("n_rows", "sd", "mean", "correlations")  # a mean is told in sds
-                _check_same(told, {name: getattr(rounded, name) for name in names})
+            if plan.exchange == "table":
+                _check_rounded(question.table, plan)
+
+
+def _check_rounded(told: Table1, plan: Plan) -> None:
+    """Raise a `PolicyError` unless a table is rounded and floored as agreed, and can be.
+
+    Parameters
+    ----------
+    told : Table1
+    plan : Plan
+    """
+    try:
+        rounded = Table1.typed(
+            told.n_rows, told.features, told.flags, told.mean, told.sd, plan.public_sd,
+            told.correlations,
+        )  # fmt: skip
+    except DataError as error:
+        raise PolicyError("not_as_agreed", f"The target's table cannot be. {error}") from None
+    names = ("n_rows", "sd", "mean", "correlations")  # a mean is told in sds
+    _check_same(told, {name: getattr(rounded, name) for name in names})
 
 
 def _check_same(told: object, agreed: Mapping[str, Any]) -> None:
