@@ -8,10 +8,15 @@ one row of 300 moves no AUC. What counts is the leverage of the most exposed row
 
 import numpy as np
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import ModelRequest
 from fedcsa.messages.policy import Policy
+from fedcsa.models.portable import open_model
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source
@@ -45,7 +50,7 @@ def asked(seed, rare=1, penalty=0.0, power=0.0, policy=None, outlier=0.0):
 
 
 def guessed(answer, x):
-    return float(answer.intercept + x @ answer.coefficients)
+    return float(answer.arrays["intercept"][0] + x @ answer.arrays["coefficients"])
 
 
 def test_without_the_rule_the_outcome_leaves_to_four_digits():
@@ -78,3 +83,44 @@ def test_a_known_outcome_is_no_nearer_than_half_the_models_own_error(rare):
         errors.append(guessed(answer, x) - outcome)
     noise = 1.0  # of the simulated outcomes, and so the least error of any model
     assert np.sqrt(np.mean(np.square(errors))) > (1.0 - MOST_LEVERAGE) * noise
+
+
+# Levels and knots that a target chooses ---------------------------------------------------------
+
+
+def levels(cells):
+    """A level for each of some cells, which only one patient has."""
+    return OneHotEncoder(categories=[np.sort(cells)], handle_unknown="ignore")
+
+
+def knots(cells):
+    """Knots at the cells, and close beside each."""
+    near = np.sort(np.concatenate([cells - 0.01, cells, cells + 0.01]))
+    return SplineTransformer(degree=1, knots=near[:, None], extrapolation="constant")
+
+
+@pytest.mark.parametrize("step", [levels, knots], ids=lambda step: step.__name__)
+@pytest.mark.parametrize("off", [True, False])
+def test_steps_that_pick_out_known_patients_are_no_way_to_their_outcomes(step, off):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.arange(ROWS) / 100.0, rng.normal(size=ROWS)])
+    y = X @ [1.0, 0.5] + rng.normal(size=ROWS)
+    known = np.arange(10, ROWS, 30)  # rows whose features the target knows
+    choose = ColumnTransformer([("pick", step(X[known, 0]), [0])], remainder="passthrough")
+    description = model_description(make_pipeline(choose, LinearRegression()))
+    plan = Plan(
+        features=("a", "b"),
+        model=description,
+        candidates=expand_candidates(description["name"], None),
+        scale=False,
+    )
+    brief = Target(X[::2], plan).brief(["s"])
+    policy = Policy(max_row_leverage=float("inf"), max_membership_auc=1.0) if off else None
+    source = Source("s", X, y, features=("a", "b"), policy=policy)
+    assert source.answer(brief).name == "risk-report"
+    answer = source.answer(ModelRequest(brief.study, digest(encode(brief)), 0))
+    if not off:
+        assert (answer.name, answer.rule) == ("refusal", "row_floors")
+        return
+    model = open_model(answer.form, answer.arrays, 2, 0)
+    assert np.abs(model.predict(X[known]) - y[known]).max() < 0.02  # rounded to four digits
