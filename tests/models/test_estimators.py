@@ -4,6 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn.ensemble
+import sklearn.tree
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import (
@@ -31,9 +33,11 @@ from sklearn.svm import SVC, SVR, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from fedcsa.errors import ModelError
-from fedcsa.models.convert import to_portable
+from fedcsa.models.convert import TREES, to_portable
 from fedcsa.models.estimators import SklearnModel, weight_keyword
 from fedcsa.models.fitted import EstimatorModel, LinearModel
+from fedcsa.models.portable import TreeModel
+from fedcsa.models.trees import to_bins
 
 
 @pytest.fixture
@@ -88,8 +92,8 @@ def test_a_linear_regressor_travels_as_arrays_and_predicts_the_same(rows, estima
         RandomForestRegressor(5, random_state=0),
         SVR(),
         KNeighborsRegressor(3),
-        make_pipeline(StandardScaler(), Lasso(alpha=0.1)),
-        Pipeline([("model", LinearRegression())]),
+        make_pipeline(StandardScaler(), SVR()),
+        RandomForestRegressor(5, criterion="absolute_error", random_state=0),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
@@ -112,13 +116,13 @@ def test_a_logistic_regression_of_two_classes_travels_as_arrays(labels, C):
     np.testing.assert_allclose(model.predict(X), oracle.predict_proba(X), rtol=1e-9, atol=1e-14)
 
 
-def test_a_logistic_regression_of_three_classes_is_wrapped(rows):
+def test_a_logistic_regression_of_three_classes_has_a_score_for_each(rows):
     X, y, ratios = rows
     codes = np.digitize(y, np.quantile(y, [1 / 3, 2 / 3])).astype(float)
     [model] = fit(LogisticRegression(), (X, codes, ratios), n_classes=3).models
-    assert isinstance(model, EstimatorModel)
+    assert model.form["link"] == "softmax"
     oracle = LogisticRegression().fit(X, codes)
-    np.testing.assert_array_equal(model.predict(X), oracle.predict_proba(X))
+    np.testing.assert_allclose(model.predict(X), oracle.predict_proba(X), rtol=1e-12)
 
 
 def test_other_linear_classifiers_are_wrapped(labels):
@@ -159,7 +163,52 @@ def test_a_linear_fit_of_two_classes_out_of_three_is_not_taken_for_a_study_of_tw
     X, y, ratios = rows
     codes = 2.0 * (y > np.median(y))
     [model] = fit(LogisticRegression(), (X, codes, ratios), n_classes=3).models
+    assert model.form["classes"] == [0, 2]
+
+
+# On the grid -----------------------------------------------------------------------------------
+
+GRID = np.full(3, 0.25)
+
+
+@pytest.mark.parametrize("name", sorted(TREES))
+def test_trees_are_fitted_on_the_agreed_grid_and_seeded_alike(rows, name):
+    X, y, ratios = rows
+    cls = getattr(sklearn.ensemble, name, None) or getattr(sklearn.tree, name)
+    n_classes = 2 if name.endswith("Classifier") else 0
+    y = (y > np.median(y)).astype(float) if n_classes else y
+    estimator = cls(min_samples_leaf=4)
+    model = SklearnModel(estimator, n_classes, GRID)
+    candidates = [{"ratio_power": 0.5}]
+    [first] = model.fit(X, y, ratios, candidates, np.random.default_rng(0)).models
+    [again] = model.fit(X, y, ratios, candidates, np.random.default_rng(0)).models
+    assert isinstance(first, TreeModel)
+    assert all((first.arrays[key] == again.arrays[key]).all() for key in first.arrays)
+    seed = int(np.random.default_rng(0).integers(2**31 - 1))
+    bins = to_bins(X, GRID).astype(float)
+    oracle = clone(estimator).set_params(random_state=seed)
+    oracle.fit(bins, y.astype(int) if n_classes else y, sample_weight=np.sqrt(ratios))
+    own = oracle.predict_proba(bins) if n_classes else oracle.predict(bins)
+    np.testing.assert_allclose(first.predict(X), own, rtol=1e-12, atol=1e-12)
+
+
+def test_trees_that_are_too_large_to_travel_stay_what_they_are(rows, monkeypatch):
+    X, y, ratios = rows
+    monkeypatch.setattr("fedcsa.models.convert.MAX_NODES", 3)
+    forest = SklearnModel(RandomForestRegressor(5), 0, GRID)
+    [model] = forest.fit(X, y, ratios, [{}], np.random.default_rng(0)).models
     assert isinstance(model, EstimatorModel)
+    bins = to_bins(X, GRID).astype(float)
+    np.testing.assert_array_equal(model.predict(X), model.estimator.predict(bins))
+
+
+def test_an_estimator_that_may_not_travel_is_fitted_on_the_rows_themselves(rows):
+    X, y, ratios = rows
+    medians = RandomForestRegressor(5, criterion="absolute_error", random_state=0)
+    [model] = (
+        SklearnModel(medians, 0, GRID).fit(X, y, ratios, [{}], np.random.default_rng(0)).models
+    )
+    np.testing.assert_array_equal(model.predict(X), clone(medians).fit(X, y).predict(X))
 
 
 # Candidates ----------------------------------------------------------------------------------
@@ -179,7 +228,7 @@ def test_a_parameter_inside_a_pipeline_is_named_with_two_underscores(rows):
     pipeline = Pipeline([("scale", StandardScaler()), ("model", Lasso())])
     [model] = fit(pipeline, rows, [{"model__alpha": 0.05}]).models
     oracle = clone(pipeline).set_params(model__alpha=0.05).fit(X, y)
-    np.testing.assert_array_equal(model.predict(X), oracle.predict(X))
+    np.testing.assert_allclose(model.predict(X), oracle.predict(X), rtol=1e-12)
 
 
 def test_an_estimator_among_the_values_of_a_candidate_is_cloned(rows):
@@ -224,7 +273,7 @@ def test_sample_weights_reach_the_last_step_of_a_nested_pipeline(rows):
     assert weight_keyword(outer) == "inner__model__sample_weight"
     [model] = fit(outer, rows, [{"ratio_power": 1.0}]).models
     oracle = clone(outer).fit(X, y, inner__model__sample_weight=ratios)
-    np.testing.assert_array_equal(model.predict(X), oracle.predict(X))
+    np.testing.assert_allclose(model.predict(X), oracle.predict(X), rtol=1e-12)
 
 
 def test_power_zero_asks_for_no_weights(rows):
@@ -353,6 +402,5 @@ def test_a_column_transformer_may_be_the_first_step(rows):
     X, y, _ = rows
     columns = ColumnTransformer([("some", StandardScaler(), [0, 2])], remainder="passthrough")
     [model] = fit(make_pipeline(columns, Ridge()), rows).models
-    np.testing.assert_array_equal(
-        model.predict(X), make_pipeline(columns, Ridge()).fit(X, y).predict(X)
-    )
+    own = make_pipeline(columns, Ridge()).fit(X, y).predict(X)
+    np.testing.assert_allclose(model.predict(X), own, rtol=1e-12)

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-import sklearn.linear_model
-from sklearn.linear_model import Lasso, Ridge
+from sklearn.linear_model import Lasso
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -13,7 +12,6 @@ from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import FedCSAError, ModelError, ParameterError, UntrustedError
-from fedcsa.models.convert import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS
 from fedcsa.models.estimators import SklearnModel
 from fedcsa.models.model import LinearRegression
 from fedcsa.models.registry import (
@@ -21,7 +19,6 @@ from fedcsa.models.registry import (
     build_model,
     default_candidates,
     expand_candidates,
-    is_linear,
     model_description,
     unknown,
 )
@@ -307,23 +304,3 @@ def test_powers_that_are_the_models_own_grid_are_not_multiplied():
 def test_an_estimator_of_an_unknown_library_gets_no_powers():
     foreign = {"name": "sklearn", "estimator": {"class": "other.Model", "parameters": {}}}
     assert default_candidates(foreign, "validated") == ({},)
-
-
-@pytest.mark.parametrize("name", sorted(LINEAR_REGRESSORS))
-def test_a_regressor_is_linear_if_it_is_a_line(name):
-    estimator = model_description(getattr(sklearn.linear_model, name)())
-    assert is_linear(estimator, 0) == (LINEAR_REGRESSORS[name] == "identity")
-
-
-@pytest.mark.parametrize("name", sorted(LINEAR_CLASSIFIERS))
-def test_a_classifier_is_linear_if_it_has_two_classes(name):
-    classifier = model_description(getattr(sklearn.linear_model, name)())
-    assert is_linear(classifier, 2)
-    assert not is_linear(classifier, 3)
-
-
-@pytest.mark.parametrize(
-    "model", [SVR(), make_pipeline(StandardScaler(), Ridge())], ids=["SVR", "pipeline"]
-)
-def test_what_is_not_linear_travels_packed(model):
-    assert not is_linear(model_description(model), 0)

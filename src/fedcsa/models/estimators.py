@@ -19,7 +19,6 @@ from fedcsa.models.allowed import objection
 from fedcsa.models.convert import TREES, sklearn_name, split_pipeline, to_portable
 from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.model import RATIO_POWER, Candidate, Path, power_of, training_weights
-from fedcsa.models.registry import is_linear_class
 from fedcsa.models.trees import to_bins
 
 
@@ -110,17 +109,16 @@ class SklearnModel:
         if power_of(candidate):
             keywords[weight_keyword(estimator)] = training_weights(ratios, candidate)
         y = y.astype(np.intp) if self.n_classes else y
-        if not self._may_travel(estimator):
+        if objection(estimator):
             return EstimatorModel(estimator.fit(X, y, **keywords), self.n_classes)
-        if sklearn_name(split_pipeline(estimator)[1]) in TREES and self.grid is not None:
-            X = to_bins(X, self.grid).astype(np.float64)
-        return to_portable(estimator.fit(X, y, **keywords), self.n_classes, self.grid)
-
-    def _may_travel(self, estimator: Any) -> bool:
-        """Whether the fitted estimator is converted to a format of ours."""
-        kind = type(estimator)
-        line = is_linear_class(f"{kind.__module__}.{kind.__name__}", self.n_classes)
-        return not objection(estimator) and (line or self.grid is not None)
+        grid = self.grid if sklearn_name(split_pipeline(estimator)[1]) in TREES else None
+        if grid is not None:
+            X = to_bins(X, grid).astype(np.float64)
+        estimator.fit(X, y, **keywords)
+        try:
+            return to_portable(estimator, self.n_classes, grid)
+        except ModelError:  # trees without a grid, and those that are too large to travel
+            return EstimatorModel(estimator, self.n_classes, grid)
 
 
 def weight_keyword(estimator: Any) -> str:

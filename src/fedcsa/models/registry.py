@@ -13,7 +13,6 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError, ParameterError, UntrustedError, hint, must, one_of, unknown
-from fedcsa.models.convert import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS
 from fedcsa.models.model import PENALTY, RATIO_POWER, Candidate, LinearRegression, Model
 
 
@@ -244,47 +243,6 @@ def build_model(
             "Choose a regressor or a classifier."
         )
     return SklearnModel(estimator, n_classes, grid)
-
-
-def is_linear(description: Mapping[str, Any], n_classes: int) -> bool:
-    """Whether fitted models of this description travel as arrays.
-
-    Parameters
-    ----------
-    description : mapping
-        As `model_description` gives it.
-    n_classes : int
-        Of the outcome; 0 for numbers.
-
-    Examples
-    --------
-    >>> is_linear({"name": "ridge"}, 0)
-    True
-    >>> lasso = {"name": "sklearn", "estimator": {"class": "sklearn.linear_model.Lasso"}}
-    >>> is_linear(lasso, 0), is_linear(lasso, 2)
-    (True, False)
-    """
-    estimator = description.get("estimator")
-    if description.get("name") != "sklearn" or not isinstance(estimator, Mapping):
-        return description.get("name") in _MAIN
-    return is_linear_class(str(estimator.get("class")), n_classes)
-
-
-def is_linear_class(name: str, n_classes: int) -> bool:
-    """Whether an estimator of the class called `name` in full is linear in its features.
-
-    Parameters
-    ----------
-    name : str
-        With its module, as ``"sklearn.linear_model.Lasso"``.
-    n_classes : int
-        Of the outcome; 0 for numbers.
-    """
-    own = name.rpartition(".")[2]
-    line = not n_classes and LINEAR_REGRESSORS.get(own) == "identity"
-    return name.startswith("sklearn.linear_model.") and (
-        line or (n_classes == 2 and own in LINEAR_CLASSIFIERS)
-    )
 
 
 def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any], ...]:
