@@ -16,7 +16,7 @@ import pytest
 from fedcsa.answer.store import summary
 from fedcsa.errors import LedgerError
 from fedcsa.messages.codec import decode, encode
-from fedcsa.messages.envelope import Envelope
+from fedcsa.messages.envelope import Envelope, ask
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import LOG, SiteLog
 from fedcsa.site.site_file import SiteFile
@@ -258,7 +258,7 @@ def test_a_replayed_question_is_refused_by_the_state_that_a_real_run_left(calm, 
         x["nonce"] for x in log.events if x["event"] == "asked" and x["study"] == agreed.id
     )
     brief = log.find("accepted", study=study.stem, target="new", phase="risk")["request"]
-    again = Envelope(agreed.id, "risk", "new", "abbey", nonce, "", brief)
+    again = Envelope(agreed.id, "risk", "new", "abbey", nonce, digest=brief)
     desk = SourceDesk("abbey", SiteFile.load(calm.folder / "abbey" / "site.toml"), agreed, "new")
     refusal = decode(desk.answer(again.to_bytes(), log.payload(brief))[1])
     assert refusal.rule == "replayed"
@@ -319,10 +319,13 @@ def in_a_process(script, *arguments):
 
 def submitted(live, tmp_path, study, change):
     """How a job folder ends that was changed before it was submitted."""
+    from fedcsa.federation.flare.seal import KitSeal
     from fedcsa.federation.flare.session import Submission, write_job
 
     agreed = AgreedStudy(study.read_text(encoding="utf-8"))
-    folder = write_job(Submission(agreed, "new", 1, 30), tmp_path / "job")
+    seal = KitSeal(live.kit("lead@demo.org") / "startup")
+    start = ask(agreed.id, "start", "lead@demo.org", "new", seal)
+    folder = write_job(Submission(agreed, "new", 1, 30, start, seal), tmp_path / "job")
     change(folder)
     return in_a_process(SUBMIT, live.kit("lead@demo.org"), folder)[-1].split()
 

@@ -8,6 +8,7 @@ import pytest
 
 from fedcsa.cli.federation_demo import write_sites
 from fedcsa.federation.coordinator import Coordinator
+from fedcsa.messages.envelope import Envelope
 from fedcsa.site import target_desk as target_module
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import SiteLog, open_log
@@ -84,6 +85,8 @@ class Federation:
         self.study_file = self.folder / "study.toml"
         self.names = names
         self.absent = set()
+        self.seals = {}  # without them, messages go as they are
+        self.start = None
         self.tamper = lambda _task, _name, letter: letter
 
     def _site(self, name, table):
@@ -116,8 +119,12 @@ class Federation:
     def attempt(self, min_sources=1):
         """One submission, all desks new as after a restart; the coordinator as it ended."""
         open_log.cache_clear()
-        self.sources = {n: SourceDesk(n, self.site(n), self.agreed, "new") for n in self.names}
-        self.target = TargetDesk("new", self.site("new"), self.agreed, min_sources)
+        agreed, seals = self.agreed, self.seals
+        self.nobody = Envelope(agreed.id, "start", "lead", "new", "")
+        self.sources = {
+            n: SourceDesk(n, self.site(n), agreed, "new", seal=seals.get(n)) for n in self.names
+        }
+        self.target = TargetDesk("new", self.site("new"), agreed, min_sources, seals.get("new"))
         self.board = Coordinator("new", list(self.names))
         self.board.run(self.deliver)
         return self.board
@@ -128,8 +135,15 @@ class Federation:
             if (task, name) in self.absent:
                 continue
             if name == "new":
-                replies = {n: (r["envelope"], r["payload"]) for n, r in letter["replies"].items()}
+                replies = {
+                    n: (r.get("envelope", b""), r.get("payload", b""))
+                    for n, r in letter["replies"].items()
+                }
+                if task == "announce" and self.start is not None:
+                    self.target.greet(self.start, replies)
                 reply = self.target.take(task, replies)
+            elif task == "greet":
+                reply = {"envelope": self.sources[name].greet(self.start or self.nobody)}
             else:
                 envelope, payload = self.sources[name].answer(letter["envelope"], letter["payload"])
                 reply = {"envelope": envelope, "payload": payload}

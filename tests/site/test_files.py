@@ -6,6 +6,7 @@ import pytest
 
 from fedcsa.errors import DataError, PolicyError, StudyError
 from fedcsa.federation.federation_file import FEDERATION_TEMPLATE, Federation
+from fedcsa.messages.codec import decode
 from fedcsa.messages.messages import (
     MESSAGES,
     Brief,
@@ -66,8 +67,7 @@ def test_a_site_with_a_table_one_is_no_source(federation):
     assert not site.has_outcomes(federation.study)
     with pytest.raises(StudyError, match="must have a table of rows"):
         site.source("abbey", federation.study)
-    told = federation.attempt()
-    assert told.sites["abbey"] == "risk: refused, failed"
+    assert decode(federation.attempt().conclusion).sources["abbey"] == "refused: failed"
 
 
 def test_a_site_file_that_is_not_there_or_not_text_is_named(tmp_path):

@@ -37,16 +37,17 @@ from fedcsa.federation.flare.controller import PROGRESS, StudyController
 from fedcsa.federation.flare.egress import EgressFilter
 from fedcsa.federation.flare.executors import SiteExecutor
 from fedcsa.federation.flare.letters import pack, unpack
-from fedcsa.federation.flare.seal import KitSeal
+from fedcsa.federation.flare.seal import KitSeal, open_seal
 from fedcsa.federation.flare.session import Submission, write_job
 from fedcsa.federation.flare.settings import SETTINGS
-from fedcsa.messages.codec import decode, digest, encode
-from fedcsa.messages.envelope import Envelope, ask, reply
+from fedcsa.messages.codec import decode, encode
+from fedcsa.messages.envelope import Envelope, ask, close, greeting, reply
 from fedcsa.messages.messages import BacktestReport, Conclusion, Refusal
 from fedcsa.site import target_desk as target_module
 from fedcsa.site.log import HEAD, LOG, open_log
 
 SOURCES = ["abbey", "birch", "castle"]
+LEAD = "lead@demo.org"
 #: phase -> what comes before a trouble in a source's fate
 PHASES = {"risk": "", "model": "model ", "examine": "examination "}
 
@@ -142,13 +143,16 @@ def key_of(name):  # noqa: ARG001 - one key a name
 
 
 @functools.cache
-def certificate(name, authority="root"):
+def certificate(name, authority="root", role="", days=1):
     """A certificate of `name`, as provisioning makes it."""
     now = datetime.now(UTC)
     names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, n)]) for n in (name, authority)]
+    if role:
+        attributes = [*names[0], x509.NameAttribute(NameOID.UNSTRUCTURED_NAME, role)]
+        names[0] = x509.Name(attributes)
     builder = x509.CertificateBuilder(
         names[1], names[0], key_of(name).public_key(), x509.random_serial_number(),
-        now - timedelta(days=1), now + timedelta(days=1),
+        now - timedelta(days=9), now + timedelta(days=days),
     )  # fmt: skip
     return builder.sign(key_of(authority), SHA256()).public_bytes(Encoding.PEM)
 
@@ -159,10 +163,10 @@ def private_key(name):
     return key_of(name).private_bytes(Encoding.PEM, traditional, NoEncryption())
 
 
-def write_keys(folder, name, authority="root"):
-    folder.mkdir(exist_ok=True)
+def write_keys(folder, name, authority="root", **options):
+    folder.mkdir(exist_ok=True, parents=True)
     (folder / "client.key").write_bytes(private_key(name))
-    (folder / "client.crt").write_bytes(certificate(name, authority))
+    (folder / "client.crt").write_bytes(certificate(name, authority, **options))
     (folder / "rootCA.pem").write_bytes(certificate(authority, authority))
 
 
@@ -172,6 +176,7 @@ class Bench:
     def __init__(self, federation, deadline=60, min_sources=1):
         self.federation = federation
         open_log.cache_clear()  # as in new processes
+        open_seal.cache_clear()
         study = base64.b64encode(federation.study_file.read_bytes()).decode()
         self.contexts = {}
         for name in ("new", *SOURCES):
@@ -179,8 +184,12 @@ class Bench:
             write_keys(folder / "startup", name)
             (folder / SETTINGS).write_text(json.dumps({"site_file": str(folder / "site.toml")}))
             self.contexts[name] = context(name, folder)
-        self.submission = Submission(federation.agreed, "new", min_sources, deadline)
-        job = (study, "new", deadline, min_sources, self.submission.nonce)
+        write_keys(federation.folder / "lead" / "startup", LEAD, role="lead")
+        seal = KitSeal(federation.folder / "lead" / "startup")
+        start = ask(federation.agreed.id, "start", LEAD, "new", seal)
+        self.submission = Submission(federation.agreed, "new", min_sources, deadline, start, seal)
+        wire = base64.b64encode(start.sealed(seal)).decode()
+        job = (study, "new", deadline, min_sources, wire)
         self.communicator = Communicator(
             {name: (SiteExecutor(*job), self.contexts[name]) for name in ("new", *SOURCES)}
         )
@@ -195,7 +204,11 @@ class Bench:
         return self.engine.commands[PROGRESS](PROGRESS, {"fetched": True}, self.fl_ctx)
 
     def conclusion(self):
-        return decode(base64.b64decode(self.run()["conclusion"]))
+        return open_conclusion(self.run(), self.submission)
+
+    def seal(self, name):
+        """The seal of a site in this process."""
+        return open_seal(self.federation.folder / name / "startup")
 
 
 #: The engine's sites read their key once; here they do so for every test.
@@ -237,13 +250,15 @@ def letter(bench):
     return sealed(bench, refusal), bench.contexts["abbey"]
 
 
-def sealed(bench, message, *, sender="abbey", record=True):
-    payload = encode(message)
-    question = ask(bench.federation.agreed.id, "risk", "new", sender, b"")
+def sealed(bench, message, *, sender="abbey", recipient="new", record=True):
+    """A letter of abbey, closed for `recipient`; the ledger says that it goes to new."""
+    question = ask(bench.federation.agreed.id, "risk", recipient, sender)
     if record:
         log = bench.federation.log("abbey")
         log.record("abbey", message, "new", envelope_bytes=0)
-    return {"envelope": reply(question, payload).to_bytes(), "payload": payload}
+    seal, key = bench.seal("abbey"), bench.seal("new").key
+    wire, closed = close(reply(question), encode(message), key, seal)
+    return {"envelope": wire, "payload": closed}
 
 
 def answered(desk, phase):
@@ -257,10 +272,10 @@ def answered(desk, phase):
 
 def test_a_study_goes_through_the_engines_containers(bench):
     board = bench.run()
-    told = decode(base64.b64decode(board["conclusion"]))
+    told = open_conclusion(board, bench.submission)
     assert (board["step"], told.outcome) == ("done", "done")
     assert dict(told.sources) == dict.fromkeys(SOURCES, "answered")
-    steps = ["announce", "risk", "choose", "model", "mix", "examine", "conclude"]
+    steps = ["greet", "announce", "risk", "choose", "model", "mix", "examine", "conclude"]
     assert list(board["seconds"]) == list(board["bytes"]) == steps
     assert all(size > 0 for size in board["bytes"].values())
     assert {board["sites"][name] for name in SOURCES} == {"examine: answered"}
@@ -415,7 +430,7 @@ def test_a_coordinator_cannot_write_in_the_targets_name(bench, monkeypatch, phas
         return answer(site, task)
 
     monkeypatch.setattr(bench.communicator, "answer", forge)
-    assert set(bench.conclusion().sources.values()) == {f"{fate}refused: signature"}
+    assert set(bench.conclusion().sources.values()) == {f"{fate}missing"}  # nobody to answer
 
 
 @pytest.mark.parametrize("proof", [b"", b"\x00", b"\xff\xff" + b"x" * 400, b"\x05\x00abcde"])
@@ -442,26 +457,25 @@ def test_a_kit_without_its_key_is_named(tmp_path):
 
 
 def test_the_lead_believes_the_target_only(done):
-    board = done.board
+    board, submission = done.board, done.submission
     seal = KitSeal(done.federation.folder / "birch" / "startup")
-    submission = done.submission
-    assert open_conclusion(board, submission, seal).outcome == "done"
+    assert open_conclusion(board, submission).outcome == "done"
     forged = {**board, "envelope": base64.b64encode(
         Envelope.from_bytes(base64.b64decode(board["envelope"])).sealed(seal)
     )}  # fmt: skip
     with pytest.raises(BindingError, match="not signed by 'new'"):
-        open_conclusion(forged, submission, seal)
+        open_conclusion(forged, submission)
     changed = encode(Conclusion("small", "done", {}, "", np.empty(0, np.uint8)))
     with pytest.raises(BindingError, match="ended another study"):
-        open_conclusion({**board, "conclusion": base64.b64encode(changed)}, submission, seal)
+        open_conclusion({**board, "conclusion": base64.b64encode(changed)}, submission)
 
 
 def test_the_end_of_an_earlier_submission_is_not_taken_for_the_end_of_this_one(done):
-    board = done.board
-    seal = KitSeal(done.federation.folder / "birch" / "startup")
-    later = Submission(done.federation.agreed, "new", 1, 60)
+    later = dataclasses.replace(
+        done.submission, start=dataclasses.replace(done.submission.start, nonce="0" * 32)
+    )
     with pytest.raises(BindingError, match="an earlier submission") as caught:
-        open_conclusion(board, later, seal)
+        open_conclusion(done.board, later)
     assert caught.value.rule == "replayed"
 
 
@@ -510,6 +524,7 @@ def test_the_filter_blocks_a_further_key_or_header(letter):
     [
         {"envelopes": {}}, {"payloads": {}}, {"conclusion": b""}, {"row": b""},
         {"payload": b"FCSA"}, {"envelope": b"{}"}, {"payload": "text"}, {"payload": {}},
+        {"payload": encode(Refusal("small", "abbey", "0" * 64, "models"))},
     ],
 )  # fmt: skip
 def test_the_filter_blocks_a_letter_of_another_shape(letter, change):
@@ -527,6 +542,33 @@ def test_the_filter_blocks_another_sites_envelope(bench):
     assert "this site's" in blocked(sealed(bench, message, sender="birch"), bench.contexts["abbey"])
 
 
+def test_the_filter_blocks_a_message_for_somebody_else_than_the_ledger_says(bench):
+    letter = sealed(bench, Refusal("small", "abbey", "2" * 64, "models"), recipient="birch")
+    assert "in the ledger" in blocked(letter, bench.contexts["abbey"])
+
+
+def test_the_filter_lets_nothing_through_that_this_process_did_not_close(bench):
+    content, site = sealed(bench, Refusal("small", "abbey", "0" * 64, "models")), "abbey"
+    again = KitSeal(bench.federation.folder / "abbey" / "startup")
+    wire = Envelope.from_bytes(content["envelope"])
+    message = encode(Refusal("small", "abbey", "0" * 64, "models"))
+    envelope, closed = close(wire, message, bench.seal("new").key, again)
+    elsewhere = {"envelope": envelope, "payload": closed}
+    assert "BindingError" in blocked(elsewhere, bench.contexts[site])
+    EgressFilter().process(pack(content), bench.contexts[site])
+    assert "BindingError" in blocked(content, bench.contexts[site])  # it leaves once
+
+
+def test_the_filter_lets_a_greeting_through_that_is_this_sites_and_nothing_else(bench):
+    site, start = bench.contexts["abbey"], bench.submission.start
+    told = greeting(start, "abbey", bench.seal("abbey"))
+    letter = {"envelope": told.sealed(bench.seal("abbey"))}
+    assert unpack(EgressFilter().process(pack(letter), site)) == letter
+    for change in ({"sender": "birch"}, {"phase": "risk"}, {"digest": "0" * 64}):
+        wire = dataclasses.replace(told, **change).to_bytes()
+        assert "this site's" in blocked({"envelope": wire}, site)
+
+
 def test_the_filter_blocks_an_envelope_of_another_message(bench):
     first, second = (sealed(bench, Refusal("small", "abbey", d * 64, "models")) for d in "34")
     mixed = {"envelope": first["envelope"], "payload": second["payload"]}
@@ -538,20 +580,34 @@ def test_the_filter_looks_at_every_part_of_a_letter_for_several(done, part):
     """One message in it that is not in the ledger, or one envelope of another, blocks it all."""
     desk = done.communicator.sites["new"][0]._desk
     told = desk._log.find("mixed", study="small")["examinations"]
-    payloads = {sha: desk._log.payload(sha) for sha in told.values()}
-    envelopes = {
-        name: ask(desk.agreed.id, "examine", "new", name, payloads[sha]).to_bytes()
-        for name, sha in told.items()
-    }
-    letter = {"envelopes": envelopes, "payloads": payloads}
+    messages = {name: desk._log.payload(sha) for name, sha in told.items()}
     site = done.contexts["new"]
-    assert unpack(EgressFilter().process(pack(letter), site)) == letter
-    first = decode(next(iter(payloads.values())))
+
+    def letter(**others):
+        sent = {
+            name: close(
+                ask(desk.agreed.id, "examine", "new", name),
+                others.get(name, message), done.seal(name).key, done.seal("new"),
+            )
+            for name, message in messages.items()
+        }  # fmt: skip
+        return {
+            "envelopes": {name: wire for name, (wire, _) in sent.items()},
+            "payloads": {name: closed for name, (_, closed) in sent.items()},
+        }
+
+    whole = letter()
+    assert unpack(EgressFilter().process(pack(whole), site)) == whole
+    first = decode(messages["castle"])
     other = encode(dataclasses.replace(first, intercepts=first.intercepts + 1.0))
-    stranger = ask(desk.agreed.id, "examine", "new", "abbey", other).to_bytes()
-    more = {"envelopes": {"x": stranger}, "payloads": {digest(other): other}}
-    assert blocked({**letter, part: {**letter[part], **more[part]}}, site)
-    assert blocked({**letter, part: letter[part] | {"x": "text"}}, site)
+    assert "in the ledger" in blocked(letter(castle=other), site)
+    for strange in ("text", b"bytes"):
+        assert blocked({**whole, part: whole[part] | {"x": strange}}, site)
+    swapped = letter()
+    swapped[part]["abbey"], swapped[part]["birch"] = (
+        swapped[part]["birch"], swapped[part]["abbey"],
+    )  # fmt: skip
+    assert "of this message" in blocked(swapped, site)
 
 
 @pytest.mark.parametrize(
@@ -625,10 +681,11 @@ def test_a_state_folder_that_was_deleted_or_put_back_lets_nothing_out(federation
     EgressFilter().process(pack(sealed(first, answered)), first.contexts["abbey"])
     shutil.copytree(state, tmp_path / "older")
     assert Bench(federation).conclusion().sources["abbey"] == "answered"
+    # Not even its key is let out, so it is asked nothing.
     shutil.rmtree(state)
     forget_at_the_target(federation)
     assert Bench(federation).conclusion().sources["abbey"] == "missing"
-    shutil.rmtree(state)
+    assert not state.exists()
     shutil.copytree(tmp_path / "older", state)
     forget_at_the_target(federation)
     assert Bench(federation).conclusion().sources["abbey"] == "missing"
@@ -637,11 +694,16 @@ def test_a_state_folder_that_was_deleted_or_put_back_lets_nothing_out(federation
 
 def test_the_filter_blocks_a_result_that_the_site_keeps_to_itself(bench):
     told = Conclusion("small", "done", {}, "", np.ones(3, np.uint8))
-    content = sealed(bench, told)
-    content["conclusion"] = content.pop("payload")
+
+    def letter():
+        content = sealed(bench, told)
+        return {"envelope": content["envelope"], "conclusion": content["payload"]}
+
+    content = letter()
     passed = EgressFilter().process(pack(content), bench.contexts["abbey"])
     assert unpack(passed) == content
     bench.federation.configure("abbey", "share_result = false")
+    content = letter()
     assert "keeps its results" in blocked(content, bench.contexts["abbey"])
 
 
@@ -682,13 +744,14 @@ def test_a_letter_that_is_too_large_or_of_another_shape_is_refused(content):
 
 def test_an_oversized_message_is_refused_before_it_is_parsed(monkeypatch):
     monkeypatch.setattr("fedcsa.federation.flare.letters.MAX_BYTES", 10)
-    for letter in ({"payload": b"x" * 11}, {"payloads": {"0": b"x" * 11}}):
-        with pytest.raises(MessageError, match="at most 10 bytes"):
+    monkeypatch.setattr("fedcsa.federation.flare.letters._AROUND", 1)
+    for letter in ({"payload": b"x" * 12}, {"payloads": {"0": b"x" * 12}}):
+        with pytest.raises(MessageError, match="at most 11 bytes"):
             unpack(pack(letter))
 
 
 def test_a_job_holds_names_of_our_classes_and_no_code(federation, tmp_path):
-    folder = write_job(Submission(federation.agreed, "new", 2, 60), tmp_path / "job")
+    folder = write_job(Bench(federation).submission, tmp_path / "job")
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} == {".json"}
     text = "".join(path.read_text() for path in files if "config" in path.name)
@@ -697,7 +760,7 @@ def test_a_job_holds_names_of_our_classes_and_no_code(federation, tmp_path):
     assert len(paths) == 2
     config = json.loads((folder / "app_site" / "config" / "config_fed_client.json").read_text())
     assert config["executors"][0]["tasks"] == [
-        "announce", "choose", "mix", "conclude", "risk", "model", "examine",
+        "greet", "announce", "choose", "mix", "conclude", "risk", "model", "examine", "again",
     ]  # fmt: skip
     meta = json.loads((folder / "meta.json").read_text())
-    assert (meta["min_clients"], meta["mandatory_clients"]) == (3, ["new"])
+    assert (meta["min_clients"], meta["mandatory_clients"]) == (2, ["new"])

@@ -13,9 +13,11 @@ from fedcsa.cli.app import app
 from fedcsa.errors import BindingError, StudyError
 from fedcsa.federation.federation_file import AUTHORITY, Federation
 from fedcsa.federation.flare import doctor
+from fedcsa.federation.flare.certificates import DENIED, Authority, read_denied
 from fedcsa.federation.flare.doctor import check_kit
 from fedcsa.federation.flare.hardening import AUTHORIZATION, problems_of, settle
-from fedcsa.federation.flare.kits import Kit, provision
+from fedcsa.federation.flare.keys import unlocked
+from fedcsa.federation.flare.kits import Kit, deny, provision, renew
 from fedcsa.federation.flare.seal import KitSeal
 from fedcsa.messages.messages import Refusal
 from fedcsa.site.log import LOG, SiteLog
@@ -80,7 +82,7 @@ def test_whatever_is_taken_back_is_found_with_how_to_mend_it(kits, file, edit, w
     change(kits / "abbey" / "local" / file, edit)
     (problem,) = problems_of(kits / "abbey", "source")
     assert word in problem
-    assert "fedcsa federation provision" in problem
+    assert "fedcsa federation renew abbey" in problem
 
 
 def test_the_servers_stores_lie_in_its_kit_wherever_it_is(kits, tmp_path):
@@ -142,7 +144,10 @@ def test_the_doctor_looks_for_a_targets_table_one(kits, tmp_path):
     assert found["table"]
 
 
-@pytest.mark.parametrize(("days", "bad"), [(320, set()), (335, {"server.crt", "rootCA.pem"})])
+@pytest.mark.parametrize(
+    ("days", "bad"),
+    [(320, set()), (335, {"server.crt"}), (3630, {"server.crt", "rootCA.pem"})],
+)
 def test_the_doctor_warns_a_month_before_certificates_end(kits, monkeypatch, days, bad):
     class Later(datetime):
         @classmethod
@@ -152,20 +157,224 @@ def test_the_doctor_warns_a_month_before_certificates_end(kits, monkeypatch, day
     monkeypatch.setattr(doctor, "datetime", Later)
     found = {what: text for what, ok, text in check_kit(kits / "localhost") if not ok}
     assert set(found) == bad
-    assert all("new provisioning" in text for text in found.values())
+    words = {"server.crt": "renew localhost", "rootCA.pem": "provision, into a new folder"}
+    assert all(words[file] in text for file, text in found.items())
 
 
-def test_making_kits_again_renews_no_certificate_and_a_new_folder_does(kits, tmp_path):
-    """Hence: whoever is to be expelled, or whose certificate ends, needs a new federation."""
-    kit = kits / "abbey" / "startup" / "client.crt"
-    before = kit.read_bytes()
-    federation = Federation("demo", "localhost", 8002, SITES, USERS)
-    provision(federation, kits)
-    assert kit.read_bytes() == before
-    provision(federation, tmp_path / "anew")
+# Certificates -------------------------------------------------------------------------------
+
+
+FEDERATION = Federation("demo", "localhost", 8002, SITES, USERS)
+
+
+def content_of(folder):
+    """Every file below a folder, by name."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_kit_holds_only_what_is_needed_to_start_it(kits):
+    """No readme, script, sample or notebook of the engine; at the authority no key but its own."""
+    local = {"authorization.json", "log_config.json.default", "resources.json"}
+    keys = {"client.crt", "client.key", "rootCA.pem"}
+    held = {
+        "abbey": ({*local, "privacy.json"}, {*keys, "fed_client.json"}),
+        "new": ({*local, "privacy.json"}, {*keys, "fed_client.json"}),
+        "localhost": (local, {"server.crt", "server.key", "rootCA.pem", "fed_server.json"}),
+        **dict.fromkeys(USERS, (set(), {*keys, "fed_admin.json"})),
+    }
+    for name, (at_local, at_startup) in held.items():
+        found = {f"local/{n}" for n in at_local} | {f"startup/{n}" for n in at_startup}
+        assert set(content_of(kits / name)) == {"kit.json", *found}, name
+    files = content_of(kits / AUTHORITY)
+    assert set(files) == {"issued.json", "root.crt", "root.key"}
+    assert sum(text.count(b"PRIVATE KEY-----\n") for text in files.values()) == 2
+    assert not (kits / AUTHORITY / "root.key").stat().st_mode & 0o077
+
+
+def test_making_kits_again_leaves_every_kit_as_it_is(kits):
+    before = content_of(kits)
+    assert provision(FEDERATION, kits) == []
+    assert content_of(kits) == before
+
+
+def test_a_kit_for_another_port_must_be_renewed_by_name(kits):
+    moved = Federation("demo", "localhost", 8003, SITES, USERS)
+    with pytest.raises(StudyError, match=r"another port.*federation renew localhost"):
+        provision(moved, kits)
+    assert Kit.load(renew(moved, kits, "abbey")).port == 8003
+
+
+@pytest.mark.parametrize("name", ["localhost", "abbey", "lead@demo.org"])
+def test_renewing_one_kit_leaves_the_others_to_the_byte(kits, name):
+    before = {kit: content_of(kits / kit) for kit in ("localhost", *SITES, *USERS)}
+    assert renew(FEDERATION, kits, name) == kits / name
+    after = {kit: content_of(kits / kit) for kit in before}
+    assert {kit for kit in before if after[kit] != before[kit]} == {name}
+    file = "startup/server.crt" if name == "localhost" else "startup/client.crt"
+    assert after[name][file] != before[name][file]
+    assert after[name]["startup/rootCA.pem"] == before[name]["startup/rootCA.pem"]
+
+
+def test_a_renewed_kit_is_believed_by_the_others_and_so_is_the_old_one_until_it_is_denied(
+    kits, tmp_path
+):
+    shutil.copytree(kits / "abbey", tmp_path / "stolen")
+    other = KitSeal(kits / "new" / "startup")
+    stolen = KitSeal(tmp_path / "stolen" / "startup")
+    other.check(b"content", stolen.sign(b"content"), "abbey")
+    path = deny(kits, ["abbey"])
+    renew(FEDERATION, kits, "abbey")
+    shutil.copy(path, kits / "new")
+    with pytest.raises(BindingError, match="'abbey' is on the deny-list") as caught:
+        other.check(b"content", stolen.sign(b"content"), "abbey")
+    assert caught.value.rule == "denied"
+    other.check(b"content", KitSeal(kits / "abbey" / "startup").sign(b"content"), "abbey")
+
+
+def test_a_deny_list_grows_and_only_names_that_have_a_certificate(kits):
+    for name in ("abbey", "viewer@demo.org"):
+        path = deny(kits, [name])
+    root = Authority(kits / AUTHORITY, "demo").root
+    assert set(read_denied(path, root)) == {"abbey", "viewer@demo.org"}
+    with pytest.raises(StudyError, match="abbye"):
+        deny(kits, ["abbye"])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text.replace(b"abbey", b"birch"),
+        lambda text: text.partition(b"\n")[0],
+        lambda _: b"",
+        lambda _: b"{}\n",
+    ],
+)
+def test_with_a_damaged_deny_list_a_site_believes_nobody(kits, damage):
+    path = kits / "new" / DENIED
+    path.write_bytes(damage(deny(kits, ["abbey"]).read_bytes()))
+    seal = KitSeal(kits / "new" / "startup")
+    with pytest.raises(BindingError, match="deny-list") as caught:
+        seal.check(b"content", KitSeal(kits / "abbey" / "startup").sign(b"content"), "abbey")
+    assert caught.value.rule == "deny_list"
+    found = {what: ok for what, ok, _ in check_kit(kits / "new")}
+    assert not found["deny-list"]
+
+
+def test_the_doctor_tells_a_kit_that_it_was_denied(kits):
+    assert ("deny-list", True, "0 certificates no longer count here") in check_kit(kits / "abbey")
+    shutil.copy(deny(kits, ["abbey"]), kits / "abbey")
+    [text] = [
+        text for what, ok, text in check_kit(kits / "abbey") if what == "deny-list" and not ok
+    ]
+    assert "taken back. Ask for a new kit" in text
+
+
+def test_a_certificate_lasts_as_long_as_asked(kits):
+    short = renew(FEDERATION, kits, "abbey", days=7)
+    found = {what: text for what, ok, text in check_kit(short) if not ok}
+    assert "6 days from now" in found["client.crt"]
+
+
+def test_kits_of_another_folder_are_another_federation(kits, tmp_path):
+    provision(FEDERATION, tmp_path / "anew")
     old, new = KitSeal(kits / "abbey" / "startup"), KitSeal(tmp_path / "anew" / "new" / "startup")
     with pytest.raises(BindingError, match="not signed by 'abbey'"):
         new.check(b"content", old.sign(b"content"), "abbey")
+
+
+@pytest.mark.parametrize("name", ["nobody", ""])
+def test_renewing_needs_a_participant_and_the_authority(kits, tmp_path, name):
+    with pytest.raises(StudyError, match="participant"):
+        renew(FEDERATION, kits, name)
+    for call in (lambda: renew(FEDERATION, tmp_path, "abbey"), lambda: deny(tmp_path, ["abbey"])):
+        with pytest.raises(StudyError, match=f"has no {AUTHORITY}/"):
+            call()
+
+
+# Passwords ----------------------------------------------------------------------------------
+
+
+PASSWORD = "correct horse"  # noqa: S105 - of a test
+
+
+@pytest.fixture
+def locked(kits):
+    return renew(FEDERATION, kits, "abbey", password=PASSWORD)
+
+
+def test_a_locked_key_opens_with_its_password_only_and_leaves_nothing_behind(locked):
+    with pytest.raises(StudyError, match="lacks the kit's key"):
+        KitSeal(locked / "startup")
+    before = content_of(locked)
+    with unlocked(locked, "source", lambda: PASSWORD):
+        copy = (locked / "startup" / "client.key").resolve()
+        assert not copy.is_relative_to(locked.resolve())
+        assert not copy.stat().st_mode & 0o077
+        KitSeal(locked / "startup").sign(b"content")
+    assert not copy.exists()
+    assert content_of(locked) == before
+    with (
+        pytest.raises(StudyError, match="does not open"),
+        unlocked(locked, "source", lambda: "wrong"),
+    ):
+        pass
+    assert content_of(locked) == before
+
+
+def test_a_link_that_a_crash_left_does_not_matter(locked, tmp_path):
+    (locked / "startup" / "client.key").symlink_to(tmp_path / "gone")
+    with unlocked(locked, "source", lambda: PASSWORD):
+        KitSeal(locked / "startup").sign(b"content")
+
+
+def test_no_key_lies_open_in_a_locked_kit_and_the_doctor_says_so(locked):
+    files = content_of(locked)
+    assert "startup/client.key" not in files
+    assert b"BEGIN PRIVATE" not in files["startup/client.key.locked"]
+    assert ("key", True, "locked by a password") in check_kit(locked)
+
+
+def test_a_short_password_is_refused(kits):
+    with pytest.raises(StudyError, match="at least 10 characters"):
+        renew(FEDERATION, kits, "abbey", password="short")  # noqa: S106 - of a test
+
+
+def test_a_site_with_a_locked_key_asks_for_its_password(locked, start, tmp_path):
+    done = start()
+    assert (done.exit_code, "--password-file FILE" in done.stderr) == (3, True)
+    file = tmp_path / "password.txt"
+    file.write_text("wrong password\n")
+    done = start("--password-file", str(file))
+    assert (done.exit_code, "does not open the key" in done.stderr) == (3, True)
+    done = start("--password-file", str(tmp_path / "none.txt"))
+    assert (done.exit_code, "cannot be read" in done.stderr) == (3, True)
+    assert not (locked / "startup" / "client.key").exists()
+
+
+def test_the_commands_make_and_renew_locked_kits_and_write_the_deny_list(tmp_path):
+    file, out, word = (tmp_path / name for name in ("federation.toml", "kits", "password.txt"))
+    file.write_text(
+        'name = "demo"\n[server]\nhost = "localhost"\n[sites.new]\nrole = "target"\n'
+        '[sites.abbey]\nrole = "source"\n[users."lead@demo.org"]\nrole = "lead"\n'
+    )
+    word.write_text(PASSWORD + "\n")
+
+    def call(*arguments):
+        done = CliRunner().invoke(app, ["federation", *map(str, arguments)])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "4 new kits" in call("provision", file, "--out", out, "--password-file", word)
+    assert "0 new kits" in call("provision", file, "--out", out)
+    assert set(content_of(out)) >= {f"{n}/startup/client.key.locked" for n in ("new", "abbey")}
+    assert "Hand it over" in call("renew", "abbey", file, "--out", out, "--days", "30")
+    assert (out / "abbey" / "startup" / "client.key").is_file()
+    assert "beside kit.json" in call("deny", "abbey", "--out", out)
+    assert (out / DENIED).is_file()
 
 
 # Starting a site ----------------------------------------------------------------------------
@@ -176,9 +385,9 @@ def start(kits, tmp_path):
     """`fedcsa site start` of abbey, in a place where it must not come to start a process."""
     (tmp_path / "site.toml").write_text('table = "t.csv"\n')
 
-    def call(name="abbey"):
-        arguments = ["site", "start", str(kits / name), "--data", str(tmp_path / "site.toml")]
-        return CliRunner().invoke(app, arguments, env={"NO_COLOR": "1"})
+    def call(*options):
+        arguments = ["site", "start", str(kits / "abbey"), "--data", str(tmp_path / "site.toml")]
+        return CliRunner().invoke(app, [*arguments, *options], env={"NO_COLOR": "1"})
 
     return call
 

@@ -18,7 +18,7 @@ from fedcsa.errors import (
 )
 from fedcsa.federation.federation_file import RESERVED, Federation
 from fedcsa.messages.codec import decode, digest, encode
-from fedcsa.messages.envelope import Envelope, ask
+from fedcsa.messages.envelope import Envelope, ask, close
 from fedcsa.messages.messages import BacktestReport, Brief
 from fedcsa.models.fitted import EstimatorModel
 from fedcsa.run import InProcess
@@ -135,7 +135,7 @@ def test_a_brief_that_changes_between_two_attempts_gets_no_second_answer(federat
         federation.attempt()
     brief = federation.target._brief
     payload = encode(dataclasses.replace(brief, mean=brief.mean + 0.01))
-    envelope = ask(federation.agreed.id, "risk", "new", "abbey", payload).to_bytes()
+    envelope, _ = close(ask(federation.agreed.id, "risk", "new", "abbey"), payload, "", None)
     assert decode(federation.sources["abbey"].answer(envelope, payload)[1]).rule == "one_brief"
 
 

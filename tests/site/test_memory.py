@@ -9,7 +9,7 @@ import pytest
 
 from fedcsa.errors import LedgerError, ProtocolError
 from fedcsa.messages.codec import decode, encode
-from fedcsa.messages.envelope import ask
+from fedcsa.messages.envelope import ask, close
 from fedcsa.messages.messages import RiskReport
 from fedcsa.site.log import HEAD, LOG, SiteLog
 from fedcsa.site.source_desk import SourceDesk
@@ -60,7 +60,7 @@ def test_a_full_disk_at_the_target_lets_nothing_out(federation, monkeypatch, ste
 
     def keep(task, name, letter):
         if name != "new":
-            replies.setdefault(task, {})[name] = letter["envelope"], letter["payload"]
+            replies.setdefault(task, {})[name] = letter["envelope"], letter.get("payload", b"")
         return letter
 
     federation.tamper = keep
@@ -82,7 +82,7 @@ def announced(desk):
 
 
 def only(post):
-    [payload] = post["payloads"].values()
+    [payload] = set(post["payloads"].values())
     return payload
 
 
@@ -90,8 +90,7 @@ def other_brief(federation, post):
     """A brief under the same study, as agreed in everything but the target's table."""
     brief = decode(only(post))
     payload = encode(dataclasses.replace(brief, n_rows=brief.n_rows + 10))
-    envelope = ask(federation.agreed.id, "risk", "new", "abbey", payload)
-    return envelope.to_bytes(), payload
+    return close(ask(federation.agreed.id, "risk", "new", "abbey"), payload, "", None)
 
 
 @pytest.mark.parametrize("approve", [False, True])

@@ -16,11 +16,19 @@ from nvflare.fuel.flare_api.api_spec import (
 from fedcsa.errors import PolicyError, ProtocolError
 from fedcsa.federation.flare import session as session_module
 from fedcsa.federation.flare.session import ATTEMPTS, Submission, submit_study
+from fedcsa.messages.envelope import ask
 
 RUNNING = {"step": "risk", "conclusion": "", "problem": "", "sites": {"abbey": "risk: asked"}}
 DONE = {**RUNNING, "step": "done", "conclusion": "bytes", "sites": {"abbey": "model: answered"}}
 MISSING = {**DONE, "sites": {"abbey": "model: answered", "birch": "risk: missing"}}
 FAILED = {**RUNNING, "step": "failed", "problem": "The target 'new' did not answer in time."}
+
+
+class NoSeal:
+    """Signs with nothing."""
+
+    def sign(self, _):
+        return b""
 
 
 class Server:
@@ -82,7 +90,8 @@ def run(federation, tmp_path, monkeypatch):
 
     def start(server, deadline=60):
         monkeypatch.setattr(session_module, "new_secure_session", server.connect)
-        submission = Submission(federation.agreed, "new", 1, deadline)
+        start = ask(federation.agreed.id, "start", "lead@demo.org", "new")
+        submission = Submission(federation.agreed, "new", 1, deadline, start, NoSeal())
         return submit_study(tmp_path, submission, seen.append)
 
     start.seen = seen

@@ -56,6 +56,14 @@ Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Print errors only, and where a result was written."),
 ]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        envvar="FEDCSA_PASSWORD_FILE",
+        help="File with the password of the kit's key; without one, a terminal is asked.",
+    ),
+]
 Changes = Annotated[
     list[str] | None,
     typer.Option(
@@ -72,6 +80,35 @@ Trust = Annotated[
         help="Full name of a class outside scikit-learn that the model may use; may be repeated.",
     ),
 ]
+
+
+def asking(file: Path | None, *, twice: bool = False) -> Callable[[], str]:
+    """A function that reads the password of a kit's key, from a file or from the terminal.
+
+    Parameters
+    ----------
+    file : Path or None
+        Its first line counts.
+    twice : bool
+        Whether to ask again, for a password that is new.
+    """
+
+    def read() -> str:
+        if file is not None:
+            try:
+                return file.read_text(encoding="utf-8").partition("\n")[0]
+            except (OSError, ValueError):
+                raise StudyError(
+                    f"The password file {str(file)!r} cannot be read. Name another."
+                ) from None
+        if not sys.stdin.isatty():
+            raise StudyError(
+                "A password locks the key of this kit. Name a file with it: --password-file FILE"
+            )
+        asked = "Password of the kit's key"
+        return str(typer.prompt(asked, hide_input=True, confirmation_prompt=twice, err=True))
+
+    return read
 
 
 def out_option(metavar: str, help: str) -> Any:

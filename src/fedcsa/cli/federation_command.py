@@ -16,7 +16,9 @@ from fedcsa.cli.common import (
     EXIT_INPUT,
     Json,
     Output,
+    PasswordFile,
     Quiet,
+    asking,
     named_errors,
     unbroken,
     working,
@@ -29,6 +31,11 @@ federation = typer.Typer(
     name="federation", cls=Group, no_args_is_help=True, help="Set up a federation of real sites."
 )
 FederationFile = Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")]
+KitsFolder = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the kits.")]
+Days = Annotated[int, typer.Option(min=1, metavar="N", help="Days that a new certificate lasts.")]
+Password = Annotated[
+    bool, typer.Option("--password", help="Ask for a password that locks the key.")
+]
 KitFolder = Annotated[
     Path, typer.Argument(metavar="KIT", help="A start-up kit, as provision makes it.")
 ]
@@ -63,20 +70,23 @@ def init(
 @named_errors
 def provision(
     file: FederationFile = Path("federation.toml"),
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the kits.")
-    ] = Path("kits"),
+    out: KitsFolder = Path("kits"),
+    days: Days = 360,
+    password: Password = False,
+    password_file: PasswordFile = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Make one start-up kit per participant, with every protection switched on.
 
     Reads the federation file and writes a folder per participant: keys, certificates, settings.
-    Hand each kit to its participant alone.
+    Hand each kit to its participant alone. Run again, it makes kits for new participants and
+    leaves the others as they are.
 
     Examples
     --------
     fedcsa federation provision federation.toml --out kits
+    fedcsa federation provision federation.toml --out kits --password-file password.txt
     """
     from fedcsa.federation.federation_file import AUTHORITY, Federation
     from fedcsa.federation.flare import require_engine
@@ -85,9 +95,10 @@ def provision(
     require_engine()
     from fedcsa.federation.flare.kits import provision as make
 
+    secret = asking(password_file, twice=True)() if password or password_file else ""
     with working("making keys and certificates", quiet=quiet), unbroken():
-        kits = make(described, out)
-    lines = [f"{len(kits)} kits in {out}:", *(f"  {kit}" for kit in kits)]
+        kits = make(described, out, days=days, password=secret)
+    lines = [f"{len(kits)} new kits in {out}:", *(f"  {kit}" for kit in kits)]
     lines.append(f"Keep {out / AUTHORITY} to yourself: it holds the key that makes certificates.")
     content = {"kits": [str(kit) for kit in kits]}
     Output(json, quiet).answer(content, _telling("\n".join(lines)), out)
@@ -95,7 +106,78 @@ def provision(
 
 @federation.command(cls=Command)
 @named_errors
-def serve(kit: KitFolder, json: Json = False, quiet: Quiet = False) -> None:
+def renew(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A site, a user, or the host.")],
+    file: FederationFile = Path("federation.toml"),
+    out: KitsFolder = Path("kits"),
+    days: Days = 360,
+    password: Password = False,
+    password_file: PasswordFile = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make the kit of one participant anew, with a new key and certificate; nobody else's changes.
+
+    For a certificate that ends, a key that was lost, or another version of fedcsa. The old
+    certificate counts until it ends: after a theft, deny it first.
+
+    Examples
+    --------
+    fedcsa federation renew abbey federation.toml --out kits
+    """
+    from fedcsa.federation.federation_file import Federation
+    from fedcsa.federation.flare import require_engine
+
+    described = Federation.load(file)
+    require_engine()
+    from fedcsa.federation.flare.kits import renew as make
+
+    secret = asking(password_file, twice=True)() if password or password_file else ""
+    with working("making a key and a certificate", quiet=quiet), unbroken():
+        kit = make(described, out, name, days=days, password=secret)
+    told = f"A new kit for {name} in {kit}. Hand it over; every other kit stays as it is."
+    Output(json, quiet).answer({"kit": str(kit)}, _telling(told), kit)
+
+
+@federation.command(cls=Command)
+@named_errors
+def deny(
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME", help="Whose certificates no longer count.")
+    ],
+    out: KitsFolder = Path("kits"),
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Take back every certificate that a participant has had so far.
+
+    Writes denied.json, signed by the federation's authority, for every site and lead to put into
+    its kit. They check it for every message, whatever the server lets in. A kit that is renewed
+    afterwards counts.
+
+    Examples
+    --------
+    fedcsa federation deny abbey --out kits
+    """
+    from fedcsa.federation.flare import require_engine
+
+    require_engine()
+    from fedcsa.federation.flare.kits import deny as take_back
+
+    with unbroken():
+        path = take_back(out, names)
+    told = f"Written to {path}. Every site and lead puts it into its own kit, beside kit.json."
+    Output(json, quiet).answer({"file": str(path)}, _telling(told), path)
+
+
+@federation.command(cls=Command)
+@named_errors
+def serve(
+    kit: KitFolder,
+    password_file: PasswordFile = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
     """Run the server of a federation in the foreground, until Ctrl-C.
 
     It carries messages and holds no data. Its log is engine.log in the kit. With --json, one
@@ -109,6 +191,7 @@ def serve(kit: KitFolder, json: Json = False, quiet: Quiet = False) -> None:
     from fedcsa.site.state import alone
 
     require_engine()
+    from fedcsa.federation.flare.keys import unlocked
     from fedcsa.federation.flare.kits import Kit
     from fedcsa.federation.flare.process import EngineProcess, until_stopped
 
@@ -118,7 +201,12 @@ def serve(kit: KitFolder, json: Json = False, quiet: Quiet = False) -> None:
             f"{str(kit)!r} is the kit of a {about.role}, not of the server. "
             "Name the folder called as the server's host."
         )
-    with alone(kit), EngineProcess(kit, about) as process, until_stopped() as stopped:
+    with (
+        alone(kit),
+        unlocked(kit, about.role, asking(password_file)),
+        EngineProcess(kit, about) as process,
+        until_stopped() as stopped,
+    ):
         Output(json, quiet).line(
             {"federation": about.federation, "port": about.port, "text": "serving"},
             f"serving {about.federation} on port {about.port}",

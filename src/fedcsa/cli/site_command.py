@@ -16,8 +16,10 @@ from rich.text import Text
 from fedcsa.cli.common import (
     Json,
     Output,
+    PasswordFile,
     Quiet,
     StudyFile,
+    asking,
     named_errors,
     read_study_text,
     unbroken,
@@ -70,6 +72,7 @@ def init(
 def start(
     kit: Annotated[Path, typer.Argument(metavar="KIT", help="This site's start-up kit.")],
     data: Data = SITE_FILE,
+    password_file: PasswordFile = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -90,11 +93,12 @@ def start(
 
     folder = SiteFile.load(data).state_folder
     require_engine()
+    from fedcsa.federation.flare.keys import unlocked
     from fedcsa.federation.flare.kits import Kit
 
     about = Kit.load(kit)
     _check_kit(kit, about.role)
-    with alone(folder), alone(kit):
+    with alone(folder), alone(kit), unlocked(kit, about.role, asking(password_file)):
         log = SiteLog(folder)
         log.check_site(about.participant)
         log.check_kit(kit)

@@ -7,6 +7,7 @@ import json as jsonlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,9 @@ from fedcsa.cli.common import (
     EXIT_MODEL,
     Json,
     Output,
+    PasswordFile,
     Quiet,
+    asking,
     console,
     fail,
     follow,
@@ -37,7 +40,6 @@ from fedcsa.words import printable
 
 if TYPE_CHECKING:
     from fedcsa.federation.flare.session import Submission
-    from fedcsa.messages.envelope import Seal
     from fedcsa.messages.messages import Conclusion
     from fedcsa.site.agreed import AgreedStudy
     from fedcsa.target.adaptation import Adaptation
@@ -47,8 +49,9 @@ study = typer.Typer(
 )
 _EXITS = {"no_overlap": EXIT_DO_NOT_USE, "no_model": EXIT_MODEL}
 _PHASES = {
-    "announce": "1 of 3", "risk": "1 of 3", "choose": "1 of 3", "model": "2 of 3",
-    "mix": "2 of 3", "examine": "3 of 3", "again": "3 of 3", "conclude": "3 of 3",
+    "greet": "1 of 3", "announce": "1 of 3", "risk": "1 of 3", "choose": "1 of 3",
+    "model": "2 of 3", "mix": "2 of 3",
+    "examine": "3 of 3", "again": "3 of 3", "conclude": "3 of 3",
 }  # fmt: skip
 
 
@@ -77,6 +80,7 @@ def submit(
             help="Folder for the result; by default STUDY-result, after the file.",
         ),
     ] = None,
+    password_file: PasswordFile = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -96,11 +100,14 @@ def submit(
 
     agreed = AgreedStudy(read_study_text(study))
     require_engine()
+    from fedcsa.federation.flare.keys import unlocked
     from fedcsa.federation.flare.kits import Kit
     from fedcsa.federation.flare.seal import KitSeal
     from fedcsa.federation.flare.session import Submission, submit_study
+    from fedcsa.messages.envelope import START, ask
 
-    sites = Kit.load(kit).sites
+    about = Kit.load(kit)
+    sites = about.sites
     chosen = _target_of(sites, target)
     for name in agreed.sources:
         if sites.get(name) != "source":
@@ -113,34 +120,38 @@ def submit(
         )
     out = out or Path(f"{study.stem}-result")
     _check_out(out)
-    submission = Submission(agreed, chosen, min_sources, deadline)
-    with _progress(chosen, quiet=quiet) as watch:
-        board = submit_study(kit, submission, watch)
-    told = open_conclusion(board, submission, KitSeal(kit / "startup"))
+    with unlocked(kit, about.role, asking(password_file)):
+        seal = KitSeal(kit / "startup")
+        start = ask(agreed.id, START, about.participant, chosen, seal)
+        submission = Submission(agreed, chosen, min_sources, deadline, start, seal)
+        with _progress(chosen, quiet=quiet) as watch:
+            board = submit_study(kit, submission, watch)
+        told = open_conclusion(board, submission)
     _finish(told, board, agreed, chosen, out, Output(json, quiet))
 
 
-def open_conclusion(board: Mapping[str, Any], submission: Submission, seal: Seal) -> Conclusion:
+def open_conclusion(board: Mapping[str, Any], submission: Submission) -> Conclusion:
     """What the target itself said of this very submission, whatever carried it here."""
     from fedcsa.messages.codec import decode, digest
-    from fedcsa.messages.envelope import Envelope, check_seal
+    from fedcsa.messages.envelope import END, Envelope, check_seal, open_closed, reply
     from fedcsa.messages.messages import Conclusion
 
-    agreed, target = submission.agreed, submission.target
-    wire, payload = base64.b64decode(board["envelope"]), base64.b64decode(board["conclusion"])
-    envelope = Envelope.from_bytes(wire)
-    check_seal(wire, target, seal)
-    told = decode(payload)
-    bound = (envelope.study, envelope.sender, envelope.digest)
-    if bound != (agreed.id, target, digest(payload)) or not isinstance(told, Conclusion):
+    wire, closed = base64.b64decode(board["envelope"]), base64.b64decode(board["conclusion"])
+    envelope, expected = Envelope.from_bytes(wire), reply(submission.start, END)
+    check_seal(wire, submission.target, submission.seal)
+    meant = replace(expected, nonce=envelope.nonce, digest=digest(closed))
+    if replace(envelope, in_reply_to=expected.in_reply_to) != meant:
         raise BindingError(
             "other_study", "The target ended another study than this one. Submit it again."
         )
-    if envelope.in_reply_to != submission.nonce:
+    if envelope.in_reply_to != submission.start.nonce:
         raise BindingError(
             "replayed",
             "The target answered an earlier submission. Submit the study again.",
         )
+    told = decode(open_closed(envelope, closed, submission.seal))
+    if not isinstance(told, Conclusion):
+        raise BindingError("phase_order", "A study must end with a conclusion. Submit it again.")
     summary = bytes(told.summary)
     if summary and digest(summary) != told.result:
         raise MessageError("The result was changed on its way. Ask the target for it.")

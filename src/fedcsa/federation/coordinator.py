@@ -2,6 +2,7 @@
 
 ::
 
+    greet      sources ──►  the key for which their questions are closed
     announce   target  ──►  one brief, an envelope for every source
     risk       sources ◄──  brief          ──►  risk report or refusal
     choose     target  ◄──  all of them    ──►  one request, an envelope for every source left
@@ -13,7 +14,8 @@
 If sources find a model useless, the target does not conclude yet: in the phase ``again`` they
 examine the mixture without it.
 
-It holds no data, and decides nothing but who is late. An envelope names its message by digest.
+It holds no data, opens nothing, and decides nothing but who is late: every message is closed for
+its one recipient.
 """
 
 from __future__ import annotations
@@ -23,10 +25,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fedcsa.errors import MessageError, ProtocolError
-from fedcsa.messages.codec import decode
-from fedcsa.messages.envelope import Envelope
-from fedcsa.messages.messages import Refusal
+from fedcsa.errors import ProtocolError
+from fedcsa.messages.envelope import GREET
 from fedcsa.run import carry_messages
 
 #: Plain values: bytes, texts, and dictionaries of them.
@@ -53,7 +53,7 @@ class Coordinator:
     sites : dict of str to str
         What every site did last.
     conclusion, envelope : bytes
-        What the target says at the end, to the lead; empty before.
+        What the target says at the end, closed for the lead; empty before.
     problem : str
         Why it went no farther, if so.
     """
@@ -83,6 +83,8 @@ class Coordinator:
     def run(self, deliver: Deliver) -> None:
         """Take the study to its end."""
         self._deliver = deliver
+        sources: dict[str, Content] = {name: {} for name in self.sites if name != self.target}
+        self._greetings = self._ask_sources(sources, GREET)
         end = carry_messages(self._ask_target, self._ask_sources)
         self.conclusion, self.envelope = end["conclusion"], end["envelope"]
         self.step = "done"
@@ -92,7 +94,8 @@ class Coordinator:
     ) -> tuple[dict[str, Content], Content | None]:
         """The target's next letters by source, or its last one."""
         self.sites[self.target] = step
-        letter = {self.target: {"replies": dict(answers)}}
+        replies = self._greetings if step == "announce" else answers
+        letter: dict[str, Content] = {self.target: {"replies": dict(replies)}}
         reply = self._timed(step, letter, lambda *_: None).get(self.target)
         if reply is None:
             raise ProtocolError(f"The target {self.target!r} did not answer in time ({step}).")
@@ -100,7 +103,7 @@ class Coordinator:
         if "conclusion" in reply:
             return {}, reply
         return {
-            name: {"envelope": wire, "payload": reply["payloads"][Envelope.from_bytes(wire).digest]}
+            name: {"envelope": wire, "payload": reply["payloads"][name]}
             for name, wire in sorted(reply["envelopes"].items())
         }, None
 
@@ -109,7 +112,7 @@ class Coordinator:
         self.sites |= dict.fromkeys(letters, f"{phase}: asked")
 
         def arrived(name: str, reply: Content) -> None:
-            self.sites[name] = f"{phase}: {_kind_of(reply)}"
+            self.sites[name] = f"{phase}: {'answered' if 'envelope' in reply else 'malformed'}"
 
         came = self._timed(phase, letters, arrived)
         self.sites |= {name: f"{phase}: missing" for name in letters if name not in came}
@@ -126,14 +129,7 @@ class Coordinator:
         return came
 
     _deliver: Deliver
-
-
-def _kind_of(reply: Content) -> str:
-    try:
-        message = decode(reply["payload"])
-    except (MessageError, LookupError, TypeError):
-        return "malformed"
-    return f"refused, {message.rule[:60]}" if isinstance(message, Refusal) else "answered"
+    _greetings: dict[str, Content]
 
 
 def _size(value: Any) -> int:

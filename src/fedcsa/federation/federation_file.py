@@ -18,6 +18,8 @@ SITE_ROLES = ("source", "target")
 USER_ROLES = ("lead", "viewer")
 #: Of the target in messages, of the server and the lead in the engine, of the authority's folder.
 RESERVED = (TARGET, "server", "lead", AUTHORITY)
+#: Letters of a name in a certificate (X.520, ub-common-name).
+_LONGEST = 64
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _HOST = re.compile(r"(([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])\.)*[A-Za-z0-9-]{1,60}")
 _USER = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}")
@@ -123,5 +125,5 @@ def _roles(
 
 def _named(section: Section, what: str, names: Any, pattern: re.Pattern[str], rule: str) -> None:
     for name in names:
-        if name is not None and not pattern.fullmatch(name):
+        if name is not None and (len(name) > _LONGEST or not pattern.fullmatch(name)):
             section.say(f"{what} must be named by {rule}; {name!r} is not.")

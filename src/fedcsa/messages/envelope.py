@@ -1,7 +1,20 @@
-"""What binds a message: the study, the phase, who sends, who receives, a nonce, and its digest.
+"""What binds a message: the study, the phase, who sends, who receives, and a nonce.
 
 The target asks and every source replies to exactly that question. A question's nonce is used
 once, a reply names the nonce that it answers, and clocks play no part.
+
+Between sites a message is closed for its one recipient, and opens only with the envelope that it
+was closed for::
+
+    start     lead    ──►  target    the study, and the key for the conclusion; nothing closed
+    greet     source  ──►  target    the key for the questions; nothing closed
+    risk …    target  ──►  source    a question, closed for that key, and the key for the answer
+    risk …    source  ──►  target    the answer, closed for the target's key
+    end       target  ──►  lead      the conclusion, closed for the lead's key
+
+Every envelope is signed, so a key is as good as the certificate of the site that wrote it there.
+Whoever carries an envelope sees the digest of the closed bytes, never of the message itself: of a
+message that can be guessed, such as a refusal or a model request, its own digest would be proof.
 """
 
 from __future__ import annotations
@@ -15,26 +28,52 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fedcsa.errors import BindingError, MessageError
-from fedcsa.messages.codec import digest
+from fedcsa.messages.codec import PROTOCOL_VERSION, digest
 from fedcsa.messages.fields import parse_json
 
 #: In the order in which a study goes through them.
 PHASES = ("risk", "model", "examine", "again")
+#: Stand for a phase where a lead asks for a study, a source tells its key, the target concludes.
+START, GREET, END = "start", "greet", "end"
 #: With the signature and the certificate that it can be checked with.
 MAX_ENVELOPE_BYTES = 8192
 _MAX_TEXT = 300
 _NONCE, _DIGEST = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
+_KEY = re.compile("([0-9a-f]{64})?")
+#: The digest of an envelope with which nothing goes.
+_NOTHING = digest(b"")
 
 
 class Seal(Protocol):
-    """A site's signature, and its way to check the others'."""
+    """The keys of a site or a lead in one study, and the way to believe the others'."""
+
+    @property
+    def key(self) -> str:
+        """The public key for which others close what they send here, in hexadecimal."""
+        ...
 
     def sign(self, content: bytes) -> bytes:
         """What proves that `content` comes from this site."""
         ...
 
-    def check(self, content: bytes, proof: bytes, signer: str) -> None:
-        """Raise a `BindingError` unless `proof` shows that `content` comes from `signer`."""
+    def check(self, content: bytes, proof: bytes, signer: str, role: str = "") -> None:
+        """Raise a `BindingError` unless `proof` shows that `content` comes from `signer`.
+
+        Parameters
+        ----------
+        content, proof : bytes
+        signer : str
+        role : str
+            That the signer's certificate must name; by default any.
+        """
+        ...
+
+    def close(self, payload: bytes, key: str, bound: bytes) -> bytes:
+        """`payload`, to be opened with the private half of `key` and the same `bound` only."""
+        ...
+
+    def open(self, closed: bytes, bound: bytes) -> bytes:
+        """What was closed for this seal's key, or a `BindingError`."""
         ...
 
 
@@ -46,15 +85,17 @@ class Envelope:
     ----------
     study : str
         Name and digest of the study, as `study_id` writes them.
-    phase : {"risk", "model", "examine", "again"}
+    phase : {"start", "greet", "risk", "model", "examine", "again", "end"}
     sender, recipient : str
-        Names of the sites.
+        Names of the sites, or of the lead.
     nonce : str
         32 hexadecimal digits that no other message has.
     in_reply_to : str
         The nonce of the question; empty in a question.
+    key : str
+        The sender's public key, for which the answer must be closed; empty if there is none.
     digest : str
-        SHA-256 of the payload.
+        SHA-256 of the bytes that go with it, closed as they are.
     """
 
     study: str
@@ -62,12 +103,19 @@ class Envelope:
     sender: str
     recipient: str
     nonce: str
-    in_reply_to: str
-    digest: str
+    in_reply_to: str = ""
+    key: str = ""
+    digest: str = _NOTHING
 
     def to_bytes(self) -> bytes:
         """The same envelope always gives the same bytes."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":")).encode()
+
+    def bound(self) -> bytes:
+        """What a closed message opens with: all of the envelope but the digest, and the version."""
+        fields = dataclasses.asdict(self)
+        del fields["digest"]
+        return json.dumps(["fedcsa", PROTOCOL_VERSION, fields], sort_keys=True).encode()
 
     def sealed(self, seal: Seal | None) -> bytes:
         """The bytes, and after a line's end the proof of who wrote them, if there is a seal."""
@@ -96,6 +144,8 @@ class Envelope:
         envelope = cls(**content)
         if not _NONCE.fullmatch(envelope.nonce) or not _DIGEST.fullmatch(envelope.digest):
             raise MessageError("An envelope must have a nonce and a digest in hexadecimal.")
+        if not _KEY.fullmatch(envelope.key):
+            raise MessageError("An envelope must have a key in hexadecimal, or none.")
         return envelope
 
 
@@ -111,32 +161,77 @@ def study_id(name: str, text: str) -> str:
     return f"{name}@{digest(text.encode())[:40]}"
 
 
-def ask(study: str, phase: str, sender: str, recipient: str, payload: bytes) -> Envelope:
-    """The envelope of a question, with a nonce of its own."""
-    nonce = secrets.token_hex(16)
-    return Envelope(study, phase, sender, recipient, nonce, "", digest(payload))
+def ask(study: str, phase: str, sender: str, recipient: str, seal: Seal | None = None) -> Envelope:
+    """The envelope of a question, with a nonce of its own and the key for the answer."""
+    key = seal.key if seal else ""
+    return Envelope(study, phase, sender, recipient, secrets.token_hex(16), key=key)
 
 
-def reply(question: Envelope, payload: bytes) -> Envelope:
-    """The envelope of the answer to `question`."""
-    return dataclasses.replace(
-        question,
-        sender=question.recipient,
-        recipient=question.sender,
-        nonce=secrets.token_hex(16),
-        in_reply_to=question.nonce,
-        digest=digest(payload),
-    )
+def reply(question: Envelope, phase: str = "") -> Envelope:
+    """The envelope of the answer to `question`, of its phase unless another is given."""
+    return Envelope(
+        question.study, phase or question.phase, question.recipient, question.sender,
+        secrets.token_hex(16), question.nonce,
+    )  # fmt: skip
 
 
-def check_seal(wire: bytes, signer: str, seal: Seal | None) -> None:
+def greeting(start: Envelope, source: str, seal: Seal | None) -> Envelope:
+    """The envelope in which a source tells the target its key."""
+    envelope = ask(start.study, GREET, source, start.recipient, seal)
+    return dataclasses.replace(envelope, in_reply_to=start.nonce)
+
+
+def close(envelope: Envelope, payload: bytes, key: str, seal: Seal | None) -> tuple[bytes, bytes]:
+    """The signed envelope and the closed message; without a seal, the message as it is.
+
+    Parameters
+    ----------
+    envelope : Envelope
+    payload : bytes
+        The message.
+    key : str
+        The recipient's.
+    seal : Seal or None
+        The sender's.
+    """
+    closed = seal.close(payload, key, envelope.bound()) if seal else payload
+    return dataclasses.replace(envelope, digest=digest(closed)).sealed(seal), closed
+
+
+def open_closed(envelope: Envelope, closed: bytes, seal: Seal | None) -> bytes:
+    """The message that was closed for this envelope; without a seal, the bytes as they are."""
+    return seal.open(closed, envelope.bound()) if seal else closed
+
+
+def check_seal(wire: bytes, signer: str, seal: Seal | None, role: str = "") -> None:
     """Raise a `BindingError` unless `signer` wrote this envelope; without a seal, believe it."""
     if seal is not None:
         content, _, proof = wire.partition(b"\n")
-        seal.check(content, proof, signer)
+        seal.check(content, proof, signer, role)
 
 
-def check_question(envelope: Envelope, payload: bytes, *, study: str, me: str, target: str) -> None:
+def check_start(wire: bytes, study: str, target: str, seal: Seal | None) -> Envelope:
+    """The lead's envelope, if a lead of this federation asks this target for this very study."""
+    envelope = Envelope.from_bytes(wire)
+    check_seal(wire, envelope.sender, seal, "lead")
+    if (envelope.phase, envelope.study, envelope.recipient) != (START, study, target):
+        raise BindingError("other_study", "The lead must have asked this target for this study.")
+    return envelope
+
+
+def check_greeting(wire: bytes, start: Envelope, source: str, seal: Seal | None) -> str:
+    """The key that `source` told for this very submission; a `BindingError` if it is another's."""
+    envelope = Envelope.from_bytes(wire)
+    check_seal(wire, source, seal)
+    told = (envelope.study, envelope.phase, envelope.sender, envelope.recipient)
+    if told != (start.study, GREET, source, start.recipient) or not envelope.key:
+        raise BindingError("other_study", f"Source {source!r} must tell its key for this study.")
+    if envelope.in_reply_to != start.nonce:
+        raise BindingError("replayed", f"Source {source!r} must tell its key for this submission.")
+    return envelope.key
+
+
+def check_question(envelope: Envelope, closed: bytes, *, study: str, me: str, target: str) -> None:
     """Raise a `BindingError` unless this is a question of the target to this site.
 
     Whether it is new, only the log can say: it counts a nonce once.
@@ -148,13 +243,13 @@ def check_question(envelope: Envelope, payload: bytes, *, study: str, me: str, t
     me, target : str
         Names of this site and of the target's.
     """
-    _check(envelope, payload, study=study, sender=target, recipient=me)
+    _check(envelope, closed, study=study, sender=target, recipient=me)
     if envelope.in_reply_to:
         raise BindingError("unasked", "A source must be asked, not answered; a reply came.")
 
 
 def check_reply(
-    envelope: Envelope, payload: bytes, question: Envelope | None, used: Collection[str]
+    envelope: Envelope, closed: bytes, question: Envelope | None, used: Collection[str]
 ) -> None:
     """Raise a `BindingError` unless this answers `question`, for the first time.
 
@@ -166,7 +261,7 @@ def check_reply(
     if question is None:
         raise BindingError("unasked", "A reply must answer a question; this source was not asked.")
     _check(
-        envelope, payload,
+        envelope, closed,
         study=question.study, sender=question.recipient, recipient=question.sender,
     )  # fmt: skip
     if envelope.phase != question.phase:
@@ -177,7 +272,7 @@ def check_reply(
         raise BindingError("duplicate", "A question must be answered once; it was answered before.")
 
 
-def _check(envelope: Envelope, payload: bytes, *, study: str, sender: str, recipient: str) -> None:
+def _check(envelope: Envelope, closed: bytes, *, study: str, sender: str, recipient: str) -> None:
     for rule, holds, text in (
         ("other_study", envelope.study == study, "A message must be of this study."),
         ("phase_order", envelope.phase in PHASES, f"A message must be of a phase {list(PHASES)}."),
@@ -185,7 +280,7 @@ def _check(envelope: Envelope, payload: bytes, *, study: str, sender: str, recip
         ("wrong_recipient", envelope.recipient == recipient, f"It must be for {recipient!r}."),
         (
             "digest",
-            envelope.digest == digest(payload),
+            envelope.digest == digest(closed),
             "It must be as sent; its digest differs.",
         ),
     ):

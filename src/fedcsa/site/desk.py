@@ -7,7 +7,7 @@ from typing import Any
 
 from fedcsa.errors import FedCSAError, PolicyError, ProtocolError
 from fedcsa.messages.codec import decode, digest, encode
-from fedcsa.messages.envelope import Envelope, Seal
+from fedcsa.messages.envelope import Envelope, Seal, close
 from fedcsa.messages.fields import Message
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import open_log
@@ -29,7 +29,8 @@ class Desk:
     site : SiteFile
     agreed : AgreedStudy
     seal : Seal, optional
-        Signs for this site; without one, envelopes are believed as they come.
+        Signs for this site and closes what it sends; without one, envelopes are believed as they
+        come and messages go as they are.
     """
 
     def __init__(
@@ -126,15 +127,24 @@ class Desk:
         if any(line.get(name) != value for name, value in told.items()):
             raise PolicyError(rule, why)
 
-    def send(self, envelope: Envelope, message: Message) -> tuple[bytes, bytes]:
-        """Write down a message that is about to leave; its signed envelope and its bytes."""
-        wire, recipient = envelope.sealed(self.seal), envelope.recipient
+    def send(self, envelope: Envelope, message: Message, key: str) -> tuple[bytes, bytes]:
+        """Write down a message that is about to leave; its signed envelope and its closed bytes.
+
+        Parameters
+        ----------
+        envelope : Envelope
+        message : Message
+        key : str
+            The recipient's, for which it is closed.
+        """
+        wire, closed = close(envelope, encode(message), key, self.seal)
+        recipient = envelope.recipient
         rules = self.site.policy.rules(message)
         line = self._log.record(
             self.name, message, recipient, envelope_bytes=len(wire), rules=rules
         )
         self.say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name}) to {recipient}")
-        return wire, encode(message)
+        return wire, closed
 
 
 def tell_apart(error: Exception) -> tuple[str, str]:

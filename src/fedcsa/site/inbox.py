@@ -9,11 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from fedcsa.errors import FedCSAError, ProtocolError
-from fedcsa.messages.envelope import Envelope, Seal, check_reply, check_seal
+from fedcsa.messages.envelope import (
+    Envelope,
+    Seal,
+    check_greeting,
+    check_reply,
+    check_seal,
+    open_closed,
+)
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import Refusal
 
-#: Envelope and payload, as they came.
+#: Envelope and closed message, as they came.
 Reply = tuple[bytes, bytes]
 ANSWERED, MISSING = "answered", "missing"
 #: What comes before the word for what became of an answer of this phase.
@@ -63,6 +70,23 @@ class Inbox:
             for name, words in self._fates.items()
         }
 
+    def greeted(self, replies: Mapping[str, Reply], start: Envelope) -> dict[str, str]:
+        """The keys that the sources told for a submission; each other source's fate noted.
+
+        Parameters
+        ----------
+        replies : mapping of str to Reply
+        start : Envelope
+            The lead's.
+        """
+        keys = {}
+        for name in sorted(self._fates.keys() & replies.keys()):
+            try:
+                keys[name] = check_greeting(replies[name][0], start, name, self._seal)
+            except ProtocolError as error:
+                self.reject(name, error)
+        return keys
+
     def expect(
         self, phase: str, questions: Mapping[str, Envelope], known: Mapping[str, Message]
     ) -> None:
@@ -85,7 +109,7 @@ class Inbox:
             self._note(name, message)
         for name in sorted(self._questions):
             if name not in replies:
-                self._fates[name][self.phase] = MISSING
+                self._fates[name].setdefault(self.phase, MISSING)
                 continue
             try:
                 message = self._opened(name, *replies[name])
@@ -129,9 +153,10 @@ class Inbox:
         word = f"refused: {message.rule[:60]}" if isinstance(message, Refusal) else ANSWERED
         self._fates[name][self.phase] = word
 
-    def _opened(self, name: str, wire: bytes, payload: bytes) -> Message:
+    def _opened(self, name: str, wire: bytes, closed: bytes) -> Message:
         envelope, question = Envelope.from_bytes(wire), self._questions[name]
         check_seal(wire, name, self._seal)
-        check_reply(envelope, payload, question, self._used)
+        check_reply(envelope, closed, question, self._used)
         self._used.add(question.nonce)
+        payload = open_closed(envelope, closed, self._seal)
         return self._open_message(envelope, payload, question.digest)

@@ -8,7 +8,15 @@ from typing import Any
 
 from fedcsa.errors import BindingError, PolicyError
 from fedcsa.messages.codec import decode, digest, encode
-from fedcsa.messages.envelope import Envelope, Seal, check_question, check_seal, reply
+from fedcsa.messages.envelope import (
+    Envelope,
+    Seal,
+    check_question,
+    check_seal,
+    greeting,
+    open_closed,
+    reply,
+)
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import Brief, Examination, ModelRequest, Refusal, RiskReport
 from fedcsa.messages.policy import told_rule
@@ -82,33 +90,51 @@ class SourceDesk(Desk):
         self._target = target
         self._patience = patience
 
-    def answer(self, wire: bytes, payload: bytes) -> tuple[bytes, bytes]:
+    def greet(self, start: Envelope) -> bytes:
+        """The signed envelope that tells the target the key for its questions.
+
+        Parameters
+        ----------
+        start : Envelope
+            The lead's.
+        """
+        return greeting(start, self.name, self.seal).sealed(self.seal)
+
+    def answer(self, wire: bytes, closed: bytes) -> tuple[bytes, bytes]:
         """The envelope and the message that leave; a refusal says which rule, and no more.
+
+        A question that the target did not sign raises a `BindingError`: there is nobody to answer.
 
         Parameters
         ----------
         wire : bytes
             The envelope of the question.
-        payload : bytes
-            The question.
+        closed : bytes
+            The question, closed for this site.
         """
-        question = Envelope.from_bytes(wire)
+        question, payload = Envelope.from_bytes(wire), closed
+        check_seal(wire, self._target, self.seal)
         try:
-            check_seal(wire, self._target, self.seal)
+            self._check(question, closed)
+            payload = open_closed(question, closed, self.seal)
             message = self._reply(question, payload)
         except Exception as error:  # what went wrong stays here; the rule alone leaves
             rule, text = tell_apart(error)
             self.say(f"refused under the rule {rule}: {text}")
             message = Refusal(self.agreed.name, self.name, digest(payload), told_rule(rule))
-        return self.send(reply(question, encode(message)), message)
+        return self.send(reply(question), message, question.key)
+
+    def _check(self, question: Envelope, closed: bytes) -> None:
+        """Raise unless this is a fresh question of the target in this study; it counts once."""
+        log = self._log
+        log.check_site(self.name)
+        check_question(question, closed, study=self.agreed.id, me=self.name, target=self._target)
+        asked = {"nonce": question.nonce, "study": self.agreed.id, "phase": question.phase}
+        if not log.claim_first("asked", **asked):
+            raise BindingError("replayed", "A question must be new; this one came before.")
 
     def _reply(self, question: Envelope, payload: bytes) -> Message:
         log, phase = self._log, question.phase
-        log.check_site(self.name)
-        check_question(question, payload, study=self.agreed.id, me=self.name, target=self._target)
-        asked = {"nonce": question.nonce, "study": self.agreed.id, "phase": phase}
-        if not log.claim_first("asked", **asked):
-            raise BindingError("replayed", "A question must be new; this one came before.")
         self.check_size(payload)
         message = self.open_message(question, payload)
         second = isinstance(message, Examination) and message.again
@@ -117,7 +143,7 @@ class SourceDesk(Desk):
         if message.study != self.agreed.name:
             raise BindingError("other_study", "This message is of another study.")
         accepted = log.find("accepted", **self._budget(phase))
-        if accepted and accepted["request"] != question.digest:
+        if accepted and accepted["request"] != digest(payload):
             raise PolicyError(ONE[phase], _ONE_QUESTION)
         answered = log.find("answered", **self._budget(phase))
         if answered:

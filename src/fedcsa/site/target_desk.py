@@ -19,9 +19,9 @@ import numpy as np
 
 from fedcsa.answer.page import write_report
 from fedcsa.answer.store import save_result
-from fedcsa.errors import FedCSAError
+from fedcsa.errors import BindingError, FedCSAError
 from fedcsa.messages.codec import decode, digest, encode
-from fedcsa.messages.envelope import Seal, ask
+from fedcsa.messages.envelope import END, Envelope, Seal, ask, reply
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import Brief, Conclusion, ModelRequest, Refusal
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
@@ -33,11 +33,9 @@ from fedcsa.target.adaptation import WITHOUT_MODEL, Adaptation
 from fedcsa.target.target import Target
 
 DONE = "done"
-#: Stands in an envelope for the phase after the last.
-END = "end"
-#: Who gets the conclusion.
+#: Who gets the conclusion where no lead has signed for the study: in tests, without a seal.
 LEAD = "lead"
-#: A letter that leaves this site: envelopes by source and payloads by digest, or a conclusion.
+#: A letter that leaves this site: envelopes and closed messages by source, or a conclusion.
 _Letter = dict[str, Any]
 
 
@@ -64,6 +62,9 @@ class TargetDesk(Desk):
         self._min_sources = min_sources
         self._study = {"study": agreed.name}
         self._inbox = Inbox(agreed.sources, self.open_message, self.say, seal)
+        self._start = Envelope(agreed.id, "start", LEAD, name, "")
+        #: source -> the key for which its questions are closed
+        self._keys = dict.fromkeys(agreed.sources, "")
 
     @property
     def fates(self) -> dict[str, str]:
@@ -72,7 +73,19 @@ class TargetDesk(Desk):
 
     # The four steps -------------------------------------------------------------------------
 
-    def take(self, step: str, replies: Mapping[str, Reply], nonce: str = "") -> _Letter:
+    def greet(self, start: Envelope, greetings: Mapping[str, Reply]) -> None:
+        """Take the lead's key and those of the sources; a source that told none is not asked.
+
+        Parameters
+        ----------
+        start : Envelope
+            The lead's, whose nonce and key the conclusion answers.
+        greetings : mapping of str to Reply
+        """
+        self._start = start
+        self._keys = self._inbox.greeted(greetings, start)
+
+    def take(self, step: str, replies: Mapping[str, Reply]) -> _Letter:
         """Take the next step of the study; what leaves then.
 
         Parameters
@@ -80,8 +93,6 @@ class TargetDesk(Desk):
         step : {"announce", "choose", "mix", "conclude"}
         replies : mapping of str to Reply
             The answers to the questions of the step before.
-        nonce : str
-            Of the submission, which the conclusion answers.
         """
         try:
             if step == "announce":
@@ -96,9 +107,8 @@ class TargetDesk(Desk):
             conclusion = self.conclude(replies)
         except FedCSAError as error:
             conclusion = self.failed(error)
-        envelope = ask(self.agreed.id, END, self.name, LEAD, encode(conclusion))
-        wire, payload = self.send(replace(envelope, in_reply_to=nonce), conclusion)
-        return {"envelope": wire, "conclusion": payload}
+        wire, closed = self.send(reply(self._start, END), conclusion, self._start.key)
+        return {"envelope": wire, "conclusion": closed}
 
     def announce(self) -> _Letter:
         """What this site announces; the same bytes whenever it is asked again."""
@@ -266,18 +276,23 @@ class TargetDesk(Desk):
         messages: Mapping[str, Message],
         known: Mapping[str, Message] = MappingProxyType({}),
     ) -> _Letter:
-        """A letter with one question for every source, beside what others sent before."""
-        payloads = {name: encode(message) for name, message in messages.items()}
-        for payload in payloads.values():
+        """A letter with one question for every source that told its key."""
+        questions = {}
+        for name, message in messages.items():
+            payload = encode(message)
             self.check_size(payload)
-        questions = {
-            name: ask(self.agreed.id, phase, self.name, name, payload)
-            for name, payload in payloads.items()
-        }
+            question = ask(self.agreed.id, phase, self.name, name, self.seal)
+            questions[name] = replace(question, digest=digest(payload))  # it stays here
         self._inbox.expect(phase, questions, known)
+        sent = {}
+        for name in sorted(messages.keys() & self._keys.keys()):
+            try:
+                sent[name] = self.send(questions[name], messages[name], self._keys[name])
+            except BindingError as error:  # nothing can be closed for the key that it told
+                self._inbox.reject(name, error)
         return {
-            "envelopes": {n: self.send(questions[n], messages[n])[0] for n in questions},
-            "payloads": {digest(payload): payload for payload in payloads.values()},
+            "envelopes": {name: wire for name, (wire, _) in sent.items()},
+            "payloads": {name: closed for name, (_, closed) in sent.items()},
         }
 
     _request: ModelRequest

@@ -13,8 +13,10 @@ from pathlib import Path
 from cryptography import x509
 
 from fedcsa.data.tables import read_table
-from fedcsa.errors import FedCSAError, StudyError
+from fedcsa.errors import BindingError, FedCSAError, StudyError
+from fedcsa.federation.flare.certificates import denied_in, fingerprint
 from fedcsa.federation.flare.hardening import problems_of
+from fedcsa.federation.flare.keys import key_path, locked_path
 from fedcsa.federation.flare.kits import Kit
 from fedcsa.federation.flare.settings import read_settings
 from fedcsa.site.log import SiteLog
@@ -60,22 +62,43 @@ def _versions(kit: Kit) -> Iterator[Check]:
 
 def _certificates(folder: Path, kit: Kit) -> Iterator[Check]:
     name = "server.crt" if kit.role == "server" else "client.crt"
+    found = {}
     for file in (name, "rootCA.pem"):
         try:
             content = (folder / "startup" / file).read_bytes()
-            end = x509.load_pem_x509_certificate(content).not_valid_after_utc
+            found[file] = x509.load_pem_x509_certificate(content)
         except (OSError, ValueError):
             yield file, False, "is missing in startup/, or no certificate. Ask for a new kit."
             continue
+        end = found[file].not_valid_after_utc
         days = (end - datetime.now(UTC)).days
         text = f"valid until {end:%Y-%m-%d}"
         if days <= _SOON:
-            text += f", {max(days, 0)} days from now: ask for a kit from a new provisioning"
+            mend = {name: f"renew {kit.participant}"}.get(file, "provision, into a new folder")
+            text += f", {max(days, 0)} days from now: ask for a kit by fedcsa federation {mend}"
         yield file, days > _SOON, text
-    key = folder / "startup" / name.replace(".crt", ".key")
-    closed = key.is_file() and not key.stat().st_mode & 0o077
-    mend = f"others can read it. Close it: chmod 600 {key}"
-    yield "key", closed, "readable by its owner only" if closed else mend
+    yield _key(folder, kit)
+    if {name, "rootCA.pem"} <= found.keys():
+        yield _deny_list(folder, found[name], found["rootCA.pem"])
+
+
+def _key(folder: Path, kit: Kit) -> Check:
+    locked, key = locked_path(folder, kit.role), key_path(folder, kit.role)
+    path = locked if locked.exists() else key
+    if not path.is_file() or path.stat().st_mode & 0o077:
+        return "key", False, f"others can read it. Close it: chmod 600 {path}"
+    how = "locked by a password" if path == locked else "readable by its owner only"
+    return "key", True, how
+
+
+def _deny_list(folder: Path, own: x509.Certificate, root: x509.Certificate) -> Check:
+    try:
+        denied = denied_in(folder, root)
+    except BindingError as error:
+        return "deny-list", False, str(error)
+    if fingerprint(own) in denied:
+        return "deny-list", False, "this kit's own certificate was taken back. Ask for a new kit."
+    return "deny-list", True, f"{len(denied)} certificates no longer count here"
 
 
 def _way(folder: Path, kit: Kit) -> Iterator[Check]:
@@ -83,9 +106,9 @@ def _way(folder: Path, kit: Kit) -> Iterator[Check]:
     try:
         socket.getaddrinfo(kit.host, kit.port)
         context = ssl.create_default_context(cafile=str(folder / "startup" / "rootCA.pem"))
-        context.load_cert_chain(
-            folder / "startup" / "client.crt", folder / "startup" / "client.key"
-        )
+        key = key_path(folder, kit.role)
+        if key.exists():  # a locked one is there only while the site runs
+            context.load_cert_chain(folder / "startup" / "client.crt", key)
         with (
             socket.create_connection((kit.host, kit.port), timeout=5.0) as plain,
             context.wrap_socket(plain, server_hostname=kit.host),

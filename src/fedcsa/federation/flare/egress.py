@@ -1,4 +1,9 @@
-"""The site's filter: the last look at what leaves, after the role and the desk have had theirs."""
+"""The site's filter: the last look at what leaves, after the role and the desk have had theirs.
+
+What leaves is closed for its recipient, and nobody at this site can open it. So the filter asks
+the seal of its own process what was closed in those very bytes, and looks at that: bytes that the
+seal did not close do not leave, and neither does a message in clear.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +17,10 @@ from nvflare.apis.shareable import Shareable, make_reply
 from fedcsa.core.arrays import in_bands
 from fedcsa.errors import FedCSAError
 from fedcsa.federation.flare.letters import is_bare, unpack
-from fedcsa.federation.flare.settings import site_of, startup_of
+from fedcsa.federation.flare.seal import KitSeal
+from fedcsa.federation.flare.settings import seal_of, site_of, startup_of
 from fedcsa.messages.codec import decode, digest, encode
-from fedcsa.messages.envelope import Envelope
+from fedcsa.messages.envelope import GREET, Envelope
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
     BacktestReport,
@@ -42,7 +48,7 @@ class EgressFilter(Filter):  # type: ignore[misc]
             site, kit = site_of(fl_ctx), startup_of(fl_ctx).parent
             log = open_log(site.state_folder)
             log.check_kit(kit)
-            check_letter(unpack(shareable), site, fl_ctx.get_identity_name())
+            check_letter(unpack(shareable), site, fl_ctx.get_identity_name(), seal_of(fl_ctx))
             log.remember_in(kit)
         except ContentBlockedException:
             raise
@@ -51,8 +57,11 @@ class EgressFilter(Filter):  # type: ignore[misc]
         return shareable
 
 
-def check_letter(letter: dict[str, Any], site: SiteFile, name: str) -> None:
+def check_letter(letter: dict[str, Any], site: SiteFile, name: str, seal: KitSeal) -> None:
     """Raise unless every part of `letter` may leave the site called `name`."""
+    if set(letter) == {"envelope"}:
+        _check_greeting(letter["envelope"], name)
+        return
     if set(letter) == {"envelopes", "payloads"}:
         payloads, envelopes = letter["payloads"], letter["envelopes"]
     elif set(letter) in ({"envelope", "payload"}, {"envelope", "conclusion"}):
@@ -63,16 +72,31 @@ def check_letter(letter: dict[str, Any], site: SiteFile, name: str) -> None:
     for part in (payloads, envelopes):
         if not isinstance(part, dict) or not all(isinstance(v, bytes) for v in part.values()):
             raise ContentBlockedException("a letter must hold one message for every envelope")
-    log = open_log(site.state_folder)
-    for payload in payloads.values():
-        _check_message(payload, site)
-        if log.find("sent", sha256=digest(payload)) is None:
-            raise ContentBlockedException("a message must be in the ledger before it leaves")
-    digests = {digest(payload) for payload in payloads.values()}
-    for wire in envelopes.values():
-        envelope = Envelope.from_bytes(wire)
-        if envelope.sender != name or envelope.digest not in digests:
-            raise ContentBlockedException("an envelope must be this site's, of this message")
+    if set(payloads) != set(envelopes):
+        raise ContentBlockedException("a letter must hold one message for every envelope")
+    for key, closed in payloads.items():
+        _check_closed(Envelope.from_bytes(envelopes[key]), closed, site, name, seal)
+
+
+def _check_closed(
+    envelope: Envelope, closed: bytes, site: SiteFile, name: str, seal: KitSeal
+) -> None:
+    """Raise unless what is closed is in the ledger, for this recipient, and may leave."""
+    message, bound = seal.take_closed(closed)
+    if (envelope.sender, envelope.digest) != (name, digest(closed)) or bound != envelope.bound():
+        raise ContentBlockedException("an envelope must be this site's, of this message")
+    _check_message(message, site)
+    written = open_log(site.state_folder).all("sent", sha256=digest(message))
+    if envelope.recipient not in {line["recipient"] for line in written}:
+        raise ContentBlockedException("a message must be in the ledger before it leaves")
+
+
+def _check_greeting(wire: bytes, name: str) -> None:
+    """Raise unless an envelope with which nothing goes tells this site's key."""
+    envelope = Envelope.from_bytes(wire)
+    told = (envelope.sender, envelope.phase, envelope.digest)
+    if told != (name, GREET, digest(b"")):
+        raise ContentBlockedException("an envelope must be this site's, of this message")
 
 
 def _check_message(payload: bytes, site: SiteFile) -> None:

@@ -17,6 +17,7 @@ from nvflare.apis.signal import Signal
 from fedcsa.errors import FedCSAError
 from fedcsa.federation.flare.letters import pack, unpack
 from fedcsa.federation.flare.settings import seal_of, site_of
+from fedcsa.messages.envelope import GREET, Envelope, check_start
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.source_desk import SourceDesk
 from fedcsa.site.state import Status
@@ -39,19 +40,20 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         Seconds that a step may take.
     min_sources : int
         With fewer there is no model.
-    nonce : str
-        Of the submission, which the conclusion answers.
+    start : str
+        The lead's signed envelope in base64: who asks whom for which study, and the key for the
+        conclusion.
     """
 
     def __init__(
-        self, study: str, target: str, deadline: float, min_sources: int, nonce: str
+        self, study: str, target: str, deadline: float, min_sources: int, start: str
     ) -> None:
         super().__init__()
         self._study = study
         self._target = target
         self._deadline = deadline
         self._min_sources = min_sources
-        self._nonce = nonce
+        self._wire = start
         self._desk: SourceDesk | TargetDesk | None = None
         self._until = 0.0
         self._abort: Signal | None = None
@@ -74,6 +76,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
     def _open_desk(self, fl_ctx: FLContext) -> SourceDesk | TargetDesk:
         name, site, seal = fl_ctx.get_identity_name(), site_of(fl_ctx), seal_of(fl_ctx)
         agreed = AgreedStudy(base64.b64decode(self._study).decode())
+        self._start = check_start(base64.b64decode(self._wire), agreed.id, self._target, seal)
         if name == self._target:
             return TargetDesk(name, site, agreed, self._min_sources, seal)
         return SourceDesk(name, site, agreed, self._target, self._wait, seal)
@@ -82,13 +85,17 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         self, desk: SourceDesk | TargetDesk, step: str, letter: dict[str, Any]
     ) -> dict[str, Any]:
         if isinstance(desk, SourceDesk):
-            envelope, payload = desk.answer(letter["envelope"], letter["payload"])
-            return {"envelope": envelope, "payload": payload}
+            if step == GREET:
+                return {"envelope": desk.greet(self._start)}
+            envelope, closed = desk.answer(letter["envelope"], letter["payload"])
+            return {"envelope": envelope, "payload": closed}
         replies = {
             name: (item.get("envelope", b""), item.get("payload", b""))
             for name, item in letter["replies"].items()
         }
-        return desk.take(step, replies, self._nonce)
+        if step == "announce":
+            desk.greet(self._start, replies)
+        return desk.take(step, replies)
 
     def _wait(self) -> bool:
         stopped = self._abort is not None and self._abort.triggered
@@ -96,6 +103,8 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             return False
         time.sleep(0.2)
         return True
+
+    _start: Envelope
 
 
 class Presence(FLComponent):  # type: ignore[misc]

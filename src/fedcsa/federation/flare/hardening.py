@@ -116,7 +116,7 @@ def problems_of(kit: Path, role: str) -> list[str]:
         scopes = _read(kit / "local" / "privacy.json").get("scopes")
         rules["Log streaming is on."] = resources.get("allow_log_streaming") is False
         rules["What leaves does not pass the egress filter."] = scopes == PRIVACY["scopes"]
-    mend = "Make the kit again with: fedcsa federation provision"
+    mend = f"Make the kit again with: fedcsa federation renew {kit.name}"
     found = [f"{text} {mend}" for text, kept in rules.items() if not kept]
     stores = json.dumps(resources.get("snapshot_persistor", {}))
     if role == "server" and str(kit.absolute()) not in stores:

@@ -1,4 +1,4 @@
-"""Start-up kits: one folder per participant, made by the engine's provisioning and hardened."""
+"""Start-up kits: one folder per participant, with the engine's settings, hardened, and our keys."""
 
 from __future__ import annotations
 
@@ -7,18 +7,34 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from fedcsa.errors import ProtocolError, StudyError
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from fedcsa.errors import ProtocolError, StudyError, unknown
 from fedcsa.federation.federation_file import AUTHORITY, Federation
 from fedcsa.federation.flare import require_engine
+from fedcsa.federation.flare.certificates import DAYS, DENIED, Authority
 from fedcsa.federation.flare.hardening import harden
+from fedcsa.federation.flare.keys import write_key
 
 _KIT = "kit.json"
 _ORGANISATION = "fedcsa"
 _ROLES = {"lead": "lead", "viewer": "member"}
+#: All that a new kit holds: what `fedcsa` starts the engine with.
+KIT_FILES = {
+    _KIT,
+    *(f"startup/{name}" for name in (
+        "client.crt", "client.key", "client.key.locked", "fed_admin.json", "fed_client.json",
+        "fed_server.json", "rootCA.pem", "server.crt", "server.key", "server.key.locked",
+    )),
+    *(f"local/{name}" for name in (
+        "authorization.json", "log_config.json.default", "privacy.json", "resources.json",
+    )),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,41 +72,122 @@ class Kit:
             ) from None
 
 
-def provision(federation: Federation, out: Path) -> list[Path]:
-    """Make a kit per participant in `out`; kits made before stay valid.
+def provision(
+    federation: Federation, out: Path, *, days: int = DAYS, password: str = ""
+) -> list[Path]:
+    """Make a kit in `out` for every participant that has none; kits made before stay as they are.
+
+    Parameters
+    ----------
+    federation : Federation
+    out : Path
+    days : int
+        That the certificates last.
+    password : str
+        Locks the keys; empty leaves them unlocked.
 
     Returns
     -------
     list of Path
-        The kits.
+        The new kits.
     """
+    for name in _participants(federation):
+        _check_same(federation, out / name)
+    authority = Authority(out / AUTHORITY, federation.name)
+    missing = [name for name in _participants(federation) if not authority.issued(name)]
+    return _make(federation, out, missing, authority, days, password)
+
+
+def renew(
+    federation: Federation, out: Path, name: str, *, days: int = DAYS, password: str = ""
+) -> Path:
+    """Make the kit of one participant anew, with a new key; nobody else's changes.
+
+    The certificate that it had before counts until it ends, or is denied.
+    """
+    if name not in _participants(federation):
+        raise StudyError(unknown("participant", name, list(_participants(federation))))
+    if not (out / AUTHORITY).is_dir():
+        raise StudyError(
+            f"The folder {str(out)!r} has no {AUTHORITY}/. Name the folder in which the kits were "
+            "made."
+        )
+    authority = Authority(out / AUTHORITY, federation.name)
+    [kit] = _make(federation, out, [name], authority, days, password)
+    return kit
+
+
+def deny(out: Path, names: list[str]) -> Path:
+    """Take back every certificate made so far for `names`; the list to hand to every site."""
+    if not (out / AUTHORITY).is_dir():
+        raise StudyError(f"The folder {str(out)!r} has no {AUTHORITY}/, which signs the list.")
+    Authority(out / AUTHORITY, "").deny(names, out / DENIED)
+    return out / DENIED
+
+
+def _participants(federation: Federation) -> dict[str, str]:
+    """Role of everyone who has a kit."""
+    return {federation.host: "server", **federation.sites, **federation.users}
+
+
+def _about(federation: Federation, name: str) -> Kit:
+    return Kit(
+        federation.name, name, _participants(federation)[name], federation.host, federation.port,
+        dict(federation.sites), version("fedcsa"),
+    )  # fmt: skip
+
+
+def _check_same(federation: Federation, kit: Path) -> None:
+    """Raise a `StudyError` if a kit that is here says something else than the federation file."""
+    if not (kit / _KIT).exists():
+        return
+    made, meant = Kit.load(kit), _about(federation, kit.name)
+    for part in ("federation", "role", "host", "port"):
+        if getattr(made, part) != getattr(meant, part):
+            raise StudyError(
+                f"The kit {str(kit)!r} was made for another {part}. Make it anew with: "
+                f"fedcsa federation renew {kit.name}"
+            )
+
+
+def _make(
+    federation: Federation,
+    out: Path,
+    names: list[str],
+    authority: Authority,
+    days: int,
+    password: str,
+) -> list[Path]:
+    """Make the kits of `names`: the engine's settings, hardened, and keys of our own."""
     require_engine()
-    authority = out / AUTHORITY
-    authority.mkdir(parents=True, exist_ok=True, mode=0o700)
-    project = authority / "project.json"  # JSON is YAML too
-    project.write_text(json.dumps(_project(federation), indent=1), encoding="utf-8")
-    _run_engine(project, authority)
-    newest = max((authority / federation.name).glob("prod_*"))
-    roles = {federation.host: "server", **federation.sites, **federation.users}
-    kits = []
-    for name, role in roles.items():
-        kit = out / name
-        for part in ("startup", "local"):  # of an older kit
-            shutil.rmtree(kit / part, ignore_errors=True)
-        shutil.copytree(newest / name, kit, dirs_exist_ok=True)
-        kit.chmod(0o700)
-        for key in (kit / "startup").glob("*.key"):
-            key.chmod(0o600)
-        if role in ("server", "source", "target"):
-            harden(kit, role)
-        about = Kit(
-            federation.name, name, role, federation.host, federation.port,
-            dict(federation.sites), version("fedcsa"),
-        )  # fmt: skip
-        (kit / _KIT).write_text(json.dumps(asdict(about), indent=1) + "\n", encoding="utf-8")
-        kits.append(kit)
-    shutil.rmtree(newest)
-    return kits
+    with tempfile.TemporaryDirectory() as scratch:
+        made = _settings(federation, Path(scratch)) if names else Path()
+        for name in names:
+            about, kit = _about(federation, name), out / name
+            for part in ("startup", "local"):  # of an older kit
+                shutil.rmtree(kit / part, ignore_errors=True)
+            shutil.copytree(made / name, kit, dirs_exist_ok=True)
+            kit.chmod(0o700)
+            key, certificate = authority.issue(name, about.role, days)
+            write_key(kit, about.role, key, password)
+            end = "server.crt" if about.role == "server" else "client.crt"
+            pem = certificate.public_bytes(Encoding.PEM)
+            (kit / "startup" / end).write_bytes(pem)
+            pem = authority.root.public_bytes(Encoding.PEM)
+            (kit / "startup" / "rootCA.pem").write_bytes(pem)
+            if about.role in ("server", "source", "target"):
+                harden(kit, about.role)
+            _strip(kit)
+            text = json.dumps(asdict(about), indent=1) + "\n"
+            (kit / _KIT).write_text(text, encoding="utf-8")
+    return [out / name for name in names]
+
+
+def _strip(kit: Path) -> None:
+    """Take out what the engine adds for people who start it by hand: scripts, samples, a readme."""
+    for path in sorted(kit.rglob("*")):
+        if path.is_file() and str(path.relative_to(kit)) not in KIT_FILES:
+            path.unlink()
 
 
 def _project(federation: Federation) -> dict[str, object]:
@@ -113,19 +210,21 @@ def _project(federation: Federation) -> dict[str, object]:
             {"path": f"{impl}.workspace.WorkspaceBuilder",
              "args": {"template_file": ["master_template.yml"]}},
             {"path": f"{impl}.static_file.StaticFileBuilder", "args": {"config_folder": "config"}},
-            {"path": f"{impl}.cert.CertBuilder"},
-            {"path": f"{impl}.signature.SignatureBuilder"},
         ],
     }  # fmt: skip
 
 
-def _run_engine(project: Path, workspace: Path) -> None:
+def _settings(federation: Federation, workspace: Path) -> Path:
+    """The engine's settings for every participant, each in a folder of its name."""
+    project = workspace / "project.json"  # JSON is YAML too
+    project.write_text(json.dumps(_project(federation), indent=1), encoding="utf-8")
     done = subprocess.run(  # noqa: S603 - our own interpreter
         [sys.executable, "-m", "nvflare.lighter.provision", "--force",
-         "-p", str(project.absolute()), "-w", str(workspace.absolute())],
+         "-p", str(project), "-w", str(workspace)],
         capture_output=True, text=True, timeout=300, check=False, cwd=workspace,
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )  # fmt: skip
     if done.returncode != 0:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise ProtocolError(f"The engine could not make the kits: {''.join(last)[:300]}")
+    return max((workspace / federation.name).glob("prod_*"))

@@ -8,12 +8,15 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 
 from fedcsa.errors import MessageError
+from fedcsa.federation.flare.seal import BLOCK
 from fedcsa.messages.codec import MAX_BYTES
 from fedcsa.messages.envelope import MAX_ENVELOPE_BYTES
 
 #: A site has no other way to say something.
 LETTER_KEYS = {"envelope", "payload", "envelopes", "payloads", "conclusion", "replies"}
 _LETTER = "fedcsa"
+#: A closed message is filled up to whole blocks, with a key and a tag before and after.
+_AROUND = 2 * BLOCK
 
 
 def pack(content: dict[str, Any]) -> Shareable:
@@ -49,7 +52,7 @@ def _check(key: str, value: Any, depth: int = 4) -> None:
                 raise MessageError("A letter must have short names.")
             _check(name if key != "envelopes" else "envelope", item, depth - 1)
     elif isinstance(value, bytes):
-        most = MAX_ENVELOPE_BYTES if key == "envelope" else MAX_BYTES
+        most = MAX_ENVELOPE_BYTES if key == "envelope" else MAX_BYTES + _AROUND
         if len(value) > most:
             raise MessageError(f"The {key[:20]!r} of a letter must have at most {most} bytes.")
     else:

@@ -10,12 +10,10 @@ import contextlib
 import io
 import json
 import logging
-import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,7 @@ from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 from fedcsa.errors import PolicyError, ProtocolError
 from fedcsa.federation.flare.controller import PROGRESS
 from fedcsa.federation.flare.kits import Kit
-from fedcsa.messages.envelope import PHASES
+from fedcsa.messages.envelope import GREET, PHASES, Envelope, Seal
 from fedcsa.site.agreed import AgreedStudy
 
 _HERE = "fedcsa.federation.flare"
@@ -53,15 +51,18 @@ class Submission:
         With fewer there is no model.
     deadline : int
         Seconds that a step may take.
-    nonce : str
-        That the target's conclusion must answer; by default a fresh one.
+    start : Envelope
+        The lead's, which the target's conclusion must answer.
+    seal : Seal
+        The lead's: it signs for the study, and it alone opens the conclusion.
     """
 
     agreed: AgreedStudy
     target: str
     min_sources: int
     deadline: int
-    nonce: str = field(default_factory=partial(secrets.token_hex, 16))
+    start: Envelope
+    seal: Seal
 
 
 def submit_study(folder: Path, submission: Submission, watch: Watch) -> dict[str, Any]:
@@ -227,13 +228,13 @@ def write_job(submission: Submission, folder: Path) -> Path:
     _write(folder / "app_site" / "config" / "config_fed_client.json", {
         "format_version": 2,
         "executors": [{
-            "tasks": [*STEPS, *PHASES],
+            "tasks": [GREET, *STEPS, *PHASES],
             "executor": {
                 "path": f"{_HERE}.executors.SiteExecutor",
                 "args": {
                     "study": base64.b64encode(agreed.text.encode()).decode(), "target": target,
                     "deadline": submission.deadline, "min_sources": submission.min_sources,
-                    "nonce": submission.nonce,
+                    "start": base64.b64encode(submission.start.sealed(submission.seal)).decode(),
                 },
             },
         }],

@@ -9,7 +9,7 @@ from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
 
 from fedcsa.errors import StudyError
-from fedcsa.federation.flare.seal import KitSeal
+from fedcsa.federation.flare.seal import KitSeal, open_seal
 from fedcsa.site.site_file import SiteFile
 
 SETTINGS = "fedcsa.json"
@@ -39,7 +39,7 @@ def startup_of(fl_ctx: FLContext) -> Path:
 
 def seal_of(fl_ctx: FLContext) -> KitSeal:
     """The seal of the site that a job runs at."""
-    return KitSeal(startup_of(fl_ctx))
+    return open_seal(startup_of(fl_ctx))
 
 
 def site_of(fl_ctx: FLContext) -> SiteFile:
