@@ -5,11 +5,13 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
+from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.models.convert import to_portable
 from fedcsa.models.model import LinearRegression as Ridge
 from fedcsa.models.model import power_of
 from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
 from fedcsa.source.exposure import largest_outcome_share
 from fedcsa.source.measure import fit_chosen, prepare
@@ -93,3 +95,27 @@ def test_columns_that_agreed_steps_make_count():
     hat = design @ np.linalg.pinv(design)
     share = largest_outcome_share(work, None, {}, model, refit=True)
     np.testing.assert_allclose(share, np.diag(hat).max(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0])
+def test_a_row_in_a_tree_is_exposed_by_its_share_of_its_leaf(power):
+    X, y = rows(rare=20)
+    candidate = {"penalty": 0.0, "ratio_power": power}
+    _, work, _ = exposed(X, y, candidate)
+    whole, grid = next(iter(work.rows)), np.full(3, 0.125)
+    w = work.weighing.training(whole)[:, -1] ** power
+    estimator = DecisionTreeRegressor(min_samples_leaf=10, random_state=0)
+    estimator.fit(to_bins(whole.seen, grid).astype(float), whole.y, sample_weight=w)
+    model = to_portable(estimator, 0, grid)
+    [leaf] = model.leaves_of_rows(whole.seen)
+    wanted = max(w[i] / w[leaf == leaf[i]].sum() for i in range(len(w)))
+    share = largest_outcome_share(work, None, candidate, model, refit=True)
+    np.testing.assert_allclose(share, wanted, rtol=1e-12)
+    moved = whole.y.copy()
+    one = int(np.argmax(w / np.array([w[leaf == k].sum() for k in leaf])))
+    moved[one] += 1.0
+    means = [
+        np.average(other[leaf == leaf[one]], weights=w[leaf == leaf[one]])
+        for other in (whole.y, moved)
+    ]
+    np.testing.assert_allclose(means[1] - means[0], share, rtol=1e-9)

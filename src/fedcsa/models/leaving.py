@@ -36,8 +36,6 @@ def _is_agreed(name: str) -> bool:
 def rows_per_leaf(model: PortableModel, X: Array, row_weights: Array | None = None) -> Array:
     """How many of a source's rows every leaf holds, or what they weigh; stays at the site.
 
-    With weights w, a leaf holds (Σw)²/Σw² effective rows: call it with w and with w².
-
     Parameters
     ----------
     model : PortableModel
