@@ -15,7 +15,7 @@ from fedcsa.answer.store import load_result, summary
 from fedcsa.messages.codec import decode
 from fedcsa.site import opening
 from fedcsa.site.desk import MOST_INTERRUPTED
-from fedcsa.site.opening import BAD_ENDINGS, Opener
+from fedcsa.site.opening import UNSAFE, Opener
 from fedcsa.site.state import Status
 
 HONEST = ("birch", "castle")
@@ -78,7 +78,7 @@ def test_a_model_that_ends_whoever_opens_it_costs_its_source_alone(
     assert is_as_without_abbey(federation)
     assert all(sent(federation, name) == REPORTS for name in HONEST)
     said = [line["text"] for line in Status(federation.state("new")).lines()]
-    assert any("'abbey'" in text and BAD_ENDINGS[rule] in text for text in said)
+    assert any("'abbey'" in text and UNSAFE[rule] in text for text in said)
 
 
 @pytest.mark.parametrize(("phase", "of"), PHASES.items())

@@ -13,7 +13,7 @@ from fedcsa.messages.codec import encode
 from fedcsa.messages.messages import Conclusion, Refusal
 from fedcsa.site import opening
 from fedcsa.site.log import SiteLog
-from fedcsa.site.opening import BAD_ENDINGS, Bounds, Opener, bad_ending, opener
+from fedcsa.site.opening import UNSAFE, Bounds, Opener, opener, unsafe_message
 from fedcsa.site.opening_child import agreed_rows
 
 BOUNDS = Bounds(max_bytes=1 << 28, features=2)
@@ -128,9 +128,9 @@ def test_a_child_ends_with_the_process_that_started_it():
     pytest.fail("it still runs")
 
 
-@pytest.mark.parametrize("rule", BAD_ENDINGS)
-def test_every_bad_ending_names_the_sender_and_says_what_to_do(rule):
-    error = bad_ending(rule, "abbey")
+@pytest.mark.parametrize("rule", UNSAFE)
+def test_every_unsafe_message_names_the_sender_and_says_what_to_do(rule):
+    error = unsafe_message(rule, "abbey")
     assert error.rule == rule
     assert "'abbey'" in str(error)
     assert "leave it out" in str(error)

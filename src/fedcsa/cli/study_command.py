@@ -132,9 +132,10 @@ def submit(
 
 def open_conclusion(board: Mapping[str, Any], submission: Submission) -> Conclusion:
     """What the target itself said of this very submission, whatever carried it here."""
-    from fedcsa.messages.codec import decode, digest
+    from fedcsa.messages.codec import MAX_BYTES, decode, digest
     from fedcsa.messages.envelope import END, Envelope, check_seal, open_closed, reply
     from fedcsa.messages.messages import Conclusion
+    from fedcsa.site.opening import Bounds, opener, unsafe_message
 
     wire, closed = base64.b64decode(board["envelope"]), base64.b64decode(board["conclusion"])
     envelope, expected = Envelope.from_bytes(wire), reply(submission.start, END)
@@ -149,7 +150,11 @@ def open_conclusion(board: Mapping[str, Any], submission: Submission) -> Conclus
             "replayed",
             "The target answered an earlier submission. Submit the study again.",
         )
-    told = decode(open_closed(envelope, closed, submission.seal))
+    payload = open_closed(envelope, closed, submission.seal)
+    unsafe = opener().try_out(payload, Bounds(MAX_BYTES))
+    if unsafe:
+        raise unsafe_message(unsafe, submission.target)
+    told = decode(payload)
     if not isinstance(told, Conclusion):
         raise BindingError("phase_order", "A study must end with a conclusion. Submit it again.")
     summary = bytes(told.summary)

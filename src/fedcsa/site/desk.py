@@ -11,7 +11,7 @@ from fedcsa.messages.envelope import Envelope, Seal, close
 from fedcsa.messages.fields import Message
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import open_log
-from fedcsa.site.opening import BAD_ENDINGS, Bounds, bad_ending, opener
+from fedcsa.site.opening import UNSAFE, Bounds, opener, unsafe_message
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.state import Status
 
@@ -78,7 +78,7 @@ class Desk:
         try:
             rule = opener().try_out(payload, self._bounds)
             if rule:
-                raise bad_ending(rule, came.sender)
+                raise unsafe_message(rule, came.sender)
             message = decode(payload, self.site.max_bytes)
         except ProtocolError as error:
             self._log.append("opened", **this, message="", rule=error.rule, question=question)
@@ -94,8 +94,8 @@ class Desk:
         rules = {line["rule"] for line in before if line["sha256"] == sha256}
         if len(self._log.all("opening", **key)) - len(before) >= MOST_INTERRUPTED:
             rules = {"opening_interrupted"}
-        for rule in rules & set(BAD_ENDINGS):
-            raise bad_ending(rule, sender)
+        for rule in rules & set(UNSAFE):
+            raise unsafe_message(rule, sender)
 
     def claim_once(
         self,

@@ -33,7 +33,7 @@ _START_SECONDS = 120.0
 #: A verdict is shorter.
 _MOST_LINE = 100
 #: Every way in which opening a message can end badly, in words; of the last, see `Desk.open`.
-BAD_ENDINGS = {
+UNSAFE = {
     "opening_crashed": "ended the process that opened it",
     "opening_memory": f"took more than {MEMORY_BYTES >> 20} MB beside its own size to open",
     "opening_time": f"took more than {CPU_SECONDS} s of computing or {WALL_SECONDS:.0f} s to open",
@@ -42,16 +42,16 @@ BAD_ENDINGS = {
 _DO = "It is not opened again in this study. Ask that site what it sent, or leave it out."
 
 
-def bad_ending(rule: str, sender: str) -> OpeningError:
+def unsafe_message(rule: str, sender: str) -> OpeningError:
     """The error that names the sender of a message that could not be opened safely.
 
     Parameters
     ----------
     rule : str
-        One of `BAD_ENDINGS`.
+        One of `UNSAFE`.
     sender : str
     """
-    return OpeningError(rule, f"The message of {sender!r} {BAD_ENDINGS[rule]}. {_DO}")
+    return OpeningError(rule, f"The message of {sender!r} {UNSAFE[rule]}. {_DO}")
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Opener:
                 )
 
     def try_out(self, payload: bytes, bounds: Bounds) -> str:
-        """Let the child open a message: ``""`` if it came through, or one of `BAD_ENDINGS`.
+        """Let the child open a message: ``""`` if it came through, or one of `UNSAFE`.
 
         Parameters
         ----------
@@ -152,12 +152,13 @@ class Opener:
         child, self._child = self._child, None
         if child is None:
             return 0
+        assert child.stdin is not None and child.stdout is not None  # noqa: S101, PT018
         with contextlib.suppress(OSError):
-            child.stdin.close()  # type: ignore[union-attr] - it is a pipe; now it may end itself
+            child.stdin.close()  # nothing more comes, so it ends
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(1.0)
         child.kill()
-        child.stdout.close()  # type: ignore[union-attr] - it is a pipe
+        child.stdout.close()
         return child.wait()
 
 

@@ -71,8 +71,6 @@ def limit(task: dict[str, Any], n_bytes: int, mapped: int) -> None:
     mapped : int
         Bytes that this process had mapped before the first message; 0 if that is unknown.
     """
-    if resource is None:  # pragma: no cover - Windows
-        return
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = math.ceil(used.ru_utime + used.ru_stime + task["seconds"])
     _lower(resource.RLIMIT_CPU, seconds)
@@ -105,7 +103,8 @@ def serve(taken: BinaryIO, told: BinaryIO) -> None:
     while header := taken.read(LENGTHS.size):
         n_task, n_bytes = LENGTHS.unpack(header)
         task = json.loads(taken.read(n_task))
-        limit(task, n_bytes, mapped)
+        if resource is not None:
+            limit(task, n_bytes, mapped)
         try:
             open_wholly(taken.read(n_bytes), task)
         except MemoryError:
