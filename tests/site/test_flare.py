@@ -29,7 +29,7 @@ from nvflare.apis.wf_comm_spec import WFCommSpec
 from nvflare.fuel.utils import fobs
 
 from fedcsa.cli.study_command import open_conclusion
-from fedcsa.errors import BindingError, MessageError, StudyError
+from fedcsa.errors import BindingError, MessageError, OpeningError, StudyError
 from fedcsa.federation.flare import controller as controller_module
 from fedcsa.federation.flare import executors as executors_module
 from fedcsa.federation.flare import seal as seal_module
@@ -45,6 +45,7 @@ from fedcsa.messages.envelope import Envelope, ask, close, greeting, reply
 from fedcsa.messages.messages import BacktestReport, Conclusion, Refusal
 from fedcsa.site import target_desk as target_module
 from fedcsa.site.log import HEAD, LOG, open_log
+from fedcsa.site.opening import Opener
 
 SOURCES = ["abbey", "birch", "castle"]
 LEAD = "lead@demo.org"
@@ -477,6 +478,12 @@ def test_the_end_of_an_earlier_submission_is_not_taken_for_the_end_of_this_one(d
     with pytest.raises(BindingError, match="an earlier submission") as caught:
         open_conclusion(done.board, later)
     assert caught.value.rule == "replayed"
+
+
+def test_a_conclusion_that_ends_whoever_opens_it_names_the_target(done, monkeypatch):
+    monkeypatch.setattr(Opener, "try_out", lambda *_: "opening_crashed")
+    with pytest.raises(OpeningError, match="'new'"):
+        open_conclusion(done.board, done.submission)
 
 
 # The filter ----------------------------------------------------------------------------------
