@@ -606,7 +606,7 @@ def test_the_filter_looks_at_every_part_of_a_letter_for_several(done, part):
     whole = letter()
     assert unpack(EgressFilter().process(pack(whole), site)) == whole
     first = decode(messages["castle"])
-    other = encode(dataclasses.replace(first, intercepts=first.intercepts + 1.0))
+    other = encode(dataclasses.replace(first, constant=first.constant + 1.0))
     assert "in the ledger" in blocked(letter(castle=other), site)
     for strange in ("text", b"bytes"):
         assert blocked({**whole, part: whole[part] | {"x": strange}}, site)
@@ -629,18 +629,6 @@ def test_the_filter_keeps_a_model_that_the_policy_keeps(bench, rule, words):
     assert words in blocked(content, bench.contexts["abbey"])
 
 
-def test_the_filter_lets_no_packed_mixture_through(done):
-    desk = done.communicator.sites["new"][0]._desk
-    [sha, *_] = desk._log.find("mixed", study="small")["examinations"].values()
-    linear = decode(desk._log.payload(sha))
-    n = len(linear.weights)
-    packed = dataclasses.replace(
-        linear, format="skops", intercepts=np.empty(0), coefficients=np.empty((0, 2)),
-        sizes=np.ones(n), packed=np.zeros(n, np.uint8),
-    )  # fmt: skip
-    assert "PolicyError" in blocked(sealed(done, packed), done.contexts["abbey"])
-
-
 def test_the_filter_blocks_rows_that_the_policy_keeps(done):
     log = done.communicator.sites["new"][0]._desk._log
     brief = decode(log.payload(log.find("announced", study="small")["brief"]))
@@ -659,7 +647,7 @@ def test_the_filter_rounds_as_the_policy_does_or_blocks(done):
     desk = done.communicator.sites["abbey"][0]._desk
     finer = {
         "risk": {"effective_rows": 123.456789},
-        "model": {"coefficients": np.array([0.123456789, 1.0])},
+        "model": {"arrays": {"coefficients": np.array([0.123456789, 1.0])}},
         "examine": {"risk": 0.123456789},
     }
     for phase, change in finer.items():
