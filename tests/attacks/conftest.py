@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedcsa.messages.codec import decode, encode
-from fedcsa.messages.envelope import ask
+from fedcsa.messages.envelope import ask, close
 from fedcsa.messages.policy import utc_now
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import SiteLog, open_log
@@ -96,7 +96,7 @@ class Site:
     def answer(self, agreed, brief, target="new"):
         """The answer of this site as a source to whatever a target sends."""
         payload = brief if isinstance(brief, bytes) else encode(brief)
-        wire = ask(agreed.id, "risk", target, "abbey", payload).to_bytes()
+        wire, _ = close(ask(agreed.id, "risk", target, "abbey"), payload, "", None)
         desk = SourceDesk("abbey", self.file, agreed, target)
         desk._log._clock = self.clock
         return decode(desk.answer(wire, payload)[1])
