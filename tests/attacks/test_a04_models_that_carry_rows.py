@@ -23,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, TargetEncoder
 from sklearn.utils import all_estimators
 
+from fedcsa.messages.messages import Refusal
 from fedcsa.models.allowed import objection, refused_before_fitting
 from fedcsa.models.convert import (
     CELL_SCALERS,
@@ -35,8 +36,11 @@ from fedcsa.models.convert import (
 )
 from fedcsa.models.leaving import own_values
 from fedcsa.models.portable import open_model
-from fedcsa.models.registry import describe
+from fedcsa.models.registry import describe, expand_candidates
 from fedcsa.models.trees import to_bins
+from fedcsa.plan import Plan
+from fedcsa.source.source import Source
+from fedcsa.target.target import Target
 
 pytestmark = pytest.mark.filterwarnings("ignore:Class PassiveAggressive:FutureWarning")
 
@@ -95,6 +99,24 @@ def test_a_model_that_carried_rows_is_refused_by_name_before_it_is_fitted(name):
     text = refused_before_fitting(described(CARRIERS[name]))
     assert text.startswith(name)
     assert ". Use " in text or ". Set " in text
+
+
+def answers(estimator):
+    """What a source with the strict policy answers to a brief that asks for this model."""
+    plan = Plan(
+        features=tuple("abcd"),
+        model=described(estimator),
+        candidates=expand_candidates("sklearn", [{}]),
+    )
+    brief = Target(NEW, plan).brief(["s"])
+    return Source("s", X, Y, features=tuple("abcd")).answer(brief)
+
+
+@pytest.mark.parametrize("name", CARRIERS)
+def test_a_source_refuses_a_brief_that_asks_for_it(name):
+    reply = answers(CARRIERS[name])
+    assert isinstance(reply, Refusal)
+    assert reply.rule == "portable_models"
 
 
 LEAN = {

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
 
 from fedcsa.core.membership import loss_attack
+from fedcsa.messages.messages import Refusal, RiskReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.allowed import agreed_columns
 from fedcsa.models.convert import (
@@ -24,8 +25,11 @@ from fedcsa.models.convert import (
     to_portable,
 )
 from fedcsa.models.leaving import count_parameters
-from fedcsa.models.registry import model_description
+from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import to_bins
+from fedcsa.plan import Plan
+from fedcsa.source.source import Source
+from fedcsa.target.target import Target
 
 N, D = 150, 6
 #: Of the strict policy: three rows a number.
@@ -58,6 +62,22 @@ def test_polynomials_of_degree_4_would_tell_every_member_and_do_not_leave():
     assert counted == 210 + 1 + 2 * D
     assert agreed_columns(model_description(estimator), [{}], D) == 210
     assert D + 1 < ALLOWED < 210 < counted, "by columns it would have left"
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4, 5])
+def test_a_source_refuses_a_brief_that_asks_for_more_than_its_rows_bear(degree):
+    steps = make_pipeline(StandardScaler(), PolynomialFeatures(degree))
+    plan = Plan(
+        features=tuple("abcdef"),
+        model=model_description(make_pipeline(steps, LinearRegression())),
+        candidates=expand_candidates("sklearn", [{}]),
+    )
+    X, y = rows(0, N + 10)  # the last few do not take part
+    reply = Source("s", X, y, features=tuple("abcdef")).answer(
+        Target(rows(1)[0], plan).brief(["s"])
+    )
+    assert isinstance(reply, RiskReport if degree <= 2 else Refusal)
+    assert degree <= 2 or reply.rule == "max_parameters_per_row"
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 4, 5])

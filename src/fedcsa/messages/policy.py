@@ -29,7 +29,7 @@ from fedcsa.messages.messages import (
     ModelReport,
     RiskReport,
 )
-from fedcsa.models.allowed import agreed_rows_per_leaf, refused_before_fitting
+from fedcsa.models.allowed import agreed_columns, agreed_rows_per_leaf, refused_before_fitting
 from fedcsa.models.leaving import count_parameters
 
 #: Rules whose refusal tells something about a source's rows. It leaves under one name for all of
@@ -206,7 +206,7 @@ class Policy:
         if fold_rows < self.min_fold_rows:
             why = f"every fold here must have {self.min_fold_rows} rows or more"
             yield _refusal("min_fold_rows", why)
-        if len(brief.features) + 1 > self.max_parameters_per_row * train_rows:
+        if self._columns(brief) + 1 > self.max_parameters_per_row * train_rows:
             why = "the model has too many parameters for the rows here"
             yield _refusal("max_parameters_per_row", why)
         if self.min_penalty > 0.0 and _weakest(brief, train_rows) < self.min_penalty:
@@ -239,6 +239,14 @@ class Policy:
         if fewest is not None and fewest < self.min_rows_per_leaf:
             why = f"the study must ask for {self.min_rows_per_leaf} rows or more a leaf"
             yield _refusal("min_rows_per_leaf", why)
+
+    def _columns(self, brief: Brief) -> int:
+        """Columns that the study's model has at least: its features, or what its steps make."""
+        model, candidates = thaw(brief.model), thaw(brief.candidates)
+        if not self.portable_models or refused_before_fitting(model, candidates):
+            return len(brief.features)
+        made = agreed_columns(model, candidates, len(brief.features))
+        return max(len(brief.features), made)
 
     def announcement_refusals(self, brief: Brief) -> Iterator[PolicyError]:
         """Every rule under which a target must not announce `brief`."""
