@@ -180,8 +180,9 @@ def test_every_source_examines_the_mixture_of_the_others():
     for name, examination in asked["examine"].items():
         others = {n: a for n, a in weights.items() if n != name}
         total = sum(others.values())
-        line = sum(a * models[n].coefficients for n, a in others.items()) / total
-        np.testing.assert_allclose(examination.coefficients, [line], rtol=1e-12)
+        np.testing.assert_allclose(examination.weights * total, list(others.values()), rtol=1e-12)
+        for (_, arrays), n in zip(examination.members, others, strict=True):
+            np.testing.assert_array_equal(arrays["coefficients"], models[n].coefficients)
         assert examination.own_weight == 0.0
         constant = sum(a * adaptation.reports[n].outcome_mean for n, a in others.items()) / total
         np.testing.assert_allclose(examination.constant, constant, rtol=1e-12)

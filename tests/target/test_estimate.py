@@ -152,8 +152,9 @@ def test_a_candidate_that_failed_at_most_of_the_worth_is_dropped(make):
 
 def near(mean=0.0, risk=1.0):
     return SimpleNamespace(
-        effective_rows=50.0, imbalance=0.0, risk=np.array([risk]), outcome_mean=np.array([mean])
-    )
+        effective_rows=50.0, n_judged=50, imbalance=0.0, risk=np.array([risk]),
+        outcome_mean=np.array([mean]),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

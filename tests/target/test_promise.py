@@ -183,6 +183,7 @@ def report(name, risk=0.3, **changed):
     values = {
         "risk": risk, "risk_variance": 0.01, "explained": 0.5, "constant_risk": 0.5,
         "ratio_variance": 0.01, "level": np.zeros(1), "level_variance": np.full(1, 0.01),
+        "member_risk": np.empty(0), "member_variance": np.empty(0),
     }  # fmt: skip
     return ExaminationReport("study", name, "0" * 64, "", **{**values, **changed})
 

@@ -54,6 +54,13 @@ MOST_CLAIMED = 10.0
 FEWEST_TO_COMPARE = 3
 #: The most by which one source's report may move the choice, in the risk that the others report.
 MOST_REGRET = 0.1
+#: The most by which one model may spoil the mixture, in the risk that examiners find.
+MOST_SPOILED = 0.1
+#: Typical errors by which a source's mean outcome may lie from the median one: weighted to the same
+#: population, honest ones differ by less than one.
+MOST_OFF = 2.0
+#: Losses that are a power of the error, and the power that makes them one.
+ERROR_POWERS = {"squared": 0.5, "absolute": 1.0}
 #: An examiner calls a model useless if its log ratio to the constant lies so many standard errors
 #: above 0: of honest models without any use one in forty then is.
 USELESS_ERRORS = 2.0
@@ -406,11 +413,12 @@ def examination_for(
 def useless_models(
     found: Mapping[str, ExaminationReport],
     members: Mapping[str, Sequence[str]],
+    weights: Mapping[str, float],
 ) -> dict[str, dict[str, float]]:
-    """Sources whose model most examiners find worse than a constant, with how many, and how much.
+    """Sources whose model most examiners find useless, with how many, and its risk to them.
 
-    An examiner says so if log(risk/constant's) lies `USELESS_ERRORS` standard errors above 0. Two
-    or more must have looked. Where half of the models are found useless, nobody can say which are.
+    Two or more must have looked. Where half of the models are found useless, nobody can say which
+    are: then none is.
 
     Parameters
     ----------
@@ -418,25 +426,80 @@ def useless_models(
         Of sources that reach the target.
     members : mapping of str to sequence of str
         Whose models each of them examined, in their order.
+    weights : mapping of str to float
+        a_j of every model.
     """
-    logs: dict[str, list[float]] = {n: [] for names in members.values() for n in names}
-    useless: dict[str, int] = dict.fromkeys(logs, 0)
+    looked: dict[str, list[float]] = {n: [] for names in members.values() for n in names}
+    against: dict[str, int] = dict.fromkeys(looked, 0)
     for name, report in found.items():
-        if not len(report.member_risk):
-            continue
-        constant = max(report.constant_risk, SMALLEST_RISK)
-        ratios = np.log(np.maximum(report.member_risk, SMALLEST_RISK) / constant)
-        worse = ratios > USELESS_ERRORS * np.sqrt(report.member_variance)
-        for member, ratio, vote in zip(members[name], ratios, worse, strict=True):
-            logs[member].append(float(ratio))
-            useless[member] += int(vote)
+        if len(report.member_risk):
+            ratios, votes = _votes(report, np.array([weights[n] for n in members[name]]))
+            for member, ratio, vote in zip(members[name], ratios, votes, strict=True):
+                looked[member].append(float(ratio))
+                against[member] += int(vote)
     named = {
-        n: {"examiners": float(useless[n]), "of": float(len(logs[n])),
-            "times a constant's risk": float(np.exp(min(np.median(logs[n]), FARTHEST_LOG)))}
-        for n in sorted(logs)
-        if len(logs[n]) >= FEWEST_TO_COMPARE - 1 and 2 * useless[n] > len(logs[n])
+        n: {"examiners": float(against[n]), "of": float(len(logs)),
+            "times a constant's risk": float(np.exp(min(np.median(logs), FARTHEST_LOG)))}
+        for n, logs in sorted(looked.items())
+        if len(logs) >= FEWEST_TO_COMPARE - 1 and 2 * against[n] > len(logs)
     }  # fmt: skip
-    return named if 2 * len(named) < len(logs) else {}
+    return named if 2 * len(named) < len(looked) else {}
+
+
+def _votes(report: ExaminationReport, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Log ratio of every member's risk to the constant's, and whether it is called useless.
+
+    It does if the log ratio lies `USELESS_ERRORS` standard errors above 0, or if a²(r − 1), by
+    which a model of weight a spoils the mixture, exceeds `MOST_SPOILED`, with r its risk over the
+    median of the other members'.
+
+    Parameters
+    ----------
+    report : ExaminationReport
+        With members.
+    weights : array of shape (members,)
+        a, in the whole mixture.
+    """
+    risks = np.maximum(report.member_risk, SMALLEST_RISK)
+    ratios = np.log(risks / max(report.constant_risk, SMALLEST_RISK))
+    useless = ratios > USELESS_ERRORS * np.sqrt(report.member_variance)
+    for k in range(len(risks) if len(risks) > 1 else 0):
+        r = risks[k] / np.median(np.delete(risks, k))
+        useless[k] |= weights[k] ** 2 * (r - 1.0) > MOST_SPOILED
+    return ratios, useless
+
+
+def outcome_means(reports: Mapping[str, RiskReport], loss: str) -> dict[str, Array]:
+    """Mean outcome of every source, or its share of every class: they make the constant.
+
+    They are of weighted rows, so those of sources that reach the target differ by little. They
+    count up to `MOST_OFF` typical errors from their median.
+
+    Parameters
+    ----------
+    reports : mapping of str to RiskReport
+    loss : str
+    """
+    means = {name: report.outcome_mean for name, report in reports.items()}
+    near = [name for name in means if reaches(reports[name])]
+    if loss not in ERROR_POWERS or len(near) < FEWEST_TO_COMPARE:
+        return means
+    middle = np.median([means[name] for name in near], axis=0)
+    far = MOST_OFF * float(np.median(list(_errors(reports, loss).values()) or [np.inf]))
+    return means | {name: np.clip(means[name], middle - far, middle + far) for name in near}
+
+
+def _errors(reports: Mapping[str, RiskReport], loss: str) -> dict[str, float]:
+    """Typical error of every source's worst candidate, in the units of the outcome.
+
+    Parameters
+    ----------
+    reports : mapping of str to RiskReport
+    loss : str
+        A key of `ERROR_POWERS`.
+    """
+    power = ERROR_POWERS[loss]
+    return {name: float(r.risk.max()) ** power for name, r in reports.items() if r.risk.any()}
 
 
 def wild_models(
@@ -458,10 +521,9 @@ def wild_models(
     loss : str
     """
     near = [outputs[name] for name in outputs if reaches(reports[name])]
-    if loss not in ("squared", "absolute") or len(near) < 3:
+    if loss not in ERROR_POWERS or len(near) < FEWEST_TO_COMPARE:
         return []
-    power = 0.5 if loss == "squared" else 1.0
-    error = {name: float(r.risk.max()) ** power for name, r in reports.items() if r.risk.any()}
+    error = _errors(reports, loss)
     typical = float(np.median(list(error.values()) or [0.0]))
     middle = float(np.median([float(report.outcome_mean[0]) for report in reports.values()]))
     largest, wild = worth(reports).max(), []

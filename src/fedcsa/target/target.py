@@ -47,6 +47,7 @@ from fedcsa.target.estimate import (
     examination_for,
     members_for,
     mixture_weights,
+    outcome_means,
     reaches,
     useless_models,
 )
@@ -299,7 +300,7 @@ class Target:
             Whether they examined another one before.
         """
         self._examinations = {}
-        outcomes = {name: report.outcome_mean for name, report in self._reports.items()}
+        outcomes = outcome_means(self._reports, self.plan.loss)
         for name in sorted(names):
             examination = examination_for(
                 name, self._request, self.plan, self._weights, self._models, outcomes, again=again
@@ -401,8 +402,8 @@ class Target:
     def examine_again(self, found: Mapping[str, Message]) -> dict[str, Examination]:
         """What the sources are asked to examine instead, if they found models useless; once.
 
-        A model that most others find worse than a constant gets no weight, whatever its owner
-        says. Where there is none, nothing is asked, and `conclude` takes what was found.
+        A model that most others find useless gets no weight, whatever its owner says. Where there
+        is none, nothing is asked, and `conclude` takes what was found.
 
         Parameters
         ----------
@@ -419,7 +420,7 @@ class Target:
         }
         members = {name: members_for(name, self._weights) for name in honest}
         near = {name: item for name, item in honest.items() if reaches(self._reports[name])}
-        useless = useless_models(near, members)
+        useless = useless_models(near, members, self._weights)
         shown = sum(self._sent[name].show for name in self._models) - len(useless)
         if not useless or (self.plan.combine == "median" and shown < MEDIAN_MODELS):
             return {}
