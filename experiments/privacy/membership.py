@@ -30,7 +30,10 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from fedcsa.core.losses import loss_named
 from fedcsa.messages.fields import thaw
+from fedcsa.messages.messages import ModelReport
 from fedcsa.messages.policy import Policy
+from fedcsa.models.convert import agreed_grid
+from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import make_plan
 from fedcsa.source.certificate import certify
@@ -99,7 +102,11 @@ class Fitter:
         )  # fmt: skip
         self.brief = Target(X, plan, policy=Policy.open()).brief(["a"])
         self.model, self.candidates = instantiate(
-            thaw(self.brief.model), thaw(self.brief.candidates), len(self.brief.classes), ()
+            thaw(self.brief.model),
+            thaw(self.brief.candidates),
+            len(self.brief.classes),
+            (),
+            agreed_grid(self.brief.sd, scale=self.brief.scale),
         )
 
     def __call__(self, X: Array, y: Array, *, attack: bool) -> tuple[Any, Any]:
@@ -113,7 +120,12 @@ class Fitter:
         [model] = fit_chosen(self.brief, work, chosen).models
         if not attack:
             return model, None
-        return model, certify(self.brief, work.at(at), self.model, chosen, model)
+        report = ModelReport(
+            study="membership", source="a", in_reply_to="", candidate=at, n_rows=len(y), show=True,
+            form=model.form, arrays=model.arrays,
+            held=model if isinstance(model, EstimatorModel) else None,
+        )  # fmt: skip
+        return model, certify(report, model, work.at(at), self.model, chosen)
 
     def told(self, model: Any, X: Array, y: Array) -> Array:
         """Prediction of the outcome, or the probability of the class that came."""

@@ -102,7 +102,7 @@ class Policy:
         The same as a share of its rows; the larger of the two counts.
     max_membership_auc : float
         A model from which an attacker can tell better than so who was in it does not leave: the
-        AUC that the site's own attacks reach, ½ for chance. 1 switches the attacks off.
+        AUC that the site's own attacks reach, ½ for chance.
     show_model : bool
         Off, its model is not shown to other sources; it then has no weight in the mixture.
     count_band : int
@@ -182,6 +182,12 @@ class Policy:
     def open(cls) -> Self:
         """No rule at all: for simulations, where all sites are in one pair of hands."""
         return cls(**{item.name: item.metadata["off"] for item in dataclasses.fields(cls)})
+
+    @property
+    def looks_at_models(self) -> bool:
+        """Whether attacks are tried on a model before it leaves; where no rule needs them, not."""
+        of_rows = self.no_own_values or self.min_rows_per_leaf > 0
+        return of_rows or self.max_membership_auc < 1.0 or self.max_row_leverage < 1.0
 
     def refusals(
         self, brief: Brief, fold_rows: int, train_rows: int, sd: Array

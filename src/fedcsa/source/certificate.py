@@ -2,6 +2,12 @@
 
 The record stays at the site: its steward sees it in the preview, its log keeps it. Whatever lies
 beyond the site's policy keeps the model here.
+
+==========  ================================================================================
+membership  by the loss, and with reference models: see `fedcsa.core.membership`
+content     numbers that are a cell or an outcome, arrays as long as the table, leaves of few
+            rows, more numbers than the rows can hide
+==========  ================================================================================
 """
 
 from __future__ import annotations
@@ -18,15 +24,19 @@ from fedcsa.core.batches import in_order, one_blas_thread
 from fedcsa.core.folds import fold_key, fold_labels, generator_for, turns
 from fedcsa.core.membership import Attack, jackknife_variance, loss_attack, reference_attack
 from fedcsa.errors import PolicyError
-from fedcsa.messages.messages import Brief
+from fedcsa.messages.fields import thaw
+from fedcsa.messages.messages import Brief, ModelReport
 from fedcsa.messages.policy import Policy
+from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.fitted import FittedModel
+from fedcsa.models.leaving import count_parameters, own_values, rows_per_leaf
 from fedcsa.models.model import Candidate, Model
+from fedcsa.models.portable import PortableModel
 from fedcsa.source.exposure import largest_outcome_share
 from fedcsa.source.measure import Job, Work, fits_of
-from fedcsa.source.weigh import Batch, Folds
+from fedcsa.source.weigh import Batch, Folds, StudyRows
 
-#: Rows that the attacks are tried on at most: the AUC is then known to 0.003.
+#: Rows that the attacks on membership are tried on at most: the AUC is then known to 0.003.
 MOST_ROWS = 20_000
 #: With fewer folds nobody can tell how much predictions vary by chance.
 FEWEST_FOLDS = 3
@@ -43,68 +53,204 @@ class Certificate:
 
     Attributes
     ----------
-    loss : Attack
-        By the loss alone.
-    reference : Attack
-        With models of other rows to compare with.
+    loss, reference : Attack or None
+        On membership: by the loss alone, and with models of other rows to compare with. None if
+        too few folds could be fitted to try them.
+    n_rows : int
+        Rows that they were tried on.
     outcome_share : float
         How much of the prediction for the most exposed patient is that patient's own outcome.
-    n_rows : int
-        Rows that membership was tried on.
+    parameters_per_row : float
+        Numbers of the model that were fitted, per row that it was fitted on.
+    smallest_leaf : int or None
+        Rows in the smallest leaf; None if the model has none.
+    own_values : tuple of str
+        Names of arrays that hold a cell or an outcome, or are as long as the table.
     """
 
-    loss: Attack
-    reference: Attack
-    outcome_share: float
+    loss: Attack | None
+    reference: Attack | None
     n_rows: int
+    outcome_share: float
+    parameters_per_row: float
+    smallest_leaf: int | None
+    own_values: tuple[str, ...]
 
     @property
     def membership_auc(self) -> float:
-        """What the better attack reaches; ½ is chance."""
-        return max(self.loss.auc, self.reference.auc)
+        """What the better attack on membership reaches; ½ is chance, 1 if none could be tried."""
+        tried = [attack.auc for attack in (self.loss, self.reference) if attack is not None]
+        return max(tried, default=1.0)
 
     def check(self, policy: Policy) -> None:
-        """Raise a `PolicyError` if an attack reaches more than `policy` lets a model tell."""
+        """Raise a `PolicyError` if the model tells more than `policy` lets a model tell."""
+        if policy.no_own_values and self.own_values:
+            where = ", ".join(self.own_values)
+            raise _stays("no_own_values", f"it holds cells or outcomes of its rows ({where})")
+        fewest = policy.min_rows_per_leaf
+        if self.smallest_leaf is not None and self.smallest_leaf < fewest:
+            raise _stays("min_rows_per_leaf", f"every leaf must have {fewest} rows or more")
         most = policy.max_membership_auc
         if self.membership_auc > most:
-            raise PolicyError(
-                "max_membership_auc",
-                "This site's model stays here: whether a patient was in it can be told with an "
-                f"AUC of {self.membership_auc:.3f}, above {most:g}. Use a stronger penalty, "
-                "fewer features, or larger leaves.",
-            )
+            why = "too few folds could be fitted to try out what it tells"
+            if self.loss is not None:
+                why = (
+                    "who was in it can be told with an AUC of "
+                    f"{self.membership_auc:.3f}, above {most:g}. Use a stronger penalty, fewer "
+                    "features or larger leaves"
+                )
+            raise _stays("max_membership_auc", why)
         policy.check_leverage(self.outcome_share)
 
     def to_plain(self) -> dict[str, Any]:
         """The record as plain values, for the preview and the log."""
-        return asdict(self)
+        return {**asdict(self), "own_values": list(self.own_values)}
+
+
+def _stays(rule: str, why: str) -> PolicyError:
+    return PolicyError(rule, f"This site's model stays here: {why}.")
 
 
 def certify(
-    brief: Brief, work: Work, recipe: Model, candidate: Candidate, model: FittedModel
+    report: ModelReport, fitted: FittedModel, work: Work, recipe: Model, candidate: Candidate
 ) -> Certificate:
-    """Attack `model`, which is about to leave.
+    """Attack the model that is about to leave.
 
     Parameters
     ----------
-    brief : Brief
+    report : ModelReport
+        As it leaves.
+    fitted : FittedModel
+        The same before its numbers were rounded.
     work : Work
         Whose paths hold the chosen candidate alone.
     recipe : Model
         What fitted the model.
     candidate : Candidate
         At which it was fitted.
-    model : FittedModel
-        As it leaves.
     """
+    brief = work.rows.brief
+    model = report.held if report.is_held else _as_it_arrives(report, brief)
     with one_blas_thread():
         folds, models = _without_folds(brief, work, recipe, candidate)
-        look = _looker(brief, model, models, folds, _sample(brief, work))
-        found = list(in_order(look, work.rows))
-    inside, outside, moved, variance = np.concatenate(found, axis=1)
+        loss, reference, n_rows = _membership(brief, work, model, models, folds)
+        held = _own_values(report, fitted, work.rows)
+        smallest = None if report.is_held else _smallest_leaf(model, work.rows)
+    per_row = count_parameters(report.arrays) / max(report.n_rows, 1)
     share = largest_outcome_share(work, recipe, candidate, model, refit=brief.refit)
-    attacks = loss_attack(inside, outside), reference_attack(moved, variance)
-    return Certificate(*attacks, share, len(inside))
+    return Certificate(loss, reference, n_rows, share, per_row, smallest, held)
+
+
+# Content ------------------------------------------------------------------------------------
+
+
+def _as_it_arrives(report: ModelReport, brief: Brief) -> PortableModel:
+    """The model as the target opens it.
+
+    Parameters
+    ----------
+    report : ModelReport
+    brief : Brief
+    """
+    return open_agreed(
+        report.form,
+        report.arrays,
+        thaw(brief.model),
+        thaw(brief.candidates[report.candidate]),
+        brief.sd,
+        scale=brief.scale,
+        n_classes=len(brief.classes),
+    )
+
+
+def _own_values(report: ModelReport, fitted: FittedModel, rows: StudyRows) -> tuple[str, ...]:
+    """Names of arrays that hold a cell or an outcome, rounded or not, or are as long as the table.
+
+    Parameters
+    ----------
+    report : ModelReport
+    fitted : FittedModel
+    rows : StudyRows
+    """
+    if report.is_held:  # in one process, where nothing leaves
+        return ()
+    agreed = _agreed_constants(rows.brief)
+    names = {
+        name
+        for name, array in report.arrays.items()
+        if rows.n_rows in array.shape and array.dtype == np.float64
+    }
+    for batch in rows:
+        for arrays in (report.arrays, fitted.arrays):
+            names.update(own_values(report.form, arrays, batch.seen, batch.y, agreed))
+    return tuple(sorted(names))
+
+
+def _smallest_leaf(model: PortableModel, rows: StudyRows) -> int | None:
+    """Rows in the smallest leaf; None if the model has none.
+
+    Parameters
+    ----------
+    model : PortableModel
+    rows : StudyRows
+    """
+    counts = np.sum([rows_per_leaf(model, batch.seen) for batch in rows], axis=0)
+    return int(counts.min()) if len(counts) else None
+
+
+def _agreed_constants(brief: Brief) -> Array:
+    """Numbers that every site knows: 0 and 1 of flags as models see them, and the model's own.
+
+    Parameters
+    ----------
+    brief : Brief
+
+    Returns
+    -------
+    array of shape (numbers,)
+    """
+    flags = np.array(brief.flags, dtype=bool)
+    levels = np.array([0.0, 1.0])[:, None]
+    if brief.scale:
+        levels = (levels - brief.mean[flags]) / brief.sd[flags]
+    return np.concatenate([levels.ravel(), np.array(_numbers(thaw(brief.model)), dtype=float)])
+
+
+def _numbers(value: object) -> list[float]:
+    """Every number inside plain values."""
+    if isinstance(value, bool):
+        return []
+    if isinstance(value, int | float):
+        return [float(value)]
+    if isinstance(value, dict):
+        value = list(value.values())
+    items = value if isinstance(value, list) else []
+    return [number for item in items for number in _numbers(item)]
+
+
+# Membership ---------------------------------------------------------------------------------
+
+
+def _membership(
+    brief: Brief, work: Work, model: FittedModel, models: Sequence[FittedModel], folds: Folds
+) -> tuple[Attack | None, Attack | None, int]:
+    """What the two attacks reach, and on how many rows.
+
+    Parameters
+    ----------
+    brief : Brief
+    work : Work
+    model : FittedModel
+    models : sequence of FittedModel
+        Without every fold; none if they could not be fitted.
+    folds : Folds
+    """
+    if not models:
+        return None, None, 0
+    look = _looker(brief, model, models, folds, _sample(brief, work))
+    found = list(in_order(look, work.rows))
+    inside, outside, moved, variance = np.concatenate(found, axis=1)
+    return loss_attack(inside, outside), reference_attack(moved, variance), len(inside)
 
 
 def _looker(
@@ -168,7 +314,7 @@ def _sample(brief: Brief, work: Work) -> _Sample:
 def _without_folds(
     brief: Brief, work: Work, recipe: Model, candidate: Candidate
 ) -> tuple[Folds, Sequence[FittedModel]]:
-    """Models without every fold: those of the report, or fitted anew where it has none.
+    """Models without every fold, the report's own or fitted anew; none if one is missing.
 
     Parameters
     ----------
@@ -188,12 +334,7 @@ def _without_folds(
         jobs = [Job(t.train, last, f"certificate-{k}") for k, t in enumerate(folds.turns)]
         paths = fits.paths(jobs, [candidate])
     models = [path.models[0] for path in paths if path.models[0] is not None]
-    if len(models) < max(FEWEST_FOLDS, len(paths)):
-        raise PolicyError(
-            "max_membership_auc",
-            "This site's model stays here: too few folds could be fitted to try out what it tells.",
-        )
-    return folds, models
+    return folds, models if len(models) >= max(FEWEST_FOLDS, len(paths)) else ()
 
 
 def _folds_inside(brief: Brief, work: Work, folds: Folds, parts: Sequence[int]) -> Folds:

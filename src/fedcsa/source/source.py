@@ -35,7 +35,6 @@ from fedcsa.plan import LossFunctions
 from fedcsa.source.certificate import Certificate, certify
 from fedcsa.source.examine import check_second, examine, members_of, mixture_of
 from fedcsa.source.measure import Work, fit_chosen, measure, prepare
-from fedcsa.source.release import check_leaving
 from fedcsa.source.weigh import SiteRows, TableWeighing
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
@@ -294,11 +293,10 @@ class Source:
         path = fit_chosen(study.brief, work, chosen)
         report = _report_of(request, in_reply_to, self.name, path, show=policy.show_model)
         report = policy.release(report)  # rounded: the very message that leaves is looked at
-        check_leaving(report, work.rows, policy)
-        if policy.max_membership_auc < 1.0 or policy.max_row_leverage < 1.0:
+        if policy.looks_at_models:
             [fitted] = path.models
             assert fitted is not None  # noqa: S101 - there is a report
-            self.certificate = certify(study.brief, work, model, chosen, fitted)
+            self.certificate = certify(report, fitted, work, model, chosen)
             self.certificate.check(policy)
         return report
 
