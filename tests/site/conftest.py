@@ -116,6 +116,11 @@ class Federation:
     def agreed(self):
         return AgreedStudy(self.study_file.read_text(encoding="utf-8"))
 
+    def target_desk(self, agreed):
+        """The target's desk, as after a restart."""
+        open_log.cache_clear()
+        return TargetDesk("new", self.site("new"), agreed, 1)
+
     def attempt(self, min_sources=1):
         """One submission, all desks new as after a restart; the coordinator as it ended."""
         open_log.cache_clear()

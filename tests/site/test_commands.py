@@ -96,17 +96,36 @@ def test_a_sites_ledger_is_shown_and_verified(call, federation):
         assert result.exit_code == 0
         assert "the chain is intact" in result.stdout
     assert "ratio_variance" in call("ledger", data, "--fields").stdout
-    assert [line["kind"] for line in json.loads(call("ledger", data, "--json").stdout)] == [
-        "sent"
-    ] * 3
+    plain = json.loads(call("ledger", data, "--json").stdout)
+    assert [line["kind"] for line in plain["messages"]] == ["sent"] * 3
+
+
+def test_a_sites_ledger_counts_tables_by_cohort_and_briefs_by_target(call, federation, write_study):
+    federation.configure("new", 'cohort = "spring"')
+    federation.attempt()
+    write_study(federation.folder, name="second")
+    federation.attempt()
+    new, abbey = (federation.folder / name / "site.toml" for name in ("new", "abbey"))
+    told = "Cohort spring: 1 of 3 tables in 90 days, 6 numbers, in 2 studies."
+    assert told in call("ledger", new).stdout
+    assert "Target new: 2 of 5 briefs in 90 days." in call("ledger", abbey).stdout
+    plain = json.loads(call("ledger", new, "--json").stdout)
+    account = {"cohort": "spring", "studies": 2, "tables": 1, "numbers": 6}
+    assert (plain["period_days"], plain["cohorts"], plain["briefs"]) == (90, [account], {})
+    assert json.loads(call("ledger", abbey, "--json").stdout)["briefs"] == {"new": 2}
+    federation.configure("abbey", '[policy]\nmax_briefs = "none"\nperiod_days = 7')
+    shown = call("ledger", abbey).stdout
+    assert "Target new: 2 of any number of briefs in 7 days." in shown
 
 
 def test_a_tampered_ledger_is_an_error_with_the_line(call, federation):
     federation.attempt()
     path = federation.state("abbey") / LOG
+    lines = path.read_text().splitlines()
+    number = next(k for k, line in enumerate(lines, start=1) if "risk-report" in line)
     path.write_text(path.read_text().replace("risk-report", "risky-report"))
     result = call("ledger", federation.folder / "abbey" / "site.toml")
-    assert (result.exit_code, "Line 4 of" in result.stderr) == (3, True)
+    assert (result.exit_code, f"Line {number} of" in result.stderr) == (3, True)
 
 
 def test_a_study_is_not_submitted_with_a_stranger_or_too_few_sources(call, federation, tmp_path):

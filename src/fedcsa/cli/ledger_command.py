@@ -16,7 +16,7 @@ from fedcsa.errors import ResultError, unknown
 from fedcsa.words import printable
 
 if TYPE_CHECKING:
-    from fedcsa.messages.policy import LedgerEntry
+    from fedcsa.messages.policy import LedgerEntry, Policy
 
 
 @named_errors
@@ -33,7 +33,8 @@ def ledger(
     """Show what left which site: every message, its size and its hash.
 
     Reads a result folder, or a site's own ledger, which is verified first: a changed or missing
-    line is an error (exit code 3), also with --quiet.
+    line is an error (exit code 3), also with --quiet. A site's own says, too, how many tables it
+    told of each cohort and how many briefs of each target it took up in a period.
 
     Examples
     --------
@@ -43,9 +44,9 @@ def ledger(
     """
     from fedcsa.answer.store import load_ledgers
 
-    output, folder = Output(json, quiet), _state_of(result)
-    if folder is not None:
-        _show_site(folder, output, fields=fields)
+    output, found = Output(json, quiet), _state_of(result)
+    if found is not None:
+        _show_site(*found, output, fields=fields)
         return
     ledgers = load_ledgers(result)
     if site is not None and site not in ledgers:
@@ -60,30 +61,54 @@ def ledger(
     output.answer({n: [dataclasses.asdict(e) for e in es] for n, es in ledgers.items()}, show)
 
 
-def _state_of(path: Path) -> Path | None:
-    """The state folder of a site, if `path` leads to one."""
+def _state_of(path: Path) -> tuple[Path, Policy] | None:
+    """The state folder and the rules of a site, if `path` leads to one; else the strict rules."""
+    from fedcsa.messages.policy import Policy
     from fedcsa.site.log import LOG
     from fedcsa.site.site_file import SiteFile
 
     if path.suffix == ".toml":
-        return SiteFile.load(path).state_folder
+        site = SiteFile.load(path)
+        return site.state_folder, site.policy
     if path.name == LOG:
-        return path.parent
-    return path if (path / LOG).is_file() else None
+        return path.parent, Policy()
+    return (path, Policy()) if (path / LOG).is_file() else None
 
 
-def _show_site(folder: Path, output: Output, *, fields: bool) -> None:
+def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) -> None:
+    from fedcsa.site.briefs import briefs_by_target
+    from fedcsa.site.cohort import cohort_accounts
     from fedcsa.site.log import SiteLog
 
-    lines = SiteLog(folder).sent
+    log, days = SiteLog(folder), policy.period_days
+    lines, cohorts, targets = log.sent, cohort_accounts(log, days), briefs_by_target(log, days)
 
     def show(screen: Console) -> None:
         site = lines[0].entry.site if lines else "this site"
         screen.print(_table(f"What left {site}", [(li.entry, li.kind) for li in lines], fields))
         left = sum(line.entry.n_bytes + line.envelope_bytes for line in lines)
         screen.print(f"{len(lines)} messages, {left} bytes with envelopes; the chain is intact.")
+        for told in cohorts:
+            text = (
+                f"Cohort {printable(told.cohort)}: {told.tables} of {_most(policy.max_tables)} "
+                f"tables in {days} days, {told.numbers} numbers, in {told.studies} studies."
+            )
+            screen.print(Text(text), soft_wrap=True)
+        for target, count in targets.items():
+            briefs = f"{count} of {_most(policy.max_briefs)} briefs in {days} days"
+            screen.print(Text(f"Target {printable(target)}: {briefs}."), soft_wrap=True)
 
-    output.answer([line.to_plain() for line in lines], show)
+    content = {
+        "messages": [line.to_plain() for line in lines],
+        "period_days": days,
+        "cohorts": [dataclasses.asdict(told) for told in cohorts],
+        "briefs": targets,
+    }
+    output.answer(content, show)
+
+
+def _most(limit: int | None) -> str:
+    return "any number of" if limit is None else str(limit)
 
 
 def _table(title: str, entries: list[tuple[LedgerEntry, str]], fields: bool) -> Table:

@@ -8,6 +8,7 @@ adds up the share of every row in all weighted means that it told this target.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -36,13 +37,24 @@ def check_briefs(log: SiteLog, policy: Policy, target: str) -> None:
     """
     if policy.max_briefs is None:
         return
-    before = log.recent("accepted", policy.period_days, target=target, phase="risk")
-    if len(before) >= policy.max_briefs:
+    before = briefs_by_target(log, policy.period_days).get(target, 0)
+    if before >= policy.max_briefs:
         raise PolicyError(
             "max_briefs",
             f"This site answers at most {policy.max_briefs} briefs of one target in "
             f"{policy.period_days} days, whatever the studies are called. Wait.",
         )
+
+
+def briefs_by_target(log: SiteLog, days: int) -> dict[str, int]:
+    """How many briefs of each target a site took up in the last `days`, refused ones too.
+
+    Parameters
+    ----------
+    log : SiteLog
+    days : int
+    """
+    return dict(Counter(x["target"] for x in log.recent("accepted", days, phase="risk")))
 
 
 def check_together(log: SiteLog, site: SiteFile, source: Source, brief: Brief, target: str) -> None:

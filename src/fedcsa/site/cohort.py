@@ -47,35 +47,41 @@ _FREEZE = (
 
 
 @dataclass(frozen=True)
-class Told:
-    """One line of the account of a cohort.
+class CohortAccount:
+    """What was told of a cohort in a period.
 
     Attributes
     ----------
-    cohort, study, time : str
+    cohort : str
+    studies : int
+        In which a table was told.
+    tables : int
+        Different ones; the same numbers told again are none.
     numbers : int
-        About the cohort's rows.
-    repeats : str
-        The study whose numbers were told again; empty if they were new.
+        About the cohort's rows, in these tables.
     """
 
     cohort: str
-    study: str
-    time: str
+    studies: int
+    tables: int
     numbers: int
-    repeats: str
-
-    @property
-    def new_numbers(self) -> int:
-        """Numbers that nobody was told before."""
-        return 0 if self.repeats else self.numbers
 
 
-def told_tables(log: SiteLog) -> list[Told]:
-    """Every table that a site told, oldest first."""
-    names = ("cohort", "study", "time", "numbers", "repeats")
-    lines = (line for line in log.events if line["event"] == "announced")
-    return [Told(**{name: line[name] for name in names}) for line in lines]
+def cohort_accounts(log: SiteLog, days: int) -> list[CohortAccount]:
+    """What a site told of each of its cohorts in the last `days`.
+
+    Parameters
+    ----------
+    log : SiteLog
+    days : int
+    """
+    lines = log.recent("announced", days)
+    accounts = []
+    for cohort in dict.fromkeys(line["cohort"] for line in lines):
+        own = [line for line in lines if line["cohort"] == cohort]
+        new = [line["numbers"] for line in own if not line["repeats"]]
+        accounts.append(CohortAccount(cohort, len(own), len(new), sum(new)))
+    return accounts
 
 
 class Cohort:

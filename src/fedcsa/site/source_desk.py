@@ -158,8 +158,10 @@ class SourceDesk(Desk):
         if self.site.approve:
             self._await_approval(phase, request)
         agreed = self._log.keep(self.agreed.text.encode())
-        allow = self._check_briefs if phase == "risk" else lambda: None
-        self._claim("accepted", phase, request, allow, agreed=agreed, time=self._log.time)
+        self._claim(
+            "accepted", phase, request, lambda: self._check_briefs(message),
+            agreed=agreed, time=self._log.time,
+        )  # fmt: skip
         self.say(f"{_STEPS[phase]}: computing")
         if before is not None:
             self._recall(before)
@@ -167,10 +169,10 @@ class SourceDesk(Desk):
         self.check_size(encode(answer))
         if isinstance(answer, Refusal):
             raise self._source.refusal or PolicyError(answer.rule, "This site refuses.")
-        if isinstance(message, Brief):
-            check_together(self._log, self.site, self._source, message, self._target)
         kept = {"reply": self._log.keep(encode(answer)), "rows": self._source.fingerprint}
-        answered = self._log.claim("answered", **self._budget(phase), **kept)
+        answered = self._log.claim(
+            "answered", lambda: self._check_together(message), **self._budget(phase), **kept
+        )
         return decode(self._log.payload(answered["reply"]))
 
     def _budget(self, phase: str) -> dict[str, str]:
@@ -201,8 +203,13 @@ class SourceDesk(Desk):
             id=self.agreed.id, site=self.name, **beside,
         )  # fmt: skip
 
-    def _check_briefs(self) -> None:
-        check_briefs(self._log, self.site.policy, self._target)
+    def _check_briefs(self, question: Message) -> None:
+        if isinstance(question, Brief):
+            check_briefs(self._log, self.site.policy, self._target)
+
+    def _check_together(self, question: Message) -> None:
+        if isinstance(question, Brief):  # while no other brief is answered
+            check_together(self._log, self.site, self._source, question, self._target)
 
     def _before(self) -> dict[str, Any]:
         """The event of the log about the report that must come before."""
