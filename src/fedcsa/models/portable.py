@@ -41,6 +41,8 @@ from fedcsa.models.steps import (
 )
 from fedcsa.models.trees import LEAF, MAX_BIN, MAX_NODES, MAX_TREE_DEPTH, Forest, to_bins
 
+#: Whoever predicts looks for what is not finite; numpy need not warn of it besides.
+_QUIET = np.errstate(all="ignore")
 #: Cells of a design matrix at a time: 32 MB.
 MAX_CELLS = 1 << 22
 #: Rows that walk through a tree at a time: about 10 MB for ten features.
@@ -97,6 +99,7 @@ class LinearModel:
         """Its numbers."""
         return {"coefficients": self.coefficients, "intercept": np.array([self.intercept])}
 
+    @_QUIET
     def predict(self, X: Array) -> Array:
         """Predict every row."""
         score: Array = X @ self.coefficients + self.intercept
@@ -159,6 +162,7 @@ class DesignModel:
         own = {"coefficients": self.coefficients, "intercept": self.intercept}
         return {**own, **steps_arrays(self.steps)}
 
+    @_QUIET
     def predict(self, X: Array) -> Array:
         """Predict every row, as many at a time as make a design of bounded size."""
         widths = [width_of(self.steps[: i + 1], 1) for i in range(len(self.steps))]
@@ -167,8 +171,7 @@ class DesignModel:
         return linked(np.concatenate(scores), self.link, self.classes, self.n_classes)
 
     def _scores(self, X: Array) -> Array:
-        with np.errstate(all="ignore"):  # what is not finite is found out by whoever predicts
-            scores: Array = apply_steps(self.steps, X) @ self.coefficients.T + self.intercept
+        scores: Array = apply_steps(self.steps, X) @ self.coefficients.T + self.intercept
         return scores
 
     @classmethod
@@ -251,6 +254,7 @@ class PointsModel:
         found = [np.searchsorted(cut, x) for cut, x in zip(own, cells.T, strict=True)]
         return np.asarray(np.column_stack(found) + start, dtype=np.intp)
 
+    @_QUIET
     def predict(self, X: Array) -> Array:
         """Predict every row."""
         scores = self.intercept + self.points[self.bins_of_rows(X)].sum(axis=1, keepdims=True)
@@ -346,6 +350,7 @@ class TreeModel:
         for root in self.forest.roots:
             yield self.forest.leaf_of_rows(root, columns)
 
+    @_QUIET
     def predict(self, X: Array) -> Array:
         """Predict every row, a bounded number at a time."""
         starts = range(0, max(len(X), 1), MAX_WALKERS)
