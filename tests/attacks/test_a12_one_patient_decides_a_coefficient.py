@@ -2,8 +2,8 @@
 
 An honest study suffices: least squares follows the outcome of a row that decides a coefficient
 alone, to four digits. A target may also choose the agreed levels so. Membership is no use here:
-one row of 300 moves no AUC. What counts is the leverage of the most exposed row, see
-`fedcsa.source.exposure`.
+one row of 300 moves no AUC. What counts is the leverage of the most exposed rows, which therefore
+take no part in the model, see `fedcsa.source.exposure`.
 """
 
 import numpy as np
@@ -63,26 +63,31 @@ def test_without_the_rule_the_outcome_leaves_to_four_digits():
     assert max(errors) < 0.005
 
 
+def own_error(seed, outlier):
+    """The error of least squares without patient 0, for that patient."""
+    rng = np.random.default_rng(seed)
+    X = table(rng, ROWS, 0.0)
+    X[0, 0] += outlier
+    y = X @ [1.0, 0.5, 0.2, 0.0] + rng.normal(size=ROWS)
+    design = np.column_stack([np.ones(ROWS), X[:, :3]])
+    beta, *_ = np.linalg.lstsq(design[1:], y[1:], rcond=None)
+    return design[0] @ beta - y[0]
+
+
 @pytest.mark.parametrize("penalty", [0.0, 0.001])
 @pytest.mark.parametrize(
     ("power", "rare", "outlier"),
-    [(0.0, 1, 0.0), (1.0, 1, 0.0), (0.0, 20, 40.0)],  # a flag; a number forty sds away
-)
-def test_a_model_that_one_patient_decides_does_not_leave(penalty, power, rare, outlier):
+    [(0.0, 1, 0.0), (1.0, 1, 0.0), (0.0, 20, 40.0), (0.0, 5, 0.0), (0.0, 20, 0.0)],
+)  # a flag of one patient, a number forty sds away, a flag of several
+def test_a_known_outcome_is_no_nearer_than_half_the_models_own_error(penalty, power, rare, outlier):
+    told, own = [], []
     for seed in range(STUDIES):
-        answer, _, _ = asked(seed, rare, penalty, power, outlier=outlier)
-        assert (answer.name, getattr(answer, "rule", "")) == ("refusal", "row_floors")
-
-
-@pytest.mark.parametrize("rare", [5, 20])
-def test_a_known_outcome_is_no_nearer_than_half_the_models_own_error(rare):
-    errors = []
-    for seed in range(STUDIES):
-        answer, x, outcome = asked(seed, rare)
+        answer, x, outcome = asked(seed, rare, penalty, power, outlier=outlier)
         assert answer.name == "model-report"
-        errors.append(guessed(answer, x) - outcome)
-    noise = 1.0  # of the simulated outcomes, and so the least error of any model
-    assert np.sqrt(np.mean(np.square(errors))) > (1.0 - MOST_LEVERAGE) * noise
+        told.append(guessed(answer, x) - outcome)
+        own.append(own_error(seed, outlier))
+    reached = np.sqrt(np.mean(np.square(told)) / np.mean(np.square(own)))
+    assert reached > 1.0 - MOST_LEVERAGE
 
 
 # Levels and knots that a target chooses ---------------------------------------------------------
@@ -119,8 +124,9 @@ def test_steps_that_pick_out_known_patients_are_no_way_to_their_outcomes(step, o
     source = Source("s", X, y, features=("a", "b"), policy=policy)
     assert source.answer(brief).name == "risk-report"
     answer = source.answer(ModelRequest(brief.study, digest(encode(brief)), 0))
-    if not off:
-        assert (answer.name, answer.rule) == ("refusal", "row_floors")
-        return
     model = open_model(answer.form, answer.arrays, 2, 0)
-    assert np.abs(model.predict(X[known]) - y[known]).max() < 0.02  # rounded to four digits
+    errors = np.abs(model.predict(X[known]) - y[known])
+    if off:
+        assert errors.max() < 0.02  # rounded to four digits
+    else:
+        assert np.sqrt(np.mean(errors**2)) > 0.5  # the outcomes' own noise is 1

@@ -7,13 +7,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.tree import DecisionTreeRegressor
 
+from fedcsa.errors import PolicyError
 from fedcsa.models.convert import to_portable
 from fedcsa.models.model import LinearRegression as Ridge
 from fedcsa.models.model import power_of
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
-from fedcsa.source.exposure import largest_outcome_share
+from fedcsa.source.exposure import fit_unexposed, outcome_shares
 from fedcsa.source.measure import fit_chosen, prepare
 from fedcsa.source.weigh import SiteRows
 from fedcsa.target.target import Target
@@ -42,8 +43,7 @@ def exposed(X, y, candidate, **options):
     site = SiteRows.in_memory("s", X, y, FEATURES, 10)
     work = prepare(brief, site.of(brief), recipe, [chosen])
     [model] = fit_chosen(brief, work, chosen).models
-    share = largest_outcome_share(work, recipe, chosen, model, refit=brief.refit)
-    return share, work, model
+    return outcome_shares(work, recipe, chosen, model).max(), work, model
 
 
 def by_the_formula(work, candidate):
@@ -93,8 +93,54 @@ def test_columns_that_agreed_steps_make_count():
     model = to_portable(estimator, 0, None)
     design = np.column_stack([np.ones(len(y)), PolynomialFeatures(3).fit_transform(seen)])
     hat = design @ np.linalg.pinv(design)
-    share = largest_outcome_share(work, None, {}, model, refit=True)
-    np.testing.assert_allclose(share, np.diag(hat).max(), rtol=1e-6)
+    np.testing.assert_allclose(outcome_shares(work, None, {}, model), np.diag(hat), rtol=1e-6)
+
+
+# What is left out -------------------------------------------------------------------------------
+
+PLAIN = {"penalty": 0.0, "ratio_power": 0.0}
+
+
+def test_a_model_without_the_exposed_rows_is_the_one_fitted_without_them():
+    X, y = rows()
+    _, work, _ = exposed(X, y, PLAIN)
+    path, after = fit_unexposed(work, Ridge(), PLAIN, 0.5)
+    assert np.flatnonzero(after.left_out).tolist() == [0]
+    assert path.n_rows == len(y)  # as it was told before
+    seen = next(iter(work.rows)).seen[1:]
+    centred = seen[:, :2] - seen[:, :2].mean(axis=0)
+    slopes, *_ = np.linalg.lstsq(centred, y[1:] - y[1:].mean(), rcond=None)
+    np.testing.assert_allclose(path.models[0].coefficients, [*slopes, 0.0], atol=1e-9)
+
+
+@pytest.mark.parametrize("most", [1.0, float("inf")])
+def test_without_the_rule_nobody_is_left_out(most):
+    _, work, model = exposed(*rows(), PLAIN)
+    path, after = fit_unexposed(work, Ridge(), PLAIN, most)
+    assert after.left_out is None
+    assert path.models[0].coefficients.tolist() == model.coefficients.tolist()
+
+
+def test_where_nobody_is_exposed_the_model_is_the_same_to_the_bit():
+    _, work, model = exposed(*rows(rare=20), PLAIN)
+    path, after = fit_unexposed(work, Ridge(), PLAIN, 0.5)
+    assert after.left_out is None
+    assert path.models[0].coefficients.tolist() == model.coefficients.tolist()
+
+
+def test_rows_that_hide_each_other_are_found_one_after_the_other():
+    X, y = rows(rare=0)
+    X[0, 0], X[1, 0] = 1e6, 1e3  # beside the first, the second is nothing
+    _, work, _ = exposed(X, y, PLAIN)
+    _, after = fit_unexposed(work, Ridge(), PLAIN, 0.5)
+    assert np.flatnonzero(after.left_out).tolist() == [0, 1]
+
+
+def test_a_model_without_many_of_its_rows_does_not_leave():
+    X, y = rows(n=120, rare=0)
+    _, work, _ = exposed(X, y, PLAIN)
+    with pytest.raises(PolicyError, match="single patients"):
+        fit_unexposed(work, Ridge(), PLAIN, 1.0 / 120 + 1e-6)
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])
@@ -109,7 +155,7 @@ def test_a_row_in_a_tree_is_exposed_by_its_share_of_its_leaf(power):
     model = to_portable(estimator, 0, grid)
     [leaf] = model.leaves_of_rows(whole.seen)
     wanted = max(w[i] / w[leaf == leaf[i]].sum() for i in range(len(w)))
-    share = largest_outcome_share(work, None, candidate, model, refit=True)
+    share = outcome_shares(work, None, candidate, model).max()
     np.testing.assert_allclose(share, wanted, rtol=1e-12)
     moved = whole.y.copy()
     one = int(np.argmax(w / np.array([w[leaf == k].sum() for k in leaf])))

@@ -85,8 +85,9 @@ class Policy:
         Nor one in which a single row carries more of the weight.
     max_row_leverage : float
         Nor one in which a single row makes up more of the variance of a weighted mean, alone or
-        together with what the same target was told before: its outcome could be solved for. Nor
-        a linear model of whose prediction for a row that row's own outcome makes up more.
+        together with what the same target was told before: its outcome could be solved for. A
+        row whose own outcome makes up more of a linear model's prediction for it takes no part
+        in that model.
     max_briefs : int or None
         Briefs that a source answers to one target within `period_days`, whatever the studies are
         called; one that it refuses counts too.

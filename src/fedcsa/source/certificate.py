@@ -32,7 +32,7 @@ from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import count_parameters, own_values, rows_per_leaf
 from fedcsa.models.model import Candidate, Model
 from fedcsa.models.portable import PortableModel
-from fedcsa.source.exposure import largest_outcome_share
+from fedcsa.source.exposure import outcome_shares
 from fedcsa.source.measure import Job, Work, fits_of
 from fedcsa.source.weigh import Batch, Folds, StudyRows
 
@@ -137,8 +137,8 @@ def certify(
         held = _own_values(report, fitted, work.rows)
         smallest = None if report.is_held else _smallest_leaf(model, work.rows)
     per_row = count_parameters(report.arrays) / max(report.n_rows, 1)
-    share = largest_outcome_share(work, recipe, candidate, model, refit=brief.refit)
-    return Certificate(loss, reference, n_rows, share, per_row, smallest, held)
+    share = outcome_shares(work, recipe, candidate, model).max(initial=0.0)
+    return Certificate(loss, reference, n_rows, float(share), per_row, smallest, held)
 
 
 # Content ------------------------------------------------------------------------------------

@@ -6,35 +6,106 @@ knows the row reads the outcome off the model. In a linear fit that share is the
     h_i = w_i a_iᵀ (Σ w a aᵀ + Σw θ J)⁻¹ a_i,       a = (1, columns), J without the intercept,
 
 and the model's residual is 1 − h_i of what it would be had the row not been in it. In a leaf of a
-tree it is the row's share of the leaf's weight, w_i / Σ w.
+tree it is the row's share of the leaf's weight, w_i / Σ w. Rows whose share is too large are left
+out of the fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
 from fedcsa.core.ridge import merge_triangles, triangle
+from fedcsa.errors import PolicyError
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import rows_per_leaf
-from fedcsa.models.model import Candidate, LinearRegression, Model, power_of
+from fedcsa.models.model import Candidate, LinearRegression, Model, Path, power_of
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
-from fedcsa.source.measure import Work
+from fedcsa.source.measure import Work, fit_chosen, fits_of, job_of_chosen
 from fedcsa.source.weigh import Batch
 
 #: Directions in which the rows vary less, as a share of the most, are rounding.
 _ROUNDING = 1e-10
+#: Without some rows others may decide: so often the fit is looked at again.
+_MOST_ROUNDS = 10
+#: A model without more of its rows would be about others than the report.
+MOST_LEFT_OUT = 0.1
 
 
-def largest_outcome_share(
-    work: Work, recipe: Model, candidate: Candidate, model: FittedModel, *, refit: bool
-) -> float:
-    """The largest leverage of a row in a linear model, or share of a row in a leaf.
+def fit_unexposed(
+    work: Work, recipe: Model, candidate: Candidate, most: float
+) -> tuple[Path, Work]:
+    """The model that is sent, as a path of one, without rows that decide their own prediction.
+
+    Parameters
+    ----------
+    work : Work
+    recipe : Model
+    candidate : Candidate
+    most : float
+        The largest share that a row's outcome may have in its own prediction.
+
+    Returns
+    -------
+    path : Path
+    work : Work
+        Which knows the rows that were left out.
+
+    Raises
+    ------
+    PolicyError
+        If too many rows would have to be left out.
+    """
+    path = fit_chosen(work.rows.brief, work, candidate)
+    n_rows = path.n_rows  # told as it was: an exact count would tell how many are left out
+    for _ in range(_MOST_ROUNDS):
+        [model] = path.models
+        if most >= 1.0 or model is None:
+            return path, work
+        shares = outcome_shares(work, recipe, candidate, model)
+        if shares.max(initial=0.0) <= most:
+            return replace(path, n_rows=n_rows), work
+        out = shares > most if work.left_out is None else work.left_out | (shares > most)
+        if out.sum() > MOST_LEFT_OUT * n_rows:
+            break
+        work = replace(work, left_out=out)
+        path = _fit_without(work, recipe, candidate, out)
+    raise PolicyError(
+        "max_row_leverage",
+        "This site's model stays here: single patients would decide too much of it. Use fewer "
+        "features, merge rare levels, or use a stronger penalty.",
+    )
+
+
+def _fit_without(work: Work, recipe: Model, candidate: Candidate, out: NDArray[np.bool_]) -> Path:
+    """The chosen candidate without the rows in `out`, which go to a part that nobody fits on.
+
+    Parameters
+    ----------
+    work : Work
+    recipe : Model
+    candidate : Candidate
+    out : array of bool of shape (rows,)
+    """
+    brief, folds = work.rows.brief, work.folds
+    assert folds is not None  # noqa: S101 - there was a model
+    labels = np.concatenate([folds.labels(batch) for batch in work.rows])
+    dealt = np.where(out, folds.n_folds, labels).astype(np.int16)
+    inside = replace(folds, n_folds=folds.n_folds + 1, dealt=dealt)
+    with one_blas_thread():
+        fits = fits_of(brief, work.rows, work.weighing, inside, recipe, [candidate])
+        [path] = fits.paths([job_of_chosen(brief, work)], [candidate])
+    return path
+
+
+def outcome_shares(work: Work, recipe: Model, candidate: Candidate, model: FittedModel) -> Array:
+    """The leverage of every row in a linear model, or its largest share in a leaf of trees.
 
     A penalty counts where the recipe is our own; elsewhere it is taken for none.
 
@@ -47,96 +118,87 @@ def largest_outcome_share(
     candidate : Candidate
         At which it was fitted.
     model : FittedModel
-        As it leaves.
-    refit : bool
-        Whether it was fitted on all rows, or on those of the first turn.
 
     Returns
     -------
-    float
-        Between 0 and 1.
+    array of shape (rows,)
+        Between 0 and 1; 0 for models of other kinds.
     """
-    if work.folds is None or not isinstance(model, LinearModel | DesignModel | TreeModel):
-        return 0.0
-    if isinstance(model, TreeModel):
-        return _largest_in_leaf(work, candidate, model, refit=refit)
-    rooted = _rooted(work, candidate, model, refit=refit)
     with one_blas_thread():
-        R = reduce(merge_triangles, in_order(lambda batch: triangle(rooted(batch)), work.rows))
-        if isinstance(recipe, LinearRegression):
-            total = float(R[0, 0] ** 2)  # the first column is √w
-            [penalty] = recipe.penalties([candidate], total)
-            slopes = np.arange(len(R)) > 0
-            R = merge_triangles(R, np.diag(np.where(slopes, np.sqrt(total * penalty), 0.0)))
-        whiten = _whitening(R)
-        shares = in_order(lambda batch: np.square(rooted(batch) @ whiten).sum(axis=1), work.rows)
-        return float(max(share.max(initial=0.0) for share in shares))
+        if isinstance(model, TreeModel):
+            return _shares_of_leaves(work, candidate, model)
+        if isinstance(model, LinearModel | DesignModel):
+            return _leverages(work, recipe, candidate, model)
+    return np.zeros(work.rows.n_rows)
 
 
-def _rooted(
-    work: Work, candidate: Candidate, model: LinearModel | DesignModel, *, refit: bool
-) -> Callable[[Batch], Array]:
-    """Makes of a batch √w (1, columns) of the rows that the model was fitted on.
+def _leverages(
+    work: Work, recipe: Model, candidate: Candidate, model: LinearModel | DesignModel
+) -> Array:
+    """The leverage h of every row.
 
     Parameters
     ----------
     work : Work
+    recipe : Model
     candidate : Candidate
     model : LinearModel or DesignModel
-    refit : bool
     """
-    fitted_on = _training(work, candidate, refit=refit)
 
     def rooted(batch: Batch) -> Array:
-        X, weights = fitted_on(batch)
+        X, weights = batch.seen, _training_weights(work, candidate, batch)
         columns = apply_steps(model.steps, X) if isinstance(model, DesignModel) else X
         return np.sqrt(weights)[:, None] * np.column_stack([np.ones(len(X)), columns])
 
-    return rooted
+    R = reduce(merge_triangles, in_order(lambda batch: triangle(rooted(batch)), work.rows))
+    if isinstance(recipe, LinearRegression):
+        total = float(R[0, 0] ** 2)  # the first column is √w
+        [penalty] = recipe.penalties([candidate], total)
+        slopes = np.arange(len(R)) > 0
+        R = merge_triangles(R, np.diag(np.where(slopes, np.sqrt(total * penalty), 0.0)))
+    whiten = _whitening(R)
+    shares = in_order(lambda batch: np.square(rooted(batch) @ whiten).sum(axis=1), work.rows)
+    return np.concatenate(list(shares))
 
 
-def _training(
-    work: Work, candidate: Candidate, *, refit: bool
-) -> Callable[[Batch], tuple[Array, Array]]:
-    """Rows of a batch that the model was fitted on, and their training weights.
-
-    Parameters
-    ----------
-    work : Work
-    candidate : Candidate
-    refit : bool
-    """
-    folds, power = work.folds, power_of(candidate)
-    assert folds is not None  # noqa: S101 - there is a model
-    parts = range(folds.n_folds) if refit else folds.turns[0].train
-    column = work.weighing.n_columns - 1 if refit else 0
-
-    def fitted_on(batch: Batch) -> tuple[Array, Array]:
-        here = np.isin(folds.labels(batch), parts)
-        return batch.seen[here], work.weighing.training(batch)[here, column] ** power
-
-    return fitted_on
-
-
-def _largest_in_leaf(work: Work, candidate: Candidate, model: TreeModel, *, refit: bool) -> float:
-    """The largest share of one row in the weight of its leaf.
+def _shares_of_leaves(work: Work, candidate: Candidate, model: TreeModel) -> Array:
+    """The largest share of every row in the weight of one of its leaves.
 
     Parameters
     ----------
     work : Work
     candidate : Candidate
     model : TreeModel
-    refit : bool
     """
-    fitted_on = _training(work, candidate, refit=refit)
     total = np.zeros(len(model.value))
-    heaviest = np.zeros(len(model.value))
     for batch in work.rows:
-        X, weights = fitted_on(batch)
-        total += rows_per_leaf(model, X, weights)
-        for leaf in model.leaves_of_rows(X):
-            np.maximum.at(heaviest, leaf, weights)
-    return float((heaviest / np.where(total > 0.0, total, 1.0)).max())
+        total += rows_per_leaf(model, batch.seen, _training_weights(work, candidate, batch))
+    total[total == 0.0] = 1.0
+    found = []
+    for batch in work.rows:
+        weights, largest = _training_weights(work, candidate, batch), np.zeros(len(batch.y))
+        for leaf in model.leaves_of_rows(batch.seen):
+            np.maximum(largest, weights / total[leaf], out=largest)
+        found.append(largest)
+    return np.concatenate(found)
+
+
+def _training_weights(work: Work, candidate: Candidate, batch: Batch) -> Array:
+    """Training weights of a batch's rows; 0 for those that the model is not fitted on.
+
+    Parameters
+    ----------
+    work : Work
+    candidate : Candidate
+    batch : Batch
+    """
+    assert work.folds is not None  # noqa: S101 - there is a model
+    job = job_of_chosen(work.rows.brief, work)
+    taken = np.isin(work.folds.labels(batch), job.parts)
+    if work.left_out is not None:
+        taken &= ~work.left_out[batch.start : batch.stop]
+    weights: Array = work.weighing.training(batch)[:, job.column] ** power_of(candidate)
+    return taken * weights
 
 
 def _whitening(R: Array) -> Array:

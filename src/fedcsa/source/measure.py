@@ -256,6 +256,8 @@ class Work:
     paths : sequence of Path
         Models of every turn, None in `fits` and none here without folds.
     fits : Fits or None
+    left_out : array of bool of shape (rows,), or None
+        Rows that take no part in the model that is sent.
     """
 
     rows: StudyRows = field(repr=False)
@@ -263,6 +265,7 @@ class Work:
     folds: Folds | None = field(default=None, repr=False)
     paths: Sequence[Path] = field(default=(), repr=False)
     fits: Fits | None = field(default=None, repr=False)
+    left_out: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     @property
     def effective_rows(self) -> float:
@@ -375,12 +378,24 @@ def fit_chosen(brief: Brief, work: Work, candidate: Candidate) -> Path:
     """
     if work.folds is None or work.fits is None:
         return Path((None,))
-    job = Job(work.folds.turns[0].train, 0, "model-0")
-    if brief.refit:
-        job = Job(range(work.folds.n_folds), work.weighing.n_columns - 1, "model-refit")
     with one_blas_thread():
-        [path] = work.fits.paths([job], [candidate])
+        [path] = work.fits.paths([job_of_chosen(brief, work)], [candidate])
     return path
+
+
+def job_of_chosen(brief: Brief, work: Work) -> Job:
+    """On which rows, and with which weights, the model that is sent is fitted.
+
+    Parameters
+    ----------
+    brief : Brief
+    work : Work
+        With folds.
+    """
+    assert work.folds is not None  # noqa: S101 - else there is no model
+    if brief.refit:
+        return Job(range(work.folds.n_folds), work.weighing.n_columns - 1, "model-refit")
+    return Job(work.folds.turns[0].train, 0, "model-0")
 
 
 # Judging ------------------------------------------------------------------------------------

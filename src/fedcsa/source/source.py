@@ -34,7 +34,8 @@ from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
 from fedcsa.source.certificate import Certificate, certify
 from fedcsa.source.examine import check_second, examine, members_of, mixture_of
-from fedcsa.source.measure import Work, fit_chosen, measure, prepare
+from fedcsa.source.exposure import fit_unexposed
+from fedcsa.source.measure import Work, measure, prepare
 from fedcsa.source.weigh import SiteRows, TableWeighing
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
@@ -290,7 +291,7 @@ class Source:
         if policy.models == "never":
             raise PolicyError("models", "This site examines models and sends none.")
         work = self._work(study, model, chosen, request.candidate)
-        path = fit_chosen(study.brief, work, chosen)
+        path, work = fit_unexposed(work, model, chosen, policy.max_row_leverage)
         report = _report_of(request, in_reply_to, self.name, path, show=policy.show_model)
         report = policy.release(report)  # rounded: the very message that leaves is looked at
         if policy.looks_at_models:
