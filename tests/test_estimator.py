@@ -43,7 +43,6 @@ PENALTIES = [0.0, 0.1, 1.0]
 ROWS = {"exchange": "rows", "method": "naive"}
 SIZES = {"north": 60, "south": 45, "west": 80, "east": 52}
 PLANTED = 424242.125
-TREE = "sklearn.tree._tree.Tree"
 
 
 def hospital(rng, mean, rows, d=2, noise=1.0):
@@ -801,20 +800,13 @@ def test_a_candidate_that_fails_at_a_source_is_left_out_there_by_name(model, par
     assert set(estimator.examinations_) == set(SIZES)  # who sends no model examines all the same
 
 
-def test_a_forest_is_refused_by_type_until_its_trees_are_trusted():
-    options = {
-        "model": RandomForestClassifier(n_estimators=3, max_depth=2),
-        "candidates": [{"ratio_power": 0.0}],
-    }
+def test_a_forest_is_fitted_on_the_agreed_grid_and_travels_as_arrays():
     two = {name: classes(SOURCES)[name] for name in ("north", "west")}
-    estimator = fit(two, trusted_types=[TREE], **options)
+    model = RandomForestClassifier(n_estimators=3, max_depth=2)
+    estimator = fit(two, model=model, candidates=[{"ratio_power": 0.0}])
     assert estimator.predict_proba(X_TARGET).shape == (40, 2)
-    try:
-        again = fit(two, **options)  # a version of skops that trusts trees
-    except UntrustedError as error:
-        assert TREE in str(error)  # noqa: PT017 - either is right
-    else:
-        assert (again.predict_proba(X_TARGET) == estimator.predict_proba(X_TARGET)).all()
+    reports = estimator.adaptation_.model_reports.values()
+    assert {report.form["kind"] for report in reports} == {"trees"}
 
 
 def test_a_class_of_ones_own_must_be_trusted_by_its_full_name(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
-from fedcsa.messages.codec import decode, encode
+from fedcsa.messages.codec import decode, encode, written
 from fedcsa.messages.policy import Policy
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
@@ -83,25 +83,18 @@ def source_of(name, plan, order=None):
     if order is not None:
         X = X[:, order]
     features = FEATURES if order is None else tuple(FEATURES[i] for i in order)
-    return Source(name, X, y, features=features, policy=Policy.open(), trusted_types=TREES)
+    return Source(name, X, y, features=features, policy=Policy.open())
 
 
 def study(case, names=NAMES, order=None, wrap=lambda transport: transport):
     plan = plan_of(case)
-    target = Target(rows("target", 30)[0], plan, policy=Policy.open(), trusted_types=TREES)
+    target = Target(rows("target", 30)[0], plan, policy=Policy.open())
     transport = InProcess([source_of(name, plan, order) for name in names])
     return run_study(target, wrap(transport))
 
 
-def unpacked(model):
-    """A packed model without its bytes, which hold a clock and addresses; its output counts."""
-    if model.format == "linear":
-        return model
-    return dataclasses.replace(model, packed=np.ones(1, np.uint8))
-
-
 def found(report):
-    """An examination without the digest of its question, which may hold a packed model."""
+    """An examination without the digest of its question, which may hand over an object."""
     return encode(dataclasses.replace(report, in_reply_to=""))
 
 
@@ -114,7 +107,7 @@ def bits(adaptation):
     ]
     return {
         "reports": {name: encode(report) for name, report in adaptation.reports.items()},
-        "models": {name: encode(unpacked(m)) for name, m in adaptation.model_reports.items()},
+        "models": {name: written(m) for name, m in adaptation.model_reports.items()},
         "examinations": {name: found(m) for name, m in adaptation.examinations.items()},
         "promise": adaptation.promise,
         "verdict": adaptation.verdict,
@@ -216,7 +209,7 @@ class Direct:
 @pytest.mark.parametrize("case", CASES)
 def test_a_study_without_any_wire_gives_the_same_bits(case):
     plan = plan_of(case)
-    target = Target(rows("target", 30)[0], plan, policy=Policy.open(), trusted_types=TREES)
+    target = Target(rows("target", 30)[0], plan, policy=Policy.open())
     direct = run_study(target, Direct([source_of(name, plan) for name in NAMES]))
     assert bits(direct) == bits(study(case))
 

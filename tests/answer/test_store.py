@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
 
 from fedcsa import (
     Adaptation,
@@ -24,13 +25,11 @@ from fedcsa import (
     ModelError,
     ResultError,
     Table1,
-    UntrustedError,
     load_result,
     save_result,
 )
-from fedcsa.answer.store import FORMAT, load_ledgers, summary
+from fedcsa.answer.store import FORMAT, load_ledgers, read_json, restore, summary
 
-TREE = "sklearn.tree._tree.Tree"
 DAMAGED = (ResultError, MessageError, ModelError)
 ROWS = np.random.default_rng(9).normal(size=(13, 2))
 NEVER = [HealthCheck.function_scoped_fixture]
@@ -99,9 +98,8 @@ def adaptation(kind):
         estimator = FedCSA(model, [{"ratio_power": 0.0}], loss="log", random_state=1)
         estimator.fit(labelled(sources), target)
     else:
-        forest = RandomForestClassifier(n_estimators=3, max_depth=3)
-        model = make_pipeline(StandardScaler(), forest)
-        estimator = FedCSA(model, [{"ratio_power": 0.0}], random_state=1, trusted_types=[TREE])
+        model = RandomForestClassifier(n_estimators=3, max_depth=3)
+        estimator = FedCSA(model, [{"ratio_power": 0.0}], random_state=1)
         estimator.fit(labelled(sources), target)
     return estimator.adaptation_
 
@@ -146,7 +144,7 @@ def equal(first, second):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_result_predicts_the_same_bits(kind, saved):
-    before, after = adaptation(kind), load_result(saved(kind), [TREE])
+    before, after = adaptation(kind), load_result(saved(kind))
     rows = np.resize(ROWS, (len(ROWS), len(before.plan.features)))
     assert np.array_equal(after.output(rows), before.output(rows))
     assert np.array_equal(after.predict(rows), before.predict(rows))
@@ -165,7 +163,7 @@ def test_a_saved_result_predicts_the_same_bits(kind, saved):
     ],
 )  # fmt: skip
 def test_a_saved_result_is_the_same_in_every_part(kind, part, saved):
-    before, after = adaptation(kind), load_result(saved(kind), [TREE])
+    before, after = adaptation(kind), load_result(saved(kind))
     assert equal(getattr(before, part), getattr(after, part))
 
 
@@ -184,8 +182,8 @@ def test_the_kinds_of_this_file_cover_what_can_be_saved():
     assert adaptation("no overlap").promise is None
     assert any(f.severity == "danger" for f in adaptation("no overlap").findings)
     assert adaptation("feddae").promise is None
-    assert {m.format for m in adaptation("logistic").model_reports.values()} == {"linear"}
-    assert {m.format for m in adaptation("pipeline").model_reports.values()} == {"skops"}
+    assert {m.form["kind"] for m in adaptation("logistic").model_reports.values()} == {"linear"}
+    assert {m.form["kind"] for m in adaptation("forest").model_reports.values()} == {"trees"}
 
 
 def test_saving_what_was_loaded_writes_the_same_bytes(saved, tmp_path):
@@ -372,15 +370,14 @@ def test_models_that_were_swapped_are_noticed(folder):
         load_result(folder)
 
 
-def test_types_that_nobody_trusts_are_not_loaded(saved):
-    trusted = load_result(saved("forest"), [TREE])
-    assert np.array_equal(trusted.output(ROWS), adaptation("forest").output(ROWS))
-    try:
-        again = load_result(saved("forest"))  # a version of skops that trusts trees
-    except UntrustedError as error:
-        assert TREE in str(error)  # noqa: PT017 - either is right
-    else:
-        assert np.array_equal(again.output(ROWS), adaptation("forest").output(ROWS))
+def test_a_model_without_a_format_stays_in_its_process(tmp_path):
+    sources, target = consortium()
+    study = FedCSA(SVR(), [{"ratio_power": 0.0}], random_state=1).fit(sources, target)
+    folder = save_result(study.adaptation_, tmp_path / "objects")
+    assert list((folder / "models").iterdir()) == []
+    with pytest.raises(ResultError, match=r"keeps no models\. .*SVR"):
+        load_result(folder)
+    assert restore(read_json(folder / "adaptation.json"), folder).promise is not None
 
 
 # Edited files -------------------------------------------------------------------------------
@@ -602,7 +599,8 @@ def test_a_median_with_a_source_that_failed_is_the_same_in_every_part(method, tm
     estimator.fit(sources, rng.normal(size=(60, 2)))
     made = estimator.adaptation_
     assert made.reports["a"].failed
-    loaded = load_result(save_result(made, tmp_path / "r"))
+    folder = save_result(made, tmp_path / "r")
+    loaded = restore(read_json(folder / "adaptation.json"), folder)
     assert equal(loaded.estimates, made.estimates)
     assert loaded.target_risk == made.target_risk
     assert loaded.candidate == made.candidate

@@ -91,13 +91,11 @@ def test_the_federated_result_equals_the_one_in_process_to_the_bit(live, finishe
     shared = json.loads((study.with_suffix(".result") / "adaptation.json").read_text())
     assert shared["target_risk"] == live.result(study).target_risk
     assert not (study.with_suffix(".result") / "models").exists()
-    reports = REPORTS[:2] if kind == "pipeline" else REPORTS  # a packed mixture is not examined
     for name in KINDS[kind]:
         # On a loaded machine the server asks twice and the same bytes are sent again.
         left = [message for how, message in live.sent(name, study) if how == "sent"]
-        assert left == list(reports)
-    examined = KINDS[kind] if kind != "pipeline" else ()
-    assert tuple(live.result(study).examinations) == examined
+        assert left == list(REPORTS)
+    assert tuple(live.result(study).examinations) == KINDS[kind]
 
 
 @pytest.mark.usefixtures("finished")

@@ -26,6 +26,7 @@ class = "sklearn.preprocessing.StandardScaler"
 name = "fit"
 class = "sklearn.linear_model.Ridge"
 """
+TREES = 'name = "sklearn.tree.DecisionTreeRegressor"\nparameters = { min_samples_leaf = 20 }'
 PLAIN = "ratio_power = [0.0]"
 LOGISTIC = 'name = "sklearn.linear_model.LogisticRegression"'
 #: model, candidates, labels of the outcome
@@ -33,6 +34,7 @@ STUDIES = {
     "ridge": ('name = "ridge"', f"penalty = [0.01, 10.0]\n{PLAIN}", ()),
     "close": ('name = "ridge"', f"penalty = {[k / 500 for k in range(100)]}\n{PLAIN}", ()),
     "classifier": (LOGISTIC, f"C = [0.1, 1.0]\n{PLAIN}", ("ill", "well")),
+    "trees": (TREES, f"max_depth = [1, 2]\n{PLAIN}", ()),
     "pipeline": (PIPELINE, f"fit__alpha = [0.1, 1.0]\n{PLAIN}", ()),
 }
 

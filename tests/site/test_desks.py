@@ -65,7 +65,7 @@ def forget(federation, name):
     open_log.cache_clear()
 
 
-@pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline"])
+@pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline", "trees"])
 def test_a_federated_study_equals_the_one_in_process_to_the_bit(make_federation, kind):
     federation = make_federation(kind)
     board = federation.attempt(min_sources=3)
@@ -74,12 +74,11 @@ def test_a_federated_study_equals_the_one_in_process_to_the_bit(make_federation,
     assert board.step == "done"
     same(federation)
     found = load_result(federation.target.result_folder)
-    packed = kind == "pipeline"
-    assert set(found.examinations) == set(() if packed else SIZES)
-    assert (found.promise is None) == packed
+    assert set(found.examinations) == set(SIZES)
+    assert found.promise.examined_by == tuple(SIZES)
 
 
-@pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline"])
+@pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline", "trees"])
 def test_the_targets_folder_is_that_of_a_run_in_one_process(make_federation, tmp_path, kind):
     federation = make_federation(kind)
     federation.attempt()
@@ -397,28 +396,8 @@ def test_a_model_that_may_not_be_shown_is_sent_marked_and_has_no_weight(federati
     assert found.promise.examined_by == SIZES
     assert [f.source for f in found.findings if f.code == "model-not-shown"] == ["abbey"]
     other = federation.target._role._examinations["birch"]  # of castle alone
-    assert np.array_equal(other.coefficients[0], found.models["castle"].coefficients)
-
-
-def test_packed_mixtures_stay_at_the_target_and_the_study_says_so(make_federation):
-    federation = make_federation("pipeline")
-    told = conclusion(federation.attempt(min_sources=3))
-    assert (told.outcome, set(told.sources.values())) == ("done", {"answered"})
-    assert "examination" not in {message for _, message in sent(federation, "new")}
-    found = load_result(federation.target.result_folder)
-    reasons = {f.source: f.evidence["reason"] for f in found.findings if f.code == "not-examined"}
-    assert reasons == dict.fromkeys(SIZES, "packed_models")
-    assert "no-promise" in {f.code for f in found.findings}
-
-
-def test_a_source_opens_no_packed_mixture_unless_its_own_file_says_so(make_federation):
-    federation = make_federation("pipeline")
-    federation.configure("new", "[policy]\npacked_models = true")
-    federation.configure("abbey", "[policy]\npacked_models = true")
-    told = conclusion(federation.attempt(min_sources=3))
-    refused = "examination refused: packed_models"
-    assert told.sources == {"abbey": "answered", "birch": refused, "castle": refused}
-    assert load_result(federation.target.result_folder).promise.examined_by == ("abbey",)
+    [(_, arrays)] = other.members
+    assert np.array_equal(arrays["coefficients"], found.models["castle"].coefficients)
 
 
 def test_a_target_does_not_announce_its_rows_unless_its_own_file_says_so(federation):

@@ -6,7 +6,6 @@ import shutil
 
 import numpy as np
 import pytest
-from sklearn.svm import SVR
 
 from fedcsa.errors import (
     MessageError,
@@ -14,13 +13,11 @@ from fedcsa.errors import (
     PolicyError,
     ProtocolError,
     StudyError,
-    UntrustedError,
 )
 from fedcsa.federation.federation_file import RESERVED, Federation
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, ask, close
 from fedcsa.messages.messages import BacktestReport, Brief
-from fedcsa.models.fitted import EstimatorModel
 from fedcsa.run import InProcess
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.target.accept import MAX_ROWS
@@ -150,19 +147,17 @@ def none_of(_, *names):
     return dict.fromkeys(names, np.empty(0))
 
 
-def twisted(_):
-    """A packed model of a type that nobody knows."""
-
-    class Twisted(SVR):
-        pass
-
-    X = np.random.default_rng(0).normal(size=(20, 2))
-    return {"packed": EstimatorModel(Twisted().fit(X, X[:, 0])).pack()}
+def line(m, **arrays):
+    """A model with other arrays."""
+    return {"arrays": {**m.arrays, **arrays}}
 
 
-#: As if it were linear, or packed.
-LINEAR = {"format": "linear", "coefficients": np.ones(2), "packed": np.empty(0, np.uint8)}
-PACKED = {"format": "skops", "coefficients": np.empty(0), "packed": np.ones(9, np.uint8)}
+#: As if a tree were agreed.
+STUMP = {
+    "form": {"kind": "trees", "link": "identity", "combine": "sum"},
+    "arrays": {"value": np.ones(1), "feature": np.zeros(1, np.int32)},
+}
+REFUSED = "'abbey' is refused"
 MOMENTS = ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
 BAD, RISK = "malformed", "an impossible risk"
 OWN = "findings of a source's own"
@@ -203,15 +198,14 @@ LIES = [
     ("ridge", "model", lambda m: {"candidate": 1 - m.candidate}, BAD, "candidate asked for"),
     ("ridge", "model", lambda m: {"n_rows": m.n_rows - 1}, BAD, "rows that its report was on"),
     ("ridge", "model", lambda m: {"n_rows": m.n_rows + 1}, BAD, "rows that its report was on"),
-    ("ridge", "model", lambda _: PACKED, BAD, "a model of the kind agreed on"),
-    ("pipeline", "model", lambda _: LINEAR, BAD, "a model of the kind agreed on"),
-    ("ridge", "model", lambda _: {"coefficients": np.ones(3)}, BAD, "one coefficient per feature"),
-    ("ridge", "model", lambda _: {"link": "logistic"}, BAD, "of the study's outcome"),
-    ("classes", "model", lambda _: {"link": "identity"}, BAD, "of the study's outcome"),
-    ("ridge", "model", lambda _: {"intercept": 1e6}, "wild_model", "no honest model would"),
-    ("ridge", "model", lambda _: {"coefficients": np.full(2, 1e6)}, "wild_model", "no honest"),
-    ("pipeline", "model", twisted, "untrusted", "not trusted here"),
-    ("pipeline", "model", lambda m: {"packed": m.packed[:-9]}, BAD, "damaged"),
+    ("ridge", "model", lambda _: STUMP, BAD, REFUSED),
+    ("pipeline", "model", lambda _: STUMP, BAD, REFUSED),
+    ("ridge", "model", lambda m: line(m, coefficients=np.ones(3)), BAD, REFUSED),
+    ("ridge", "model", lambda m: line(m, more=np.ones(3)), BAD, REFUSED),
+    ("ridge", "model", lambda m: {"form": {**m.form, "link": "logistic"}}, BAD, REFUSED),
+    ("classes", "model", lambda m: {"form": {**m.form, "link": "identity"}}, BAD, REFUSED),
+    ("ridge", "model", lambda m: line(m, intercept=np.full(1, 1e6)), "wild_model", "no honest"),
+    ("ridge", "model", lambda m: line(m, coefficients=np.full(2, 1e6)), "wild_model", "no honest"),
     ("ridge", "examine", lambda _: {
         "level": np.zeros(2), "level_variance": np.ones(2)
     }, BAD, "of the study's outcome"),
@@ -292,7 +286,7 @@ def test_a_lie_is_an_error_in_one_process_and_costs_its_source_between_sites(
         return answers
 
     monkeypatch.setattr(InProcess, "ask", lying)
-    with pytest.raises((ProtocolError, UntrustedError), match=text) as caught:
+    with pytest.raises(ProtocolError, match=text) as caught:
         federation.study.run()
     assert caught.value.rule == rule
     assert "'abbey'" in str(caught.value)

@@ -1,12 +1,12 @@
 """A preview: the very numbers that would leave, and every rule that would refuse."""
 
-import base64
 import json
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from fedcsa.answer.store import load_result
 from fedcsa.cli.app import app
 from fedcsa.data.table1 import write_table1
 from fedcsa.errors import LedgerError, TableError
@@ -71,11 +71,13 @@ def test_the_mark_of_a_model_that_may_not_be_shown_is_part_of_a_preview(federati
     assert {item["name"]: item["value"] for item in model["fields"]}["show"] is False
 
 
-def test_a_packed_study_previews_no_examination_and_says_why(make_federation):
-    found = look(make_federation("pipeline"))
-    assert [m["message"] for m in found["messages"]] == ["risk-report", "model-report"]
-    [refusal] = found["refusals"]
-    assert refusal.startswith("packed_models: Only linear models are forwarded between sites")
+@pytest.mark.parametrize("kind", ["pipeline", "trees"])
+def test_a_study_of_any_kind_previews_its_examination(make_federation, kind):
+    found = look(make_federation(kind))
+    assert [m["message"] for m in found["messages"]] == [
+        "risk-report", "model-report", "examination-report",
+    ]  # fmt: skip
+    assert found["refusals"] == []
 
 
 def test_a_method_of_the_paper_examines_nothing(federation):
@@ -95,10 +97,16 @@ def test_the_values_are_rounded_as_the_policy_says(federation):
         assert float(f"{value:.2e}") == value
 
 
-def test_a_packed_model_is_shown_by_its_bytes(make_federation):
-    found = look(make_federation("pipeline"))["messages"][1]
-    fields = {item["name"]: item for item in found["fields"]}
-    assert len(base64.b64decode(fields["packed"]["value"])) == int(fields["packed"]["numbers"])
+@pytest.mark.parametrize("kind", ["ridge", "pipeline", "trees"])
+def test_a_preview_lists_every_array_of_a_model_with_its_shape(make_federation, kind):
+    federation = make_federation(kind)
+    federation.attempt()
+    found = look(federation)["messages"][1]
+    fields = {item["name"]: item["numbers"] for item in found["fields"]}
+    report = load_result(federation.target.result_folder).model_reports["abbey"]
+    shapes = {f"arrays.{name}": array.shape for name, array in report.arrays.items()}
+    shown = {name: numbers for name, numbers in fields.items() if name.startswith("arrays.")}
+    assert shown == {name: " × ".join(map(str, shape)) or "1" for name, shape in shapes.items()}
 
 
 def test_the_targets_preview_is_the_brief_that_leaves(federation):

@@ -104,10 +104,10 @@ def load_result(folder: str | Path) -> Adaptation:
             f"See why with: fedcsa report {folder}"
         )
     _require_part(folder, "models")
-    why = refused_before_fitting(thaw(found.plan.model), thaw(found.plan.candidates))
-    if why and not any((folder / "models").iterdir()):
-        raise ResultError(f"The result in {str(folder)!r} keeps no models. {why}")
     with whole(folder, "a file is missing or was changed"):
+        why = refused_before_fitting(thaw(found.plan.model), thaw(found.plan.candidates))
+        if why and not any((folder / "models").iterdir()):
+            raise ResultError(f"The result in {str(folder)!r} keeps no models. {why}")
         reports = {}
         for position, name in enumerate(sorted(found.source_weights)):
             message = decode((folder / "models" / f"{position}.fcsa").read_bytes())

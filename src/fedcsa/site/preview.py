@@ -162,9 +162,10 @@ def _as_source(look: _Look) -> None:
     if plan.method != "validated":
         return
     # Its own model stands in for the others', so that it is of the kind agreed on.
-    others = {}
+    others: dict[str, FittedModel] = {}
     if isinstance(model, ModelReport):
-        others["another source"] = fitted_model(model, brief, brief.sd)
+        names = [f"source {k}" for k in range(max(len(look.agreed.sources) - 1, 1))]
+        others = dict.fromkeys(names, fitted_model(model, brief, brief.sd))
     examination = came.get("examine") or _mixture(request, plan, others)
     _answer(look, source, examination, exact="examine" in came)
     if "again" in came:
