@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcsa.errors import FedCSAError
+from fedcsa.errors import FedCSAError, ModelError
 from fedcsa.messages.codec import encode
-from fedcsa.messages.messages import Conclusion, Refusal
+from fedcsa.messages.messages import Conclusion, Examination, ModelReport, Refusal
+from fedcsa.models.portable import LinearModel
 from fedcsa.site import opening
 from fedcsa.site.log import SiteLog
 from fedcsa.site.opening import UNSAFE, Bounds, Opener, opener, unsafe_message
-from fedcsa.site.opening_child import agreed_rows
+from fedcsa.site.opening_child import agreed_rows, open_wholly
 
 BOUNDS = Bounds(max_bytes=1 << 28, features=2)
 GOOD = encode(Refusal("demo", "abbey", "0" * 64, "models"))
@@ -126,6 +127,63 @@ def test_a_child_ends_with_the_process_that_started_it():
             return
         opening.threading.Event().wait(0.1)
     pytest.fail("it still runs")
+
+
+# What the child looks at ---------------------------------------------------------------------
+
+LINE = LinearModel(np.array([1.0, 2.0]), 0.5)
+BROKEN = {"coefficients": np.ones(3), "intercept": np.zeros(1)}  # of another study
+
+
+def model_report(form, arrays):
+    return ModelReport("demo", "abbey", "0" * 64, 0, 100, True, form, arrays)
+
+
+def examination(*members):
+    arrays = {f"{k}.{name}": a for k, (_, own) in enumerate(members) for name, a in own.items()}
+    return Examination(
+        "demo", "0" * 64, 0, "mean", 0.0, np.full(len(members), 1.0 / len(members)),
+        [form for form, _ in members], arrays, np.zeros(1), False,
+    )  # fmt: skip
+
+
+GOOD_LINE, BAD_LINE = (LINE.form, LINE.arrays), (LINE.form, BROKEN)
+TASK = {**vars(BOUNDS), "memory": 1 << 30, "seconds": 60}
+
+
+@pytest.mark.parametrize(
+    "message", [model_report(*GOOD_LINE), examination(GOOD_LINE), examination(GOOD_LINE, GOOD_LINE)]
+)
+def test_every_model_predicts_the_agreed_rows(monkeypatch, message):
+    seen = []
+    monkeypatch.setattr(LinearModel, "predict", lambda _, X: seen.append(X))
+    open_wholly(encode(message), TASK)
+    assert len(seen) == len(getattr(message, "weights", [1.0]))
+    assert all((rows == agreed_rows(2)).all() for rows in seen)
+
+
+@pytest.mark.parametrize(
+    "message", [model_report(*BAD_LINE), examination(BAD_LINE), examination(GOOD_LINE, BAD_LINE)]
+)
+def test_a_damaged_model_is_refused_and_no_crash(child, message):
+    with pytest.raises(ModelError):
+        open_wholly(encode(message), TASK)
+    assert child.try_out(encode(message), BOUNDS) == ""  # the process that asked says why
+
+
+def test_a_model_that_fails_on_the_agreed_rows_may_do_at_the_site(monkeypatch):
+    monkeypatch.setattr(LinearModel, "predict", lambda *_: [].pop())
+    with pytest.raises(ModelError, match="IndexError"):
+        open_wholly(encode(model_report(*GOOD_LINE)), TASK)
+
+
+def test_a_model_that_runs_out_of_memory_is_not_taken_for_damaged(monkeypatch):
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(LinearModel, "predict", full)
+    with pytest.raises(MemoryError):
+        open_wholly(encode(model_report(*GOOD_LINE)), TASK)
 
 
 @pytest.mark.parametrize("rule", UNSAFE)

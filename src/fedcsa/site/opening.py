@@ -22,9 +22,9 @@ import fedcsa
 from fedcsa.errors import FedCSAError, OpeningError
 from fedcsa.site.opening_child import LENGTHS
 
-#: Beside the message itself: what the largest model within its budget takes, twice.
+#: Beside three times the message: a forest of a million nodes, of 10 MB, takes 60 MB in all.
 MEMORY_BYTES = 300 << 20
-#: Of computing: opening the largest message within its budget takes about one.
+#: Of computing: a forest of a million nodes takes less than one.
 CPU_SECONDS = 10
 #: On the clock, for what waits and does not compute; a busy machine must not make a site a liar.
 WALL_SECONDS = 60.0

@@ -24,8 +24,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.errors import FedCSAError
+from fedcsa.errors import FedCSAError, ModelError
 from fedcsa.messages.codec import decode
+from fedcsa.messages.messages import Examination, ModelReport
+from fedcsa.models.portable import open_model
 
 try:
     import resource
@@ -57,7 +59,19 @@ def agreed_rows(n_features: int) -> Array:
 
 def open_wholly(payload: bytes, task: dict[str, Any]) -> None:
     """Decode a message, open the models in it, and let them predict the agreed rows."""
-    decode(payload, task["max_bytes"])
+    message = decode(payload, task["max_bytes"])
+    if isinstance(message, ModelReport):
+        models = [(message.form, message.arrays)]
+    else:
+        models = message.members if isinstance(message, Examination) else []
+    for form, arrays in models:
+        model = open_model(form, arrays, task["features"], task["classes"])
+        try:
+            model.predict(agreed_rows(task["features"]))
+        except (FedCSAError, MemoryError):
+            raise
+        except Exception as error:  # whether it can predict the rows of a site is seen there
+            raise ModelError(type(error).__name__) from None
 
 
 def limit(task: dict[str, Any], n_bytes: int, mapped: int) -> None:
