@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import ModelError
 from fedcsa.models.convert import to_portable
-from fedcsa.models.leaving import count_parameters, own_values, rows_per_leaf
+from fedcsa.models.leaving import count_parameters, long_arrays, own_values, rows_per_leaf
 from fedcsa.models.portable import LinearModel, PointsModel, open_model
 from fedcsa.models.trees import to_bins
 
@@ -184,7 +184,9 @@ def test_means_of_outcomes_with_few_decimals_are_no_outcomes():
 
 def test_an_array_as_long_as_the_rows_is_found():
     line = LinearModel(np.full(300, 0.123), 0.3)
-    assert found_in(line) == ["coefficients"]
-    wide = np.zeros((3, 3)) + 0.777
-    square = LinearModel(np.full(3, 0.5), 0.3)
-    assert own_values(square.form, square.arrays, wide, Y[:3], NONE) == [], "features, not rows"
+    assert long_arrays(line.form, line.arrays, 300) == ["coefficients"]
+    assert long_arrays(line.form, line.arrays, 310) == []
+    forest = on_grid(RandomForestRegressor(4, min_samples_leaf=10, random_state=0))
+    n_leaves, n_splits = len(forest.value), len(forest.threshold)
+    assert long_arrays(forest.form, forest.arrays, n_leaves) == [], "leaves, not rows"
+    assert long_arrays(forest.form, forest.arrays, n_splits) == []

@@ -10,7 +10,7 @@ from fedcsa.models.portable import Arrays, Form, PointsModel, PortableModel, Tre
 
 #: Numbers closer than that, as a share of their size, are the same: rounding while it is fitted.
 SAME = 1e-12
-#: Decimals at which outcomes count as written by hand: a mean of ten is often one of them.
+#: Cells with no more are written by hand, and a mean of ten is often equal to one of them.
 DECIMALS = 6
 #: Arrays that follow from the study's words, and those of indices, hold nothing of the rows.
 _AGREED = ("step", "feature", "cuts", "powers", "levels", "sizes", "dropped", "knots")
@@ -64,17 +64,45 @@ def rows_per_leaf(model: PortableModel, X: Array, row_weights: Array | None = No
     return np.empty(0)
 
 
-def own_values(form: Form, arrays: Arrays, X: Array, y: Array, agreed: Array) -> list[str]:
-    """Names of the arrays that hold a cell of X or an outcome, or whose length follows the rows.
-
-    0, 1, whole multiples of the grid and `agreed` do not count. Neither do leaves where outcomes
-    have few decimals: means of many rows meet them by chance, and say nothing of one.
+def long_arrays(form: Form, arrays: Arrays, n_rows: int) -> list[str]:
+    """Names of the arrays whose length follows the rows; leaves are counted otherwise.
 
     Parameters
     ----------
     form : mapping
     arrays : mapping of str to array
-        Of the very message.
+    n_rows : int
+        Of the source.
+    """
+    return [
+        name
+        for name, array in arrays.items()
+        if n_rows in array.shape and not _is_agreed(name) and not _is_of_leaves(form, name)
+    ]
+
+
+def _is_of_leaves(form: Form, name: str) -> bool:
+    """Whether an array holds a number for every split, leaf or bin.
+
+    Parameters
+    ----------
+    form : mapping
+    name : str
+    """
+    return form["kind"] in ("trees", "points") and name in (*_MEANS, "threshold", "cut")
+
+
+def own_values(form: Form, arrays: Arrays, X: Array, y: Array, agreed: Array) -> list[str]:
+    """Names of the arrays that hold a cell of X or an outcome.
+
+    0, 1, whole multiples of the grid and `agreed` do not count. Neither do, in leaves, cells with
+    few decimals: means of many rows meet them by chance, and say nothing of one.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+        Before they are rounded: afterwards they meet cells by chance.
     X : array of shape (rows, features)
         The source's rows, as models see them.
     y : array of shape (rows,)
@@ -86,19 +114,16 @@ def own_values(form: Form, arrays: Arrays, X: Array, y: Array, agreed: Array) ->
     list of str
         Empty if it may leave.
     """
-    few_decimals = bool((np.round(y, DECIMALS) == y).all())
     secret = np.unique(np.concatenate([X.ravel(), y]))
     secret = secret[~_found(secret, np.unique(np.concatenate([[0.0, 1.0], np.ravel(agreed)])))]
-    found = []
-    for name, array in arrays.items():
-        if _is_agreed(name) or array.dtype != np.float64:
-            continue
-        of_leaves = form["kind"] in ("trees", "points") and name in _MEANS
-        cells = secret[~np.isin(secret, y)] if of_leaves and few_decimals else secret
-        as_long = not of_leaves and len(X) in array.shape and len(X) != X.shape[1]
-        if as_long or _found(np.ravel(array), cells).any():
-            found.append(name)
-    return found
+    long_ones = secret[np.round(secret, DECIMALS) != secret]
+    return [
+        name
+        for name, array in arrays.items()
+        if array.dtype == np.float64
+        and not _is_agreed(name)
+        and _found(np.ravel(array), long_ones if _is_of_leaves(form, name) else secret).any()
+    ]
 
 
 def _found(numbers: Array, among: Array) -> NDArray[np.bool_]:

@@ -29,7 +29,7 @@ from fedcsa.messages.messages import Brief, ModelReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.leaving import count_parameters, own_values, rows_per_leaf
+from fedcsa.models.leaving import count_parameters, long_arrays, own_values, rows_per_leaf
 from fedcsa.models.model import Candidate, Model
 from fedcsa.models.portable import PortableModel
 from fedcsa.source.exposure import outcome_shares
@@ -164,7 +164,9 @@ def _as_it_arrives(report: ModelReport, brief: Brief) -> PortableModel:
 
 
 def _own_values(report: ModelReport, fitted: FittedModel, rows: StudyRows) -> tuple[str, ...]:
-    """Names of arrays that hold a cell or an outcome, rounded or not, or are as long as the table.
+    """Names of arrays that hold a cell or an outcome, or are as long as the table.
+
+    Numbers are looked at before they were rounded, since rounded ones meet cells by chance.
 
     Parameters
     ----------
@@ -175,14 +177,9 @@ def _own_values(report: ModelReport, fitted: FittedModel, rows: StudyRows) -> tu
     if report.is_held:  # in one process, where nothing leaves
         return ()
     agreed = _agreed_constants(rows.brief)
-    names = {
-        name
-        for name, array in report.arrays.items()
-        if rows.n_rows in array.shape and array.dtype == np.float64
-    }
+    names = set(long_arrays(report.form, report.arrays, rows.n_rows))
     for batch in rows:
-        for arrays in (report.arrays, fitted.arrays):
-            names.update(own_values(report.form, arrays, batch.seen, batch.y, agreed))
+        names.update(own_values(report.form, fitted.arrays, batch.seen, batch.y, agreed))
     return tuple(sorted(names))
 
 
