@@ -226,7 +226,7 @@ def test_a_renewed_kit_is_believed_by_the_others_and_so_is_the_old_one_until_it_
     other = KitSeal(kits / "new" / "startup")
     stolen = KitSeal(tmp_path / "stolen" / "startup")
     other.check(b"content", stolen.sign(b"content"), "abbey")
-    path = deny(kits, ["abbey"])
+    path = deny(kits, "abbey")
     renew(FEDERATION, kits, "abbey")
     shutil.copy(path, kits / "new")
     with pytest.raises(BindingError, match="'abbey' is on the deny-list") as caught:
@@ -237,11 +237,11 @@ def test_a_renewed_kit_is_believed_by_the_others_and_so_is_the_old_one_until_it_
 
 def test_a_deny_list_grows_and_only_names_that_have_a_certificate(kits):
     for name in ("abbey", "viewer@demo.org"):
-        path = deny(kits, [name])
+        path = deny(kits, name)
     root = Authority(kits / AUTHORITY, "demo").root
     assert set(read_denied(path, root)) == {"abbey", "viewer@demo.org"}
     with pytest.raises(StudyError, match="abbye"):
-        deny(kits, ["abbye"])
+        deny(kits, "abbye")
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_deny_list_grows_and_only_names_that_have_a_certificate(kits):
 )
 def test_with_a_damaged_deny_list_a_site_believes_nobody(kits, damage):
     path = kits / "new" / DENIED
-    path.write_bytes(damage(deny(kits, ["abbey"]).read_bytes()))
+    path.write_bytes(damage(deny(kits, "abbey").read_bytes()))
     seal = KitSeal(kits / "new" / "startup")
     with pytest.raises(BindingError, match="deny-list") as caught:
         seal.check(b"content", KitSeal(kits / "abbey" / "startup").sign(b"content"), "abbey")
@@ -266,7 +266,7 @@ def test_with_a_damaged_deny_list_a_site_believes_nobody(kits, damage):
 
 def test_the_doctor_tells_a_kit_that_it_was_denied(kits):
     assert ("deny-list", True, "0 certificates no longer count here") in check_kit(kits / "abbey")
-    shutil.copy(deny(kits, ["abbey"]), kits / "abbey")
+    shutil.copy(deny(kits, "abbey"), kits / "abbey")
     [text] = [
         text for what, ok, text in check_kit(kits / "abbey") if what == "deny-list" and not ok
     ]
@@ -290,7 +290,7 @@ def test_kits_of_another_folder_are_another_federation(kits, tmp_path):
 def test_renewing_needs_a_participant_and_the_authority(kits, tmp_path, name):
     with pytest.raises(StudyError, match="participant"):
         renew(FEDERATION, kits, name)
-    for call in (lambda: renew(FEDERATION, tmp_path, "abbey"), lambda: deny(tmp_path, ["abbey"])):
+    for call in (lambda: renew(FEDERATION, tmp_path, "abbey"), lambda: deny(tmp_path, "abbey")):
         with pytest.raises(StudyError, match=f"has no {AUTHORITY}/"):
             call()
 

@@ -86,7 +86,7 @@ def provision(
     Examples
     --------
     fedcsa federation provision federation.toml --out kits
-    fedcsa federation provision federation.toml --out kits --password-file password.txt
+    fedcsa federation provision --password-file password.txt
     """
     from fedcsa.federation.federation_file import AUTHORITY, Federation
     from fedcsa.federation.flare import require_engine
@@ -142,8 +142,8 @@ def renew(
 @federation.command(cls=Command)
 @named_errors
 def deny(
-    names: Annotated[
-        list[str], typer.Argument(metavar="NAME", help="Whose certificates no longer count.")
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Whose certificates no longer count.")
     ],
     out: KitsFolder = Path("kits"),
     json: Json = False,
@@ -165,7 +165,7 @@ def deny(
     from fedcsa.federation.flare.kits import deny as take_back
 
     with unbroken():
-        path = take_back(out, names)
+        path = take_back(out, name)
     told = f"Written to {path}. Every site and lead puts it into its own kit, beside kit.json."
     Output(json, quiet).answer({"file": str(path)}, _telling(told), path)
 

@@ -97,17 +97,15 @@ class Authority:
         self._write_issued()
         return key, certificate
 
-    def deny(self, names: list[str], path: Path) -> dict[str, list[str]]:
-        """Put every certificate made so far for `names` on the list at `path`; the whole list."""
-        for name in names:
-            if name not in self._issued:
-                raise StudyError(unknown("participant with a certificate", name, self._issued))
+    def deny(self, name: str, path: Path) -> None:
+        """Put every certificate made so far for `name` on the list at `path`."""
+        if name not in self._issued:
+            raise StudyError(unknown("participant with a certificate", name, self._issued))
         denied = read_denied(path, self.root) if path.exists() else {}
-        denied |= {name: self.issued(name) for name in names}
+        denied[name] = self.issued(name)
         content = json.dumps(denied, sort_keys=True).encode()
         signature = self._key.sign(content, padding.PKCS1v15(), SHA256())
         path.write_bytes(content + b"\n" + base64.b64encode(signature) + b"\n")
-        return denied
 
     def _make_root(self, name: str) -> None:
         key = rsa.generate_private_key(public_exponent=65537, key_size=_ROOT_BITS)

@@ -117,11 +117,11 @@ def renew(
     return kit
 
 
-def deny(out: Path, names: list[str]) -> Path:
-    """Take back every certificate made so far for `names`; the list to hand to every site."""
+def deny(out: Path, name: str) -> Path:
+    """Take back every certificate made so far for `name`; the list to hand to every site."""
     if not (out / AUTHORITY).is_dir():
         raise StudyError(f"The folder {str(out)!r} has no {AUTHORITY}/, which signs the list.")
-    Authority(out / AUTHORITY, "").deny(names, out / DENIED)
+    Authority(out / AUTHORITY, "").deny(name, out / DENIED)
     return out / DENIED
 
 
