@@ -12,6 +12,7 @@ out of the fit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
@@ -27,6 +28,7 @@ from fedcsa.models.leaving import rows_per_leaf
 from fedcsa.models.model import Candidate, LinearRegression, Model, Path, power_of
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
+from fedcsa.source.examine import Predictor
 from fedcsa.source.measure import Work, fit_chosen, fits_of, job_of_chosen
 from fedcsa.source.weigh import Batch
 
@@ -150,13 +152,57 @@ def _leverages(
         columns = apply_steps(model.steps, X) if isinstance(model, DesignModel) else X
         return np.sqrt(weights)[:, None] * np.column_stack([np.ones(len(X)), columns])
 
+    def penalty(total: float) -> float:
+        if not isinstance(recipe, LinearRegression):
+            return 0.0
+        return float(recipe.penalties([candidate], total)[0])
+
+    return _shares_in_span(work, rooted, penalty)
+
+
+def largest_examined_share(work: Work, predict: Predictor) -> float:
+    """The largest leverage of a row among the predictions whose risks an examination tells.
+
+    A target may send whatever model is of the agreed kind. One that is constant but for the cell
+    of a patient whom it knows would tell that patient's outcome by its risk; its leverage is 1.
+
+    Parameters
+    ----------
+    work : Work
+    predict : Predictor
+        The mixture and its members.
+    """
+
+    def rooted(batch: Batch) -> Array:
+        mixed, each = predict(batch)
+        told = [np.ones((len(batch.y), 1))]
+        told += [np.reshape(one, (len(batch.y), -1)) for one in [mixed, *each] if one is not None]
+        return np.sqrt(work.weighing.judging(batch))[:, None] * np.concatenate(told, axis=1)
+
+    with one_blas_thread():
+        return float(_shares_in_span(work, rooted).max(initial=0.0))
+
+
+def _shares_in_span(
+    work: Work,
+    rooted: Callable[[Batch], Array],
+    penalty: Callable[[float], float] = lambda _: 0.0,
+) -> Array:
+    """Leverage of every row in a fit on some columns, in two passes.
+
+    Parameters
+    ----------
+    work : Work
+    rooted : function of a batch
+        √w (1, columns), shape (rows, columns + 1).
+    penalty : function of Σw
+        θ, beside the mean loss.
+    """
     R = reduce(merge_triangles, in_order(lambda batch: triangle(rooted(batch)), work.rows))
-    if isinstance(recipe, LinearRegression):
-        total = float(R[0, 0] ** 2)  # the first column is √w
-        [penalty] = recipe.penalties([candidate], total)
-        slopes = np.arange(len(R)) > 0
-        R = merge_triangles(R, np.diag(np.where(slopes, np.sqrt(total * penalty), 0.0)))
-    whiten = _whitening(R)
+    total = float(R[0, 0] ** 2)  # the first column is √w
+    ridge = np.full(len(R), np.sqrt(total * penalty(total)))
+    ridge[0] = 0.0
+    whiten = _whitening(merge_triangles(R, np.diag(ridge)) if ridge.any() else R)
     shares = in_order(lambda batch: np.square(rooted(batch) @ whiten).sum(axis=1), work.rows)
     return np.concatenate(list(shares))
 

@@ -28,13 +28,13 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.messages.policy import Clock, Ledger, Policy, narrow_features, told_rule, utc_now
 from fedcsa.models.convert import agreed_grid
-from fedcsa.models.fitted import EstimatorModel
+from fedcsa.models.fitted import EstimatorModel, LinearModel
 from fedcsa.models.model import Candidate, Model, Path
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
 from fedcsa.source.certificate import Certificate, certify
 from fedcsa.source.examine import check_second, examine, members_of, mixture_of
-from fedcsa.source.exposure import fit_unexposed
+from fedcsa.source.exposure import fit_unexposed, largest_examined_share
 from fedcsa.source.measure import Work, measure, prepare
 from fedcsa.source.weigh import SiteRows, TableWeighing
 
@@ -325,6 +325,9 @@ class Source:
             )
         work = self._work(study, model, chosen, asked.candidate)
         predict, loss = mixture_of(asked, members, work), self._loss_of(brief)
+        lines = all(isinstance(member, LinearModel) for member in members)  # they point at nobody
+        if self._policy.max_row_leverage < 1.0 and not lines:
+            self._policy.check_leverage(largest_examined_share(work, predict))
         found = examine(brief, work, predict, asked.constant, loss)
         return ExaminationReport(
             study=asked.study, source=self.name, in_reply_to=in_reply_to, **vars(found)

@@ -1,0 +1,113 @@
+"""A13: a target sends a model of the agreed kind that is constant but for a known patient's cell.
+
+What a source finds of it, risk and level beside those of the constant, then are two equations for
+two unknowns: the patient's weight and outcome. Any single prediction that a few rows decide has a
+large leverage among the predictions whose risks are told; such an examination is refused. A line
+cannot point at one patient, so studies of linear models need no such check.
+"""
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeRegressor
+
+from fedcsa.messages.codec import digest, encode
+from fedcsa.messages.messages import Examination
+from fedcsa.messages.policy import Policy
+from fedcsa.models.convert import agreed_grid, to_portable
+from fedcsa.models.portable import TreeModel
+from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.models.trees import to_bins
+from fedcsa.plan import Plan
+from fedcsa.source.source import Source
+from fedcsa.target.target import Target
+
+ROWS, PATIENTS = 300, 4
+#: How far the model lies above the constant in the patient's cell: the outcomes' sd is 1.4.
+SPIKE = 30.0
+
+
+def rows(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, X @ [0.8, 0.6] + rng.normal(size=n)
+
+
+def asked(policy=None):
+    """A source that has reported, the brief, its report, its rows as models see them."""
+    description = model_description(DecisionTreeRegressor(min_samples_leaf=20))
+    candidates = expand_candidates(description["name"], None)
+    plan = Plan(features=("a", "b"), model=description, candidates=candidates)
+    X, y = rows(ROWS, 0)
+    brief = Target(rows(100, 1)[0], plan).brief(["s"])
+    source = Source("s", X, y, features=("a", "b"), policy=policy)
+    return source, brief, source.answer(brief), (X - brief.mean) / brief.sd, y
+
+
+def examined(source, brief, models, constant):
+    arrays = {f"{k}.{name}": a for k, m in enumerate(models) for name, a in m.arrays.items()}
+    weights = np.full(len(models), 1.0 / len(models))
+    forms = tuple(model.form for model in models)
+    question = Examination(
+        brief.study, digest(encode(brief)), 0, "mean", 0.0, weights, forms, arrays,
+        np.array([constant]), again=False,
+    )  # fmt: skip
+    return source.answer(question)
+
+
+def pointed_at(cell, constant, grid):
+    """A tree that predicts the constant everywhere but in one cell of the grid."""
+    a, b = cell
+    feature = np.array([0, -1, 0, 1, -1, 1, -1, -1, -1], np.int32)
+    threshold = np.array([a - 1, a, b - 1, b], np.int32)
+    value = constant + SPIKE * np.array([0.0, 0.0, 1.0, 0.0, 0.0])[:, None]
+    return TreeModel(grid, feature, threshold, value, np.zeros(1), "mean", "identity")
+
+
+def solved(found, constant, mean):
+    """Weight and outcome of whoever is in the cell."""
+    shift = found.level[0] * np.sqrt(found.risk)  # Σ w (y − f)
+    weight = (mean - constant - shift) / SPIKE
+    apart = (found.risk - found.constant_risk) / (weight * SPIKE)
+    return constant + (SPIKE - apart) / 2.0
+
+
+def alone(cells):
+    """Patients who are alone in their cell."""
+    _, first, count = np.unique(cells, axis=0, return_index=True, return_counts=True)
+    return first[count == 1][:PATIENTS]
+
+
+@pytest.mark.parametrize("off", [True, False])
+def test_a_model_that_points_at_one_patient_is_not_examined(off):
+    policy = Policy(max_row_leverage=float("inf")) if off else Policy()
+    errors = []
+    for patient in alone(to_bins(asked()[3], agreed_grid(np.ones(2), scale=True))):
+        source, brief, report, seen, y = asked(policy)
+        grid = agreed_grid(brief.sd, scale=brief.scale)
+        mean = float(report.outcome_mean[0])
+        model = pointed_at(to_bins(seen, grid)[patient], mean, grid)
+        found = examined(source, brief, [model], mean)
+        if off:
+            errors.append(solved(found, mean, mean) - y[patient])
+        else:
+            assert (found.name, found.rule) == ("refusal", "row_floors")
+    if off:  # the attack works where a site switches the rule off: its own error would be 1
+        assert np.median(np.abs(errors)) < 0.3
+
+
+def fitted_elsewhere(brief, grid, seed):
+    X, y = rows(ROWS, seed)
+    cells = to_bins((X - brief.mean) / brief.sd, grid).astype(float)
+    return to_portable(DecisionTreeRegressor(min_samples_leaf=20).fit(cells, y), 0, grid)
+
+
+@pytest.mark.parametrize("pointed", [False, True])
+def test_honest_models_are_examined_and_a_pointed_one_among_them_is_found(pointed):
+    source, brief, _, seen, _ = asked()
+    grid = agreed_grid(brief.sd, scale=brief.scale)
+    models = [fitted_elsewhere(brief, grid, seed) for seed in (2, 3, 4)]
+    if pointed:
+        cells = to_bins(seen, grid)
+        models.append(pointed_at(cells[alone(cells)[0]], 0.0, grid))
+    told = examined(source, brief, models, 0.0)
+    assert told.name == ("refusal" if pointed else "examination-report")
