@@ -1,4 +1,4 @@
-"""A13: a target sends a model of the agreed kind that is constant but for a known patient's cell.
+"""A14: a target sends a model of the agreed kind that is constant but for a known patient's cell.
 
 What a source finds of it, risk and level beside those of the constant, then are two equations for
 two unknowns: the patient's weight and outcome. Any single prediction that a few rows decide has a
