@@ -35,6 +35,7 @@ from fedcsa.cli.federation_demo import write_sites
 from fedcsa.errors import ProtocolError
 from fedcsa.federation.coordinator import Coordinator
 from fedcsa.messages.codec import decode
+from fedcsa.messages.envelope import START, Envelope
 from fedcsa.messages.messages import Conclusion
 from fedcsa.site import target_desk
 from fedcsa.site.agreed import AgreedStudy
@@ -78,8 +79,12 @@ def serve(line: Connection) -> None:
             desk = _desk(**content)
             line.send("ready")
         elif isinstance(desk, TargetDesk):
-            replies = {n: (r["envelope"], r["payload"]) for n, r in content["replies"].items()}
+            came = content["replies"].items()
+            replies = {n: (r["envelope"], r.get("payload", b"")) for n, r in came}
             line.send(desk.take(task, replies))
+        elif task == "greet":
+            start = Envelope(desk.agreed.id, START, "lead", TARGET, "")
+            line.send({"envelope": desk.greet(start)})
         else:
             envelope, payload = desk.answer(content["envelope"], content["payload"])
             line.send({"envelope": envelope, "payload": payload})
