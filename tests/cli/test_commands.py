@@ -17,6 +17,7 @@ from fedcsa.answer.view import view_of
 from fedcsa.backtest import run_backtest
 from fedcsa.cli.app import app
 from fedcsa.reconcile import reconcile
+from fedcsa.site.meanings import meaning_of
 from fedcsa.words import number
 
 COMMANDS = [
@@ -521,7 +522,8 @@ def test_the_ledger_lists_every_message_of_every_site(finished, invoke):
     for site, entries in ledgers.items():
         assert f"What left {site}" in result.stdout
         for entry in entries:
-            assert entry.sha256[:12] in result.stdout
+            assert entry.sha256[:8] in result.stdout
+            assert entry.recipient in result.stdout
             assert str(entry.n_numbers) in result.stdout
     content = strict(invoke("ledger", folder, "--json").stdout)
     assert sorted(content) == ["a", "b", "c", "target"]
@@ -543,7 +545,7 @@ def test_the_ledger_of_one_site_with_every_field(finished, invoke):
     report = load_ledgers(folder)["b"][0]
     for item in report.fields:
         assert item.name in full
-        assert item.sha256[:12] in full
+        assert meaning_of(report.message, item.name).what.split()[0] in full
     assert set(strict(invoke("ledger", folder, "--site", "b", "--json").stdout)) == {"b"}
 
 

@@ -5,19 +5,8 @@ import pytest
 from fedcsa.errors import DataError, PolicyError, StudyError
 from fedcsa.federation.federation_file import FEDERATION_TEMPLATE, Federation
 from fedcsa.messages.codec import decode
-from fedcsa.messages.fields import wire_fields
-from fedcsa.messages.messages import (
-    MESSAGES,
-    Brief,
-    Examination,
-    ExaminationReport,
-    ModelReport,
-    ModelRequest,
-    RiskReport,
-)
 from fedcsa.messages.policy import Policy
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.meanings import MEANINGS
 from fedcsa.site.preview import preview
 from fedcsa.site.site_file import SITE_TEMPLATE, SiteFile
 from fedcsa.site.state import Status
@@ -145,31 +134,6 @@ def test_a_preview_at_the_target_shows_all_that_it_would_tell(federation):
     assert [m["exact"] for m in found["messages"]] == [True, False, False]
     assert found["numbers_about_rows"] == 6
     assert not federation.state("new").exists()
-
-
-@pytest.mark.parametrize(
-    ("message", "field"),
-    [
-        (kind, name)
-        for kind in (
-            Brief, RiskReport, ModelRequest, ModelReport, Examination, ExaminationReport,
-        )
-        for name in wire_fields(kind)
-    ],
-)  # fmt: skip
-def test_every_field_that_leaves_has_a_description_of_its_own(message, field):
-    text = MEANINGS[message.name][field]
-    assert len(text) > 10
-    agreed = {"candidates", "classes", "combine", "exchange", "features", "flags", "group", "loss",
-              "model", "moments", "n_folds", "ratio", "refit", "scale", "scheme", "seed",
-              "shares"}  # fmt: skip
-    by_agreement = "as in the study's file" in text
-    assert by_agreement == (message in (Brief, Examination) and field in agreed)
-
-
-def test_no_description_is_of_a_field_that_does_not_exist():
-    for name, meanings in MEANINGS.items():
-        assert set(meanings) == set(wire_fields(MESSAGES[name]))
 
 
 def test_a_preview_says_what_the_policy_would_refuse(federation):

@@ -109,6 +109,27 @@ def test_a_preview_lists_every_array_of_a_model_with_its_shape(make_federation, 
     assert shown == {name: " × ".join(map(str, shape)) or "1" for name, shape in shapes.items()}
 
 
+def test_the_attacks_on_a_model_are_shown_and_stand_in_the_log(federation):
+    federation.attempt()
+    found = look(federation)
+    assert 0.5 <= found["certificate"]["reference"]["auc"] <= found["max_membership_auc"] == 0.6
+    sha256 = found["messages"][1]["sha256"]
+    assert (
+        federation.log("abbey").find("certified", sha256=sha256)["certificate"]
+        == (found["certificate"])
+    )
+
+
+def test_a_model_that_tells_too_much_is_refused_with_its_figure(federation):
+    federation.configure("abbey", "[policy]\nmax_membership_auc = 0.51")
+    found = look(federation)
+    assert rules(found) == ["max_membership_auc"]
+    assert f"{found['certificate']['reference']['auc']:.3f}" in found["refusals"][0]
+    assert decode(federation.attempt(min_sources=2).conclusion).sources["abbey"] == (
+        "model refused: max_membership_auc"
+    )
+
+
 def test_the_targets_preview_is_the_brief_that_leaves(federation):
     brief = look(federation, "new")["messages"][0]
     federation.attempt()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import Json, Output, Quiet, named_errors
+from fedcsa.cli.message_tables import attack_sentences, fields_table
 from fedcsa.errors import ResultError, unknown
 from fedcsa.words import printable
 
@@ -55,7 +58,9 @@ def ledger(
 
     def show(screen: Console) -> None:
         for name, entries in ledgers.items():
-            screen.print(_table(f"What left {name}", [(entry, "") for entry in entries], fields))
+            screen.print(_table(f"What left {name}", [(entry, "") for entry in entries]))
+            if fields:
+                _print_fields(screen, entries, {})
             screen.print()
 
     output.answer({n: [dataclasses.asdict(e) for e in es] for n, es in ledgers.items()}, show)
@@ -82,10 +87,13 @@ def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) ->
 
     log, days = SiteLog(folder), policy.period_days
     lines, cohorts, targets = log.sent, cohort_accounts(log, days), briefs_by_target(log, days)
+    tried = {x["sha256"]: x["certificate"] for x in log.events if x["event"] == "certified"}
 
     def show(screen: Console) -> None:
         site = lines[0].entry.site if lines else "this site"
-        screen.print(_table(f"What left {site}", [(li.entry, li.kind) for li in lines], fields))
+        screen.print(_table(f"What left {site}", [(line.entry, line.kind) for line in lines]))
+        if fields:
+            _print_fields(screen, [li.entry for li in lines if li.kind == "sent"], tried)
         left = sum(line.entry.n_bytes + line.envelope_bytes for line in lines)
         screen.print(f"{len(lines)} messages, {left} bytes with envelopes; the chain is intact.")
         for told in cohorts:
@@ -99,7 +107,9 @@ def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) ->
             screen.print(Text(f"Target {printable(target)}: {briefs}."), soft_wrap=True)
 
     content = {
-        "messages": [line.to_plain() for line in lines],
+        "messages": [
+            {**line.to_plain(), "certificate": tried.get(line.entry.sha256)} for line in lines
+        ],
         "period_days": days,
         "cohorts": [dataclasses.asdict(told) for told in cohorts],
         "briefs": targets,
@@ -111,20 +121,38 @@ def _most(limit: int | None) -> str:
     return "any number of" if limit is None else str(limit)
 
 
-def _table(title: str, entries: list[tuple[LedgerEntry, str]], fields: bool) -> Table:
-    table = Table(title=Text(printable(title)), title_justify="left", title_style="bold")
-    for heading, justify in (
-        ("message", "left"), ("to", "left"), ("numbers", "right"), ("bytes", "right"),
-        ("sha256", "left"), ("time", "left"), ("", "left"),
-    ):  # fmt: skip
-        table.add_column(heading, justify=justify, no_wrap=heading != "to")  # type: ignore[arg-type]
+def _table(title: str, entries: Sequence[tuple[LedgerEntry, str]]) -> Table:
+    """One line a message; the recipient is never cut off, however narrow the screen is."""
+    table = Table(
+        title=Text(printable(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
+    )
+    table.add_column("message", no_wrap=True)
+    table.add_column("to", overflow="fold", min_width=8)
+    for heading in ("numbers", "bytes"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("sha256", no_wrap=True)
+    table.add_column("time", overflow="fold")
     for entry, kind in entries:
+        again = " (again)" if kind == "resent" else ""
         table.add_row(
-            entry.message, Text(printable(entry.recipient)), f"{entry.n_numbers}",
-            f"{entry.n_bytes}", entry.sha256[:12], entry.time[:19].replace("T", " "), kind,
+            entry.message, Text(f"{printable(entry.recipient)}{again}"), f"{entry.n_numbers}",
+            f"{entry.n_bytes}", entry.sha256[:8], entry.time[:16].replace("T", " "),
         )  # fmt: skip
-        for item in entry.fields if fields else ():
-            table.add_row(
-                f"  {item.name}", "", item.numbers, f"{item.n_bytes}", item.sha256[:12], ""
-            )
     return table
+
+
+def _print_fields(
+    screen: Console, entries: Sequence[LedgerEntry], tried: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Every field of every message, and what attacks on a model had reached before it left."""
+    from fedcsa.site.meanings import meaning_of
+
+    for entry in entries:
+        title = f"{entry.message} to {printable(entry.recipient)}"
+        rows = [
+            (item.name, item.numbers, *meaning_of(entry.message, item.name))
+            for item in entry.fields
+        ]
+        screen.print(fields_table(title, rows))
+        for sentence in attack_sentences(tried[entry.sha256]) if entry.sha256 in tried else ():
+            screen.print(Text(f"  {sentence}"), soft_wrap=True)

@@ -25,6 +25,7 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
+from fedcsa.cli.message_tables import attack_sentences, fields_table
 from fedcsa.cli.program import Command, Group
 from fedcsa.errors import ProtocolError, ResultError
 from fedcsa.words import printable
@@ -179,6 +180,7 @@ def _print(screen: Console, found: dict[str, Any], data: Path, values: bool) -> 
         screen.print(Text(f"It would tell {found['numbers_about_rows']} numbers about its rows."))
     for message in found["messages"]:
         screen.print(_message_table(message, values))
+    _print_attacks(screen, found)
     for text in found["refusals"]:
         screen.print(Text.assemble(("refused: ", "bold yellow"), printable(text)), soft_wrap=True)
     if found["messages"]:
@@ -202,15 +204,21 @@ _NOT_EXACT = (
 def _message_table(message: dict[str, Any], values: bool) -> Table:
     title = f"{message['message']} to {message['to']}"
     title += "" if message["exact"] else " (the question has not come: a stand-in)"
-    table = Table(title=Text(title), title_justify="left", title_style="bold")
-    headings = ("field", "numbers", "what it is", *(["values"] if values else []))
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading == "numbers" else "left")
+    rows = []
     for item in message["fields"]:
-        told = printable(jsonlib.dumps(item["value"], ensure_ascii=False))
-        cells = (item["name"], item["numbers"], item["meaning"], *([told] if values else []))
-        table.add_row(*map(Text, cells))
-    return table
+        told = [printable(jsonlib.dumps(item["value"], ensure_ascii=False))] if values else []
+        about = (item["name"], item["numbers"], item["meaning"], item["computed_from"])
+        rows.append((*about, *told))
+    return fields_table(title, rows, ["values"] if values else [])
+
+
+def _print_attacks(screen: Console, found: dict[str, Any]) -> None:
+    """What attacks on this site's model reached, whether it would leave or not."""
+    if found["certificate"] is None:
+        return
+    screen.print(Text("This site's own attacks on its model", style="bold"))
+    for sentence in attack_sentences(found["certificate"], found["max_membership_auc"]):
+        screen.print(Text(f"  {sentence}"), soft_wrap=True)
 
 
 @site.command(cls=Command)

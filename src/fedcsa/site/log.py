@@ -58,6 +58,7 @@ EVENT_KEYS: dict[str, tuple[str, ...]] = {
     "concluded": ("study",),  # the target has a result
     "opening": ("id", "sender", "phase"),  # a message is about to be opened
     "opened": ("id", "sender", "phase"),  # it was, or it is refused under a rule
+    "certified": ("sha256",),  # what this site's own attacks on a model reached
     "sent": ("sha256",),  # a message is about to leave
 }
 Event = dict[str, Any]

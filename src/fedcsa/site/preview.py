@@ -28,9 +28,10 @@ from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.briefs import check_briefs, check_together
 from fedcsa.site.cohort import Cohort
 from fedcsa.site.log import SiteLog
-from fedcsa.site.meanings import MEANINGS
+from fedcsa.site.meanings import meaning_of
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.source_desk import ONE, check_rows
+from fedcsa.source.certificate import Certificate
 from fedcsa.source.source import Source
 from fedcsa.target.estimate import examination_for, fitted_model
 from fedcsa.target.target import Target
@@ -46,12 +47,15 @@ class _Look:
     ----------
     messages : list of (Message, str, bool)
         With the recipient, and whether it is to the bit what would leave.
+    certificate : Certificate or None
+        What attacks on the model reached, whether it may leave or not.
     """
 
     agreed: AgreedStudy
     site: SiteFile
     log: SiteLog
     messages: list[tuple[Message, str, bool]] = field(default_factory=list)
+    certificate: Certificate | None = None
     refusals: list[FedCSAError] = field(default_factory=list)
     numbers: int = 0
 
@@ -100,6 +104,8 @@ def preview(text: str, site: SiteFile) -> dict[str, Any]:
         "role": "source" if is_source else "target",
         "messages": [_described(*item) for item in look.messages],
         "numbers_about_rows": look.numbers,
+        "certificate": None if look.certificate is None else look.certificate.to_plain(),
+        "max_membership_auc": site.policy.max_membership_auc,
         "refusals": [f"{error.rule}: {error}" for error in look.refusals],
         "approval": site.approve,
     }
@@ -194,9 +200,10 @@ def _check_question(look: _Look, source: Source, line: dict[str, Any], message: 
 
 def _answer(look: _Look, source: Source, question: Message, *, exact: bool) -> Message | None:
     answer = source.answer(question)
+    look.certificate = source.certificate
     if isinstance(answer, Refusal):
-        rule = source.refusal.rule if source.refusal else answer.rule
-        look.refuse(rule, "This site's file does not let the answer leave.")
+        why = "This site's file does not let the answer leave."
+        look.refusals.append(source.refusal or PolicyError(answer.rule, why))
         return None
     return answer if look.add(answer, TARGET, exact=exact) else None
 
@@ -244,14 +251,10 @@ def _described(message: Message, recipient: str, exact: bool) -> dict[str, Any]:
     for item in records_of(message):
         plain = values[item.name]
         if plain not in ("", [], {}):
-            about = {"meaning": MEANINGS[message.name][_field(item.name)], "value": plain}
+            what, computed_from = meaning_of(message.name, item.name)
+            about = {"meaning": what, "computed_from": computed_from, "value": plain}
             fields.append({"name": item.name, "numbers": item.numbers, **about})
     return {
         "message": message.name, "to": recipient, "exact": exact,
         "sha256": digest_of(message), "fields": fields,
     }  # fmt: skip
-
-
-def _field(name: str) -> str:
-    """The field of an array by name: ``"arrays"`` of ``"arrays.value"``."""
-    return name.partition(".")[0]

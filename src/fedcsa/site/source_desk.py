@@ -18,7 +18,14 @@ from fedcsa.messages.envelope import (
     reply,
 )
 from fedcsa.messages.fields import Message
-from fedcsa.messages.messages import Brief, Examination, ModelRequest, Refusal, RiskReport
+from fedcsa.messages.messages import (
+    Brief,
+    Examination,
+    ModelReport,
+    ModelRequest,
+    Refusal,
+    RiskReport,
+)
 from fedcsa.messages.policy import told_rule
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.briefs import check_briefs, check_together
@@ -170,6 +177,9 @@ class SourceDesk(Desk):
         if isinstance(answer, Refusal):
             raise self._source.refusal or PolicyError(answer.rule, "This site refuses.")
         kept = {"reply": self._log.keep(encode(answer)), "rows": self._source.fingerprint}
+        if isinstance(answer, ModelReport) and self._source.certificate is not None:
+            found = self._source.certificate.to_plain()
+            self._log.claim("certified", sha256=kept["reply"], certificate=found)
         answered = self._log.claim(
             "answered", lambda: self._check_together(message), **self._budget(phase), **kept
         )

@@ -12,7 +12,7 @@ content     numbers that are a cell or an outcome, arrays as long as the table, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -105,6 +105,15 @@ class Certificate:
     def to_plain(self) -> dict[str, Any]:
         """The record as plain values, for the preview and the log."""
         return {**asdict(self), "own_values": list(self.own_values)}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Certificate:
+        """The record that `to_plain` gave."""
+        attacks = {
+            name: None if plain[name] is None else Attack(**plain[name])
+            for name in ("loss", "reference")
+        }
+        return cls(**{**plain, **attacks, "own_values": tuple(plain["own_values"])})
 
 
 def _stays(rule: str, why: str) -> PolicyError:

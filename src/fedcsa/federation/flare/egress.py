@@ -33,6 +33,7 @@ from fedcsa.messages.messages import (
 from fedcsa.messages.policy import Policy
 from fedcsa.site.log import open_log
 from fedcsa.site.site_file import SiteFile
+from fedcsa.source.certificate import Certificate
 
 
 class EgressFilter(Filter):  # type: ignore[misc]
@@ -89,6 +90,11 @@ def _check_closed(
     written = open_log(site.state_folder).all("sent", sha256=digest(message))
     if envelope.recipient not in {line["recipient"] for line in written}:
         raise ContentBlockedException("a message must be in the ledger before it leaves")
+    if isinstance(decode(message), ModelReport) and site.policy.looks_at_models:
+        line = open_log(site.state_folder).find("certified", sha256=digest(message))
+        if line is None:
+            raise ContentBlockedException("attacks must be tried on a model before it leaves")
+        Certificate.from_plain(line["certificate"]).check(site.policy)
 
 
 def _check_greeting(wire: bytes, name: str) -> None:

@@ -1,0 +1,40 @@
+"""Every field of every message says what it is, and what it is computed from."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from fedcsa.messages.messages import MESSAGES
+from fedcsa.models.portable import _TREE_ARRAYS, LinearModel, PointsModel
+from fedcsa.models.steps import _ARRAYS
+from fedcsa.site.meanings import ARRAYS, MEANINGS, meaning_of
+
+FIELDS = [(name, f.name) for name, kind in MESSAGES.items() for f in dataclasses.fields(kind)]
+
+
+@pytest.mark.parametrize(("message", "field"), FIELDS)
+def test_every_field_of_every_message_has_its_own_description(message, field):
+    own = MEANINGS[message][field]
+    assert len(own.what) > 6
+    assert own.computed_from
+    assert [f for f, meaning in MEANINGS[message].items() if meaning.what == own.what] == [field]
+
+
+def test_no_description_is_of_a_field_that_does_not_exist():
+    assert {(m, f) for m, fields in MEANINGS.items() for f in fields} == set(FIELDS)
+
+
+def test_every_array_of_every_format_has_its_own_description():
+    line, whole = LinearModel(np.zeros(1), 0.0), np.zeros(1, np.int32)
+    points = PointsModel(np.ones(1), whole, whole[:0], np.zeros(1), 0.0)
+    names = {*line.arrays, *points.arrays, *_TREE_ARRAYS}
+    names |= {name for arrays in _ARRAYS.values() for name in arrays}
+    assert names == set(ARRAYS)
+    assert len({meaning.what for meaning in ARRAYS.values()}) == len(names)
+
+
+def test_an_unknown_array_or_field_has_no_description_to_fall_back_on():
+    for record in ("arrays.rows", "secret"):
+        with pytest.raises(KeyError):
+            meaning_of("model-report", record)
