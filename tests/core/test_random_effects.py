@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.special import ndtri
 from scipy.stats import halfnorm, kstest, norm
 
-from fedcsa.core.random_effects import new_site, power
+from fedcsa.core.random_effects import FARTHEST_SITE, held_in, new_site, power, standing_out
 
 Y = np.array([0.10, -0.25, 0.32, 0.05])
 V = np.array([0.01, 0.02, 0.005, 0.08])
@@ -169,3 +170,54 @@ def test_more_sites_of_more_rows_see_more():
     )
     assert noisy <= few < many
     assert power(np.full(3, 0.01), 0.2, 0.2) == few  # nothing random is left in it
+
+
+# A site that stands out ---------------------------------------------------------------------
+
+AGREED = np.array([0.05, -0.02, 0.01, -0.04])
+
+
+def test_estimates_of_sites_that_agree_are_kept_to_the_bit():
+    kept = held_in(AGREED, np.full(4, 0.01), 0.2)
+    assert kept.tobytes() == AGREED.tobytes()
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_of_two_sites_nobody_stands_out(n):
+    far = np.array([0.0, 50.0])[:n]
+    assert held_in(far, np.full(n, 0.01), 0.2).tobytes() == far.tobytes()
+    assert standing_out(far, np.full(n, 0.01), 0.2).tolist() == [0.0] * n
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_site_that_stands_out_counts_up_to_a_bound_whatever_it_claims(sign):
+    v = np.full(5, 0.01)
+    claims = [held_in(np.append(AGREED, sign * claim), v, 0.2) for claim in (1.0, 5.0, 700.0)]
+    for kept in claims:
+        assert kept[:4].tobytes() == AGREED.tobytes()
+        np.testing.assert_allclose(kept[4], claims[0][4], rtol=1e-9)
+    # so many standard deviations of what the others let expect
+    others = new_site(AGREED, v[:4], 0.2, extra=0.01)
+    np.testing.assert_allclose(ndtri(others.below(claims[0][4])), sign * FARTHEST_SITE, rtol=1e-9)
+
+
+def test_of_three_sites_one_that_claims_anything_does_not_drag_the_others():
+    kept = held_in(np.array([0.0, 0.05, 700.0]), np.full(3, 0.01), 0.2)
+    assert kept[:2].tolist() == [0.0, 0.05]
+    assert 0.3 < kept[2] < 1.2
+
+
+def test_the_bound_is_met_without_a_jump():
+    v = np.full(5, 0.01)
+    [*_, end] = held_in(np.append(AGREED, 9.0), v, 0.2)
+    inside = np.append(AGREED, end * 0.999)
+    assert held_in(inside, v, 0.2).tobytes() == inside.tobytes()
+
+
+def test_how_far_a_site_stands_out_follows_from_the_others_alone():
+    v = np.array([0.01, 0.02, 0.005, 0.01, 0.03])
+    estimates = np.append(AGREED, 0.6)
+    far = standing_out(estimates, v, 0.2)
+    others = new_site(AGREED, v[:4], 0.2, extra=0.03)
+    np.testing.assert_allclose(far[4], ndtri(others.below(0.6)), rtol=1e-12)
+    assert np.abs(far[:4]).max() < 1.0
