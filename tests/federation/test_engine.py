@@ -1,21 +1,24 @@
 """The real engine: equal results, and every failure that hospitals have."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedcsa.answer.store import summary
 from fedcsa.errors import LedgerError
-from fedcsa.messages.codec import decode, encode
+from fedcsa.messages.codec import MAGIC, PROTOCOL_VERSION, decode, digest, encode
 from fedcsa.messages.envelope import Envelope, ask
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import LOG, SiteLog
@@ -98,11 +101,67 @@ def test_the_federated_result_equals_the_one_in_process_to_the_bit(live, finishe
     assert tuple(live.result(study).examinations) == KINDS[kind]
 
 
+# What the server sees ------------------------------------------------------------------------
+
+
+def known_shapes(live, study):
+    """Numbers that the sites sent in a study, as bytes and text, and the digests of messages."""
+    shapes = {MAGIC + struct.pack("<H", PROTOCOL_VERSION), b'"risk-report"'}
+    for name in ("new", *SOURCES):
+        for path in (live.state(name) / "payloads").glob("*.fcsa"):
+            payload = path.read_bytes()
+            message = decode(payload) if payload.startswith(MAGIC) else None
+            if getattr(message, "study", "") != study.stem:
+                continue
+            shapes.add(digest(payload).encode())
+            for number in np.ravel(getattr(message, "risk", ())).tolist():
+                text = repr(number).encode()
+                shapes |= {struct.pack("<d", number), struct.pack(">d", number)}
+                shapes |= {text} if len(text) > 6 else set()
+    assert len(shapes) > 10
+    return shapes
+
+
+def memory_of(pid):
+    """What another process of this test holds in memory, piece by piece; some end meanwhile."""
+    with (
+        contextlib.suppress(FileNotFoundError, ProcessLookupError, psutil.NoSuchProcess),
+        Path(f"/proc/{pid}/mem").open("rb", 0) as memory,
+    ):
+        for region in psutil.Process(pid).memory_maps(grouped=False):
+            first, last = (int(part, 16) for part in region.addr.split("-"))
+            if region.perms.startswith("rw"):
+                with contextlib.suppress(OSError):
+                    memory.seek(first)
+                    yield memory.read(last - first)
+
+
+def found_at(live, name, shapes):
+    """The shapes that lie in the memory of a participant's processes."""
+    pids = (live.processes[name].pid, *live.processes[name].workers())
+    pieces = (piece for pid in pids for piece in memory_of(pid))
+    return {shape for piece in pieces for shape in shapes if shape in piece}
+
+
 @pytest.mark.usefixtures("finished")
-def test_the_server_keeps_no_message(live):
+def test_the_server_stores_no_byte_of_a_message(live):
     files = [path for path in live.kit("localhost").rglob("*") if path.is_file()]
     assert len(files) > 10
-    assert [path for path in files if b"FCSA" in path.read_bytes()] == []
+    whole = b"\n".join(path.read_bytes() for path in files)
+    for kind in KINDS:
+        shapes = known_shapes(live, live.folder / f"equal-{kind}.toml")
+        assert [shape for shape in shapes if shape in whole] == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="there is no /proc here")
+def test_the_servers_memory_holds_no_byte_of_a_message_and_the_targets_does(calm):
+    study, submission, site = held(calm, "looked-into", "examine", min_sources=2)
+    shapes = known_shapes(calm, study)
+    found = {name: found_at(calm, name, shapes) for name in ("localhost", "new")}
+    calm.decide(site, study, "approved")
+    calm.finish(submission)
+    assert found["new"]  # so the search finds what is there
+    assert found["localhost"] == set()
 
 
 # Whatever dies -------------------------------------------------------------------------------
