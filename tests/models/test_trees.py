@@ -116,7 +116,7 @@ def test_leaves_that_are_grown_best_first_are_put_in_order():
     estimator = fitted(best_first, X, outcome(X, 0, rng))
     model = to_portable(estimator, 0, GRID)
     np.testing.assert_allclose(model.predict(X), own_predictions(estimator, X, 0), rtol=1e-12)
-    assert model.forest.leaves == [9]
+    assert model.forest.leaves.tolist() == [9]
     assert (np.diff(estimator.tree_.children_left[estimator.tree_.children_left > 0]) > 1).any()
 
 
@@ -139,13 +139,18 @@ def test_bins_are_whole_and_bounded():
     assert np.float32(MAX_BIN) == MAX_BIN
 
 
-def by_one(forest, root, bins):
-    """The leaf of one row, by following it."""
-    node = root
-    while forest.feature[node] != LEAF:
-        left = bins[forest.feature[node]] <= forest.threshold[node]
-        node = node + 1 if left else forest.right[node]
-    return forest.leaf[node]
+def by_one(model, node, bins):
+    """The leaf of one row, by following it through the flat arrays."""
+    inner = np.cumsum(model.feature != LEAF) - 1
+    while model.feature[node] != LEAF:
+        left = bins[model.feature[node]] <= model.threshold[inner[node]]
+        node += 1
+        if not left:  # over the whole left branch: as many leaves as splits, and one more
+            open_ends = 1
+            while open_ends:
+                open_ends += 1 if model.feature[node] != LEAF else -1
+                node += 1
+    return (model.feature[:node] == LEAF).sum()
 
 
 def test_rows_that_walk_together_end_where_they_end_alone():
@@ -153,15 +158,17 @@ def test_rows_that_walk_together_end_where_they_end_alone():
     model = to_portable(fitted(named("ExtraTreesRegressor"), X, outcome(X, 0, rng)), 0, GRID)
     bins = to_bins(X, GRID)
     for root, leaves in zip(model.forest.roots, model.leaves_of_rows(X), strict=True):
-        assert leaves.tolist() == [by_one(model.forest, root, row) for row in bins]
+        assert leaves.tolist() == [by_one(model, root, row) for row in bins]
 
 
 def test_more_rows_than_walk_at_a_time_and_none_at_all(monkeypatch):
     X, rng = rows(), np.random.default_rng(1)
     model = to_portable(fitted(named("RandomForestClassifier"), X, outcome(X, 3, rng)), 3, GRID)
     whole = model.predict(X)
-    monkeypatch.setattr("fedcsa.models.portable.MAX_WALKERS", 7)
-    np.testing.assert_array_equal(model.predict(X), whole)
+    for most in (7, 1000):
+        monkeypatch.setattr("fedcsa.models.portable.MAX_WALKERS", most)
+        monkeypatch.setattr("fedcsa.models.trees.MAX_WALKERS", most)
+        np.testing.assert_array_equal(model.predict(X), whole)
     assert model.predict(X[:0]).shape == (0, 3)
 
 
@@ -185,9 +192,9 @@ FORM = {"kind": "trees", "combine": "mean", "link": "identity", "classes": []}
 def test_trees_follow_each_other_in_preorder():
     model = open_model(FORM, damaged(), 2, 0)
     assert isinstance(model, TreeModel)
-    assert model.forest.roots == [0, 5]
-    assert model.forest.depths == [2, 0]
-    assert model.forest.leaves == [3, 1]
+    assert model.forest.roots.tolist() == [0, 5]
+    assert model.forest.depths.tolist() == [2, 0]
+    assert model.forest.leaves.tolist() == [3, 1]
     assert model.predict(np.array([[3.5, 4.5], [3.5, 5.0], [4.0, 0.0]])).tolist() == [1.5, 2.0, 2.5]
 
 
@@ -283,7 +290,7 @@ def chain(depth):
 
 
 def test_a_tree_is_not_too_deep():
-    assert open_model(FORM, chain(MAX_TREE_DEPTH), 2, 0).forest.depths == [MAX_TREE_DEPTH]
+    assert open_model(FORM, chain(MAX_TREE_DEPTH), 2, 0).forest.depths.max() == MAX_TREE_DEPTH
     with pytest.raises(ModelError, match="deep"):
         open_model(FORM, chain(MAX_TREE_DEPTH + 1), 2, 0)
 
@@ -327,6 +334,7 @@ def test_a_tree_that_is_too_large_or_too_deep_is_not_converted(monkeypatch):
         to_portable(estimator, 0, GRID)
 
 
-def test_the_forest_is_the_same_whether_parsed_here_or_there():
-    first = Forest.of(ints(0, -1, -1), ints(4))
-    assert (first.right, first.leaf, first.depths) == ([2, 0, 0], [0, 0, 1], [1])
+def test_a_leaf_leads_to_itself():
+    forest = Forest.of(ints(0, -1, -1), ints(4))
+    assert forest.child.tolist() == [1, 2, 1, 1, 2, 2]
+    assert forest.leaf.tolist() == [0, 0, 1]

@@ -39,14 +39,20 @@ from fedcsa.models.steps import (
     steps_form,
     width_of,
 )
-from fedcsa.models.trees import LEAF, MAX_BIN, MAX_NODES, MAX_TREE_DEPTH, Forest, to_bins
+from fedcsa.models.trees import (
+    LEAF,
+    MAX_BIN,
+    MAX_NODES,
+    MAX_TREE_DEPTH,
+    MAX_WALKERS,
+    Forest,
+    to_bins,
+)
 
 #: Whoever predicts looks for what is not finite; numpy need not warn of it besides.
 _QUIET = np.errstate(all="ignore")
 #: Cells of a design matrix at a time: 32 MB.
 MAX_CELLS = 1 << 22
-#: Rows that walk through a tree at a time: about 10 MB for ten features.
-MAX_WALKERS = 1 << 17
 #: The words of a model: plain JSON values.
 Form: TypeAlias = Mapping[str, Any]
 #: Its numbers: float64 or int32 arrays by name.
@@ -346,9 +352,7 @@ class TreeModel:
 
     def leaves_of_rows(self, X: Array) -> Iterator[NDArray[np.intp]]:
         """For every tree the leaf of every row of X of shape (rows, features)."""
-        columns = np.ascontiguousarray(to_bins(X, self.step).T)
-        for root in self.forest.roots:
-            yield self.forest.leaf_of_rows(root, columns)
+        return self.forest.leaves_of_rows(to_bins(X, self.step))
 
     @_QUIET
     def predict(self, X: Array) -> Array:
@@ -399,7 +403,7 @@ class TreeModel:
             step, feature, threshold, value, base, form["combine"], link, classes, n_classes
         )
         trees = model.forest
-        if (len(trees.roots) % outputs and not mean) or max(trees.depths) > MAX_TREE_DEPTH:
+        if (len(trees.roots) % outputs and not mean) or trees.depths.max() > MAX_TREE_DEPTH:
             raise damaged(f"whole rounds of trees at most {MAX_TREE_DEPTH} deep")
         return model
 

@@ -7,7 +7,7 @@ point outside or in a circle, and where one tree ends the next begins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,8 @@ MAX_BIN = 2**24 - 1
 #: Of one model: what 500 trees on 10,000 rows have with ten rows a leaf. As many are opened within
 #: 120 MB and two seconds.
 MAX_NODES = 1 << 20
+#: Rows times trees that are walked at a time: their few arrays fit into a core's own memory.
+MAX_WALKERS = 1 << 15
 #: Of one tree; unpruned trees on a million rows stay below 100.
 MAX_TREE_DEPTH = 256
 
@@ -53,27 +55,25 @@ class Forest:
 
     Attributes
     ----------
-    feature : list of int
-        Per node; `LEAF` for a leaf.
-    threshold : list of int
-        Per node; a row goes left if the bin of its feature is at most that.
-    right : list of int
-        Per node: the right child of a split. Its left child is the next node.
-    leaf : list of int
-        Per node: the number of leaves before it.
-    roots : list of int
-        First node of every tree.
-    depths, leaves : list of int
-        Per tree.
+    feature : array of shape (nodes,)
+        Of a split; 0 for a leaf.
+    threshold : array of int32 of shape (nodes,)
+        A row goes left if the bin of its feature is at most that.
+    child : array of shape (2 · nodes,)
+        The left and the right child of every node; a leaf leads to itself.
+    leaf : array of shape (nodes,)
+        The number of leaves before a node.
+    roots, depths, leaves : array of shape (trees,)
+        First node, depth and number of leaves of every tree.
     """
 
-    feature: Sequence[int]
-    threshold: Sequence[int]
-    right: Sequence[int]
-    leaf: Sequence[int]
-    roots: Sequence[int]
-    depths: Sequence[int]
-    leaves: Sequence[int]
+    feature: NDArray[np.intp]
+    threshold: NDArray[np.int32]
+    child: NDArray[np.intp]
+    leaf: NDArray[np.intp]
+    roots: NDArray[np.intp]
+    depths: NDArray[np.intp]
+    leaves: NDArray[np.intp]
 
     @classmethod
     def of(cls, feature: NDArray[np.int32], threshold: NDArray[np.int32]) -> Forest:
@@ -84,51 +84,57 @@ class Forest:
         feature : array of int32 of shape (nodes,)
         threshold : array of int32 of shape (splits,)
         """
-        split = feature != LEAF
+        split, node = feature != LEAF, np.arange(len(feature))
         spread = np.zeros(len(feature), np.int32)
         spread[split] = threshold
-        order = np.cumsum(~split) - ~split
-        right, height = [0] * len(feature), [0] * len(feature)
-        waiting: list[int] = []  # roots of the branches that begin further on
-        for node in range(len(feature) - 1, -1, -1):
-            if split[node]:
-                if len(waiting) < 2:
-                    raise damaged("trees in which every split has two branches")
-                left, right[node] = waiting.pop(), waiting.pop()
-                height[node] = 1 + max(height[left], height[right[node]])
-            waiting.append(node)
-        roots = waiting[::-1]
-        ends = np.append(roots[1:], len(feature)).astype(np.intp)
-        per_tree = (ends - np.array(roots, np.intp) + 1) // 2
-        depths = [height[root] for root in roots]
+        right, height, roots = _parsed(split.tolist())
+        ends = np.append(roots[1:], len(feature))
         return cls(
-            feature.tolist(), spread.tolist(), right, order.tolist(), roots, depths,
-            per_tree.tolist(),
-        )  # fmt: skip
+            feature=np.where(split, feature, 0).astype(np.intp),
+            threshold=spread,
+            child=np.column_stack([node + split, np.where(split, right, node)]).ravel(),
+            leaf=np.cumsum(~split) - ~split,
+            roots=roots,
+            depths=height[roots],
+            leaves=(ends - roots + 1) // 2,
+        )
 
-    def leaf_of_rows(self, root: int, columns: NDArray[np.int32]) -> NDArray[np.intp]:
-        """The number of the leaf in which every row ends.
+    def leaves_of_rows(self, bins: NDArray[np.int32]) -> Iterator[NDArray[np.intp]]:
+        """For every tree the number of the leaf in which every row ends.
 
-        Rows that go the same way stay together, so that a node costs one comparison of a column.
+        All rows go through several trees at once, one level after the other.
 
         Parameters
         ----------
-        root : int
-            First node of the tree.
-        columns : array of int32 of shape (features, rows)
-            Bins.
+        bins : array of int32 of shape (rows, features)
         """
-        found = np.empty(columns.shape[1], np.intp)
-        todo = [(root, np.arange(columns.shape[1]))]
-        while todo:
-            node, rows = todo.pop()
-            if self.feature[node] == LEAF:
-                found[rows] = self.leaf[node]
-                continue
-            goes_left = columns[self.feature[node]].take(rows) <= self.threshold[node]
-            left = rows[goes_left]
-            if len(left):
-                todo.append((node + 1, left))
-            if len(left) < len(rows):
-                todo.append((self.right[node], rows[~goes_left]))
-        return found
+        n_rows, n_features = bins.shape
+        cells, start = bins.ravel(), n_features * np.arange(n_rows)
+        at_once = max(1, MAX_WALKERS // max(1, n_rows))
+        for first in range(0, len(self.roots), at_once):
+            roots = self.roots[first : first + at_once]
+            node, row = np.repeat(roots, n_rows), np.tile(start, len(roots))
+            for _ in range(self.depths[first : first + at_once].max()):
+                goes_right = cells.take(row + self.feature.take(node)) > self.threshold.take(node)
+                node = self.child.take(2 * node + goes_right)
+            yield from self.leaf.take(node).reshape(len(roots), n_rows)
+
+
+def _parsed(split: list[bool]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Right children and heights of all nodes, and the roots.
+
+    Parameters
+    ----------
+    split : list of bool
+        Of every node in preorder whether it has branches.
+    """
+    right, height = [0] * len(split), [0] * len(split)
+    waiting: list[int] = []  # roots of the branches that begin further on
+    for node in range(len(split) - 1, -1, -1):
+        if split[node]:
+            if len(waiting) < 2:
+                raise damaged("trees in which every split has two branches")
+            left, right[node] = waiting.pop(), waiting.pop()
+            height[node] = 1 + max(height[left], height[right[node]])
+        waiting.append(node)
+    return np.array(right), np.array(height), np.array(waiting[::-1])
