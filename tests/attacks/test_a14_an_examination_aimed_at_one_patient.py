@@ -1,9 +1,9 @@
-"""A14: a target sends a model of the agreed kind that is constant but for a known patient's cell.
+"""A14: a target has models examined that are constant for all patients but one whom it knows.
 
 What a source finds of it, risk and level beside those of the constant, then are two equations for
-two unknowns: the patient's weight and outcome. Any single prediction that a few rows decide has a
-large leverage among the predictions whose risks are told; such an examination is refused. A line
-cannot point at one patient, so studies of linear models need no such check.
+two unknowns: the patient's weight and outcome. A tree does it for anybody who is alone in a cell
+of the grid, a median of lines for whoever lies outermost. Such a row has a large leverage among the
+predictions whose risks are told, and the examination is refused. Straight lines point at nobody.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import Examination
 from fedcsa.messages.policy import Policy
 from fedcsa.models.convert import agreed_grid, to_portable
-from fedcsa.models.portable import TreeModel
+from fedcsa.models.portable import LinearModel, TreeModel
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
@@ -32,23 +32,23 @@ def rows(n, seed):
     return X, X @ [0.8, 0.6] + rng.normal(size=n)
 
 
-def asked(policy=None):
+def asked(policy=None, model=None, combine="mean", seed=0):
     """A source that has reported, the brief, its report, its rows as models see them."""
-    description = model_description(DecisionTreeRegressor(min_samples_leaf=20))
+    description = model_description(model or DecisionTreeRegressor(min_samples_leaf=20))
     candidates = expand_candidates(description["name"], None)
-    plan = Plan(features=("a", "b"), model=description, candidates=candidates)
-    X, y = rows(ROWS, 0)
-    brief = Target(rows(100, 1)[0], plan).brief(["s"])
+    plan = Plan(features=("a", "b"), model=description, candidates=candidates, combine=combine)
+    X, y = rows(ROWS, seed)
+    brief = Target(rows(100, 1)[0], plan).brief(["s", "t", "u", "v"])
     source = Source("s", X, y, features=("a", "b"), policy=policy)
     return source, brief, source.answer(brief), (X - brief.mean) / brief.sd, y
 
 
-def examined(source, brief, models, constant):
+def examined(source, brief, models, constant, combine="mean"):
     arrays = {f"{k}.{name}": a for k, m in enumerate(models) for name, a in m.arrays.items()}
     weights = np.full(len(models), 1.0 / len(models))
     forms = tuple(model.form for model in models)
     question = Examination(
-        brief.study, digest(encode(brief)), 0, "mean", 0.0, weights, forms, arrays,
+        brief.study, digest(encode(brief)), 0, combine, 0.0, weights, forms, arrays,
         np.array([constant]), again=False,
     )  # fmt: skip
     return source.answer(question)
@@ -111,3 +111,38 @@ def test_honest_models_are_examined_and_a_pointed_one_among_them_is_found(pointe
         models.append(pointed_at(cells[alone(cells)[0]], 0.0, grid))
     told = examined(source, brief, models, 0.0)
     assert told.name == ("refusal" if pointed else "examination-report")
+
+
+# A median of lines ------------------------------------------------------------------------------
+
+
+def bent_before(z, mean):
+    """Three lines whose median is constant up to the outermost patient, and rises beyond."""
+    next_to_last, last = np.sort(z)[-2:]
+    cut = (next_to_last + last) / 2.0
+    slope = SPIKE / (last - cut)
+    flat, far = LinearModel(np.zeros(2), mean), LinearModel(np.zeros(2), mean + 1e5)
+    return [flat, LinearModel(np.array([slope, 0.0]), mean - slope * cut), far]
+
+
+@pytest.mark.parametrize("off", [True, False])
+def test_a_median_that_bends_before_the_outermost_patient_is_not_examined(off):
+    policy = Policy(max_row_leverage=float("inf")) if off else Policy()
+    errors = []
+    for seed in range(PATIENTS):
+        source, brief, report, seen, y = asked(policy, "ridge", "median", seed)
+        mean = float(report.outcome_mean[0])
+        found = examined(source, brief, bent_before(seen[:, 0], mean), mean, "median")
+        if off:
+            errors.append(solved(found, mean, mean) - y[np.argmax(seen[:, 0])])
+        else:
+            assert (found.name, found.rule) == ("refusal", "row_floors")
+    if off:
+        assert np.max(np.abs(errors)) < 0.05
+
+
+@pytest.mark.parametrize("combine", ["mean", "median"])
+def test_honest_lines_are_examined(combine):
+    source, brief, _, _, _ = asked(None, "ridge", combine)
+    lines = [LinearModel(np.array(b), 0.1) for b in ([0.8, 0.6], [0.7, 0.7], [0.9, 0.5])]
+    assert examined(source, brief, lines, 0.0, combine).name == "examination-report"

@@ -87,7 +87,7 @@ class Policy:
         Nor one in which a single row makes up more of the variance of a weighted mean, alone or
         together with what the same target was told before: its outcome could be solved for. A
         row whose own outcome makes up more of a model's prediction for it takes no part in that
-        model; and trees that point at a row more than so are not examined.
+        model; and models that point at a row more than so are not examined.
     max_briefs : int or None
         Briefs that a source answers to one target within `period_days`, whatever the studies are
         called; one that it refuses counts too.

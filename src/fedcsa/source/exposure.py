@@ -12,9 +12,9 @@ out of the fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,27 +160,35 @@ def _leverages(
     return _shares_in_span(work, rooted, penalty)
 
 
-def largest_examined_share(work: Work, predict: Predictor) -> float:
+def largest_examined_share(work: Work, predict: Predictor, members: Sequence[FittedModel]) -> float:
     """The largest leverage of a row among the predictions whose risks an examination tells.
 
-    A target may send whatever model is of the agreed kind. One that is constant but for the cell
-    of a patient whom it knows would tell that patient's outcome by its risk; its leverage is 1.
+    A target may send whatever models are of the agreed kind. A tree that is constant but for the
+    cell of a patient whom it knows, or a median of lines that bends before the outermost patient,
+    would tell that patient's outcome by its risk; its leverage is nearly 1. Straight lines point
+    at nobody: what they alone tell is taken off.
 
     Parameters
     ----------
     work : Work
     predict : Predictor
         The mixture and its members.
+    members : sequence of FittedModel
     """
+    straight = [isinstance(one, LinearModel) and one.link == "identity" for one in members]
 
-    def rooted(batch: Batch) -> Array:
+    def rooted(batch: Batch, *, bent: bool) -> Array:
         mixed, each = predict(batch)
-        told = [np.ones((len(batch.y), 1))]
-        told += [np.reshape(one, (len(batch.y), -1)) for one in [mixed, *each] if one is not None]
-        return np.sqrt(work.weighing.judging(batch))[:, None] * np.concatenate(told, axis=1)
+        told = [one for one, line in zip(each, straight, strict=True) if line or bent]
+        told += [mixed] if bent else []
+        columns = [np.reshape(one, (len(batch.y), -1)) for one in told if one is not None]
+        design = np.concatenate([np.ones((len(batch.y), 1)), *columns], axis=1)
+        return np.sqrt(work.weighing.judging(batch))[:, None] * design
 
     with one_blas_thread():
-        return float(_shares_in_span(work, rooted).max(initial=0.0))
+        shares = _shares_in_span(work, partial(rooted, bent=True))
+        shares = shares - _shares_in_span(work, partial(rooted, bent=False))
+    return float(shares.max(initial=0.0))
 
 
 def _shares_in_span(

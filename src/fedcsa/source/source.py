@@ -28,7 +28,7 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.messages.policy import Clock, Ledger, Policy, narrow_features, told_rule, utc_now
 from fedcsa.models.convert import agreed_grid
-from fedcsa.models.fitted import EstimatorModel, LinearModel
+from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.model import Candidate, Model, Path
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
@@ -325,9 +325,8 @@ class Source:
             )
         work = self._work(study, model, chosen, asked.candidate)
         predict, loss = mixture_of(asked, members, work), self._loss_of(brief)
-        lines = all(isinstance(member, LinearModel) for member in members)  # they point at nobody
-        if self._policy.max_row_leverage < 1.0 and not lines:
-            self._policy.check_leverage(largest_examined_share(work, predict))
+        if self._policy.max_row_leverage < 1.0:
+            self._policy.check_leverage(largest_examined_share(work, predict, members))
         found = examine(brief, work, predict, asked.constant, loss)
         return ExaminationReport(
             study=asked.study, source=self.name, in_reply_to=in_reply_to, **vars(found)
