@@ -27,7 +27,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import FedCSAError, ModelError
 from fedcsa.messages.codec import decode
 from fedcsa.messages.messages import Examination, ModelReport
-from fedcsa.models.portable import open_model
+from fedcsa.models.portable import Arrays, Form, open_model
 
 try:
     import resource
@@ -60,10 +60,11 @@ def agreed_rows(n_features: int) -> Array:
 def open_wholly(payload: bytes, task: dict[str, Any]) -> None:
     """Decode a message, open the models in it, and let them predict the agreed rows."""
     message = decode(payload, task["max_bytes"])
+    models: list[tuple[Form, Arrays]] = []
     if isinstance(message, ModelReport):
-        models = [(message.form, message.arrays)]
-    else:
-        models = message.members if isinstance(message, Examination) else []
+        models += [(message.form, message.arrays)]
+    elif isinstance(message, Examination):
+        models += message.members
     for form, arrays in models:
         model = open_model(form, arrays, task["features"], task["classes"])
         try:
