@@ -68,7 +68,7 @@ picture: $(STAMP)  ## take the picture of the demo's report for the README (need
 	$(BIN)/python docs/picture.py
 
 bench: $(STAMP)  ## measure every promise about speed against its floor and against peers (half an hour)
-	for script in ratio ridge imports messages many_sources source stream table1 peers federation; do $(BIN)/python -m benchmarks.$$script || exit 1; done
+	for script in ratio ridge trees imports messages many_sources source stream table1 peers federation; do $(BIN)/python -m benchmarks.$$script || exit 1; done
 	$(BIN)/python -m benchmarks.render
 
 PAPER := table1 table1_reading figure2 parkinsons_tables theorems readings collapse real_studies

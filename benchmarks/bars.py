@@ -92,6 +92,10 @@ def bars(results: Results) -> Iterator[Bar]:
         told = f"{line['rows']} rows, {count} candidates" if line else "in memory"
         yield at_most(f"a source against its floor, {told}", 4.0, _of(line, "cpu_ratio"))
     yield from _stream(results)
+    lines = results("trees", what="walk")
+    line = max(lines, key=lambda x: float(x["cpu_ratio"] or x["ratio"]), default=None)
+    told = f"`{line['estimator']}`, {line['rows']} rows" if line else "trees"
+    yield at_most(f"{told}, against scikit-learn's own prediction", 5.0, _of(line, "cpu_ratio"))
     line = results.largest("many_sources", "sources")
     told = f"{line['sources']} sources in one process" if line else "many sources in one process"
     yield at_most(f"{told} against the sum of their own times", 1.3, _of(line, "ratio"))

@@ -117,6 +117,22 @@ def ridge(results: Results) -> str:
     return table(("rows", "what", "candidates", "seconds", "× one", "× one, CPU"), rows)
 
 
+def trees(results: Results) -> str:
+    own = {(x["rows"], x["estimator"]): x for x in results("trees", what="scikit-learn")}
+    rows = [
+        (
+            f"`{line['estimator']}`",
+            line["rows"],
+            number(own[line["rows"], line["estimator"]]["cpu_seconds"]),
+            number(line["cpu_seconds"]),
+            number(line["cpu_ratio"]),
+        )
+        for line in results("trees", what="walk")
+    ]
+    head = ("100 trees", "rows", "CPU seconds, scikit-learn", "CPU seconds, ours")
+    return table((*head, "× scikit-learn"), rows)
+
+
 def source(results: Results) -> str:
     rows = [
         (
@@ -242,7 +258,17 @@ PAGES: dict[str, Blocks] = {
         "criteria": (criteria, ""),
         "machine": (machine, ""),
         **of_tables(
-            ratio, peers, ridge, source, stream, many_sources, target, table1, imports, messages
+            ratio,
+            peers,
+            ridge,
+            trees,
+            source,
+            stream,
+            many_sources,
+            target,
+            table1,
+            imports,
+            messages,
         ),
     },
     "federation.md": of_tables(federation),

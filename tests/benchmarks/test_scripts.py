@@ -24,6 +24,7 @@ from fedcsa import Study  # noqa: E402
 TABLES = {
     "ratio": {"ratio": ("rows", "seconds", "ratio", "cpu_ratio")},
     "ridge": {"ridge": ("rows", "candidates", "seconds", "ratio")},
+    "trees": {"trees": ("rows", "seconds", "ratio")},
     "source": {"source": ("rows", "seconds", "ratio")},
     "messages": {"messages": ("rows", "candidates", "bytes", "bytes_per_candidate")},
     "imports": {"imports": ("seconds", "ratio")},
