@@ -38,7 +38,7 @@ test: $(STAMP)  ## run every test, the examples in the docs and the coverage gat
 	$(PYTEST) $(addprefix --ignore=,$(MEASURED))
 
 attacks: $(STAMP)  ## every known attack, each with the figure that it reaches
-	$(PYTEST) tests/attacks -rA
+	FEDCSA_WHOLE_FUZZ=1 $(PYTEST) tests/attacks -rA
 
 check: $(STAMP)  ## lint, format, types, import contracts
 	$(BIN)/ruff check .

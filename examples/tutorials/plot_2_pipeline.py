@@ -177,7 +177,7 @@ except NoSourcesError as error:
 # The pipeline keeps no rows. With rules that are a little milder than the strict ones one
 # hospital lets it through. Whoever refuses is named, with the rule:
 
-milder = Policy(max_row_share=0.25, packed_models=True)
+milder = Policy(max_row_share=0.25)
 strict = FedCSA(plain, {"logisticregression__C": [0.1]}, policy=milder, **common)
 strict.fit(hospitals, X_new)
 print(strict.source_weights_)
@@ -193,7 +193,7 @@ for finding in strict.findings_:
 
 with tempfile.TemporaryDirectory() as place:
     save_result(adaptation, Path(place) / "result")
-    loaded = load_result(Path(place) / "result", trusted_types=["sklearn.*"])
+    loaded = load_result(Path(place) / "result")
 print((loaded.predict(X_new.to_numpy(float)) == fedcsa.predict(X_new)).all())
 
 later = fedcsa.reconcile(X_new, y_later)

@@ -14,7 +14,6 @@ HEAVY = (
     "adbc_driver_manager",
     "pandas",
     "polars",
-    "skops",
     "typer",
     "rich",
     "flwr",

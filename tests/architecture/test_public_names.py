@@ -29,7 +29,6 @@ HEAVY = {
     "rich",
     "pandas",
     "polars",
-    "skops",
     "scipy",
 }
 
