@@ -73,3 +73,28 @@ def test_a_row_of_the_index_says_who_reached_what_and_names_a_test(row):
 @pytest.mark.parametrize("file", FILES)
 def test_every_file_of_attacks_is_in_the_index(file):
     assert f"attacks/{file}" in {found for found, _ in nodes(text_of(INDEX))}
+
+
+@pytest.mark.parametrize("number", range(1, 15))
+def test_every_known_attack_has_its_file_and_its_row(number):
+    assert [file for file in FILES if file.startswith(f"test_a{number:02}_")]
+    [row] = [row for row in rows(INDEX) if row.startswith(f"| A{number} |")]
+    assert all(f"attacks/test_a{number:02}_" in f"{file}" for file, _ in nodes(row))
+
+
+# The threat model -----------------------------------------------------------------------------
+
+AGAINST = re.findall(r"^## (Protected .*)$", text_of(THREATS), re.M)
+
+
+@pytest.mark.parametrize("heading", AGAINST)
+def test_every_protection_is_shown_by_a_test(heading):
+    found = rows(THREATS, heading)
+    assert found
+    for row in found:
+        assert nodes(row.strip("|").split("|")[-1]), row
+
+
+def test_the_threat_model_says_what_is_not_protected():
+    assert len(AGAINST) == 4
+    assert "\n## Not protected\n" in text_of(THREATS)
