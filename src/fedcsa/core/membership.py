@@ -61,8 +61,8 @@ def loss_attack(inside: Array, outside: Array) -> Attack:
     ahead = _share_above(inside, outside)  # per inside row: how many outside rows lose more
     behind = 1.0 - _share_above(outside, inside)
     # The same rows are on both sides, so their parts are added before their variance is taken.
-    spread = float(np.std(ahead + behind)) / np.sqrt(len(inside))
-    return Attack(float(ahead.mean()), spread)
+    spread = np.std(ahead + behind) / np.sqrt(len(inside))
+    return Attack(float(ahead.mean()), float(spread))
 
 
 def _share_above(values: Array, others: Array) -> Array:
@@ -103,7 +103,7 @@ def reference_attack(moved: Array, variance: Array) -> Attack:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = moved / np.sqrt(2.0 * pooled)
     reached: Array = ndtr(np.where(moved == 0.0, 0.0, ratio))
-    return Attack(float(reached.mean()), float(reached.std()) / np.sqrt(len(reached)))
+    return Attack(float(reached.mean()), float(reached.std() / np.sqrt(len(reached))))
 
 
 def jackknife_variance(predictions: Array, left_out: NDArray[np.intp]) -> Array:
