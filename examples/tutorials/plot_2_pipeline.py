@@ -60,23 +60,26 @@ print(columns)
 # The pipeline
 # ------------
 #
-# It is written as for scikit-learn, with two things to know:
+# It is written as for scikit-learn, with three things to know:
 #
 # - Sites exchange matrices, so columns are named by their *position*.
+# - Levels are *agreed*: an encoder that finds its own would carry a site's cells away, and real
+#   sites would refuse it.
 # - By default models see features in the target's units. This pipeline scales by itself, and its
 #   encoder wants the kinds of pain as they are, so ``scale=False``.
 #
 # Candidates are named as for a grid search. Nothing of your code travels: a source builds the
 # pipeline from its own installed scikit-learn.
 
-kinds = [columns.index(name) for name in ("pain", "ecg")]
+levels = {"pain": [1, 2, 3, 4], "ecg": [0, 1, 2]}  # agreed, so that no site tells which it has
+kinds = [columns.index(name) for name in levels]
 numbers = [columns.index(name) for name in ("age", "pressure", "max_rate", "depression")]
 
 
 def prepare():
     """Kinds become one column each, numbers are scaled, yes and no stay as they are."""
     return make_column_transformer(
-        (OneHotEncoder(handle_unknown="ignore"), kinds),
+        (OneHotEncoder(categories=list(levels.values())), kinds),
         (StandardScaler(), numbers),
         remainder="passthrough",
         sparse_threshold=0.0,
@@ -177,7 +180,7 @@ except NoSourcesError as error:
 # The pipeline keeps no rows. With rules that are a little milder than the strict ones one
 # hospital lets it through. Whoever refuses is named, with the rule:
 
-milder = Policy(max_row_share=0.25)
+milder = Policy(max_row_share=0.25, max_row_leverage=0.8)
 strict = FedCSA(plain, {"logisticregression__C": [0.1]}, policy=milder, **common)
 strict.fit(hospitals, X_new)
 print(strict.source_weights_)
