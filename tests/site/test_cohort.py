@@ -178,6 +178,17 @@ def test_two_studies_at_the_same_time_cannot_tell_two_tables_of_nearly_the_same_
     assert caught.value.rule == "cohort_changed"
 
 
+def test_two_studies_at_the_same_time_may_tell_the_same_table(hospital):
+    """And it counts once."""
+    first = hospital.federation.target_desk(hospital.study("one"))
+    assert first._brief
+    second = hospital.federation.target_desk(hospital.study("two"))
+    assert second._brief.table == first._brief.table
+    first.announce()
+    second.announce()
+    assert hospital.accounts() == [("all rows", 2, 1, 6)]
+
+
 def test_the_state_holds_hashes_with_a_salt_and_no_cell(hospital):
     hospital.tell("one")
     folder = hospital.federation.state("new")

@@ -139,28 +139,33 @@ class Cohort:
             )
         return "", None
 
-    def check(self) -> None:
-        """Raise a `PolicyError` unless the log, as it is now, lets the table be told."""
-        newest = Cohort(self._site, self._log, self._agreed)
-        if newest.earlier != self.earlier:
-            raise PolicyError(
-                "cohort_changed", "Another study told a table meanwhile. Submit it again."
-            )
+    def check(self, told: Table1) -> str:
+        """Raise a `PolicyError` unless the log, as it is now, lets `told` leave.
+
+        Otherwise the study that told the same numbers first, or an empty text.
+        """
+        study, table = Cohort(self._site, self._log, self._agreed).earlier
+        if table is not None:
+            if table != told:
+                raise PolicyError(
+                    "cohort_changed", "Another study told a table meanwhile. Submit it again."
+                )
+            return study
         policy, cohort = self._site.policy, self._site.cohort
         recent = self._log.recent("announced", policy.period_days, cohort=cohort, repeats="")
-        full = policy.max_tables is not None and len(recent) >= policy.max_tables
-        if full and self.earlier[1] is None:
+        if policy.max_tables is not None and len(recent) >= policy.max_tables:
             raise PolicyError(
                 "max_tables",
                 f"This site tells at most {policy.max_tables} different tables of one cohort in "
                 f"{policy.period_days} days. Use the columns of an earlier study, or wait.",
             )
+        return ""
 
-    def account(self) -> dict[str, str]:
-        """What the log says about the cohort in the line on a brief."""
+    def account(self, told: Table1) -> dict[str, str]:
+        """What the log says about the cohort in the line on a brief, if `told` may leave."""
         return {
             "cohort": self._site.cohort,
-            "repeats": self.earlier[0],
+            "repeats": self.check(told),
             "agreed": self._log.keep(self._agreed.text.encode()),
             "time": self._log.time,
         }

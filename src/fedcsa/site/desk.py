@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fedcsa.errors import FedCSAError, PolicyError, ProtocolError
@@ -10,7 +10,7 @@ from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, Seal, close
 from fedcsa.messages.fields import Message
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.log import open_log
+from fedcsa.site.log import Allow, open_log
 from fedcsa.site.opening import UNSAFE, Bounds, opener, unsafe_message
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.state import Status
@@ -104,7 +104,7 @@ class Desk:
         told: Mapping[str, Any],
         rule: str,
         why: str,
-        allow: Callable[[], None] = lambda: None,
+        allow: Allow = lambda: None,
         **beside: Any,
     ) -> None:
         """Write down what is asked or told once; what was written first stands.
@@ -119,7 +119,8 @@ class Desk:
         rule, why : str
             Of the `PolicyError` if a line is there that says something else.
         allow : function, optional
-            Raises an error if there is no such line and none may be written.
+            Raises an error if there is no such line and none may be written; returns what else
+            to write.
         **beside
             Written with it, and not compared.
         """

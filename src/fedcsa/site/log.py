@@ -23,7 +23,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -62,6 +62,8 @@ EVENT_KEYS: dict[str, tuple[str, ...]] = {
     "sent": ("sha256",),  # a message is about to leave
 }
 Event = dict[str, Any]
+#: Raises if an event may not be written; may return what is to be written with it.
+Allow = Callable[[], Mapping[str, Any] | None]
 
 
 @dataclass(frozen=True)
@@ -129,9 +131,7 @@ class SiteLog:
             self._refresh()
             return self._write(event, content)
 
-    def claim(
-        self, event: str, allow: Callable[[], None] = lambda: None, /, **content: Any
-    ) -> Event:
+    def claim(self, event: str, allow: Allow = lambda: None, /, **content: Any) -> Event:
         """The first event of one kind with the key in `content`; it is written if there is none.
 
         If several processes claim the same key, one of them writes and all get what it wrote.
@@ -140,15 +140,14 @@ class SiteLog:
         ----------
         event : str
         allow : function, optional
-            Called before an event is written, while nobody else writes; what it raises prevents
-            the event.
+            Called before an event is written, while nobody else writes. What it raises prevents
+            the event; what it returns is written, too.
         **content
         """
         with locked(self._folder), self._mutex:
             found = self.find(event, **content)
             if found is None:
-                allow()
-                found = self._write(event, content)
+                found = self._write(event, {**content, **(allow() or {})})
             return found
 
     def claim_first(self, event: str, **content: Any) -> bool:

@@ -121,7 +121,7 @@ def _as_target(look: _Look) -> None:
     try:
         role = look.target(cohort.rows, cohort.earlier[1])
         if "announced" not in said:
-            cohort.check()
+            cohort.check(role.table)
     except PolicyError as error:
         look.refusals.append(error)
         return

@@ -30,6 +30,7 @@ from fedcsa.messages.policy import told_rule
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.briefs import check_briefs, check_together
 from fedcsa.site.desk import Desk, tell_apart
+from fedcsa.site.log import Allow
 from fedcsa.site.site_file import SiteFile
 from fedcsa.source.source import Source
 
@@ -194,7 +195,7 @@ class SourceDesk(Desk):
         step: str,
         phase: str,
         request: str,
-        allow: Callable[[], None] = lambda: None,
+        allow: Allow = lambda: None,
         **beside: str,
     ) -> None:
         """Take the one place that a phase has; another question may hold it.

@@ -119,7 +119,8 @@ class TargetDesk(Desk):
             "announced", self._study, told, "one_brief",
             "This site announces one brief per study; its rows or the study have changed since. "
             "Give the study another name.",
-            self._cohort.check, numbers=numbers_about_rows(self._brief), **self._cohort.account(),
+            lambda: self._cohort.account(self._role.table),
+            numbers=numbers_about_rows(self._brief),
         )  # fmt: skip
         return self._ask("risk", dict.fromkeys(self.agreed.sources, self._brief), "chosen")
 
