@@ -191,6 +191,29 @@ def largest_examined_share(work: Work, predict: Predictor, members: Sequence[Fit
     return float(shares.max(initial=0.0))
 
 
+def largest_column_share(work: Work) -> float:
+    """The largest share of one row in the weighted variance of a column.
+
+    Correlations with a flag that one patient alone has are that patient's other columns.
+
+    Parameters
+    ----------
+    work : Work
+        Whose weights match the target's Table 1.
+    """
+    with one_blas_thread():
+        mean = sum(in_order(lambda batch: work.weighing.judging(batch) @ batch.z, work.rows))
+
+        def spread(batch: Batch) -> tuple[Array, Array]:
+            own = work.weighing.judging(batch)[:, None] * np.square(batch.z - mean)
+            return own.sum(axis=0), own.max(axis=0, initial=0.0)
+
+        found = list(in_order(spread, work.rows))
+    total = np.sum([of_batch for of_batch, _ in found], axis=0)
+    heaviest = np.max([of_batch for _, of_batch in found], axis=0)
+    return float((heaviest / np.where(total > 0.0, total, np.inf)).max())
+
+
 def _shares_in_span(
     work: Work,
     rooted: Callable[[Batch], Array],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -34,7 +34,11 @@ from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
 from fedcsa.source.certificate import Certificate, certify
 from fedcsa.source.examine import check_second, examine, members_of, mixture_of
-from fedcsa.source.exposure import fit_unexposed, largest_examined_share
+from fedcsa.source.exposure import (
+    fit_unexposed,
+    largest_column_share,
+    largest_examined_share,
+)
 from fedcsa.source.measure import Work, measure, prepare
 from fedcsa.source.weigh import SiteRows, TableWeighing
 
@@ -268,7 +272,11 @@ class Source:
         narrow = narrow_features(brief, self._rows.sd(brief.features), Policy.min_sd_share)
         evidence = {"features": float(narrow)}
         dangers = [Finding("narrow-table", evidence=evidence)] if narrow else []
-        return measure(brief, work, loss, in_reply_to, dangers)
+        report = measure(brief, work, loss, in_reply_to, dangers)
+        most = self._policy.max_row_share
+        if most < 1.0 and len(report.correlations) and largest_column_share(work) > most:
+            return replace(report, correlations=np.empty(0))
+        return report
 
     # Phase 2: one model at the chosen candidate -------------------------------------------
 
