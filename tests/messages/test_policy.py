@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import Lasso, LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import ParameterError, PolicyError
@@ -21,7 +21,9 @@ from fedcsa.messages.policy import (
     round_significant,
     told_rule,
 )
+from fedcsa.models.convert import to_portable
 from fedcsa.models.fitted import EstimatorModel
+from fedcsa.models.portable import open_model
 from fedcsa.models.registry import expand_candidates, model_description
 
 
@@ -427,6 +429,26 @@ def test_the_fitted_numbers_of_a_model_are_rounded_and_its_indices_are_not(messa
     assert left["value"].tolist() == [0.0, 1.23, -2.5]
     assert left["feature"].tolist() == [1, -1, -1]
     assert left["step"].tolist() == [0.123456]  # agreed, not fitted
+
+
+def test_fitted_arrays_are_rounded_and_agreed_ones_are_not(messages):
+    rng = np.random.default_rng(0)
+    X = rng.normal([1e6, 3.0], [0.1, 2.0], size=(200, 2))
+    steps = make_pipeline(StandardScaler(), PolynomialFeatures(2), LinearRegression())
+    model = to_portable(steps.fit(X, X[:, 0] - 1e6 + X[:, 1] ** 2), 0, None)
+    report = dataclasses.replace(
+        messages["model-report"], n_rows=200, form=model.form, arrays=model.arrays
+    )
+    told = Policy(significant_digits=4).release(report).arrays
+    assert (told["step1.0.powers"] == model.arrays["step1.0.powers"]).all()
+    for name in ("coefficients", "intercept", "step0.0.scale"):
+        assert (told[name] == round_significant(model.arrays[name], 4)).all()
+        assert (told[name] != model.arrays[name]).any()
+    off = (told["step0.0.shift"] - model.arrays["step0.0.shift"]) / told["step0.0.scale"]
+    assert 0.0 < np.abs(off).max() < 1e-4, "in sds, however far from 0 the mean is"
+    np.testing.assert_allclose(
+        open_model(model.form, told, 2, 0).predict(X), steps.predict(X), rtol=1e-3, atol=0.01
+    )
 
 
 def test_a_model_with_more_numbers_than_the_rows_bear_does_not_leave(messages):

@@ -172,6 +172,15 @@ def test_more_rows_than_walk_at_a_time_and_none_at_all(monkeypatch):
     assert model.predict(X[:0]).shape == (0, 3)
 
 
+def test_probabilities_that_were_rounded_still_sum_to_one():
+    X, rng = rows(), np.random.default_rng(1)
+    model = to_portable(fitted(named("RandomForestClassifier"), X, outcome(X, 3, rng)), 3, GRID)
+    rounded = {**model.arrays, "value": np.round(model.value, 3)}
+    found = open_model(model.form, rounded, 4, 3).predict(X)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(found, model.predict(X), atol=2e-3)
+
+
 # What cannot be a tree ----------------------------------------------------------------------
 
 

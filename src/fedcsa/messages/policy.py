@@ -30,7 +30,7 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.models.allowed import agreed_columns, agreed_rows_per_leaf, refused_before_fitting
-from fedcsa.models.leaving import count_parameters
+from fedcsa.models.leaving import count_parameters, is_agreed_array
 
 #: Rules whose refusal tells something about a source's rows. It leaves under one name for all of
 #: them, so that a target cannot find out a source's sds or overlap by asking where each begins.
@@ -364,12 +364,17 @@ def model_names(description: object) -> list[str]:
 def _rounded(kind: str, value: Any, digits: int) -> Any:
     """A number, an array, or the fitted arrays of a model; agreed ones and indices stay."""
     if kind == "arrays":
-        return {
+        found = {
             name: round_significant(array, digits)
-            if array.dtype == np.float64 and not name.startswith("step")
+            if array.dtype == np.float64 and not is_agreed_array(name)
             else array
             for name, array in value.items()
         }
+        for name in (name for name in found if name.endswith(".shift")):
+            # A mean far from 0 needs its digits in sds, or the scaled column would be another.
+            sd = found[name.replace(".shift", ".scale")]
+            found[name] = np.round(value[name] / sd, digits) * sd
+        return found
     rounded = round_significant(np.asarray(value), digits)
     return rounded if kind == "vector" else float(rounded)
 

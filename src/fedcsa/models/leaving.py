@@ -26,10 +26,15 @@ def count_parameters(arrays: Arrays) -> int:
     >>> count_parameters({"coefficients": np.ones(3), "intercept": np.ones(1), "step": np.ones(3)})
     4
     """
-    return sum(array.size for name, array in arrays.items() if not _is_agreed(name))
+    return sum(array.size for name, array in arrays.items() if not is_agreed_array(name))
 
 
-def _is_agreed(name: str) -> bool:
+def is_agreed_array(name: str) -> bool:
+    """Whether the array of this name follows from the study's words alone.
+
+    >>> is_agreed_array("step"), is_agreed_array("step0.0.knots"), is_agreed_array("step0.0.shift")
+    (True, True, False)
+    """
     return name.rpartition(".")[2] in _AGREED
 
 
@@ -77,7 +82,7 @@ def long_arrays(form: Form, arrays: Arrays, n_rows: int) -> list[str]:
     return [
         name
         for name, array in arrays.items()
-        if n_rows in array.shape and not _is_agreed(name) and not _is_of_leaves(form, name)
+        if n_rows in array.shape and not is_agreed_array(name) and not _is_of_leaves(form, name)
     ]
 
 
@@ -121,7 +126,7 @@ def own_values(form: Form, arrays: Arrays, X: Array, y: Array, agreed: Array) ->
         name
         for name, array in arrays.items()
         if array.dtype == np.float64
-        and not _is_agreed(name)
+        and not is_agreed_array(name)
         and _found(np.ravel(array), long_ones if _is_of_leaves(form, name) else secret).any()
     ]
 

@@ -126,8 +126,8 @@ def linked(scores: Array, link: str, classes: Sequence[int], n_classes: int) -> 
         return scores[:, 0]
     if link == "log":
         return np.asarray(np.exp(scores[:, 0]))
-    if link == "probabilities":
-        return scores
+    if link == "probabilities":  # of leaves that were rounded before they left
+        return np.asarray(scores / scores.sum(axis=1, keepdims=True))
     full = np.zeros((len(scores), n_classes))
     if link == "logistic":
         full[:, list(classes)] = np.column_stack([expit(-scores[:, 0]), expit(scores[:, 0])])
