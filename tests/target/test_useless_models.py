@@ -81,6 +81,18 @@ def test_a_model_that_spoils_the_mixture_by_its_weight_is_useless(weight, useles
     assert list(found) == useless
 
 
+@pytest.mark.parametrize(("weight", "useless"), [(0.005, []), (0.02, ["d"])])
+def test_a_model_without_weight_may_be_worse_than_a_constant(weight, useless):
+    """An honest source that is far from the target sends such a model."""
+    weights = {n: weight if n == "d" else (1.0 - weight) / 4.0 for n in NAMES}
+    assert list(judged(lambda _, owner: 3.0 if owner == "d" else 0.4, weights)) == useless
+
+
+def test_a_model_with_little_weight_may_not_spoil_the_mixture():
+    weights = {n: 0.005 if n == "d" else 0.995 / 4.0 for n in NAMES}
+    assert list(judged(lambda _, owner: 1e5 if owner == "d" else 0.4, weights)) == ["d"]
+
+
 def test_a_model_that_cannot_predict_elsewhere_is_useless():
     found = judged(
         lambda _, owner: 1e300 if owner == "a" else 0.5,
