@@ -81,7 +81,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     ),
     "heavy-row": (
         "warning",
-        "a single row carries more than a fifth of the weight",
+        "a single row carries a fifth of the weight, or half of its variance",
         "between sites the report would be refused; expect a noisy contribution",
     ),
     "small-level": (

@@ -140,9 +140,11 @@ def test_a_second_table_that_would_tell_the_outcome_is_refused(make_hospital):
         assert second.rule == "row_floors"
 
 
-def test_the_first_reports_are_remembered_over_restarts_and_by_target(make_hospital):
+@pytest.mark.parametrize("extra", ["", "stream = true"])
+def test_the_first_reports_are_remembered_over_restarts_and_by_target(make_hospital, extra):
     """What one target was told does not count for another."""
     site, X, _ = make_hospital(0)
+    site.configure(extra)
     tables, _ = best_pair(X, np.inf)
     assert isinstance(ask_for(site, tables[0], "one"), RiskReport)
     agreed = site.study("two", FEATURES)

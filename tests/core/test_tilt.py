@@ -7,7 +7,13 @@ import pytest
 from scipy.optimize import minimize, root
 from scipy.stats import norm
 
-from fedcsa.core.tilt import TILT_PENALTY, balanced, fit_tilt, target_equivalent_rows
+from fedcsa.core.tilt import (
+    TILT_PENALTY,
+    balanced,
+    fit_tilt,
+    largest_leverage,
+    target_equivalent_rows,
+)
 
 
 def no_flags(d):
@@ -226,3 +232,29 @@ def test_correlations_under_the_weights_equal_a_loop_and_those_of_a_constant_are
 def test_the_worth_of_a_source_is_an_inverse_mean_squared_error(ess, iota, rows):
     [found] = target_equivalent_rows(np.array([ess]), np.array([iota]))
     assert found == pytest.approx(rows, rel=1e-9)
+
+
+# What a single row makes up -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_sums", [1, 2, 4])
+def test_the_leverage_is_how_much_less_is_left_unknown_of_a_row(n_sums):
+    """Of independent outcomes of variance 1, given the sums: 1 − wᵢᵀ(WWᵀ)⁻¹wᵢ."""
+    W = np.random.default_rng(n_sums).dirichlet(np.ones(30), n_sums)
+    left = [1.0 - w @ np.linalg.inv(W @ W.T) @ w for w in W.T]
+    assert largest_leverage(W) == pytest.approx(1.0 - min(left), rel=1e-9)
+
+
+def test_the_same_weights_twice_tell_nothing_more():
+    w = np.random.default_rng(0).dirichlet(np.ones(30))
+    alone = largest_leverage(w[None])
+    assert alone == pytest.approx((w**2).max() / (w**2).sum())
+    assert largest_leverage(np.stack([w, w, w * (1.0 + 1e-9)])) == pytest.approx(alone)
+
+
+def test_two_sums_that_differ_in_one_row_tell_that_row():
+    w = np.full(100, 0.01)
+    other = w.copy()
+    other[7] = 0.0
+    assert largest_leverage(w[None]) == pytest.approx(0.01)
+    assert largest_leverage(np.stack([w, other])) == pytest.approx(1.0)

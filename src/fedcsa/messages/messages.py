@@ -351,6 +351,11 @@ class RiskReport(Message):
             self.must(share <= most, "a largest share of at most 1 / √(effective rows)")
 
     @property
+    def leverage(self) -> float:
+        """The heaviest row's part of the variance of a weighted mean: max w²/Σw²."""
+        return self.largest_share**2 * self.effective_rows
+
+    @property
     def imbalance(self) -> float:
         """ι: mean over features of the squared standardised difference after weighting."""
         return float(np.mean(np.minimum(np.abs(self.difference_after), FARTHEST) ** 2))

@@ -267,8 +267,7 @@ class Policy:
                 raise _refusal("min_effective_rows", "too few rows here resemble the target")
             if message.largest_share > self.max_row_share:
                 raise _refusal("max_row_share", "a single row here would carry too much weight")
-            # w²/Σw² of the heaviest row
-            self.check_leverage(message.largest_share**2 * message.effective_rows)
+            self.check_leverage(message.leverage)
         if isinstance(message, ModelReport):
             if message.is_held and self.portable_models:
                 raise _refusal("portable_models", "its model has no format of ours")

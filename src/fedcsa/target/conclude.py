@@ -29,6 +29,8 @@ RATIO_MEAN = (0.5, 2.0)
 DOMINANT = 0.9
 #: A row with a larger share of the weight is named: five such rows would be the whole source.
 HEAVY_ROW = 0.2
+#: So is one that makes up more of the variance of a weighted mean than all others together.
+HALF = 0.5
 #: Correlations of two sources that differ by more, and by more than chance would explain among
 #: many pairs (four standard errors), are named.
 CORRELATION_GAP, CORRELATION_ERRORS = 0.4, 4.0
@@ -128,7 +130,7 @@ def _weights(adaptation: Adaptation, name: str, report: RiskReport) -> Iterator[
     if report.effective_rows < MIN_EFFECTIVE_ROWS:
         evidence = {"effective rows": report.effective_rows, "of": float(report.n_judged)}
         yield Finding("few-effective-rows", name, evidence)
-    elif report.largest_share > HEAVY_ROW:
+    elif report.largest_share > HEAVY_ROW or report.leverage > HALF:
         yield Finding("heavy-row", name, {"share": report.largest_share})
     if report.imbalance > MAX_IMBALANCE:
         after = report.difference_after
