@@ -69,3 +69,28 @@ def test_what_many_have_tells_no_row():
         assert report.correlations.size
         found.append(solved(report, brief) - seen[0, :-1])
     assert np.sqrt(np.mean(np.square(found))) > 0.8  # guessing the mean misses by 1
+
+
+# The same at the target -------------------------------------------------------------------------
+
+
+def told_by_the_target(seed, policy):
+    """What a source solves for the only one with a 1 in a column that is not called a flag."""
+    rng = np.random.default_rng(seed)
+    n, names = 500, tuple("abcdr")
+    X = np.column_stack([rng.normal(size=(n, 4)), np.arange(n) == 0]) * 1.0
+    candidates = expand_candidates("ridge", [0.1])
+    plan = Plan(features=names, model=model_description("ridge"), candidates=candidates)
+    brief = Target(X, plan, policy=policy).brief(["s"])
+    if not brief.correlations.size:
+        return None
+    share = 1.0 / n
+    solution = brief.correlations[4, :4] * np.sqrt(share * (1.0 - share)) / share
+    return solution - ((X[0] - brief.mean) / brief.sd)[:4]
+
+
+def test_a_target_tells_no_correlations_of_a_column_that_one_patient_makes():
+    off = dataclasses.replace(Policy(), min_level_rows=0)
+    for seed in range(STUDIES):
+        assert np.abs(told_by_the_target(seed, off)).max() < 0.25  # the attack works without
+        assert told_by_the_target(seed, Policy()) is None

@@ -130,7 +130,8 @@ class Table1:
             Agreed sds; NaN where there is none. A number without one has no floor, a flag
             without one has the unit 0.5.
         fewest : int
-            A flag or level that fewer patients have is told as of none: see `merged_counts`.
+            A flag or level that fewer patients have is told as of none: see `merged_counts`. No
+            correlations are told where fewer make up the variance of a number.
         """
         rows = as_matrix(X, "X_target", n_columns=len(tuple(features)))
         n, d = rows.shape
@@ -155,7 +156,7 @@ class Table1:
         mean = np.where(is_flag, counts / n, rows.mean(axis=0))
         m, s = _rounded(mean, spread, is_flag, public)
         R = None
-        if tells_correlations(n, is_flag):
+        if tells_correlations(n, is_flag) and not _is_of_a_few(rows, fewest):
             Z = (rows - m) / s
             R = np.round(Z.T @ Z / n, 2)
         return cls(in_bands(n, COUNT_STEP), tuple(features), tuple(is_flag), m, s, R)
@@ -248,6 +249,21 @@ def tells_correlations(n_rows: int, flags: Flags) -> bool:
     d = len(flags)
     told = 2 * d + d * (d - 1) // 2
     return not any(flags) and d <= MAX_CORRELATED and told <= n_rows / ROWS_PER_NUMBER
+
+
+def _is_of_a_few(rows: Array, fewest: int) -> bool:
+    """Whether fewer than `fewest` patients could make up the variance of a column.
+
+    Correlations with such a column are, up to scale, those patients' other columns.
+
+    Parameters
+    ----------
+    rows : array of shape (rows, d)
+    fewest : int
+        One row may make up a share of 1/fewest; 0 for any.
+    """
+    squares = np.square(rows - rows.mean(axis=0))
+    return bool((squares.max(axis=0) * fewest > squares.sum(axis=0)).any())
 
 
 def merged_counts(
