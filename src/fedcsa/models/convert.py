@@ -14,8 +14,8 @@ from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, Tree
 from fedcsa.models.steps import MAX_COLUMNS, Part, Steps, steps_of_parts, width_of
 from fedcsa.models.trees import LEAF, MAX_BIN, MAX_NODES, MAX_TREE_DEPTH
 
-#: Steps of the grid in a target's sd: fine enough to lose no accuracy, and far too coarse for a
-#: threshold to stand between two patients.
+#: Steps of the grid in a target's sd: far too coarse for a threshold to stand between two patients,
+#: and fine enough to cost 1 to 4 % of the squared error on Friedman's functions, 300 to 1,000 rows.
 STEPS_PER_SD = 8
 #: Regressors whose score is exactly b₀ + xᵀb, and what turns it into a prediction.
 LINEAR_REGRESSORS = dict.fromkeys(

@@ -183,7 +183,7 @@ def largest_examined_share(work: Work, predict: Predictor, members: Sequence[Fit
         told += [mixed] if bent else []
         columns = [np.reshape(one, (len(batch.y), -1)) for one in told if one is not None]
         design = np.concatenate([np.ones((len(batch.y), 1)), *columns], axis=1)
-        return np.sqrt(work.weighing.judging(batch))[:, None] * design
+        return np.asarray(np.sqrt(work.weighing.judging(batch))[:, None] * design)
 
     with one_blas_thread():
         shares = _shares_in_span(work, partial(rooted, bent=True))
