@@ -20,7 +20,7 @@ from fedcsa.federation.flare.keys import unlocked
 from fedcsa.federation.flare.kits import Kit, deny, provision, renew
 from fedcsa.federation.flare.seal import KitSeal
 from fedcsa.messages.messages import Refusal
-from fedcsa.site.log import LOG, SiteLog
+from fedcsa.site.log import HEAD, LOG, SiteLog
 from fedcsa.site.state import alone
 
 SITES = {"new": "target", "abbey": "source"}
@@ -339,8 +339,19 @@ def test_no_key_lies_open_in_a_locked_kit_and_the_doctor_says_so(locked):
 
 
 def test_a_short_password_is_refused(kits):
+    before = content_of(kits)
     with pytest.raises(StudyError, match="at least 10 characters"):
         renew(FEDERATION, kits, "abbey", password="short")  # noqa: S106 - of a test
+    assert content_of(kits) == before
+
+
+def test_a_kit_that_is_renewed_keeps_what_it_remembers_and_gets_the_newest_list(kits):
+    SiteLog(kits / "state").remember_in(kits / "abbey")
+    head = (kits / "abbey" / HEAD).read_bytes()
+    path = deny(kits, "new")
+    renew(FEDERATION, kits, "abbey")
+    assert (kits / "abbey" / HEAD).read_bytes() == head
+    assert (kits / "abbey" / DENIED).read_bytes() == path.read_bytes()
 
 
 def test_a_site_with_a_locked_key_asks_for_its_password(locked, start, tmp_path):

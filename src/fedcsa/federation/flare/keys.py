@@ -46,13 +46,17 @@ def locked_path(kit: Path, role: str) -> Path:
     return path.with_name(path.name + _LOCKED)
 
 
+def check_password(password: str) -> None:
+    """Raise a `StudyError` if a password is too short; an empty one means that there is none."""
+    if password and len(password) < _SHORTEST:
+        raise StudyError(f"The password must have at least {_SHORTEST} characters.")
+
+
 def write_key(kit: Path, role: str, key: RSAPrivateKey, password: str) -> None:
     """Write a kit's private key; an empty password leaves it unlocked."""
     if not password:
         write_secret(key_path(kit, role), _pem(key))
         return
-    if len(password) < _SHORTEST:
-        raise StudyError(f"The password must have at least {_SHORTEST} characters.")
     salt = os.urandom(_SALT)
     how = BestAvailableEncryption(_stretched(password, salt))
     locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how)

@@ -19,21 +19,15 @@ from fedcsa.federation.federation_file import AUTHORITY, Federation
 from fedcsa.federation.flare import require_engine
 from fedcsa.federation.flare.certificates import DAYS, DENIED, Authority
 from fedcsa.federation.flare.hardening import harden
-from fedcsa.federation.flare.keys import write_key
+from fedcsa.federation.flare.keys import check_password, write_key
 
 _KIT = "kit.json"
 _ORGANISATION = "fedcsa"
 _ROLES = {"lead": "lead", "viewer": "member"}
-#: All that a new kit holds: what `fedcsa` starts the engine with.
-KIT_FILES = {
-    _KIT,
-    *(f"startup/{name}" for name in (
-        "client.crt", "client.key", "client.key.locked", "fed_admin.json", "fed_client.json",
-        "fed_server.json", "rootCA.pem", "server.crt", "server.key", "server.key.locked",
-    )),
-    *(f"local/{name}" for name in (
-        "authorization.json", "log_config.json.default", "privacy.json", "resources.json",
-    )),
+#: Files of settings with which `fedcsa` starts the engine; it makes others, for other ways.
+_SETTINGS = {
+    "authorization.json", "fed_admin.json", "fed_client.json", "fed_server.json",
+    "log_config.json.default", "privacy.json", "resources.json",
 }  # fmt: skip
 
 
@@ -160,33 +154,39 @@ def _make(
 ) -> list[Path]:
     """Make the kits of `names`: the engine's settings, hardened, and keys of our own."""
     require_engine()
+    check_password(password)
     with tempfile.TemporaryDirectory() as scratch:
         made = _settings(federation, Path(scratch)) if names else Path()
         for name in names:
             about, kit = _about(federation, name), out / name
-            for part in ("startup", "local"):  # of an older kit
-                shutil.rmtree(kit / part, ignore_errors=True)
-            shutil.copytree(made / name, kit, dirs_exist_ok=True)
-            kit.chmod(0o700)
+            _take_settings(made / name, kit, about.role)
             key, certificate = authority.issue(name, about.role, days)
             write_key(kit, about.role, key, password)
             end = "server.crt" if about.role == "server" else "client.crt"
-            pem = certificate.public_bytes(Encoding.PEM)
-            (kit / "startup" / end).write_bytes(pem)
-            pem = authority.root.public_bytes(Encoding.PEM)
-            (kit / "startup" / "rootCA.pem").write_bytes(pem)
-            if about.role in ("server", "source", "target"):
-                harden(kit, about.role)
-            _strip(kit)
+            for file, signed in ((end, certificate), ("rootCA.pem", authority.root)):
+                (kit / "startup" / file).write_bytes(signed.public_bytes(Encoding.PEM))
+            if (out / DENIED).exists():
+                shutil.copy(out / DENIED, kit)
             text = json.dumps(asdict(about), indent=1) + "\n"
             (kit / _KIT).write_text(text, encoding="utf-8")
     return [out / name for name in names]
 
 
-def _strip(kit: Path) -> None:
-    """Take out what the engine adds for people who start it by hand: scripts, samples, a readme."""
-    for path in sorted(kit.rglob("*")):
-        if path.is_file() and str(path.relative_to(kit)) not in KIT_FILES:
+def _take_settings(made: Path, kit: Path, role: str) -> None:
+    """Put the engine's settings into a kit, hardened, and no script, sample or readme of its own.
+
+    What a participant has in an older kit beside them stays: the list of certificates that no
+    longer count, and what the kit remembers of its log.
+    """
+    kit.mkdir(parents=True, exist_ok=True)
+    kit.chmod(0o700)
+    for part in ("startup", "local"):
+        shutil.rmtree(kit / part, ignore_errors=True)
+        shutil.copytree(made / part, kit / part)
+    if role in ("server", "source", "target"):
+        harden(kit, role)
+    for path in [*(kit / "startup").iterdir(), *(kit / "local").iterdir()]:
+        if path.name not in _SETTINGS:
             path.unlink()
 
 
