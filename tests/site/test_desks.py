@@ -24,6 +24,11 @@ REPORTS = ("risk-report", "model-report", "examination-report")
 PHASES = {"risk": "", "model": "model ", "examine": "examination "}
 
 
+def with_array(model, name, numbers):
+    """A model report with other numbers in one of its arrays."""
+    return dataclasses.replace(model, arrays={**model.arrays, name: numbers})
+
+
 def conclusion(board):
     message = decode(board.conclusion)
     assert isinstance(message, Conclusion)
@@ -338,7 +343,7 @@ def test_a_target_may_have_only_its_table(make_federation, kind):
 
 def test_a_wild_model_is_rejected_by_a_target_without_rows(federation):
     with_table1(federation)
-    lie(federation, "model", lambda m: encode(dataclasses.replace(m, intercept=1e6)))
+    lie(federation, "model", lambda m: encode(with_array(m, "intercept", np.full(1, 1e6))))
     assert conclusion(federation.attempt()).sources["abbey"] == "model rejected: wild_model"
 
 
@@ -423,16 +428,15 @@ def test_a_target_sends_nothing_larger_than_its_own_file_says(federation):
     assert sent(federation, "new") == [("sent", "conclusion")]
 
 
-def test_a_source_sends_nothing_larger_than_its_own_file_says(make_federation):
-    federation = make_federation("pipeline")
+def test_a_source_sends_nothing_larger_than_its_own_file_says(federation):
     federation.attempt()
-    (brief, *_), (_, model) = (federation.log(name).sent for name in ("new", "abbey"))
-    assert brief.entry.n_bytes < model.entry.n_bytes
+    (brief, *_), (report, *_) = (federation.log(name).sent for name in ("new", "abbey"))
+    assert brief.entry.n_bytes < report.entry.n_bytes
     for name in ("new", *SIZES):
         forget(federation, name)
-    federation.configure("abbey", f"max_bytes = {model.entry.n_bytes - 1}")
-    assert conclusion(federation.attempt()).sources["abbey"] == "model refused: max_bytes"
-    assert sent(federation, "abbey") == [("sent", "risk-report"), ("sent", "refusal")]
+    federation.configure("abbey", f"max_bytes = {report.entry.n_bytes - 1}")
+    assert conclusion(federation.attempt()).sources["abbey"] == "refused: max_bytes"
+    assert sent(federation, "abbey") == [("sent", "refusal")]
 
 
 def test_a_study_waits_for_approval_and_goes_on_with_it(federation):
@@ -654,7 +658,7 @@ def test_a_billion_rows_and_a_negative_risk_are_rejected_by_name(federation):
 )
 def test_numbers_that_are_not_finite_are_rejected_by_name(federation, phase, field):
     def not_finite(report):
-        numbers = getattr(report, field)
+        numbers = report.arrays[field] if phase == "model" else getattr(report, field)
         forged = encode(report).replace(numbers.tobytes(), np.full_like(numbers, np.nan).tobytes())
         assert forged != encode(report)
         return forged
@@ -693,7 +697,7 @@ def test_a_brier_loss_above_one_in_an_examination_is_rejected(make_federation):
 def test_parameters_of_a_million_are_rejected_by_name(federation):
     def wild(model):
         assert isinstance(model, ModelReport)
-        return encode(dataclasses.replace(model, coefficients=np.full(2, 1e6)))
+        return encode(with_array(model, "coefficients", np.full(2, 1e6)))
 
     lie(federation, "model", wild)
     told = conclusion(federation.attempt(min_sources=2))
