@@ -13,6 +13,7 @@ from fedcsa.cli.app import app
 from fedcsa.errors import BindingError, StudyError
 from fedcsa.federation.federation_file import AUTHORITY, Federation
 from fedcsa.federation.flare import doctor
+from fedcsa.federation.flare import kits as kits_module
 from fedcsa.federation.flare.certificates import DENIED, Authority, read_denied
 from fedcsa.federation.flare.doctor import check_kit
 from fedcsa.federation.flare.hardening import AUTHORIZATION, problems_of, settle
@@ -32,6 +33,22 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kits")
     provision(Federation("demo", "localhost", 8002, SITES, USERS), folder)
     return folder
+
+
+MADE = {}
+
+
+@pytest.fixture(autouse=True)
+def engine_asked_once(tmp_path_factory, monkeypatch):
+    """The engine's settings are the same whenever a kit of one federation is made."""
+    ask_engine = kits_module._settings
+
+    def settings(federation, _):
+        if str(federation) not in MADE:
+            MADE[str(federation)] = ask_engine(federation, tmp_path_factory.mktemp("engine"))
+        return MADE[str(federation)]
+
+    monkeypatch.setattr(kits_module, "_settings", settings)
 
 
 @pytest.fixture
