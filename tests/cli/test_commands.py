@@ -230,6 +230,17 @@ def test_a_forest_of_the_study_files_documentation_can_be_run(make_study, invoke
     assert invoke("backtest", study).exit_code in (0, 7)
 
 
+def test_a_run_says_if_its_model_cannot_be_kept(make_study, invoke, tmp_path):
+    options = {"model": 'name = "sklearn.svm.SVR"', "candidates": "C = [1.0]"}
+    study = make_study(tmp_path, **options)
+    result = invoke("run", study, "--out", tmp_path / "r")
+    assert result.exit_code in (0, 6)
+    assert "The result keeps no models" in " ".join(result.stdout.split())
+    refused = invoke("predict", tmp_path / "r", tmp_path / "new.csv")
+    assert refused.exit_code != 0
+    assert "SVR has no format" in " ".join(refused.stderr.split())
+
+
 # check --------------------------------------------------------------------------------------
 
 

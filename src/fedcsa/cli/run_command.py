@@ -29,6 +29,12 @@ from fedcsa.errors import FedCSAError, ResultError
 if TYPE_CHECKING:
     from fedcsa.target.adaptation import Adaptation
 
+#: Of a model that has no format of ours; which have one is on the page about models.
+NO_MODELS = (
+    "The result keeps no models, so nothing can be predicted with it: this model has no format "
+    "in which it is written."
+)
+
 
 @named_errors
 def run(
@@ -94,6 +100,8 @@ def run(
         print_view(screen, view_of(adaptation))
         screen.print(Text.assemble("\nResult in ", (str(folder), "bold")), soft_wrap=True)
         screen.print(Text(line), soft_wrap=True)
+        if any(report.is_held for report in adaptation.model_reports.values()):
+            screen.print(Text(NO_MODELS), soft_wrap=True)
 
     Output(json, quiet).answer(summary(adaptation), show, folder)
     follow(adaptation.verdict)
