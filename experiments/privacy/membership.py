@@ -42,16 +42,16 @@ from fedcsa.source.weigh import SiteRows
 from fedcsa.target.target import Target
 
 #: name -> the plan's model, its candidates, and whether the outcome is of two classes
-RECIPES: Mapping[str, Callable[[], tuple[Any, Any, bool]]] = {
+RECIPES: dict[str, Callable[[], tuple[Any, Any, bool]]] = {
     "ridge, default penalties": lambda: ("ridge", None, False),
     "least squares": lambda: ("ridge", [0.0], False),
     "logistic": lambda: (LogisticRegression(max_iter=1000), None, True),
     "degree 4, hardly penalised": lambda: (
         make_pipeline(PolynomialFeatures(4, include_bias=False), Ridge(alpha=1e-6)), None, False
     ),
-    "forest, leaves of 1": lambda: (RandomForestRegressor(50), None, False),
-    "forest, leaves of 10": lambda: (RandomForestRegressor(50, min_samples_leaf=10), None, False),
-    "forest, leaves of 50": lambda: (RandomForestRegressor(50, min_samples_leaf=50), None, False),
+    "forest, leaves of 1": lambda: (RandomForestRegressor(20), None, False),
+    "forest, leaves of 10": lambda: (RandomForestRegressor(20, min_samples_leaf=10), None, False),
+    "forest, leaves of 50": lambda: (RandomForestRegressor(20, min_samples_leaf=50), None, False),
     "boosting, default": lambda: (HistGradientBoostingRegressor(), None, False),
     "boosting, 30 trees of 4 leaves": lambda: (
         HistGradientBoostingRegressor(max_iter=30, max_leaf_nodes=4), None, False
@@ -67,9 +67,9 @@ class Settings:
     rows: tuple[int, ...] = (100, 300, 1_000)
     features: tuple[int, ...] = (5, 20)
     recipes: tuple[str, ...] = tuple(RECIPES)
-    runs_linear: int = 25
-    runs_other: int = 4
-    references: int = 5
+    runs_linear: int = 10
+    runs_other: int = 2
+    references: int = 4
     fresh: int = 1_000
     seed: int = 15
 
