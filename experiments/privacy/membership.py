@@ -76,8 +76,8 @@ class Settings:
 
 FULL = Settings()
 QUICK = Settings(
-    rows=(100,), features=(5,), recipes=("least squares", "forest, leaves of 10"),
-    runs_linear=2, runs_other=1, references=3, fresh=200,
+    rows=(100,), features=(5,), recipes=("least squares", "logistic"), runs_linear=2,
+    references=2, fresh=200,
 )  # fmt: skip
 
 
