@@ -81,7 +81,8 @@ class Live:
             self.port = free.getsockname()[1]
         sites = {"new": "target", **dict.fromkeys(SOURCES, "source")}
         users = {"lead@demo.org": "lead", "viewer@demo.org": "viewer"}
-        provision(Federation("test", "localhost", self.port, sites, users), folder / "kits")
+        self.federation = Federation("test", "localhost", self.port, sites, users)
+        provision(self.federation, folder / "kits")
         for name in sites:
             self.configure(name)
 

@@ -448,10 +448,24 @@ def greet_without_certificate(live):
 # The command ---------------------------------------------------------------------------------
 
 
-def test_a_site_that_is_started_by_its_command_says_so_and_ends_with_its_processes(calm):
+@pytest.fixture
+def locked(calm, tmp_path):
+    """Castle, with a renewed kit whose key is locked, and the file of its password."""
+    from fedcsa.federation.flare.kits import renew
+
     calm.kill("castle")
+    word, kits = tmp_path / "password.txt", calm.folder / "kits"
+    word.write_text("correct horse\n")
+    renew(calm.federation, kits, "castle", password="correct horse")  # noqa: S106 - of a test
+    yield word
+    renew(calm.federation, kits, "castle")
+
+
+def test_a_site_that_is_started_by_its_command_says_so_and_ends_with_its_processes(calm, locked):
+    """With a kit that was renewed while all others stayed, and a key that a password locks."""
     command = [sys.executable, "-m", "fedcsa", "site", "start", str(calm.kit("castle")),
-               "--data", str(calm.folder / "castle" / "site.toml")]  # fmt: skip
+               "--data", str(calm.folder / "castle" / "site.toml"),
+               "--password-file", str(locked)]  # fmt: skip
     said = calm.lines("castle").count(CONNECTED)
     site = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
     try:
@@ -460,9 +474,12 @@ def test_a_site_that_is_started_by_its_command_says_so_and_ends_with_its_process
         assert (again.returncode, "in use by another" in again.stderr) == (3, True)
         children = psutil.Process(site.pid).children(recursive=True)
         assert children
+        told = calm.run(calm.study("renewed", sources=TWO), min_sources=2)
+        assert set(told["sources"].values()) == {"answered"}
     finally:
         site.send_signal(signal.SIGTERM)
         out, _ = site.communicate(timeout=120)
     assert site.returncode == 0
     assert CONNECTED in out
     assert not [child for child in children if child.is_running()]
+    assert not (calm.kit("castle") / "startup" / "client.key").is_symlink()
