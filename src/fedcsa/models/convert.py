@@ -35,11 +35,13 @@ AVERAGED_TREES = frozenset(
     for name in ("DecisionTree", "ExtraTree", "RandomForest", "ExtraTrees")
     for kind in ("Regressor", "Classifier")
 )
+#: Estimators whose trees add up.
 BOOSTED_TREES = frozenset(
     f"{name}{kind}"
     for name in ("GradientBoosting", "HistGradientBoosting")
     for kind in ("Regressor", "Classifier")
 )
+#: All that travel as trees.
 TREES = AVERAGED_TREES | BOOSTED_TREES
 #: Links of boosting by its loss; of classes, by their number.
 BOOSTING_LINKS = {"squared_error": "identity", "poisson": "log", "gamma": "log"}

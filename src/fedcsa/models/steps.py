@@ -245,35 +245,38 @@ def _open_part(form: Any, arrays: Mapping[str, Any], prefix: str, width: int) ->
     if not 1 <= len(columns) <= MAX_COLUMNS:
         raise damaged(f"parts of 1 to {MAX_COLUMNS} columns")
     own = {name: arrays.get(f"{prefix}.{name}") for name in _ARRAYS[kind]}
-    _CHECKS[kind](form, own, len(columns))
     words = {name: form[name] for name in _WORDS[kind]}
-    return Part(kind, columns, words, own)  # type: ignore[arg-type]
+    part = Part(kind, columns, words, own)  # type: ignore[arg-type]
+    _CHECKS[kind](part)
+    return part
 
 
-def _check_nothing(form: Mapping[str, Any], arrays: Mapping[str, Any], width: int) -> None:
+def _check_nothing(part: Part) -> None:
     """Columns that are kept have nothing to check."""
 
 
-def _check_affine(form: Mapping[str, Any], arrays: Mapping[str, Any], width: int) -> None:  # noqa: ARG001
-    take(arrays, "shift", np.float64, (width,))
-    if not (take(arrays, "scale", np.float64, (width,)) != 0.0).all():
+def _check_affine(part: Part) -> None:
+    shape = (len(part.columns),)
+    take(part.arrays, "shift", np.float64, shape)
+    if not (take(part.arrays, "scale", np.float64, shape) != 0.0).all():
         raise damaged("scales that are not 0")
 
 
-def _check_powers(form: Mapping[str, Any], arrays: Mapping[str, Any], width: int) -> None:  # noqa: ARG001
-    powers = take(arrays, "powers", np.int32, (None, width))
+def _check_powers(part: Part) -> None:
+    powers = take(part.arrays, "powers", np.int32, (None, len(part.columns)))
     if (powers < 0).any() or (powers.sum(axis=1) > MAX_DEGREE).any() or len(powers) > MAX_COLUMNS:
         raise damaged(f"products of a degree from 0 to {MAX_DEGREE}")
 
 
-def _check_levels(form: Mapping[str, Any], arrays: Mapping[str, Any], width: int) -> None:
-    if type(form["codes"]) is not bool or form["unknown"] not in ("error", "ignore"):
+def _check_levels(part: Part) -> None:
+    words, shape = part.words, (len(part.columns),)
+    if type(words["codes"]) is not bool or words["unknown"] not in ("error", "ignore"):
         raise damaged("levels as codes or flags, unknown ones refused or ignored")
-    sizes = take(arrays, "sizes", np.int32, (width,))
+    sizes = take(part.arrays, "sizes", np.int32, shape)
     if (sizes < 1).any() or (sizes > MAX_COLUMNS).any():
         raise damaged(f"1 to {MAX_COLUMNS} levels a column")
-    levels = take(arrays, "levels", np.float64, (int(sizes.sum(dtype=np.int64)),))
-    dropped = take(arrays, "dropped", np.int32, (width,))
+    levels = take(part.arrays, "levels", np.float64, (int(sizes.sum(dtype=np.int64)),))
+    dropped = take(part.arrays, "dropped", np.int32, shape)
     if (dropped < -1).any() or (dropped >= sizes).any():
         raise damaged("dropped levels that are there")
     falls = np.flatnonzero(np.diff(levels) <= 0.0) + 1
@@ -281,15 +284,16 @@ def _check_levels(form: Mapping[str, Any], arrays: Mapping[str, Any], width: int
         raise damaged("levels that rise")
 
 
-def _check_spline(form: Mapping[str, Any], arrays: Mapping[str, Any], width: int) -> None:
-    degree = form["degree"]
-    if type(degree) is not int or not 1 <= degree <= MAX_DEGREE or type(form["bias"]) is not bool:
+def _check_spline(part: Part) -> None:
+    degree, bias = part.words["degree"], part.words["bias"]
+    if type(degree) is not int or not 1 <= degree <= MAX_DEGREE or type(bias) is not bool:
         raise damaged(f"splines of a degree from 1 to {MAX_DEGREE}")
-    knots = take(arrays, "knots", np.float64, (width, None))
+    knots = take(part.arrays, "knots", np.float64, (len(part.columns), None))
     if not 2 * degree + 2 <= knots.shape[1] <= MAX_COLUMNS or (np.diff(knots) <= 0.0).any():
         raise damaged("knots that rise, two more than a spline's own")
 
 
+#: How the arrays of every kind are checked.
 _CHECKS = {
     "keep": _check_nothing, "affine": _check_affine, "powers": _check_powers,
     "levels": _check_levels, "spline": _check_spline,
