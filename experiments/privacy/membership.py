@@ -37,7 +37,8 @@ from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import make_plan
 from fedcsa.source.certificate import certify
-from fedcsa.source.measure import fit_chosen, measure, prepare
+from fedcsa.source.exposure import fit_chosen
+from fedcsa.source.measure import measure, prepare
 from fedcsa.source.weigh import SiteRows
 from fedcsa.target.target import Target
 

@@ -14,8 +14,8 @@ from fedcsa.models.model import power_of
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
-from fedcsa.source.exposure import fit_unexposed, outcome_shares
-from fedcsa.source.measure import fit_chosen, prepare
+from fedcsa.source.exposure import fit_chosen, fit_unexposed, outcome_shares
+from fedcsa.source.measure import prepare
 from fedcsa.source.weigh import SiteRows
 from fedcsa.target.target import Target
 

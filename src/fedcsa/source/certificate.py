@@ -117,6 +117,13 @@ class Certificate:
 
 
 def _stays(rule: str, why: str) -> PolicyError:
+    """The refusal to let a model leave.
+
+    Parameters
+    ----------
+    rule : str
+    why : str
+    """
     return PolicyError(rule, f"This site's model stays here: {why}.")
 
 

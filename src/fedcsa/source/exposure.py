@@ -23,13 +23,14 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
 from fedcsa.core.ridge import merge_triangles, triangle
 from fedcsa.errors import PolicyError
+from fedcsa.messages.messages import Brief
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import rows_per_leaf
 from fedcsa.models.model import Candidate, LinearRegression, Model, Path, power_of
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
 from fedcsa.source.examine import Predictor
-from fedcsa.source.measure import Work, fit_chosen, fits_of, job_of_chosen
+from fedcsa.source.measure import Job, Work, fits_of
 from fedcsa.source.weigh import Batch
 
 #: Directions in which the rows vary less, as a share of the most, are rounding.
@@ -104,6 +105,37 @@ def _fit_without(work: Work, recipe: Model, candidate: Candidate, out: NDArray[n
         fits = fits_of(brief, work.rows, work.weighing, inside, recipe, [candidate])
         [path] = fits.paths([job_of_chosen(brief, work)], [candidate])
     return path
+
+
+def fit_chosen(brief: Brief, work: Work, candidate: Candidate) -> Path:
+    """The model that is sent, as a path of one.
+
+    Parameters
+    ----------
+    brief : Brief
+    work : Work
+    candidate : Candidate
+    """
+    if work.folds is None or work.fits is None:
+        return Path((None,))
+    with one_blas_thread():
+        [path] = work.fits.paths([job_of_chosen(brief, work)], [candidate])
+    return path
+
+
+def job_of_chosen(brief: Brief, work: Work) -> Job:
+    """On which rows, and with which weights, the model that is sent is fitted.
+
+    Parameters
+    ----------
+    brief : Brief
+    work : Work
+        With folds.
+    """
+    assert work.folds is not None  # noqa: S101 - else there is no model
+    if brief.refit:
+        return Job(range(work.folds.n_folds), work.weighing.n_columns - 1, "model-refit")
+    return Job(work.folds.turns[0].train, 0, "model-0")
 
 
 def outcome_shares(work: Work, recipe: Model, candidate: Candidate, model: FittedModel) -> Array:

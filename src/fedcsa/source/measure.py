@@ -367,37 +367,6 @@ def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
     )
 
 
-def fit_chosen(brief: Brief, work: Work, candidate: Candidate) -> Path:
-    """The model that is sent, as a path of one.
-
-    Parameters
-    ----------
-    brief : Brief
-    work : Work
-    candidate : Candidate
-    """
-    if work.folds is None or work.fits is None:
-        return Path((None,))
-    with one_blas_thread():
-        [path] = work.fits.paths([job_of_chosen(brief, work)], [candidate])
-    return path
-
-
-def job_of_chosen(brief: Brief, work: Work) -> Job:
-    """On which rows, and with which weights, the model that is sent is fitted.
-
-    Parameters
-    ----------
-    brief : Brief
-    work : Work
-        With folds.
-    """
-    assert work.folds is not None  # noqa: S101 - else there is no model
-    if brief.refit:
-        return Job(range(work.folds.n_folds), work.weighing.n_columns - 1, "model-refit")
-    return Job(work.folds.turns[0].train, 0, "model-0")
-
-
 # Judging ------------------------------------------------------------------------------------
 
 

@@ -56,7 +56,7 @@ FEWEST_TO_COMPARE = 3
 MOST_REGRET = 0.1
 #: A model with less weight need not be better than a constant: an honest source that is far from
 #: the target sends one that is not, and has next to none.
-LEAST_JUDGED = 0.01
+LEAST_WEIGHT = 0.01
 #: The most by which one model may spoil the mixture, in the risk that examiners find.
 MOST_SPOILED = 0.1
 #: Typical errors by which a source's mean outcome may lie from the median one: weighted to the same
@@ -453,7 +453,7 @@ def _votes(report: ExaminationReport, weights: Array) -> tuple[Array, NDArray[np
     """Log ratio of every member's risk to the constant's, and whether it is called useless.
 
     It is if the log ratio lies `USELESS_ERRORS` standard errors above 0, and its weight a is at
-    least `LEAST_JUDGED`; or if a²(r − 1), by which it spoils the mixture, exceeds `MOST_SPOILED`,
+    least `LEAST_WEIGHT`; or if a²(r − 1), by which it spoils the mixture, exceeds `MOST_SPOILED`,
     with r its risk over the median of the other members'.
 
     Parameters
@@ -466,7 +466,7 @@ def _votes(report: ExaminationReport, weights: Array) -> tuple[Array, NDArray[np
     risks = np.maximum(report.member_risk, SMALLEST_RISK)
     ratios = np.log(risks / max(report.constant_risk, SMALLEST_RISK))
     useless = ratios > USELESS_ERRORS * np.sqrt(report.member_variance)
-    useless &= weights >= LEAST_JUDGED
+    useless &= weights >= LEAST_WEIGHT
     for k in range(len(risks) if len(risks) > 1 else 0):
         r = risks[k] / np.median(np.delete(risks, k))
         useless[k] |= weights[k] ** 2 * (r - 1.0) > MOST_SPOILED
