@@ -171,7 +171,7 @@ def test_a_prediction_is_the_weighted_mean_of_the_sources_models(fitted):
     seen = (X_TARGET - result.table.mean) / result.table.sd
     expected = sum(
         fitted.source_weights_[name]
-        * (result.model_reports[name].intercept + seen @ result.model_reports[name].coefficients)
+        * (result.models[name].intercept + seen @ result.models[name].coefficients)
         for name in SIZES
     )
     np.testing.assert_allclose(fitted.predict(X_TARGET), expected, rtol=1e-12)
@@ -1151,7 +1151,7 @@ def test_the_papers_methods_with_rows_split_in_thirds_and_send_the_training_fold
         assert result.model_reports[name].n_rows == train.sum()
         line = Ridge(alpha=train.sum() * estimator.candidate_["penalty"], solver="cholesky")
         line.fit(((X - mean) / sd)[train], y[train])
-        np.testing.assert_allclose(result.model_reports[name].coefficients, line.coef_, rtol=1e-8)
+        np.testing.assert_allclose(result.models[name].coefficients, line.coef_, rtol=1e-8)
     if method != "feddae":
         rows = {name: result.reports[name].n_judged for name in SOURCES}
         for name, weight in estimator.source_weights_.items():

@@ -267,7 +267,8 @@ def agrees(sources, X_target, method, scale, exchange, folds, fedle_weights):
     np.testing.assert_allclose(adaptation.target_risk, risks[chosen], **EXACT)
     for name, model in zip(sorted(sources), models, strict=True):
         sent = adaptation.models[name]
-        np.testing.assert_allclose([sent.intercept, *sent.coefficients], model, **EXACT)
+        told = [*sent.arrays["intercept"], *sent.arrays["coefficients"]]
+        np.testing.assert_allclose(told, model, **EXACT)
     rows = np.random.default_rng(3).normal(10.0, 3.0, size=(6, X_target.shape[1]))
     by_hand = [combined(row) for row in rows]
     np.testing.assert_allclose(adaptation.predict(rows), by_hand, **EXACT)
