@@ -78,6 +78,21 @@ def test_whatever_a_message_does_ends_one_child_and_not_the_next(
     assert child.try_out(GOOD, BOUNDS) == ""
 
 
+def test_a_child_that_somebody_else_ends_accuses_nobody(child, monkeypatch):
+    answer, ended = Opener._answer, []
+
+    def end_it_first(self, frame, seconds):
+        if frame and not ended:
+            ended.append(self._child.pid)
+            self._child.kill()
+            self._child.wait()
+        return answer(self, frame, seconds)
+
+    monkeypatch.setattr(Opener, "_answer", end_it_first)
+    assert child.try_out(GOOD, BOUNDS) == ""
+    assert len(ended) == 1
+
+
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system tells no memory")
 def test_memory_is_limited_beside_the_message_and_not_below_what_honest_ones_need(child, poison):
     assert child.try_out(large(100), BOUNDS) == ""  # held three times: as bytes, frame and array

@@ -32,7 +32,7 @@ WALL_SECONDS = 60.0
 _START_SECONDS = 120.0
 #: A verdict is shorter.
 _MOST_LINE = 100
-#: Every way in which opening a message can end badly, in words; of the last, see `Desk.open`.
+#: Every way in which opening a message can end badly, in words; of the last, see `Desk`.
 UNSAFE = {
     "opening_crashed": "ended the process that opened it",
     "opening_memory": f"took more than {MEMORY_BYTES >> 20} MB beside its own size to open",
@@ -101,6 +101,8 @@ class Opener:
     def try_out(self, payload: bytes, bounds: Bounds) -> str:
         """Let the child open a message: ``""`` if it came through, or one of `UNSAFE`.
 
+        A child that dies may have been ended by somebody else, so another one tries once more.
+
         Parameters
         ----------
         payload : bytes
@@ -108,16 +110,21 @@ class Opener:
         """
         limits = {"memory": MEMORY_BYTES, "seconds": CPU_SECONDS}
         task = json.dumps({**vars(bounds), **limits}).encode()
+        frame = LENGTHS.pack(len(task), len(payload)) + task + payload
         with self._one_at_a_time:
-            self.start()
-            frame = LENGTHS.pack(len(task), len(payload)) + task
-            ended = self._answer(frame + payload, WALL_SECONDS)
-            if ended in ("opened", "refused"):
-                return ""
-            code = self.end()
-        if ended == "memory":
+            ended = self._try(frame)
+            return self._try(frame) if ended == "opening_crashed" else ended
+
+    def _try(self, frame: bytes) -> str:
+        """Let one child open the message in `frame`; see `try_out`."""
+        self.start()
+        said = self._answer(frame, WALL_SECONDS)
+        if said in ("opened", "refused"):
+            return ""
+        code = self.end()
+        if said == "memory":
             return "opening_memory"
-        late = ended == "late" or code == -getattr(signal, "SIGXCPU", 0)
+        late = said == "late" or code == -getattr(signal, "SIGXCPU", 0)
         return "opening_time" if late else "opening_crashed"
 
     def _answer(self, frame: bytes, seconds: float) -> str:
