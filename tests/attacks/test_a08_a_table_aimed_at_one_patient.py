@@ -3,8 +3,9 @@
 It puts the means at the patient's features and the sds as low as it may, so that the weighted mean
 outcome is about that patient; or it sends two tables and subtracts. With a narrow kernel, the
 exchange of an earlier version, two studies told the outcome to 0.13, where the model's own error
-is 1.00. Now a tiny sd is refused, and whatever is answered leaves the outcome at the model's own
-error or farther: no row makes up more than half of the variance of what a target was told.
+is 1.00. Now a tiny sd is refused, and the weighted means that are answered leave the outcome at the
+model's own error or farther: no row makes up more than half of their variance. The losses of
+candidates tell more about an outlying patient; `experiments/privacy/aimed_tables.py` measures it.
 
 The attacker here knows more than any target can: all features of all patients at the source, the
 true coefficients, and how the source computes its weights. Only outcomes are unknown.

@@ -2,7 +2,7 @@
 
 import csv
 
-from privacy import membership, write_membership
+from privacy import aimed_tables, membership, write_membership
 
 
 def test_the_study_of_membership_writes_its_table_and_its_page(tmp_path):
@@ -20,3 +20,12 @@ def test_the_study_of_membership_writes_its_table_and_its_page(tmp_path):
     page.write_text(blocks)
     write_membership.main(["--results", str(tmp_path), "--page", str(page)])
     assert "least squares | 5" in page.read_text()
+
+
+def test_the_study_of_aimed_tables_writes_its_table(tmp_path):
+    aimed_tables.main(["--quick", "--workers", "1", "--out", str(tmp_path)])
+    with (tmp_path / "aimed_tables.csv").open() as file:
+        [line] = csv.DictReader(file)
+    assert float(line["answered"]) > 0.9
+    assert 0.0 < float(line["leverage"]) <= 0.5
+    assert 0.2 < float(line["from_all"]) < 1.5  # twenty sources know it roughly
