@@ -471,6 +471,34 @@ def test_the_lead_believes_the_target_only(done):
         open_conclusion({**board, "conclusion": base64.b64encode(changed)}, submission)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"study": "small@0"}, {"phase": "risk"}, {"sender": "abbey"}, {"recipient": "abbey"}],
+)
+def test_the_end_of_something_else_is_not_taken_for_the_end_of_this_study(done, change):
+    envelope = Envelope.from_bytes(base64.b64decode(done.board["envelope"]))
+    other = dataclasses.replace(envelope, **change).sealed(done.seal("new"))
+    with pytest.raises(BindingError, match="ended another study"):
+        open_conclusion({**done.board, "envelope": base64.b64encode(other)}, done.submission)
+
+
+@pytest.mark.parametrize("name", [*SOURCES, "new"])
+@pytest.mark.parametrize("forge", ["another key", "another target", "another study", "no lead"])
+def test_a_site_takes_no_part_in_a_study_for_which_no_lead_has_signed(bench, name, forge):
+    start, seal = bench.submission.start, bench.submission.seal
+    wire = {
+        "another key": start.sealed(seal).replace(start.key.encode(), b"0" * 64),
+        "another target": dataclasses.replace(start, recipient="birch").sealed(seal),
+        "another study": dataclasses.replace(start, study="small@0").sealed(seal),
+        "no lead": dataclasses.replace(start, sender="castle").sealed(bench.seal("castle")),
+    }[forge]
+    executor, site = bench.communicator.sites[name]
+    executor._wire = base64.b64encode(wire).decode()
+    task = "announce" if name == "new" else "greet"
+    answer = executor.execute(task, pack({"replies": {}} if name == "new" else {}), site, Signal())
+    assert answer.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
+
+
 def test_the_end_of_an_earlier_submission_is_not_taken_for_the_end_of_this_one(done):
     later = dataclasses.replace(
         done.submission, start=dataclasses.replace(done.submission.start, nonce="0" * 32)
