@@ -4,9 +4,11 @@ import re
 from pathlib import Path
 
 from fedcsa.cli.common import Output
+from fedcsa.cli.federation_demo import _LEAD as LEAD
 from fedcsa.cli.federation_demo import tell_what_left
 from fedcsa.cli.study_command import _finish
 from fedcsa.messages.codec import decode
+from fedcsa.site import target_desk as target_module
 
 README = Path(__file__).parents[2] / "README.md"
 BLOCK = re.compile(
@@ -19,6 +21,7 @@ BOARD = {"attempts": 1, "seconds": {}, "bytes": {}}
 def test_the_readme_shows_what_the_demo_of_a_federation_prints(demo, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "88")
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(target_module, "LEAD", LEAD)
     output = Output(json=False, quiet=False)
     told = decode(demo.attempt(min_sources=3).conclusion)
     capsys.readouterr()
