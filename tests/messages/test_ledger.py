@@ -195,7 +195,8 @@ def test_an_entry_names_the_rules_that_its_message_passed(messages):
     [entry] = ledger.entries
     assert entry.rules == (
         "portable_models True, max_parameters_per_row 0.33, min_rows_per_leaf 10, "
-        "no_own_values True, max_membership_auc 0.6, count_band 10, significant_digits 4"
+        "no_own_values True, max_row_leverage 0.5, max_membership_auc 0.6, count_band 10, "
+        "significant_digits 4"
     )
     open_ledger = Ledger("mainz", Policy.open())
     open_ledger.release(messages["model-report"], ["ulm"])
