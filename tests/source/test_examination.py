@@ -110,6 +110,14 @@ def test_a_model_without_a_format_is_examined_in_one_process_as_the_object_it_is
         assert "held.sklearn.svm._classes.SVR" in [item.name for item in entry.fields]
 
 
+def test_models_too_large_for_one_message_are_not_examined(make, monkeypatch):
+    monkeypatch.setattr("fedcsa.messages.fields.MAX_ARRAYS_BYTES", 50)  # two lines fit, not three
+    adaptation = study(make)
+    assert of(adaptation, "not-examined") == {name: {"reason": "too_large"} for name in NAMES}
+    assert adaptation.promise is None
+    assert set(adaptation.models) == set(NAMES)
+
+
 #: What a lying target may put into an examination of lines.
 FORGED = {
     "another kind": lambda m: {"forms": [{**form, "kind": "trees"} for form in m.forms]},

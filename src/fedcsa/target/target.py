@@ -15,8 +15,8 @@ from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate
 from fedcsa.errors import (
     DataError,
     FedCSAError,
+    MessageError,
     NoSourcesError,
-    PolicyError,
     ProtocolError,
     must,
     raise_all,
@@ -302,13 +302,15 @@ class Target:
         self._examinations = {}
         outcomes = outcome_means(self._reports, self.plan.loss)
         for name in sorted(names):
-            examination = examination_for(
-                name, self._request, self.plan, self._weights, self._models, outcomes, again=again
-            )
             try:
-                self._examinations[name] = self.ledger.release(examination, [name])
-            except PolicyError as error:
-                self._findings.append(Finding("not-examined", name, {"reason": error.rule}))
+                asked = examination_for(
+                    name, self._request, self.plan, self._weights, self._models, outcomes,
+                    again=again,
+                )  # fmt: skip
+            except MessageError:  # the models have more bytes than a message may have
+                self._findings.append(Finding("not-examined", name, {"reason": "too_large"}))
+                continue
+            self._examinations[name] = self.ledger.release(asked, [name])
         return dict(self._examinations)
 
     def _take(self, models: Mapping[str, Message]) -> set[str]:
