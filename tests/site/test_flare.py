@@ -647,7 +647,11 @@ def test_the_filter_looks_at_every_part_of_a_letter_for_several(done, part):
 
 @pytest.mark.parametrize(
     ("rule", "words"),
-    [('models = "never"', "sends no model"), ("show_model = false", "shows no model")],
+    [
+        ('models = "never"', "sends no model"),
+        ("show_model = false", "shows no model"),
+        ("max_membership_auc = 0.5", "PolicyError"),
+    ],
 )
 def test_the_filter_keeps_a_model_that_the_policy_keeps(bench, rule, words):
     bench.run()
@@ -655,6 +659,15 @@ def test_the_filter_keeps_a_model_that_the_policy_keeps(bench, rule, words):
     content = sealed(bench, answered(desk, "model"))
     bench.federation.configure("abbey", f"[policy]\n{rule}")
     assert words in blocked(content, bench.contexts["abbey"])
+
+
+def test_the_filter_keeps_a_model_that_was_not_attacked(bench):
+    bench.run()
+    desk = bench.communicator.sites["abbey"][0]._desk
+    model = answered(desk, "model")
+    arrays = {**model.arrays, "intercept": -model.arrays["intercept"]}
+    other = dataclasses.replace(model, arrays=arrays)
+    assert "attacks must be tried" in blocked(sealed(bench, other), bench.contexts["abbey"])
 
 
 def test_the_filter_blocks_rows_that_the_policy_keeps(done):
