@@ -44,7 +44,7 @@ class Settings:
         "clear", "strong", "weak", "unequal", "sites differ", "table alone", "classes",
     )  # fmt: skip
     first_seed: int = 80_000
-    seeds: int = 10
+    seeds: int = 5
     n_truth: int = 20_000
     inverse_penalties: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # C of the logistic regression
 
