@@ -58,6 +58,8 @@ def test_our_own_models_may_leave(name):
     assert agreed_rows_per_leaf({"name": name}) is None
 
 
+REORDERED = ColumnTransformer([("a", SimpleImputer(), [2, 0])], remainder="passthrough")
+WEIGHTED = ColumnTransformer([("a", StandardScaler(), [0])], transformer_weights={"a": 3.0})
 REFUSED = {
     SVR(): "SVR has no format in which it may leave a site. Use HistGradientBoostingRegressor",
     SVC(): "SVC has no format in which it may leave a site. Use HistGradientBoostingClassifier",
@@ -79,6 +81,11 @@ REFUSED = {
     make_pipeline(SimpleImputer(add_indicator=True), Ridge()): "SimpleImputer .* add_indicator",
     make_pipeline(MinMaxScaler(clip=True), Ridge()): "MinMaxScaler would carry a patient's value",
     make_pipeline(StandardScaler(), RandomForestRegressor()): "trees need no scaling",
+    make_pipeline(SimpleImputer(), StandardScaler(), RandomForestRegressor()): "no scaling",
+    make_pipeline(SimpleImputer(missing_values=0), RandomForestRegressor()): "no scaling",
+    make_pipeline(REORDERED, RandomForestRegressor()): "trees need no scaling",
+    make_pipeline(WEIGHTED, Ridge()): "transformer_weights=None",
+    make_pipeline(OneHotEncoder(categories=[[0.0, np.nan]]), Ridge()): "OneHotEncoder .* agreed",
     make_pipeline(ColumnTransformer([("a", "passthrough", ["x"])]), Ridge()): "their numbers",
     make_pipeline(ColumnTransformer([], remainder=StandardScaler()), Ridge()): "remainder",
     make_pipeline(ColumnTransformer([("a", KNNImputer(), [0])]), Ridge()): "KNNImputer",

@@ -314,3 +314,8 @@ def test_a_bomb_of_columns_is_refused_before_it_is_made():
             100,
             0,
         )
+
+
+def test_a_design_predicts_no_rows_too():
+    pipeline = make_pipeline(PolynomialFeatures(2), Ridge()).fit(X, Y)
+    assert to_portable(pipeline, 0, None).predict(X[:0]).shape == (0,)

@@ -14,6 +14,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import (
     ElasticNet,
     HuberRegressor,
@@ -404,3 +405,26 @@ def test_a_column_transformer_may_be_the_first_step(rows):
     [model] = fit(make_pipeline(columns, Ridge()), rows).models
     own = make_pipeline(columns, Ridge()).fit(X, y).predict(X)
     np.testing.assert_allclose(model.predict(X), own, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (SimpleImputer(), StandardScaler()),
+        (SimpleImputer(missing_values=0.0),),
+        (ColumnTransformer([("a", "passthrough", [2, 0])]),),
+        ("passthrough", make_pipeline(SimpleImputer(), "passthrough")),
+    ],
+    ids=lambda steps: str(steps)[:40],
+)
+def test_trees_after_steps_predict_as_scikit_learn(rows, steps):
+    X, y, ratios = rows
+    grid = np.full(3, 0.125)
+    pipeline = make_pipeline(*steps, DecisionTreeRegressor(random_state=0))
+    [model] = (
+        SklearnModel(pipeline, 0, grid).fit(X, y, ratios, [{}], np.random.default_rng(0)).models
+    )
+    alone = isinstance(model, TreeModel)
+    assert alone == (steps[0] == "passthrough")
+    seen = to_bins(X, grid).astype(float) if alone else X
+    np.testing.assert_array_equal(model.predict(X), clone(pipeline).fit(seen, y).predict(seen))

@@ -123,7 +123,7 @@ def _objection(estimator: Any) -> str:
     transformers, final = split_pipeline(estimator)
     name = sklearn_name(final)
     if name in TREES:
-        if any(_is_made_of(step, {"SimpleImputer"}) for step in transformers) != bool(transformers):
+        if not all(map(_does_nothing, transformers)):
             return (
                 f"{name} may leave only without steps before it: trees need no scaling. "
                 f"Use {name} alone instead"
@@ -137,6 +137,15 @@ def _objection(estimator: Any) -> str:
             f"Use {nearest} instead"
         )
     return _first(transformers)
+
+
+def _does_nothing(step: Any) -> bool:
+    """Whether rows without missing cells pass a step as they are."""
+    if step is None or (isinstance(step, str) and step == "passthrough"):
+        return True
+    if sklearn_name(step) == "Pipeline":
+        return all(_does_nothing(inner) for _, inner in step.steps)
+    return sklearn_name(step) == "SimpleImputer" and _imputer_holds(step)
 
 
 def _is_classifier(estimator: Any) -> bool:
@@ -234,6 +243,8 @@ def _columns_objection(step: Any, *, foldable: bool) -> str:
             "ColumnTransformer may leave only with remainder='drop' or 'passthrough'. "
             "Set that instead"
         )
+    if step.transformer_weights:
+        return "ColumnTransformer may leave only with transformer_weights=None. Set that instead"
     for _, inner, columns in step.transformers:
         if not _are_positions(columns):
             return (
@@ -255,11 +266,12 @@ def _are_positions(columns: Any) -> bool:
 
 
 def _are_lists_of_numbers(values: Any) -> bool:
-    """Whether `values` are lists of numbers, as agreed levels are."""
+    """Whether `values` are lists of finite numbers, as agreed levels are."""
     if isinstance(values, str) or not len(values):
         return False
     lists = [np.asarray(item) for item in values]
-    return all(item.dtype.kind in "biuf" and item.ndim == 1 and item.size for item in lists)
+    numbers = all(item.dtype.kind in "biuf" and item.ndim == 1 and item.size for item in lists)
+    return numbers and all(bool(np.isfinite(item).all()) for item in lists)
 
 
 def _one_hot_holds(step: Any) -> bool:

@@ -173,7 +173,8 @@ class DesignModel:
         """Predict every row, as many at a time as make a design of bounded size."""
         widths = [width_of(self.steps[: i + 1], 1) for i in range(len(self.steps))]
         rows = max(1, MAX_CELLS // max(1, *widths, X.shape[1]))
-        scores = [self._scores(X[start : start + rows]) for start in range(0, len(X), rows)]
+        starts = range(0, max(len(X), 1), rows)
+        scores = [self._scores(X[start : start + rows]) for start in starts]
         return linked(np.concatenate(scores), self.link, self.classes, self.n_classes)
 
     def _scores(self, X: Array) -> Array:
