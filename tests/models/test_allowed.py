@@ -17,7 +17,16 @@ from sklearn.ensemble import (
 )
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import KNNImputer, SimpleImputer
-from sklearn.linear_model import Lasso, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.linear_model import (
+    HuberRegressor,
+    Lasso,
+    LogisticRegression,
+    LogisticRegressionCV,
+    PoissonRegressor,
+    Ridge,
+    SGDRegressor,
+    TheilSenRegressor,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
@@ -36,10 +45,10 @@ from fedcsa.errors import ModelError
 from fedcsa.models.allowed import (
     agreed_columns,
     agreed_rows_per_leaf,
-    check_agreed,
     objection,
     refused_before_fitting,
 )
+from fedcsa.models.arrivals import check_agreed
 from fedcsa.models.convert import CELL_SCALERS, TREES, to_portable
 from fedcsa.models.portable import open_model
 from fedcsa.models.registry import expand_candidates, model_description
@@ -89,6 +98,15 @@ REFUSED = {
     make_pipeline(ColumnTransformer([("a", "passthrough", ["x"])]), Ridge()): "their numbers",
     make_pipeline(ColumnTransformer([], remainder=StandardScaler()), Ridge()): "remainder",
     make_pipeline(ColumnTransformer([("a", KNNImputer(), [0])]), Ridge()): "KNNImputer",
+    SGDRegressor(): "SGDRegressor has no .* Use Ridge",
+    TheilSenRegressor(): "TheilSenRegressor has no .* Use Ridge",
+    HuberRegressor(epsilon=1.0): "epsilon=1.35",
+    LogisticRegressionCV(refit=False): "refit=True",
+    RandomForestRegressor(max_samples=1): "half of the rows .* max_samples",
+    RandomForestRegressor(max_samples=0.1): "half of the rows .* max_samples",
+    GradientBoostingRegressor(subsample=0.01): "half of the rows .* subsample",
+    GradientBoostingRegressor(validation_fraction=0.9): "half .* validation_fraction",
+    HistGradientBoostingRegressor(validation_fraction=399): "half .* validation_fraction",
     RandomForestRegressor(criterion="absolute_error"): "criterion='squared_error'",
     GradientBoostingRegressor(loss="quantile"): "loss='squared_error'",
     GradientBoostingClassifier(loss="exponential"): "loss='log_loss'",
@@ -103,6 +121,22 @@ def test_what_may_not_leave_is_refused_with_the_nearest_that_may(model, why):
     with_words = refused_before_fitting(model_description(model))
     assert with_words.endswith("or run the study in one process.")
     assert re.search(why, with_words)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestRegressor(max_samples=0.5),
+        GradientBoostingRegressor(subsample=0.5, n_iter_no_change=3, validation_fraction=0.2),
+        GradientBoostingRegressor(subsample=1),
+        HistGradientBoostingRegressor(validation_fraction=None),
+        HuberRegressor(),
+        LogisticRegressionCV(),
+    ],
+    ids=lambda model: str(model)[:60],
+)
+def test_what_is_fitted_to_half_of_the_rows_or_more_may_leave(model):
+    assert refused_before_fitting(model_description(model)) == ""
 
 
 @pytest.mark.parametrize("scaler", [MinMaxScaler(), MaxAbsScaler(), RobustScaler()], ids=str)

@@ -24,7 +24,6 @@ from sklearn.linear_model import (
     LogisticRegression,
     Ridge,
     RidgeClassifier,
-    SGDRegressor,
 )
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.neural_network import MLPRegressor
@@ -73,7 +72,6 @@ def fit(estimator, rows, candidates=({},), n_classes=0, seed=0):
         LinearRegression(fit_intercept=False),
         HuberRegressor(),
         LassoCV(cv=3),
-        SGDRegressor(random_state=0, max_iter=5000),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )

@@ -16,7 +16,7 @@ from sklearn.preprocessing import (
 )
 
 from fedcsa.errors import ModelError
-from fedcsa.models.allowed import check_agreed
+from fedcsa.models.arrivals import check_agreed
 from fedcsa.models.convert import to_portable
 from fedcsa.models.portable import PointsModel, open_model
 from fedcsa.models.registry import model_description

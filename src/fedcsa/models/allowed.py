@@ -1,4 +1,4 @@
-"""Which models may leave a site, and whether one that came is the one that was agreed."""
+"""Which models may leave a site: a short list, and the rules for their parameters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
-from fedcsa.errors import FedCSAError, ModelError, UntrustedError
+from fedcsa.errors import ModelError, UntrustedError
 from fedcsa.models.convert import (
     AVERAGED_TREES,
     BOOSTED_TREES,
@@ -19,19 +18,19 @@ from fedcsa.models.convert import (
     MEAN_SCALERS,
     TREES,
     agreed_steps,
-    boosting_link,
-    linear_link,
     sklearn_name,
     split_pipeline,
 )
 from fedcsa.models.model import RATIO_POWER
-from fedcsa.models.portable import Arrays, Form
 from fedcsa.models.registry import RIDGE, WEIGHTED, build
-from fedcsa.models.steps import MAX_DEGREE, Steps, steps_arrays, steps_form, width_of
-from fedcsa.models.trees import Forest
+from fedcsa.models.steps import MAX_DEGREE, width_of
 
 #: Criteria that make leaves of means; the others make leaves of medians, which are outcomes.
 _CRITERIA = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss")
+#: Of all rows, what every tree must at least be fitted to: a tree of one row holds its outcome.
+_LEAST_SHARE = 0.5
+#: Scikit-learn's own; towards 1 the fit passes through as many rows as it has coefficients.
+_LEAST_EPSILON = 1.35
 #: By the package of an estimator that is not allowed: the nearest that is, for numbers, classes.
 _NEAREST = {
     "linear_model": ("Ridge", "LogisticRegression"),
@@ -82,7 +81,7 @@ def refused_before_fitting(
         return ""
     for candidate in candidates or [{}]:
         try:
-            reason = objection(_agreed_estimator(description, candidate))
+            reason = objection(agreed_estimator(description, candidate))
         except UntrustedError:  # a class of a site's own: known by its name alone
             reason = f"A class outside scikit-learn has no format of ours. Use {_NEAREST_ELSE[0]}"
         if reason:
@@ -90,7 +89,7 @@ def refused_before_fitting(
     return ""
 
 
-def _agreed_estimator(description: Mapping[str, Any], candidate: Mapping[str, Any]) -> Any:
+def agreed_estimator(description: Mapping[str, Any], candidate: Mapping[str, Any]) -> Any:
     """The estimator of a study with the parameters of a candidate.
 
     Parameters
@@ -136,7 +135,23 @@ def _objection(estimator: Any) -> str:
             f"{type(final).__name__} has no format in which it may leave a site. "
             f"Use {nearest} instead"
         )
-    return _first(transformers)
+    return _linear_objection(final, name) or _first(transformers)
+
+
+def _linear_objection(estimator: Any, name: str) -> str:
+    """What is wrong with the parameters of a linear estimator: few rows must not decide it.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    name : str
+        Of its class.
+    """
+    if name == "HuberRegressor" and not estimator.epsilon >= _LEAST_EPSILON:
+        return f"{name} may leave only with epsilon={_LEAST_EPSILON} or more. Set that instead"
+    if not getattr(estimator, "refit", True):  # else it is of folds, which may be of few rows
+        return f"{name} may leave only fitted to all rows. Use refit=True instead"
+    return ""
 
 
 def _does_nothing(step: Any) -> bool:
@@ -341,11 +356,30 @@ def _tree_objection(estimator: Any, name: str) -> str:
         return (
             f"{name} may leave only without a model of its own to begin with. Use init=None instead"
         )
+    few = _fits_few_rows(estimator)
+    if few:
+        return f"{name} may leave only with trees of half of the rows or more. Change {few} instead"
     if getattr(estimator, "categorical_features", None) not in (None, "from_dtype"):
         return (
             f"{name} may leave only with splits of numbers. Use categorical_features=None instead"
         )
     return ""
+
+
+def _fits_few_rows(estimator: Any) -> str:
+    """The parameter by which trees are fitted to less than half of the rows; "" if none does."""
+    shares = {
+        "max_samples": getattr(estimator, "max_samples", None),
+        "subsample": float(getattr(estimator, "subsample", 1.0)),
+    }
+    for name, share in shares.items():  # a whole number is one of rows
+        if share is not None and not (isinstance(share, float) and share >= _LEAST_SHARE):
+            return name
+    held_out = getattr(estimator, "validation_fraction", None)
+    few = held_out is not None and not (
+        isinstance(held_out, float) and held_out <= 1.0 - _LEAST_SHARE
+    )
+    return "validation_fraction" if few else ""
 
 
 def agreed_rows_per_leaf(
@@ -373,7 +407,7 @@ def agreed_rows_per_leaf(
     fewest = []
     for candidate in candidates or [{}]:
         try:
-            _, final = split_pipeline(_agreed_estimator(description, candidate))
+            _, final = split_pipeline(agreed_estimator(description, candidate))
         except UntrustedError:  # refused before it matters
             return None
         if sklearn_name(final) in TREES:
@@ -410,154 +444,7 @@ def agreed_columns(
         return n_features
     widest = 0
     for candidate in candidates or [{}]:
-        estimator = _agreed_estimator(description, candidate)
+        estimator = agreed_estimator(description, candidate)
         if sklearn_name(split_pipeline(estimator)[1]) not in TREES:
             widest = max(widest, width_of(agreed_steps(estimator, n_features), n_features))
     return widest
-
-
-# What was agreed --------------------------------------------------------------------------------
-
-
-def check_agreed(
-    form: Form,
-    arrays: Arrays,
-    description: Mapping[str, Any],
-    candidate: Mapping[str, Any],
-    n_features: int,
-    n_classes: int,
-    grid: Array | None = None,
-) -> None:
-    """Raise a `ModelError` unless this is the model that was agreed.
-
-    Kind, link, classes, numbers of trees, depth, leaves, steps and their parameters. Call it
-    after `open_model`, which checks that the arrays are sound.
-
-    Parameters
-    ----------
-    form : mapping
-    arrays : mapping of str to array
-    description : mapping
-        Of the study's model.
-    candidate : mapping
-        The chosen one, with its plain values.
-    n_features : int
-    n_classes : int
-        Of the study's outcome; 0 for numbers.
-    grid : array of shape (features,), optional
-        As `fedcsa.models.convert.agreed_grid` gives it; the steps of trees must be it.
-    """
-    if description.get("name") in (RIDGE, WEIGHTED):
-        _must(dict(form) == {"kind": "linear", "link": "identity"}, "format")
-        return
-    try:
-        estimator = _agreed_estimator(description, candidate)
-        reason = objection(estimator)
-    except FedCSAError:
-        reason = "unknown"
-    _must(not reason, "estimator")
-    final = split_pipeline(estimator)[1]
-    if sklearn_name(final) in TREES:
-        try:
-            _check_trees(form, arrays, final, n_classes)
-        except (TypeError, ValueError):  # parameters of a wrong kind
-            _must(False, "estimator")
-        _must(grid is None or np.array_equal(arrays["step"], grid), "grid")
-    else:
-        steps = agreed_steps(estimator, n_features)
-        _check_linear(form, arrays, sklearn_name(final), steps, n_classes)
-
-
-def _must(holds: object, what: str) -> None:
-    """Raise a `ModelError` that names `what` unless it holds.
-
-    Parameters
-    ----------
-    holds : object
-    what : str
-    """
-    if not holds:
-        raise ModelError(
-            f"A received model must be the one that was agreed; its {what} is another. "
-            "Ask the source which version of fedcsa it runs, or leave it out."
-        )
-
-
-def _known_classes(form: Form, n_classes: int) -> list[int]:
-    """Classes of a form; a source that has not seen one of two cannot fit a model.
-
-    Parameters
-    ----------
-    form : mapping
-    n_classes : int
-    """
-    classes = list(form.get("classes", range(n_classes)))
-    _must(len(classes) == n_classes or (n_classes > 2 and len(classes) >= 2), "number of classes")
-    return classes
-
-
-def _check_linear(form: Form, arrays: Arrays, name: str, steps: Steps, n_classes: int) -> None:
-    """Compare a linear model with what was agreed.
-
-    Parameters
-    ----------
-    form : mapping
-    arrays : mapping of str to array
-    name : str
-        Of the linear estimator.
-    steps : Steps
-        That were agreed.
-    n_classes : int
-    """
-    classes = _known_classes(form, n_classes)
-    link = linear_link(name, classes)[0]
-    plain = not steps and link in ("identity", "logistic") and n_classes in (0, 2)
-    _must(form["kind"] == ("linear" if plain else "design"), "format")
-    _must(form["link"] == link, "link")
-    if plain:
-        return
-    _must(_thawed(form["steps"]) == steps_form(steps), "steps")
-    for name_, array in steps_arrays(steps).items():
-        same = name_.endswith((".shift", ".scale")) or np.array_equal(arrays[name_], array)
-        _must(same, f"array {name_!r}")
-
-
-def _thawed(value: Any) -> Any:
-    """Lists and dictionaries of what a message holds as tuples and read-only mappings."""
-    if isinstance(value, Mapping):
-        return {key: _thawed(item) for key, item in value.items()}
-    return [_thawed(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _check_trees(form: Form, arrays: Arrays, estimator: Any, n_classes: int) -> None:
-    """Compare trees with what was agreed.
-
-    Parameters
-    ----------
-    form : mapping
-    arrays : mapping of str to array
-    estimator : scikit-learn estimator
-        As agreed, with the candidate's parameters.
-    n_classes : int
-    """
-    name = sklearn_name(estimator)
-    averaged = name in AVERAGED_TREES
-    _must(form["kind"] == "trees", "format")
-    _must(form["combine"] == ("mean" if averaged else "sum"), "way to combine trees")
-    if averaged:
-        link, outputs = ("probabilities" if n_classes else "identity"), 1
-    else:
-        classes = _known_classes(form, n_classes)
-        link = boosting_link(estimator.loss, len(classes))
-        outputs = len(classes) if link == "softmax" else 1
-    _must(form["link"] == link, "link")
-    forest = Forest.of(arrays["feature"], arrays["threshold"])
-    most = int(getattr(estimator, "max_iter", getattr(estimator, "n_estimators", 1)))
-    n_trees = len(forest.roots)
-    exact = averaged or getattr(estimator, "n_iter_no_change", None) is None
-    exact = exact and not name.startswith("Hist")
-    _must(n_trees == most * outputs if exact else n_trees <= most * outputs, "number of trees")
-    if estimator.max_depth is not None:
-        _must(max(forest.depths) <= estimator.max_depth, "depth of trees")
-    if getattr(estimator, "max_leaf_nodes", None) is not None:
-        _must(max(forest.leaves) <= estimator.max_leaf_nodes, "number of leaves")

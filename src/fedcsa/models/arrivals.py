@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from fedcsa.core.arrays import Array
-from fedcsa.models.allowed import check_agreed
-from fedcsa.models.convert import agreed_grid
+from fedcsa.errors import FedCSAError, ModelError
+from fedcsa.models.allowed import agreed_estimator, objection
+from fedcsa.models.convert import (
+    AVERAGED_TREES,
+    TREES,
+    agreed_grid,
+    agreed_steps,
+    boosting_link,
+    linear_link,
+    sklearn_name,
+    split_pipeline,
+)
 from fedcsa.models.portable import Arrays, Form, PortableModel, open_model
+from fedcsa.models.registry import RIDGE, WEIGHTED
+from fedcsa.models.steps import Steps, steps_arrays, steps_form
+from fedcsa.models.trees import Forest
 
 
 def open_agreed(
@@ -42,3 +57,147 @@ def open_agreed(
     grid = agreed_grid(sd, scale=scale)
     check_agreed(form, arrays, description, candidate, len(sd), n_classes, grid)
     return model
+
+
+def check_agreed(
+    form: Form,
+    arrays: Arrays,
+    description: Mapping[str, Any],
+    candidate: Mapping[str, Any],
+    n_features: int,
+    n_classes: int,
+    grid: Array | None = None,
+) -> None:
+    """Raise a `ModelError` unless this is the model that was agreed.
+
+    Kind, link, classes, numbers of trees, depth, leaves, steps and their parameters. Call it
+    after `open_model`, which checks that the arrays are sound.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+    description : mapping
+        Of the study's model.
+    candidate : mapping
+        The chosen one, with its plain values.
+    n_features : int
+    n_classes : int
+        Of the study's outcome; 0 for numbers.
+    grid : array of shape (features,), optional
+        As `fedcsa.models.convert.agreed_grid` gives it; the steps of trees must be it.
+    """
+    if description.get("name") in (RIDGE, WEIGHTED):
+        _must(dict(form) == {"kind": "linear", "link": "identity"}, "format")
+        return
+    try:
+        estimator = agreed_estimator(description, candidate)
+        reason = objection(estimator)
+    except FedCSAError:
+        reason = "unknown"
+    _must(not reason, "estimator")
+    final = split_pipeline(estimator)[1]
+    if sklearn_name(final) in TREES:
+        try:
+            _check_trees(form, arrays, final, n_classes)
+        except (TypeError, ValueError):  # parameters of a wrong kind
+            _must(False, "estimator")
+        _must(grid is None or np.array_equal(arrays["step"], grid), "grid")
+    else:
+        steps = agreed_steps(estimator, n_features)
+        _check_linear(form, arrays, sklearn_name(final), steps, n_classes)
+
+
+def _must(holds: object, what: str) -> None:
+    """Raise a `ModelError` that names `what` unless it holds.
+
+    Parameters
+    ----------
+    holds : object
+    what : str
+    """
+    if not holds:
+        raise ModelError(
+            f"A received model must be the one that was agreed; its {what} is another. "
+            "Ask the source which version of fedcsa it runs, or leave it out."
+        )
+
+
+def _known_classes(form: Form, n_classes: int) -> list[int]:
+    """Classes of a form; a source that has not seen one of two cannot fit a model.
+
+    Parameters
+    ----------
+    form : mapping
+    n_classes : int
+    """
+    classes = list(form.get("classes", range(n_classes)))
+    _must(len(classes) == n_classes or (n_classes > 2 and len(classes) >= 2), "number of classes")
+    return classes
+
+
+def _check_linear(form: Form, arrays: Arrays, name: str, steps: Steps, n_classes: int) -> None:
+    """Compare a linear model with what was agreed.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+    name : str
+        Of the linear estimator.
+    steps : Steps
+        That were agreed.
+    n_classes : int
+    """
+    classes = _known_classes(form, n_classes)
+    link = linear_link(name, classes)[0]
+    plain = not steps and link in ("identity", "logistic") and n_classes in (0, 2)
+    _must(form["kind"] == ("linear" if plain else "design"), "format")
+    _must(form["link"] == link, "link")
+    if plain:
+        return
+    _must(_thawed(form["steps"]) == steps_form(steps), "steps")
+    for name_, array in steps_arrays(steps).items():
+        same = name_.endswith((".shift", ".scale")) or np.array_equal(arrays[name_], array)
+        _must(same, f"array {name_!r}")
+
+
+def _thawed(value: Any) -> Any:
+    """Lists and dictionaries of what a message holds as tuples and read-only mappings."""
+    if isinstance(value, Mapping):
+        return {key: _thawed(item) for key, item in value.items()}
+    return [_thawed(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _check_trees(form: Form, arrays: Arrays, estimator: Any, n_classes: int) -> None:
+    """Compare trees with what was agreed.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+    estimator : scikit-learn estimator
+        As agreed, with the candidate's parameters.
+    n_classes : int
+    """
+    name = sklearn_name(estimator)
+    averaged = name in AVERAGED_TREES
+    _must(form["kind"] == "trees", "format")
+    _must(form["combine"] == ("mean" if averaged else "sum"), "way to combine trees")
+    if averaged:
+        link, outputs = ("probabilities" if n_classes else "identity"), 1
+    else:
+        classes = _known_classes(form, n_classes)
+        link = boosting_link(estimator.loss, len(classes))
+        outputs = len(classes) if link == "softmax" else 1
+    _must(form["link"] == link, "link")
+    forest = Forest.of(arrays["feature"], arrays["threshold"])
+    most = int(getattr(estimator, "max_iter", getattr(estimator, "n_estimators", 1)))
+    n_trees = len(forest.roots)
+    exact = averaged or getattr(estimator, "n_iter_no_change", None) is None
+    exact = exact and not name.startswith("Hist")
+    _must(n_trees == most * outputs if exact else n_trees <= most * outputs, "number of trees")
+    if estimator.max_depth is not None:
+        _must(max(forest.depths) <= estimator.max_depth, "depth of trees")
+    if getattr(estimator, "max_leaf_nodes", None) is not None:
+        _must(max(forest.leaves) <= estimator.max_leaf_nodes, "number of leaves")

@@ -17,13 +17,14 @@ from fedcsa.models.trees import LEAF, MAX_BIN, MAX_NODES, MAX_TREE_DEPTH
 #: Steps of the grid in a target's sd: far too coarse for a threshold to stand between two patients,
 #: and fine enough to cost 1 to 4 % of the squared error on Friedman's functions, 300 to 1,000 rows.
 STEPS_PER_SD = 8
-#: Regressors whose score is exactly b₀ + xᵀb, and what turns it into a prediction.
+#: Regressors whose score is exactly b₀ + xᵀb, and what turns it into a prediction. Only such as are
+#: fitted to all rows at once: SGDRegressor may end with a single row, TheilSenRegressor pass
+#: through a few.
 LINEAR_REGRESSORS = dict.fromkeys(
     (
         "ARDRegression", "BayesianRidge", "ElasticNet", "ElasticNetCV", "HuberRegressor", "Lars",
         "LarsCV", "Lasso", "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC",
-        "LinearRegression", "OrthogonalMatchingPursuit", "Ridge", "RidgeCV", "SGDRegressor",
-        "TheilSenRegressor",
+        "LinearRegression", "OrthogonalMatchingPursuit", "Ridge", "RidgeCV",
     ),
     "identity",
 ) | {"GammaRegressor": "log", "PoissonRegressor": "log"}  # fmt: skip
