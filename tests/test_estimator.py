@@ -379,9 +379,9 @@ def broken_frame(how):
         ("missing", r"Source 'west' must have the columns of the target.*missing: 'bmi'"),
         ("extra", r"Source 'west' must have the columns.*not at the target: 'pulse'"),
         ("duplicate", r"must have every column once; twice or more: 'age'"),
-        ("text", r"Column 'bmi' of Source 'west' must hold numbers"),
-        ("NaN", r"Column 'bmi' of Source 'west' must be finite, but 1 of its 80 cells is"),
-        ("infinite", r"Column 'bmi' of Source 'west' must be finite, but 1 of its 80 cells is"),
+        ("text", r"Source 'west': column 'bmi' must hold numbers"),
+        ("NaN", r"Source 'west': column 'bmi' must be finite, but 1 of its 80 cells is"),
+        ("infinite", r"Source 'west': column 'bmi' must be finite, but 1 of its 80 cells is"),
     ],
 )
 def test_a_broken_frame_is_refused_by_its_own_name(how, match):

@@ -168,7 +168,7 @@ def _as_float(values: ArrayLike, name: str) -> Array:
         # `from None`: numpy's own text quotes the cell that it could not convert.
         raise DataError(
             f"{name} must hold numbers; some of its cells are text, dates, missing, "
-            "or of ragged shape. Encode categories as numbers first."
+            "or of ragged shape. Encode categories as numbers first, or describe them by 'columns'."
         ) from None
 
 

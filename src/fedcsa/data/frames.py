@@ -59,7 +59,7 @@ def as_named_matrix(
             "Rename or drop columns first."
         )
     columns = [
-        as_matrix(np.asarray(cells)[:, None], f"Column {name!r} of {where}")
+        as_matrix(np.asarray(cells)[:, None], f"{where}: column {name!r}")
         for name, cells in _by_name(X, wanted).items()
     ]
     return np.hstack(columns), wanted
