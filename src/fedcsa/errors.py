@@ -211,7 +211,8 @@ def unknown(what: str, got: str, known: Collection[str]) -> str:
 def hint(got: str, known: Collection[str]) -> str:
     """The known name that was probably meant, or else all of them."""
     near = nearest(got, known)
-    return f"Did you mean {near!r}?" if near else f"Known: {', '.join(sorted(known))}."
+    listed = f"Known: {', '.join(sorted(known))}." if known else "There is none."
+    return f"Did you mean {near!r}?" if near else listed
 
 
 def one_of(name: str, allowed: Collection[str], got: object, note: str = "") -> ParameterError:
