@@ -185,12 +185,13 @@ def _print(screen: Console, found: dict[str, Any], data: Path, values: bool) -> 
         screen.print(Text.assemble(("refused: ", "bold yellow"), printable(text)), soft_wrap=True)
     if found["messages"]:
         screen.print(Text("This site's file would let these leave, and nothing else."))
-    if not all(message["exact"] for message in found["messages"]):
+    known = all(message["exact"] for message in found["messages"])
+    if not known:
         screen.print(Text(_NOT_EXACT), soft_wrap=True)
-    if found["role"] == "source":
-        name = shlex.quote(found["study"])
-        once = f"To approve all of them at once: fedcsa site approve {name} --data {data}"
-        screen.print(Text(once), soft_wrap=True)
+    if found["role"] == "source" and found["messages"]:
+        when = "at once" if known else "before their values are known"
+        command = f"fedcsa site approve {shlex.quote(found['study'])} --data {data}"
+        screen.print(Text(f"To approve all of them {when}: {command}"), soft_wrap=True)
 
 
 _NOT_EXACT = (
@@ -233,8 +234,9 @@ def approve(
     """Let a study that waits at this site go on, or refuse it: once, for all its messages.
 
     Writes the decision into the site's state folder, where the running site finds it. A study
-    that was approved can be refused later: what has not left yet stays. Exit code 3 if no such
-    study waits here.
+    that was approved can be refused later: what has not left yet stays. A full id,
+    as the preview shows it, can be decided on before the study comes: then it does not wait.
+    Exit code 3 if no study of this name waits here.
 
     Examples
     --------
