@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: Of a model that has no format of ours; which have one is on the page about models.
 NO_MODELS = (
     "The result keeps no models, so nothing can be predicted with it: this model has no format "
-    "in which it is written."
+    "in which it is written. In Python, FedCSA predicts with it."
 )
 
 
