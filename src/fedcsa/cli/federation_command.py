@@ -98,7 +98,7 @@ def provision(
     secret = asking(password_file, twice=True)() if password or password_file else ""
     with working("making keys and certificates", quiet=quiet), unbroken():
         kits = make(described, out, days=days, password=secret)
-    lines = [f"{len(kits)} new kits in {out}:", *(f"  {kit}" for kit in kits)]
+    lines = [f"New kits in {out}: {len(kits)}", *(f"  {kit}" for kit in kits)]
     lines.append(f"Keep {out / AUTHORITY} to yourself: it holds the key that makes certificates.")
     content = {"kits": [str(kit) for kit in kits]}
     Output(json, quiet).answer(content, _telling("\n".join(lines)), out)
