@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, PoissonRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.tree import DecisionTreeRegressor
@@ -11,6 +11,7 @@ from fedcsa.errors import PolicyError
 from fedcsa.models.convert import to_portable
 from fedcsa.models.model import LinearRegression as Ridge
 from fedcsa.models.model import power_of
+from fedcsa.models.portable import DesignModel
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
@@ -99,6 +100,24 @@ def test_columns_that_agreed_steps_make_count():
 # What is left out -------------------------------------------------------------------------------
 
 PLAIN = {"penalty": 0.0, "ratio_power": 0.0}
+
+
+def test_of_counts_the_row_of_the_largest_is_exposed():
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=(200, 2)), np.zeros(200)])
+    X[0] = 4.0, 1.0, 0.0  # not far among the rows, but where most is expected
+    y = rng.poisson(np.exp(1.5 * X[:, 0])).astype(float)
+    _, work, _ = exposed(X, y, {"penalty": 0.0})
+    seen = next(iter(work.rows)).seen
+    fitted = PoissonRegressor(alpha=0.0, max_iter=1000, tol=1e-10).fit(seen[:, :2], y)
+    model = DesignModel(np.append(fitted.coef_, 0.0)[None], np.array([fitted.intercept_]), "log")
+    shares = outcome_shares(work, None, {}, model)
+    A = np.column_stack([np.ones(200), seen[:, :2]])
+    G = (A * fitted.predict(seen[:, :2])[:, None]).T @ A
+    h = fitted.predict(seen[:, :2]) * np.einsum("ij,jk,ik->i", A, np.linalg.inv(G), A)
+    assert h[0] > 0.5 > np.diag(A @ np.linalg.inv(A.T @ A) @ A.T)[0]
+    assert shares.argmax() == 0
+    np.testing.assert_allclose(shares[0], h[0], rtol=1e-6)
 
 
 def test_a_model_without_the_exposed_rows_is_the_one_fitted_without_them():

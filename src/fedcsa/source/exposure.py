@@ -5,7 +5,8 @@ knows the row reads the outcome off the model. In a linear fit that share is the
 
     h_i = w_i a_iᵀ (Σ w a aᵀ + Σw θ J)⁻¹ a_i,       a = (1, columns), J without the intercept,
 
-and the model's residual is 1 − h_i of what it would be had the row not been in it. In a leaf of a
+and the model's residual is 1 − h_i of what it would be had the row not been in it; with counts, w_i
+times what the model expects of the row stands for w_i. In a leaf of a
 tree it is the row's share of the leaf's weight, w_i / Σ w. Rows whose share is too large are left
 out of the fit.
 """
@@ -35,6 +36,8 @@ from fedcsa.source.weigh import Batch
 
 #: Directions in which the rows vary less, as a share of the most, are rounding.
 _ROUNDING = 1e-10
+#: Larger predictions are all the same, so that sums of them are finite.
+_LARGEST_COUNT = 1e200
 #: Without some rows others may decide: so often the fit is looked at again.
 _MOST_ROUNDS = 10
 #: A model without more of its rows would be about others than the report.
@@ -171,6 +174,9 @@ def _leverages(
 ) -> Array:
     """The leverage h of every row.
 
+    Under a log link a count counts as much as is expected of it, and the row of the largest may
+    decide alone: the larger of both leverages is taken, with these weights and without.
+
     Parameters
     ----------
     work : Work
@@ -179,8 +185,10 @@ def _leverages(
     model : LinearModel or DesignModel
     """
 
-    def rooted(batch: Batch) -> Array:
+    def rooted(batch: Batch, *, expected: bool = False) -> Array:
         X, weights = batch.seen, _training_weights(work, candidate, batch)
+        if expected:
+            weights = weights * np.minimum(model.predict(X), _LARGEST_COUNT)
         columns = apply_steps(model.steps, X) if isinstance(model, DesignModel) else X
         return np.sqrt(weights)[:, None] * np.column_stack([np.ones(len(X)), columns])
 
@@ -189,7 +197,10 @@ def _leverages(
             return 0.0
         return float(recipe.penalties([candidate], total)[0])
 
-    return _shares_in_span(work, rooted, penalty)
+    shares = _shares_in_span(work, rooted, penalty)
+    if model.link != "log":
+        return shares
+    return np.maximum(shares, _shares_in_span(work, partial(rooted, expected=True)))
 
 
 def largest_examined_share(work: Work, predict: Predictor, members: Sequence[FittedModel]) -> float:
