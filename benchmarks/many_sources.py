@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.harness import (
     blas_threads,
@@ -56,6 +57,11 @@ def together(settings: Settings, count: int) -> float:
     site_list = sites(count, settings.rows, settings.features)
     asking = target(settings.features, settings.penalties)
     return timed(lambda: run_study(asking, InProcess(site_list))).cpu
+
+
+def _moved(model: ModelReport, by: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """The model's arrays with other coefficients."""
+    return {**model.arrays, "coefficients": model.arrays["coefficients"] + by}
 
 
 def alone(settings: Settings, count: int) -> tuple[float, float]:
@@ -107,7 +113,7 @@ def target_seconds(settings: Settings, count: int, candidates: int) -> float:
         raise SystemExit("The source must send its model; it refused.")
     noise = np.random.default_rng(0).normal(0.0, 0.01, (count, settings.features))
     wires = [
-        encode(replace(model, source=name, coefficients=model.coefficients + noise[index]))
+        encode(replace(model, source=name, arrays=_moved(model, noise[index])))
         for index, name in enumerate(names)
     ]
     start = time.process_time()

@@ -72,13 +72,13 @@ def found_by(name, plan, seed, reason=""):
         return ExaminationReport(
             study=plan.study, source=name, in_reply_to="0" * 64, reason=reason, risk=0.0,
             risk_variance=0.0, explained=0.0, constant_risk=0.0, ratio_variance=0.0, level=none,
-            level_variance=none,
+            level_variance=none, member_risk=none, member_variance=none,
         )  # fmt: skip
     return ExaminationReport(
         study=plan.study, source=name, in_reply_to="0" * 64, reason="",
         risk=0.3 * rng.lognormal(0.0, 0.1), risk_variance=0.02, explained=0.5,
         constant_risk=0.7, ratio_variance=0.02, level=rng.normal(0.0, 0.1, 1),
-        level_variance=np.array([0.01]),
+        level_variance=np.array([0.01]), member_risk=none, member_variance=none,
     )  # fmt: skip
 
 

@@ -176,6 +176,7 @@ REASONS = {
     "outcomes_alike": "not estimable: its outcomes are all alike",
     "no_loss": "not estimable: no loss on any of its rows",
     "loss_not_positive": "not estimable: a loss is negative",
+    "mixture_failed": "not estimable: the mixture cannot predict its rows",
     "missing": "no answer came",
     "max_row_share": "max_row_share",
 }

@@ -182,9 +182,9 @@ def test_estimates_of_sites_that_agree_are_kept_to_the_bit():
     assert kept.tobytes() == AGREED.tobytes()
 
 
-@pytest.mark.parametrize("n", [1, 2])
-def test_of_two_sites_nobody_stands_out(n):
-    far = np.array([0.0, 50.0])[:n]
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_of_fewer_than_five_sites_nobody_stands_out(n):
+    far = np.array([0.0, 50.0, 0.1, -0.1])[:n]
     assert held_in(far, np.full(n, 0.01), 0.2).tobytes() == far.tobytes()
     assert standing_out(far, np.full(n, 0.01), 0.2).tolist() == [0.0] * n
 
@@ -199,12 +199,6 @@ def test_a_site_that_stands_out_counts_up_to_a_bound_whatever_it_claims(sign):
     # so many standard deviations of what the others let expect
     others = new_site(AGREED, v[:4], 0.2, extra=0.01)
     np.testing.assert_allclose(ndtri(others.below(claims[0][4])), sign * FARTHEST_SITE, rtol=1e-9)
-
-
-def test_of_three_sites_one_that_claims_anything_does_not_drag_the_others():
-    kept = held_in(np.array([0.0, 0.05, 700.0]), np.full(3, 0.01), 0.2)
-    assert kept[:2].tolist() == [0.0, 0.05]
-    assert 0.3 < kept[2] < 1.2
 
 
 def test_the_bound_is_met_without_a_jump():

@@ -93,7 +93,10 @@ def test_rows_that_one_source_makes_up_do_not_outweigh_the_others_under_a_median
             "variance": report.variance / 1e6,
         }
 
-    wild = {"n_rows": 60 * 10**6, "coefficients": np.array([100.0, 100.0])}
+    wild = {
+        "n_rows": 60 * 10**6,
+        "arrays": {"coefficients": np.array([100.0, 100.0]), "intercept": np.zeros(1)},
+    }
     adaptation = median_study(make, many, wild)
     X, y = make.rows(200, 7)
     assert np.abs(adaptation.predict(X) - y).mean() < 2.0 * np.abs(y - y.mean()).mean()
