@@ -323,6 +323,13 @@ def locked(kits):
     return renew(FEDERATION, kits, "abbey", password=PASSWORD)
 
 
+def test_a_locked_key_is_not_renewed_without_a_lock(locked):
+    before = content_of(locked)
+    with pytest.raises(StudyError, match="is locked by a password. Lock the new one too"):
+        renew(FEDERATION, locked.parent, "abbey")
+    assert content_of(locked) == before
+
+
 def test_a_locked_key_opens_with_its_password_only_and_leaves_nothing_behind(locked):
     with pytest.raises(StudyError, match="lacks the kit's key"):
         KitSeal(locked / "startup")
@@ -399,8 +406,9 @@ def test_the_commands_make_and_renew_locked_kits_and_write_the_deny_list(tmp_pat
     assert ": 4\n" in call("provision", file, "--out", out, "--password-file", word)
     assert ": 0\n" in call("provision", file, "--out", out)
     assert set(content_of(out)) >= {f"{n}/startup/client.key.locked" for n in ("new", "abbey")}
-    assert "Hand it over" in call("renew", "abbey", file, "--out", out, "--days", "30")
-    assert (out / "abbey" / "startup" / "client.key").is_file()
+    renewing = ("renew", "abbey", file, "--out", out, "--days", "30", "--password-file", word)
+    assert "Hand it over" in call(*renewing)
+    assert (out / "abbey" / "startup" / "client.key.locked").is_file()
     assert "beside kit.json" in call("deny", "abbey", "--out", out)
     assert (out / DENIED).is_file()
 

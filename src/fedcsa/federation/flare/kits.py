@@ -19,7 +19,7 @@ from fedcsa.federation.federation_file import AUTHORITY, Federation
 from fedcsa.federation.flare import require_engine
 from fedcsa.federation.flare.certificates import DAYS, DENIED, Authority
 from fedcsa.federation.flare.hardening import harden
-from fedcsa.federation.flare.keys import check_password, write_key
+from fedcsa.federation.flare.keys import check_password, locked_path, write_key
 
 _KIT = "kit.json"
 _ORGANISATION = "fedcsa"
@@ -105,6 +105,11 @@ def renew(
         raise StudyError(
             f"The folder {str(out)!r} has no {AUTHORITY}/. Name the folder in which the kits were "
             "made."
+        )
+    if locked_path(out / name, _participants(federation)[name]).exists() and not password:
+        raise StudyError(
+            f"The key of {name!r} is locked by a password. Lock the new one too, with --password "
+            "or --password-file."
         )
     authority = Authority(out / AUTHORITY, federation.name)
     [kit] = _make(federation, out, [name], authority, days, password)
