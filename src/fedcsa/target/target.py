@@ -251,7 +251,7 @@ class Target:
         if len(self._reports) < self._min_sources:
             raise NoSourcesError(
                 f"{len(self._reports)} of {len(reports)} answers were reports; the study needs at "
-                f"least {self._min_sources}. Ask the sources which of their rules refuse it."
+                f"least {self._min_sources}. {self._rules_named()}"
             )
         self._require_enough(len(self._reports), MEDIAN_SOURCES)  # before anyone sends more
         self._kept, self._estimates, chosen = self._best(self._reports)
@@ -328,7 +328,7 @@ class Target:
         if len(came) < self._min_sources:
             raise NoSourcesError(
                 f"{len(came)} of {len(self.asked)} sources sent a model; the study needs at least "
-                f"{self._min_sources}. Ask the others which of their rules forbid it."
+                f"{self._min_sources}. {self._rules_named()}"
             )
         if not self._models:
             raise NoSourcesError(
@@ -509,6 +509,17 @@ class Target:
                 code, key = ("not-examined", "reason")
             self._findings.append(Finding(code, name, {key: answer.rule[:60]}))
         return answer
+
+    def _rules_named(self) -> str:
+        """Which rules of the sources refuse the study, in a sentence."""
+        rules = {
+            str(item.evidence["rule"])
+            for item in self._findings
+            if item.code == "source-refused" and str(item.evidence["rule"]).isidentifier()
+        }
+        if not rules:
+            return "Ask the sources why they did not answer."
+        return f"Rules that refuse it: {', '.join(sorted(rules))}. Change the study, or ask them."
 
     def _asked(self, name: str, question: Message, asked: str = "") -> Asked:
         """A question and what an answer to it is held against.
