@@ -119,7 +119,7 @@ def claimed(rows, effective=None, mean=0.0, imbalance=0.0, risk=1.0):
     )  # fmt: skip
 
 
-def test_rows_count_up_to_ten_times_the_median_sources():
+def test_rows_count_up_to_thirty_times_the_median_sources():
     reports = {n: claimed(100.0) for n in "abcd"} | {"e": claimed(float(MAX_ROWS))}
     assert worth(reports).tolist() == pytest.approx([100.0] * 4 + [MOST_CLAIMED * 100.0])
 
@@ -267,7 +267,7 @@ def test_rows_claimed_beyond_the_bound_are_named(make):
     adaptation, _ = study(make, risk=claim, model=claim)
     [finding] = [f for f in adaptation.findings if f.code == "rows-claimed"]
     assert finding.source == "b"
-    assert finding.evidence == {"effective rows": 1e7, "counted": 1200.0}
+    assert finding.evidence == {"effective rows": 1e7, "counted": 120.0 * MOST_CLAIMED}
 
 
 def test_a_report_that_alone_moves_the_choice_does_not_count_there(make):

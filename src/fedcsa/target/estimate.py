@@ -47,9 +47,9 @@ SMALLEST_RISK = 1e-300
 FARTHEST_LOG = 50.0
 #: A model with more weight is examined together with the others': without it, little is left.
 MOSTLY_OWN = 0.5
-#: Effective rows count up to this many times the median source's rows: ten honest sites in one
-#: are rare, and whoever claims a million then has no more weight than they would.
-MOST_CLAIMED = 10.0
+#: Effective rows count up to this many times the median source's rows: honest sites of thirty
+#: times the usual size are rare, and whoever claims a million has no more weight than they would.
+MOST_CLAIMED = 30.0
 #: With fewer sources nobody can say which of them stands out.
 FEWEST_TO_COMPARE = 3
 #: The most by which one source's report may move the choice, in the risk that the others report.
