@@ -169,7 +169,7 @@ def test_the_servers_memory_holds_no_byte_of_a_message_and_the_targets_does(calm
 
 def test_a_source_killed_before_its_model_is_as_if_it_were_not_there(calm):
     running = {
-        fate: held(calm, f"killed-in-{phase}", phase, min_sources=1, deadline=40)
+        fate: held(calm, f"killed-in-{phase}", phase, min_sources=1, deadline=75)
         for phase, fate in (("model", "model missing"), ("risk", "missing"))
     }
     assert {site for _, _, site in running.values()} == {"castle"}
