@@ -32,10 +32,11 @@ federation-demo: $(STAMP)  ## run a real federation on this machine: a server, a
 MEASURED := tests/core tests/messages tests/properties
 PYTEST   := $(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder -q
 
+# The engine's tests wait more than they compute, so they begin first and the others run beside them.
 test: $(STAMP)  ## run every test, the examples in the docs and the coverage gate
 	$(PYTEST) $(MEASURED) --cov --cov-report=
 	$(BIN)/coverage report --include='src/fedcsa/core/*,src/fedcsa/messages/*' --fail-under=95 --skip-covered
-	$(PYTEST) $(addprefix --ignore=,$(MEASURED))
+	$(PYTEST) tests/federation tests docs src $(addprefix --ignore=,$(MEASURED))
 
 attacks: $(STAMP)  ## every known attack, each with the figure that it reaches
 	FEDCSA_WHOLE_FUZZ=1 $(PYTEST) tests/attacks -rA
