@@ -451,6 +451,7 @@ def greet_without_certificate(live):
 @pytest.fixture
 def locked(calm, tmp_path):
     """Castle, with a renewed kit whose key is locked, and the file of its password."""
+    from fedcsa.federation.flare.keys import locked_path
     from fedcsa.federation.flare.kits import renew
 
     calm.kill("castle")
@@ -458,6 +459,7 @@ def locked(calm, tmp_path):
     word.write_text("correct horse\n")
     renew(calm.federation, kits, "castle", password="correct horse")  # noqa: S106 - of a test
     yield word
+    locked_path(kits / "castle", "source").unlink()  # a locked key is not renewed without a lock
     renew(calm.federation, kits, "castle")
 
 
