@@ -22,16 +22,17 @@ def parameters(function):
 
 
 def documented():
-    """Functions and methods with two parameters or more, and the docstring that is theirs."""
+    """Functions with two parameters or more, also inside others, and the docstring of each."""
     for place, tree in TREES.items():
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef):
-                yield f"{place}:{node.name}", parameters(node), ast.get_docstring(node)
-            for method in node.body if isinstance(node, ast.ClassDef) else ():
-                if not isinstance(method, ast.FunctionDef):
-                    continue
-                text = ast.get_docstring(node if method.name == "__init__" else method)
-                yield f"{place}:{node.name}.{method.name}", parameters(method), text
+        classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        owner = {id(method): node for node in classes for method in node.body}
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            home = owner.get(id(node))
+            text = ast.get_docstring(home if home and node.name == "__init__" else node)
+            name = f"{home.name}.{node.name}" if home else node.name
+            yield f"{place}:{name}:{node.lineno}", parameters(node), text
 
 
 FUNCTIONS = [pytest.param(names, text, id=at) for at, names, text in documented() if len(names) > 1]

@@ -309,7 +309,13 @@ def leave_one_out_scores(
     total = V.T @ phi_target.sum(axis=0)  # Vᵀ Σψ
 
     def left_out(phi: Array, psi: Array) -> Array:
-        """The terms of pairs of rows, (pairs, λ)."""
+        """The terms of pairs of rows, (pairs, λ).
+
+        Parameters
+        ----------
+        phi, psi : array of shape (pairs, centres)
+            Basis functions at the pairs' source rows and target rows.
+        """
         f, p = phi @ V, psi @ V
         g = (total - p) / (n_target - 1)  # h without row i
         t_source, t_target = _woodbury(f, p, g, inverse, c_source, c_target)

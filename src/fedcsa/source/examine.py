@@ -425,6 +425,12 @@ def _second_pass(brief: Brief, work: Work, look: Callable[[Batch], Look], first:
         return spread, squared, (w * deviations[:, 0]) @ C
 
     def added(a: Triple, b: Triple) -> Triple:
+        """The sums of two batches.
+
+        Parameters
+        ----------
+        a, b : Triple
+        """
         return a[0] + b[0], a[1] + b[1], a[2] + b[2]
 
     return reduce(added, in_order(of_batch, work.rows))
@@ -471,6 +477,15 @@ def _rates(sums: Array, without: Array, ess: float, n_classes: int) -> tuple[Arr
     """
 
     def gap(sums: Array, c: int) -> Array:
+        """Log-odds of a class observed, minus those expected.
+
+        Parameters
+        ----------
+        sums : array of shape (..., sums)
+            As above; the last axis is used up.
+        c : int
+            The class.
+        """
         shares = np.clip(sums[..., 5 + 2 * c : 7 + 2 * c], 0.0, 1.0)
         odds = logit(_smooth(shares, ess))
         found: Array = odds[..., 0] - odds[..., 1]

@@ -186,6 +186,14 @@ def _leverages(
     """
 
     def rooted(batch: Batch, *, expected: bool = False) -> Array:
+        """√w times (1, columns) of a batch, of shape (rows, 1 + columns).
+
+        Parameters
+        ----------
+        batch : Batch
+        expected : bool
+            Whether w also holds the count that the model expects, as under a log link.
+        """
         X, weights = batch.seen, _training_weights(work, candidate, batch)
         if expected:
             weights = weights * np.minimum(model.predict(X), _LARGEST_COUNT)
@@ -221,6 +229,14 @@ def largest_examined_share(work: Work, predict: Predictor, members: Sequence[Fit
     straight = [isinstance(one, LinearModel) and one.link == "identity" for one in members]
 
     def rooted(batch: Batch, *, bent: bool) -> Array:
+        """√w times (1, what is told of) every prediction of a batch.
+
+        Parameters
+        ----------
+        batch : Batch
+        bent : bool
+            Whether predictions that are no lines count too, and the mixture.
+        """
         mixed, each = predict(batch)
         told = [one for one, line in zip(each, straight, strict=True) if line or bent]
         told += [mixed] if bent else []

@@ -164,6 +164,12 @@ class LinearFits:
             return triangles, totals, np.bincount(labels, minlength=folds.n_folds).astype(float)
 
         def merged(a: _Sums, b: _Sums) -> _Sums:
+            """The sums of two batches.
+
+            Parameters
+            ----------
+            a, b : _Sums
+            """
             return merge_triangles(a[0], b[0]), a[1] + b[1], a[2] + b[2]
 
         return cls(model, kinds, *reduce(merged, in_order(of_batch, rows)), shift)
