@@ -14,6 +14,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
 from fedcsa.core.folds import fold_key, generator_for
 from fedcsa.core.losses import Loss, evaluate, sampling_variance
+from fedcsa.core.scores import JACKKNIFE_GROUPS
 from fedcsa.core.tilt import Tilt, balanced
 from fedcsa.core.weights import median_mixture
 from fedcsa.errors import DataError, MessageError, ModelError, PolicyError
@@ -174,8 +175,6 @@ def _held_out(work: Work, batch: Batch) -> Array:
     return found
 
 
-#: Groups of the jackknife: as many as give a stable variance, few enough to hold events each.
-JACKKNIFE_GROUPS = 20
 #: Ridge of the regression of the loss on the table's functions of x, whose variances are about 1:
 #: too small to matter, large enough for functions that are nearly collinear.
 EXPLAINED_RIDGE = 0.01
