@@ -26,10 +26,14 @@ from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.portable import open_model
 from fedcsa.models.registry import expand_candidates, model_description
 
+#: Rows of every class at a source that is not short of any.
+BOTH = np.array([15.0, 15.0])
 
-def refused(policy, brief, fold_rows=30, train_rows=30, sd=None):
+
+def refused(policy, brief, fold_rows=30, train_rows=30, sd=None, classes=BOTH):
     """Names of the rules under which a source must not answer."""
-    found = list(policy.refusals(brief, fold_rows, train_rows, brief.sd if sd is None else sd))
+    sd = brief.sd if sd is None else sd
+    found = list(policy.refusals(brief, fold_rows, train_rows, sd, classes))
     for error in found:
         assert str(error).startswith(f"This site's policy refuses ({error.rule}): ")
     return {error.rule for error in found}
@@ -98,7 +102,7 @@ def test_every_estimator_inside_the_model_must_be_on_the_list(brief):
     assert refused(Policy(models=names), pipeline) == set()
     for missing in names:
         others = tuple(name for name in names if name != missing)
-        [error] = Policy(models=others).refusals(pipeline, 30, 30, pipeline.sd)
+        [error] = Policy(models=others).refusals(pipeline, 30, 30, pipeline.sd, BOTH)
         assert f"{missing!r} is not on this site's list" in str(error)
 
 
@@ -195,6 +199,7 @@ STRICT = {
     "portable_models": True,
     "min_target_rows": 1000,
     "min_fold_rows": 31,
+    "min_class_rows": 16,
     "max_parameters_per_row": 0.05,
     "min_rows_per_leaf": 11,
     "min_sd_share": 1.1,
@@ -297,6 +302,7 @@ OFF = {
     "portable_models": False,
     "min_target_rows": 2,  # a brief has no fewer
     "min_fold_rows": 0,
+    "min_class_rows": 0,
     "max_parameters_per_row": math.inf,
     "min_rows_per_leaf": 0,
     "no_own_values": False,
@@ -516,8 +522,16 @@ def test_a_report_of_which_one_row_is_more_than_half_does_not_leave(tools, share
 
 @pytest.mark.parametrize("rule", [item.name for item in dataclasses.fields(Policy)])
 def test_a_refusal_that_depends_on_single_rows_leaves_under_one_name(rule):
-    hidden = {"min_sd_share", "min_effective_rows", "max_row_share", "max_row_leverage"}
+    hidden = {"min_class_rows", "min_sd_share", "min_effective_rows", "max_row_share"}
+    hidden |= {"max_row_leverage"}
     assert told_rule(rule) == ("row_floors" if rule in hidden else rule)
+
+
+@pytest.mark.parametrize("counts", [(4, 26), (26, 4), (1, 29), (20, 6, 4)])
+def test_a_class_has_five_rows_or_none(brief, counts):
+    assert refused(Policy(), brief, classes=np.array(counts)) == {"min_class_rows"}
+    for enough in ((5, 25), (0, 30), (20, 0, 10), ()):
+        assert refused(Policy(), brief, classes=np.array(enough)) == set()
 
 
 @pytest.mark.parametrize("rule", ["max_briefs", "max_tables"])

@@ -1,5 +1,7 @@
 """site.toml, federation.toml, and the study as every site gets it."""
 
+import dataclasses
+
 import pytest
 
 from fedcsa.errors import DataError, PolicyError, StudyError
@@ -26,6 +28,17 @@ def test_a_site_is_strict_unless_it_says_otherwise(tmp_path):
 
 def test_the_template_is_a_site_file(tmp_path):
     assert parse(SITE_TEMPLATE, tmp_path).policy == Policy()
+
+
+def test_the_template_names_every_rule_with_its_value(tmp_path):
+    told = SITE_TEMPLATE.partition("[policy]")[2].replace("\n# ", "\n")
+    kept = [line for line in told.splitlines() if 'models = "never"' not in line]  # once or once
+    policy = parse('table = "t.csv"\n[policy]\n' + "\n".join(kept), tmp_path).policy
+    examples = {"features": ("age", "sex"), "models": ("ridge",), "show_model": False}
+    examples["min_penalty"] = 0.001
+    for item in dataclasses.fields(Policy):
+        assert f"\n# {item.name} = " in SITE_TEMPLATE
+        assert getattr(policy, item.name) == examples.get(item.name, getattr(Policy(), item.name))
 
 
 def test_every_problem_of_a_site_file_is_told_at_once(tmp_path):

@@ -15,7 +15,7 @@ from fedcsa.models.portable import DesignModel
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
-from fedcsa.source.exposure import fit_chosen, fit_unexposed, outcome_shares
+from fedcsa.source.exposure import fit_chosen, fit_unexposed, outcome_shares, variance_shares
 from fedcsa.source.measure import prepare
 from fedcsa.source.weigh import SiteRows
 from fedcsa.target.target import Target
@@ -95,6 +95,25 @@ def test_columns_that_agreed_steps_make_count():
     design = np.column_stack([np.ones(len(y)), PolynomialFeatures(3).fit_transform(seen)])
     hat = design @ np.linalg.pinv(design)
     np.testing.assert_allclose(outcome_shares(work, None, {}, model), np.diag(hat), rtol=1e-6)
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0])
+def test_the_share_in_the_outcomes_variance_is_that_of_plain_sums(power):
+    X, y = rows(rare=20)
+    y[3] += 8.0
+    candidate = {"penalty": 0.1, "ratio_power": power}
+    _, work, _ = exposed(X, y, candidate)
+    whole = next(iter(work.rows))
+    w = work.weighing.training(whole)[:, -1] ** power
+    mean = sum(w * whole.y) / sum(w)
+    own = [w[i] * (whole.y[i] - mean) ** 2 for i in range(len(w))]
+    np.testing.assert_allclose(variance_shares(work, candidate), own / sum(own), rtol=1e-9)
+
+
+def test_outcomes_that_do_not_vary_expose_nobody():
+    X, _ = rows(rare=20)
+    _, work, _ = exposed(X, np.full(len(X), 2.0), PLAIN)
+    assert variance_shares(work, PLAIN).max() == 0.0
 
 
 # What is left out -------------------------------------------------------------------------------

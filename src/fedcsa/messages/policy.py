@@ -34,7 +34,13 @@ from fedcsa.models.leaving import count_parameters, is_agreed_array
 
 #: Rules whose refusal tells something about a source's rows. It leaves under one name for all of
 #: them, so that a target cannot find out a source's sds or overlap by asking where each begins.
-ROW_RULES = ("min_sd_share", "min_effective_rows", "max_row_share", "max_row_leverage")
+ROW_RULES = (
+    "min_class_rows",
+    "min_sd_share",
+    "min_effective_rows",
+    "max_row_share",
+    "max_row_leverage",
+)
 ROW_FLOORS = "row_floors"
 #: About a hundred years: a date so far back can still be written.
 LONGEST_PERIOD = 36_500
@@ -65,6 +71,9 @@ class Policy:
         A target with fewer rows is refused: it could single out one patient.
     min_fold_rows : int
         Rows in the smallest of a source's folds.
+    min_class_rows : int
+        Rows of every class of the outcome that a source has any of: a model of fewer points at
+        these patients.
     max_parameters_per_row : float
         Numbers that were fitted, per training row; above it, rows leak through the model.
     min_rows_per_leaf : int
@@ -87,8 +96,9 @@ class Policy:
     max_row_leverage : float
         Nor one in which a single row makes up more of the variance of a weighted mean, alone or
         together with what the same target was told before: its outcome could be solved for. A
-        row whose own outcome makes up more of a model's prediction for it takes no part in that
-        model; and models that point at a row more than so are not examined.
+        row whose own outcome makes up more of a model's prediction for it, or of the variance of
+        all outcomes, takes no part in that model; and models that point at a row more than so are
+        not examined.
     max_briefs : int or None
         Briefs that a source answers to one target within `period_days`, whatever the studies are
         called; one that it refuses counts too.
@@ -123,6 +133,8 @@ class Policy:
     min_target_rows: int = _rule(20, 2, RiskReport)
     # Fewer do not carry a model and its risk.
     min_fold_rows: int = _rule(30, 0, RiskReport)
+    # As for levels: of five patients' mean features none is a fifth of what is told.
+    min_class_rows: int = _rule(5, 0, RiskReport)
     # Three rows a coefficient: with fewer, rows leak through the model.
     max_parameters_per_row: float = _rule(0.33, float("inf"), RiskReport, ModelReport)
     # The mean of fewer outcomes is about single patients.
@@ -192,7 +204,7 @@ class Policy:
         return of_rows or self.max_membership_auc < 1.0 or self.max_row_leverage < 1.0
 
     def refusals(
-        self, brief: Brief, fold_rows: int, train_rows: int, sd: Array
+        self, brief: Brief, fold_rows: int, train_rows: int, sd: Array, class_rows: Array
     ) -> Iterator[PolicyError]:
         """Every rule under which a source must not answer `brief`.
 
@@ -205,6 +217,8 @@ class Policy:
             Rows that its model is fitted on.
         sd : array of shape (features,)
             The source's own standard deviations.
+        class_rows : array of shape (classes,)
+            Its rows of every class of the outcome; none for numbers.
         """
         yield from self._design_refusals(brief)
         yield from self._model_refusals(brief)
@@ -214,6 +228,9 @@ class Policy:
         if fold_rows < self.min_fold_rows:
             why = f"every fold here must have {self.min_fold_rows} rows or more"
             yield _refusal("min_fold_rows", why)
+        if ((class_rows > 0) & (class_rows < self.min_class_rows)).any():
+            why = f"every class of the outcome must have {self.min_class_rows} rows here, or none"
+            yield _refusal("min_class_rows", why)
         if self._columns(brief) + 1 > self.max_parameters_per_row * train_rows:
             why = "the model has too many parameters for the rows here"
             yield _refusal("max_parameters_per_row", why)

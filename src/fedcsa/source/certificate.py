@@ -32,7 +32,7 @@ from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import count_parameters, long_arrays, own_values, rows_per_leaf
 from fedcsa.models.model import Candidate, Model
 from fedcsa.models.portable import PortableModel
-from fedcsa.source.exposure import outcome_shares
+from fedcsa.source.exposure import exposures
 from fedcsa.source.measure import Job, Work, fits_of
 from fedcsa.source.weigh import Batch, Folds, StudyRows
 
@@ -59,7 +59,8 @@ class Certificate:
     n_rows : int
         Rows that they were tried on.
     outcome_share : float
-        How much of the prediction for the most exposed patient is that patient's own outcome.
+        How much of the prediction for the most exposed patient is that patient's own outcome, or
+        of the variance of all outcomes.
     parameters_per_row : float
         Numbers of the model that were fitted, per row that it was fitted on.
     smallest_leaf : int or None
@@ -153,7 +154,7 @@ def certify(
         held = _own_values(report, fitted, work.rows)
         smallest = None if report.is_held else _smallest_leaf(model, work.rows)
     per_row = count_parameters(report.arrays) / max(report.n_rows, 1)
-    share = outcome_shares(work, recipe, candidate, model).max(initial=0.0)
+    share = exposures(work, recipe, candidate, model).max(initial=0.0)
     return Certificate(loss, reference, n_rows, float(share), per_row, smallest, held)
 
 

@@ -7,8 +7,13 @@ knows the row reads the outcome off the model. In a linear fit that share is the
 
 and the model's residual is 1 − h_i of what it would be had the row not been in it; with counts, w_i
 times what the model expects of the row stands for w_i. In a leaf of a
-tree it is the row's share of the leaf's weight, w_i / Σ w. Rows whose share is too large are left
-out of the fit.
+tree it is the row's share of the leaf's weight, w_i / Σ w.
+
+A patient who alone has an extreme outcome, or nearly alone an event, decides where all slopes
+point: to that patient's features. That share is the patient's in the variance of the outcomes,
+w_i (y_i − ȳ)² / Σ w (y − ȳ)².
+
+Rows of which either share is too large are left out of the fit.
 """
 
 from __future__ import annotations
@@ -74,7 +79,7 @@ def fit_unexposed(
         [model] = path.models
         if most >= 1.0 or model is None:
             return path, work
-        shares = outcome_shares(work, recipe, candidate, model)
+        shares = exposures(work, recipe, candidate, model)
         if shares.max(initial=0.0) <= most:
             return replace(path, n_rows=n_rows), work
         out = shares > most if work.left_out is None else work.left_out | (shares > most)
@@ -139,6 +144,56 @@ def job_of_chosen(brief: Brief, work: Work) -> Job:
     if brief.refit:
         return Job(range(work.folds.n_folds), work.weighing.n_columns - 1, "model-refit")
     return Job(work.folds.turns[0].train, 0, "model-0")
+
+
+def exposures(work: Work, recipe: Model, candidate: Candidate, model: FittedModel) -> Array:
+    """The larger share of every row: in its own prediction, or in the variance of the outcomes.
+
+    Parameters
+    ----------
+    work : Work
+        What the model was fitted from.
+    recipe : Model
+        What fitted it.
+    candidate : Candidate
+        At which it was fitted.
+    model : FittedModel
+
+    Returns
+    -------
+    array of shape (rows,)
+        Between 0 and 1.
+    """
+    shares = outcome_shares(work, recipe, candidate, model)
+    if not isinstance(model, LinearModel | DesignModel):
+        return shares  # a leaf tells no features
+    return np.maximum(shares, variance_shares(work, candidate))
+
+
+def variance_shares(work: Work, candidate: Candidate) -> Array:
+    """The share of every row in the variance of the outcomes that a model is fitted on.
+
+    Of classes, the largest over the indicators of each.
+
+    Parameters
+    ----------
+    work : Work
+    candidate : Candidate
+        At which the model is fitted.
+
+    Returns
+    -------
+    array of shape (rows,)
+        0 where outcomes do not vary.
+    """
+    n_classes = len(work.rows.brief.classes)
+    weights = [_training_weights(work, candidate, batch) for batch in work.rows]
+    w, y = np.concatenate(weights), np.concatenate([batch.y for batch in work.rows])
+    outcomes = np.eye(n_classes)[y.astype(np.intp)] if n_classes else y[:, None]
+    own = w[:, None] * np.square(outcomes - w @ outcomes / w.sum())
+    total = own.sum(axis=0)
+    shares: Array = (own / np.where(total > 0.0, total, np.inf)).max(axis=1)
+    return shares
 
 
 def outcome_shares(work: Work, recipe: Model, candidate: Candidate, model: FittedModel) -> Array:

@@ -389,7 +389,8 @@ class Source:
             smallest = int(rows.n_rows * min(brief.shares))
         train_rows = rows.n_rows if brief.refit else int(rows.n_rows * brief.shares[1])
         sd = self._rows.sd(brief.features)
-        return list(self._policy.refusals(brief, smallest, train_rows, sd))
+        counts = rows.class_rows()
+        return list(self._policy.refusals(brief, smallest, train_rows, sd, counts))
 
     def _admit(self, brief: Brief) -> None:
         """Ask the site's policy whether to take part, before anything is computed."""

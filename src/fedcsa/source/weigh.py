@@ -116,6 +116,15 @@ class StudyRows:
             yield Batch(start, z, z if self.brief.scale else raw, y, groups)
             start += len(y)
 
+    def class_rows(self) -> Array:
+        """Rows of every class of the outcome, shape (classes,); empty for numbers."""
+        n_classes = len(self.brief.classes)
+        counts = np.zeros(n_classes)
+        if n_classes:
+            for _, y in self.rows:
+                counts += np.bincount(y.astype(np.intp), minlength=n_classes)
+        return counts
+
     def whole(self) -> Batch:
         """All rows at once: for models that need them in memory."""
         parts = list(self)
