@@ -1,0 +1,132 @@
+"""Every bar of the validation study beside what was measured.
+
+Reads the packed runs. Tables: ``validation_bars`` (what was asked, the bar, what was found, whether
+it is met), ``validation_by_measure``, ``validation_by_distance``, ``validation_stroke`` and
+``validation_stroke_by_distance``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where `lib` is
+
+from lib.common import RESULTS, write_table
+from lib.promise_runs import read_packed
+from lib.validation_tables import (
+    OVERALL,
+    measure_table,
+    patient_summary,
+    patient_table,
+    stroke_table,
+)
+
+# What was asked before the study was run
+COVERAGE = (0.90, 0.99)
+AUROC_ERROR = 0.5
+PATIENTS = (0.88, 0.93)
+FARTHEST_QUARTER = 0.82
+STROKE = 0.88
+
+Line = Mapping[str, Any]
+
+
+def bar(asked: str, bounds: str, found: float, *, good: bool) -> dict[str, str]:
+    """One thing that must be shown."""
+    return {"asked": asked, "bar": bounds, "found": f"{found:.3f}", "met": "yes" if good else "no"}
+
+
+def measure_bars(table: Sequence[Line]) -> list[dict[str, str]]:
+    """Coverage of every measure over the families, and the error of AUROC under shift."""
+    low, high = COVERAGE
+    lines = [
+        bar(
+            f"coverage, {line['measure']} ({line['part']})",
+            f"{low:.2f}–{high:.2f}",
+            line["coverage"],
+            good=low <= line["coverage"] <= high,
+        )
+        for line in table
+        if line["family"] == OVERALL
+    ]
+    [shift] = [
+        line for line in table if (line["measure"], line["family"]) == ("auroc", "covariate shift")
+    ]
+    ratio = shift["error_ratio"]
+    asked = "error of AUROC over that without weights, covariate shift"
+    return [*lines, bar(asked, f"≤ {AUROC_ERROR}", ratio, good=ratio <= AUROC_ERROR)]
+
+
+def patient_bars(table: Sequence[Line]) -> list[dict[str, str]]:
+    """Coverage of the intervals for patients at a nominal 0.9, for all and far from the centre."""
+    low, high = PATIENTS
+    names = {"events": "set of classes", "numbers": "interval"}
+    lines = []
+    for line in table:
+        if line["family"] != OVERALL:
+            continue
+        what, found = f"coverage of a patient's {names[line['part']]}", line["coverage"]
+        if line["part_of_rows"] == "all":
+            bounds = f"{low:.2f}–{high:.2f}"
+            lines.append(bar(f"{what}, nominal 0.9", bounds, found, good=low <= found <= high))
+        elif line["part_of_rows"] == "quarter 4":
+            good = found >= FARTHEST_QUARTER
+            lines.append(
+                bar(f"{what}, farthest quarter", f"≥ {FARTHEST_QUARTER}", found, good=good)
+            )
+    return lines
+
+
+def stroke_bars(table: Sequence[Line]) -> list[dict[str, str]]:
+    """Coverage of every measure over the countries of the stroke trial."""
+    return [
+        bar(
+            f"stroke trial: coverage, {line['measure']}",
+            f"≥ {STROKE}",
+            line["coverage"],
+            good=line["coverage"] >= STROKE,
+        )
+        for line in table
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--name", default="validation", help="beginning of the tables' names")
+    given = parser.parse_args(arguments)
+    name = given.name
+
+    def read(ending: str) -> list[dict[str, str]]:
+        path = given.results / f"{name}_{ending}.csv.gz"
+        return read_packed(path) if path.is_file() else []
+
+    by_measure, by_distance = measure_table(read("measures")), patient_table(read("patients"))
+    stroke = stroke_table(read("stroke_measures"))
+    tables: dict[str, list[dict[str, Any]]] = {
+        "by_measure": by_measure,
+        "by_distance": by_distance,
+        "stroke": stroke,
+        "stroke_by_distance": stroke_by_distance(read("stroke_patients")),
+        "bars": [*measure_bars(by_measure), *patient_bars(by_distance), *stroke_bars(stroke)],
+    }
+    for ending, lines in tables.items():
+        if lines:
+            write_table(given.results, f"{name}_{ending}", lines)
+
+
+def stroke_by_distance(lines: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Sets of classes at the countries, by quarter of distance."""
+    known = [line for line in lines if line["part_of_rows"]]
+    return [
+        patient_summary([line for line in known if line["part_of_rows"] == rows])
+        for rows in dict.fromkeys(line["part_of_rows"] for line in known)
+    ]
+
+
+if __name__ == "__main__":
+    main()
