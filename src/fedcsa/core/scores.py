@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.losses import LOG_FLOOR
+from fedcsa.core.losses import log
 
 #: Groups of the jackknife: as many as give a stable variance, few enough to hold events each.
 JACKKNIFE_GROUPS = 20
@@ -116,11 +116,13 @@ class ScoreDesign:
 
     def units(self, values: Array) -> Array:
         """Numbers in agreed units."""
-        return (values - self.centre) / self.unit
+        found: Array = (values - self.centre) / self.unit
+        return found
 
     def scores(self, p: Array) -> Array:
         """Scores of every class that has a table, (rows, classes), from what a model predicts."""
-        return p[:, self.classes] if self.n_classes else self.units(p)[:, None]
+        found: Array = p[:, self.classes] if self.n_classes else self.units(p)[:, None]
+        return found
 
     def outcomes(self, y: Array) -> Array:
         """Outcomes as tables hold them, (rows, classes): 0 and 1, or numbers in agreed units."""
@@ -410,16 +412,14 @@ def _each_row(design: ScoreDesign, y: Array, p: Array, w: Array) -> Array:
     if not design.n_classes:
         t, q = design.units(y), design.units(p)
         r = t - q
-        return w[:, None] * np.column_stack(
-            [np.ones_like(w), w, t, t * t, q, q * q, t * q, np.abs(r), r * r]
-        )
+        columns = [np.ones_like(w), w, t, t * t, q, q * q, t * q, np.abs(r), r * r]
+        return np.column_stack([w * column for column in columns])
     outcomes, scores = design.outcomes(y), design.scores(p)
-    loss = -np.log(np.maximum(p[np.arange(len(y)), y.astype(np.intp)], LOG_FLOOR))
-    brier = ((scores - outcomes) ** 2).sum(axis=1)
-    columns = [np.ones_like(w), w, brier, loss]
+    squares = ((scores - outcomes) ** 2).sum(axis=1)
+    columns = [np.ones_like(w), w, squares, log(p, y)]
     for event, score in zip(outcomes.T, scores.T, strict=True):
         columns += [event, w * event, score]
-    return w[:, None] * np.column_stack(columns)
+    return np.column_stack([w * column for column in columns])
 
 
 @dataclass(frozen=True)
@@ -555,10 +555,12 @@ class OwnScores:
     design : ScoreDesign
     shares : array of shape (1 + subgroups, classes, bins, 2)
         Share of the rows, and share times mean score; zeros of a subgroup without rows.
+    n_rows : array of shape (1 + subgroups,)
     """
 
     design: ScoreDesign
     shares: Array = field(repr=False)
+    n_rows: Array
 
     @classmethod
     def of_rows(cls, design: ScoreDesign, p: Array, inside: NDArray[np.bool_]) -> OwnScores:
@@ -572,10 +574,10 @@ class OwnScores:
         inside : array of bool of shape (rows, 1 + subgroups)
         """
         scores = design.scores(p)
-        bins, n = design.bins(scores), np.maximum(inside.sum(axis=0), 1)
+        bins, n = design.bins(scores), inside.sum(axis=0).astype(np.float64)
         shares = np.zeros((inside.shape[1], scores.shape[1], design.n_bins, 2))
         for s, here in enumerate(inside.T):
             for c, (b, score) in enumerate(zip(bins.T, scores.T, strict=True)):
                 columns = np.column_stack([np.ones(int(here.sum())), score[here]])
-                shares[s, c] = _summed(b[here], columns, design.n_bins) / n[s]
-        return cls(design, shares)
+                shares[s, c] = _summed(b[here], columns, design.n_bins) / max(n[s], 1.0)
+        return cls(design, shares, n)
