@@ -125,6 +125,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         combine: str = Plan.combine,
         on_no_overlap: str = Plan.on_no_overlap,
         level: float = Plan.level,
+        thresholds: Sequence[float] = Plan.thresholds,
+        subgroups: Sequence[Mapping[str, Any]] = Plan.subgroups,
         scale: bool = Plan.scale,
         ratio: Any = Plan.ratio,
         policy: Policy | None = None,
@@ -145,6 +147,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self.combine = combine
         self.on_no_overlap = on_no_overlap
         self.level = level
+        self.thresholds = thresholds
+        self.subgroups = subgroups
         self.scale = scale
         self.ratio = ratio
         self.policy = policy

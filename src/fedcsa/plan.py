@@ -18,6 +18,7 @@ import numpy as np
 from fedcsa.core.arrays import Array, is_whole
 from fedcsa.core.folds import SCHEMES, THIRDS, check_shares
 from fedcsa.core.losses import check_loss
+from fedcsa.core.subgroups import MOST_THRESHOLDS, subgroup_name, subgroup_problems
 from fedcsa.core.weights import MEDIAN_SOURCES, WEIGHT_RULES
 from fedcsa.errors import (
     FedCSAError,
@@ -198,6 +199,12 @@ class Plan:
         Whether to raise a `NoOverlapError` when no source resembles the target.
     level : option
         Of the prediction interval.
+    thresholds : option
+        Predicted risks from which on one would act, for an outcome of two classes: sensitivity,
+        specificity, predictive values and net benefit are told there.
+    subgroups : option
+        Patients for whom all measures are told too. Each is a ``feature`` with a ``level``, or
+        with a ``cut``: the rows from there up; and perhaps a ``name``.
     """
 
     features: tuple[str, ...]
@@ -232,6 +239,19 @@ class Plan:
     level: float = _option(
         0.95, "a number between 0 and 1", lambda value: _is_number(value) and 0.0 < value < 1.0
     )
+    thresholds: tuple[float, ...] = _option(
+        (),
+        f"a list of at most {MOST_THRESHOLDS} different numbers between 0 and 1",
+        lambda value: (
+            _is_list(value, lambda v: _is_number(v) and 0.0 < v < 1.0)
+            and len(set(value)) == len(value) <= MOST_THRESHOLDS
+        ),
+    )
+    subgroups: tuple[Mapping[str, Any], ...] = _option(
+        (),
+        "a list of subgroups, each a mapping",
+        lambda value: _is_list(value, lambda v: isinstance(v, Mapping)),
+    )
 
     def __post_init__(self) -> None:
         raise_all(self.problems())
@@ -246,6 +266,8 @@ class Plan:
             "ratio": {key: _plain(value) for key, value in (self.ratio or {}).items()},
             "level": float(self.level),
             "seed": int(self.seed),
+            "thresholds": tuple(sorted(map(float, self.thresholds))),
+            "subgroups": tuple({"name": subgroup_name(s), **s} for s in self.subgroups),
         }
         for name, value in settled.items():
             object.__setattr__(self, name, value)
@@ -292,6 +314,12 @@ class Plan:
             yield must("flags", "one true or false per feature", len(self.flags))
         if self.group in self.features:
             yield must("group", "a column that is not a feature", self.group)
+        if "thresholds" in sound and len(self.thresholds) and len(self.classes) != 2:
+            got = f"{len(self.classes)} classes" if self.classes else "an outcome of numbers"
+            yield must("thresholds", "left out unless the outcome has two classes", got)
+        if "subgroups" in sound:
+            for problem in subgroup_problems(list(self.subgroups), self.features):
+                yield must("subgroups", problem, len(self.subgroups))
 
     def _ratio_problems(self, ratio: Mapping[str, Any]) -> Iterator[ParameterError]:
         if ratio and self.exchange != "rows":
@@ -338,6 +366,8 @@ class Plan:
             "seed": self.seed,
             "exchange": self.exchange,
             "ratio": dict(self.ratio or {}),
+            "thresholds": np.array(self.thresholds),
+            "subgroups": list(self.subgroups),
         }
 
     @property

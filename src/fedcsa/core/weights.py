@@ -398,3 +398,49 @@ def median_mixture(outputs: Array, weights: Array) -> Array:
     total = picked.sum(axis=1, keepdims=True)
     known = total > 0.0
     return np.where(known, picked / np.where(known, total, 1.0), 1.0 / outputs.shape[2])
+
+
+# Models that are of no use --------------------------------------------------------------------
+
+#: Stands for a risk of 0, whose logarithm is taken.
+SMALLEST_RISK = 1e-300
+#: A model with less weight need not be better than a constant: an honest source that is far from
+#: the target sends one that is not, and has next to none.
+LEAST_WEIGHT = 0.01
+#: The most by which one model may spoil the mixture, in the risk that examiners find.
+MOST_SPOILED = 0.1
+#: An examiner calls a model useless if its log ratio to the constant lies so many standard errors
+#: above 0: of honest models without any use one in forty then is.
+USELESS_ERRORS = 2.0
+
+
+def useless_votes(
+    risk: Array, variance: Array, constant_risk: float, weights: Array
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Log ratio of every model's risk to the constant's, and whether an examiner calls it useless.
+
+    It is if the log ratio lies `USELESS_ERRORS` standard errors above 0, and its weight a is at
+    least `LEAST_WEIGHT`; or if a²(r − 1), by which it spoils the mixture, exceeds `MOST_SPOILED`,
+    with r its risk over the median of the other models'.
+
+    Parameters
+    ----------
+    risk, variance : array of shape (models,)
+        Risk of every model, and the variance of its log ratio to the constant's.
+    constant_risk : float
+    weights : array of shape (models,)
+        a, in the mixture.
+
+    Examples
+    --------
+    >>> useless_votes(np.array([0.5, 2.0]), np.full(2, 0.01), 1.0, np.full(2, 0.5))[1]
+    array([False,  True])
+    """
+    risks = np.maximum(risk, SMALLEST_RISK)
+    ratios = np.log(risks / max(constant_risk, SMALLEST_RISK))
+    useless = ratios > USELESS_ERRORS * np.sqrt(variance)
+    useless &= weights >= LEAST_WEIGHT
+    for k in range(len(risks) if len(risks) > 1 else 0):
+        r = risks[k] / np.median(np.delete(risks, k))
+        useless[k] |= weights[k] ** 2 * (r - 1.0) > MOST_SPOILED
+    return ratios, useless

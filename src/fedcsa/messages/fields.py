@@ -38,9 +38,18 @@ _ARRAY_NAME = re.compile("[a-z0-9_.]{1,60}")
 _SCALARS = frozenset({float, int, str, bool, type(None)})
 
 
-def wire_field(kind: Kind) -> Any:
-    """A field of a message, of one of the kinds that the codec knows."""
-    return field(metadata={"kind": kind})
+def wire_field(kind: Kind, make: Callable[[], Any] | None = None) -> Any:
+    """A field of a message, of one of the kinds that the codec knows.
+
+    Parameters
+    ----------
+    kind : str
+    make : function, optional
+        Makes the value of a message that is made without the field; one that came has every field.
+    """
+    if make is None:
+        return field(metadata={"kind": kind})
+    return field(default_factory=make, metadata={"kind": kind})
 
 
 def wire_fields(cls: type[Message]) -> dict[str, Kind]:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.losses import RiskMoments
+from fedcsa.core.subgroups import MOST_THRESHOLDS, subgroup_problems
 from fedcsa.core.table import Table1
 from fedcsa.errors import DataError
 from fedcsa.messages.fields import Message, wire_field
@@ -60,6 +61,8 @@ class Examination(Message):
     again : bool
         Whether this is the second examination of a study: models that were found useless in the
         first have left, and none has come.
+    centre, unit : float
+        In which scores of numbers are counted: (value − centre)/unit; 0 and 1 for classes.
     held : tuple, optional
         In one process only: the members, if one has no format of ours.
     """
@@ -75,6 +78,8 @@ class Examination(Message):
     arrays: Mapping[str, NDArray[Any]] = wire_field("arrays")
     constant: Array = wire_field("vector")
     again: bool = wire_field("flag")
+    centre: float = wire_field("number", float)
+    unit: float = wire_field("number", lambda: 1.0)
     held: tuple[Any, ...] = ()
 
     def check(self) -> None:
@@ -93,6 +98,7 @@ class Examination(Message):
         told = {str(k) for k in range(n) if held[k] is None}
         self.must(owners == told, "arrays of every member, and no others")
         self.must(len(self.constant) >= 1, "a constant to compare with")
+        self.must(self.unit > 0.0, "a positive unit")
 
     @property
     def members(self) -> list[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
@@ -131,6 +137,17 @@ class ExaminationReport(Message):
     member_risk, member_variance : array of shape (members,)
         Risk of every single member, and the variance of its log ratio to the constant's. They are
         told too if a member cannot predict the rows, so that the mixture fails.
+    scores : array of shape (cells, 7)
+        Outcomes by predicted score in agreed bins, see `fedcsa.core.scores.TABLE_COLUMNS`; none
+        where the source keeps its table to itself.
+    score_sums : array of shape (1 + subgroups, sums)
+        Weighted sums over everybody and over every subgroup, see `ScoreDesign.sum_names`.
+    measure_variance : array of shape (1 + 2 × subgroups, measures)
+        Sampling variance of every measure of everybody, of every subgroup, and of the difference
+        of every subgroup from the rest; −1 where there is none.
+    residuals : array
+        Of numbers: weighted shares of |outcome − prediction| in agreed bins, see
+        `fedcsa.core.conformal`.
     """
 
     name: ClassVar[str] = "examination-report"
@@ -147,6 +164,10 @@ class ExaminationReport(Message):
     level_variance: Array = wire_field("vector")
     member_risk: Array = wire_field("vector")
     member_variance: Array = wire_field("vector")
+    scores: Array = wire_field("matrix", lambda: np.empty((0, 7)))
+    score_sums: Array = wire_field("matrix", lambda: np.empty((0, 0)))
+    measure_variance: Array = wire_field("matrix", lambda: np.empty((0, 0)))
+    residuals: Array = wire_field("matrix", lambda: np.empty((0, 0)))
 
     def check(self) -> None:
         """Check that there is a reason or an estimate."""
@@ -159,6 +180,11 @@ class ExaminationReport(Message):
         self.must((self.member_variance >= 0.0).all(), "variances that are not negative")
         self.must(self.reason in REASONS, "a known reason")
         self.must((len(self.level) == 0) == bool(self.reason), "a reason or an estimate")
+        self.must(self.scores.shape[1] == 7, "seven numbers a cell of the score table")
+        told = len(self.scores) > 0
+        self.must(not (told and self.reason), "a reason or a score table")
+        sizes = {len(self.score_sums) > 0, len(self.measure_variance) > 0}
+        self.must(sizes == {told}, "sums and variances with a score table")
 
 
 #: Why a source could not examine a mixture.
@@ -201,6 +227,8 @@ class Brief(Message):
     seed: int = wire_field("whole")
     exchange: str = wire_field("text")
     ratio: Mapping[str, Any] = wire_field("plain")
+    thresholds: Array = wire_field("vector")
+    subgroups: Sequence[Mapping[str, Any]] = wire_field("plain")
     n_rows: int = wire_field("whole")
     mean: Array = wire_field("vector")
     sd: Array = wire_field("vector")
@@ -209,7 +237,7 @@ class Brief(Message):
 
     def check(self) -> None:
         """Check that the parts fit together."""
-        for name in ("features", "flags", "classes", "candidates"):
+        for name in ("features", "flags", "classes", "candidates", "subgroups"):
             self.must(isinstance(getattr(self, name), tuple), f"{name} as a list")
         self.must(all(isinstance(name, str) for name in self.features), "features that are texts")
         d = len(self.features)
@@ -227,6 +255,10 @@ class Brief(Message):
         self.must(len(self.mean) == d == len(self.sd), "one mean and one sd per feature")
         self.must((self.sd > 0.0).all(), "positive standard deviations")
         self.must(len(self.shares) == 3, "three fold shares")
+        sound = not subgroup_problems(self.subgroups, self.features)
+        self.must(sound, "subgroups by a name, a feature, and a level or a cut")
+        within = (self.thresholds > 0.0) & (self.thresholds < 1.0)
+        self.must(within.all() and len(within) <= MOST_THRESHOLDS, "few thresholds between 0 and 1")
         by_rows = self.exchange == "rows"
         size = self.n_rows if by_rows else 0
         self.must(self.rows.shape == (size, d), "rows if and only if they are exchanged")
@@ -263,6 +295,8 @@ class RiskReport(Message):
         Mean of z, plain and weighted: the difference from the target in its own units.
     outcome_mean : array
         Σ w y, or the weighted share of every class.
+    outcome_sd : float
+        Weighted standard deviation of an outcome of numbers; 0 for classes.
     correlations : array
         Weighted correlations of every pair of features, where the target does not tell its own.
     risk, variance : array of shape (candidates,)
@@ -298,6 +332,7 @@ class RiskReport(Message):
     co_moment: Array = wire_field("vector")
     failed: Mapping[str, str] = wire_field("plain")
     findings: Sequence[Mapping[str, Any]] = wire_field("plain")
+    outcome_sd: float = wire_field("number", float)
 
     def check(self) -> None:
         """Check that the numbers do not contradict each other."""
@@ -313,6 +348,7 @@ class RiskReport(Message):
         self.must(len(self.correlations) in (0, pairs), "a correlation for every pair, or none")
         self.must((np.abs(self.correlations) <= SLACK).all(), "correlations between -1 and 1")
         self.must(len(self.outcome_mean) >= 1, "a mean outcome")
+        self.must(self.outcome_sd >= 0.0, "an outcome's sd that is not negative")
         self.must(1 <= self.n_judged <= self.n_rows, "1 ≤ n_judged ≤ n_rows")
         self._check_failures(count)
         self._check_weights()

@@ -112,6 +112,11 @@ class Policy:
         one is told; until then the last one's numbers are told again.
     min_changed_share : float
         The same as a share of its rows; the larger of the two counts.
+    min_cell_rows : int
+        Rows in the smallest cell of a score table or of a histogram of residuals; smaller ones are
+        merged before it leaves. From 2 on, no row has more than half of a cell's squared weights,
+        no cell holds the rarer outcome alone, and one table leaves per study: two of nearly the
+        same predictions could be subtracted.
     max_membership_auc : float
         A model from which an attacker can tell better than so who was in it does not leave: the
         AUC that the site's own attacks reach, ½ for chance.
@@ -163,6 +168,8 @@ class Policy:
     min_changed_rows: int = _rule(20, 0, Brief)
     # In a large cohort twenty patients would be known from the difference to a few digits.
     min_changed_share: float = _rule(0.1, 0.0, Brief)
+    # As statistical offices ask for; the difference of two cells is as large.
+    min_cell_rows: int = _rule(5, 1, ExaminationReport)
     # A guess that is right 6 times of 10; least squares with five rows a coefficient reaches it.
     max_membership_auc: float = _rule(0.6, 1.0, ModelReport)
     show_model: bool = _rule(True, True, ModelReport)
@@ -183,6 +190,8 @@ class Policy:
             raise must("max_membership_auc", "between 0.5 and 1", self.max_membership_auc)
         if not 1 <= self.count_band <= 1000:
             raise must("count_band", "between 1 and 1000", self.count_band)
+        if not 1 <= self.min_cell_rows <= 1000:
+            raise must("min_cell_rows", "between 1 and 1000", self.min_cell_rows)
         for name in ("max_briefs", "max_tables"):
             most = getattr(self, name)
             if most is not None and most < 1:
@@ -296,7 +305,7 @@ class Policy:
         rounded = {
             name: _rounded(kind, value, self.significant_digits)
             for name, kind, value in message.items()
-            if kind in ("number", "vector", "arrays")
+            if kind in ("number", "vector", "matrix", "arrays")
         }
         return dataclasses.replace(message, **rounded)
 
@@ -393,7 +402,7 @@ def _rounded(kind: str, value: Any, digits: int) -> Any:
             found[name] = np.round(value[name] / sd, digits) * sd
         return found
     rounded = round_significant(np.asarray(value), digits)
-    return rounded if kind == "vector" else float(rounded)
+    return float(rounded) if kind == "number" else rounded
 
 
 def round_significant(values: Array, digits: int) -> Array:

@@ -33,7 +33,7 @@ from fedcsa.site.site_file import SiteFile
 from fedcsa.site.source_desk import ONE, check_rows
 from fedcsa.source.certificate import Certificate
 from fedcsa.source.source import Source
-from fedcsa.target.estimate import examination_for, fitted_model
+from fedcsa.target.estimate import examination_for, fitted_model, score_design
 from fedcsa.target.target import Target
 
 EVERY_SOURCE = "every source"
@@ -229,7 +229,8 @@ def _mixture(request: ModelRequest, plan: Plan, models: Mapping[str, FittedModel
     """A mixture of `models` in equal parts; of none, the recipient's own."""
     weights = {name: 1.0 / len(models) for name in models} or {"": 1.0}
     outcome = np.full(max(len(plan.classes), 1), 1.0 / max(len(plan.classes), 1))
-    return examination_for("", request, plan, weights, models, dict.fromkeys(weights, outcome))
+    outcomes, design = dict.fromkeys(weights, outcome), score_design(plan, {})
+    return examination_for("", request, plan, weights, models, outcomes, design)
 
 
 def _zero_models(plan: Plan, n_others: int) -> dict[str, FittedModel]:

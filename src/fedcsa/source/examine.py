@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TypeVar
 
@@ -14,166 +14,17 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
 from fedcsa.core.folds import fold_key, generator_for
 from fedcsa.core.losses import Loss, evaluate, sampling_variance
-from fedcsa.core.scores import JACKKNIFE_GROUPS
+from fedcsa.core.measures import measure_variances
+from fedcsa.core.scores import JACKKNIFE_GROUPS, TABLE_COLUMNS, ScoreDesign, ScoreSums
+from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.core.tilt import Tilt, balanced
-from fedcsa.core.weights import median_mixture
-from fedcsa.errors import DataError, MessageError, ModelError, PolicyError
-from fedcsa.messages.fields import Message, thaw, to_json
+from fedcsa.core.weights import useless_votes
+from fedcsa.errors import DataError
+from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import FARTHEST, Brief, Examination
-from fedcsa.models.arrivals import open_agreed
-from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.source.measure import Work
+from fedcsa.source.mixture import Predictor
 from fedcsa.source.weigh import Batch, Folds, TableWeighing
-
-#: From a batch to what the mixture predicts, (rows,) or (rows, classes), and what every member
-#: does; None where it cannot predict the rows.
-Predictor = Callable[[Batch], tuple[Array | None, list[Array | None]]]
-
-
-def members_of(asked: Examination, brief: Brief) -> list[FittedModel]:
-    """The models in an examination, opened and bound to what was agreed.
-
-    Parameters
-    ----------
-    asked : Examination
-    brief : Brief
-        Of the study, on which this site has reported.
-    """
-    n_classes = len(brief.classes)
-    if brief.exchange != "table" or len(asked.constant) != max(n_classes, 1):
-        raise MessageError("An examination must be of the study's features and outcome.")
-    model, candidate = thaw(brief.model), thaw(brief.candidates[asked.candidate])
-    held = asked.held or (None,) * len(asked.forms)
-    try:
-        return [
-            own
-            if own is not None
-            else open_agreed(
-                form, arrays, model, candidate, brief.sd, scale=brief.scale, n_classes=n_classes
-            )
-            for own, (form, arrays) in zip(held, asked.members, strict=True)
-        ]
-    except ModelError as error:
-        raise MessageError(f"An examination must hold models of the study. {error}") from None
-
-
-def check_second(asked: Examination, first: Message | None) -> None:
-    """Refuse a second examination unless it is of some of the first one's models.
-
-    Parameters
-    ----------
-    asked : Examination
-        The second.
-    first : Examination or None
-        None if there was none.
-    """
-    known = _fingerprints(first) if isinstance(first, Examination) else []
-    if first is None or not set(_fingerprints(asked)) <= set(known):
-        raise PolicyError(
-            "one_examination",
-            "A second examination must be of models that were examined in the first.",
-        )
-
-
-def _fingerprints(asked: Examination) -> list[Hashable]:
-    """What tells an examination's members apart: all their bytes, or which object they are."""
-    held = asked.held or (None,) * len(asked.forms)
-    return [
-        (to_json(form), *((name, array.shape, array.tobytes()) for name, array in arrays.items()))
-        if own is None
-        else id(own)
-        for own, (form, arrays) in zip(held, asked.members, strict=True)
-    ]
-
-
-def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -> Predictor:
-    """The mixture as a function of a batch; where most is the source's own, held-out predictions.
-
-    Parameters
-    ----------
-    asked : Examination
-    members : sequence of FittedModel
-    work : Work
-        Whose paths hold the chosen candidate alone, if the source's own model takes part.
-    """
-    mixed, weights = _shortened(asked, members)
-    if asked.own_weight:
-        weights = np.append(weights, asked.own_weight)
-
-    def predict(batch: Batch) -> tuple[Array | None, list[Array | None]]:
-        each = [_output(member, batch) for member in members]
-        taken = each if mixed is members else [_output(member, batch) for member in mixed]
-        outputs = [output for output in taken if output is not None]
-        if len(outputs) < len(taken):
-            return None, each
-        if asked.own_weight:
-            outputs.append(_held_out(work, batch))
-        if asked.combine == "median":
-            return median_mixture(np.stack(outputs, axis=1), weights), each
-        total: Array = weights[0] * outputs[0]
-        for weight, output in zip(weights[1:], outputs[1:], strict=True):
-            total = total + weight * output
-        return total, each
-
-    return predict
-
-
-def _shortened(
-    asked: Examination, members: Sequence[FittedModel]
-) -> tuple[Sequence[FittedModel], Array]:
-    """The same mixture of as few models as possible, and their weights: a mean of lines is a line.
-
-    Parameters
-    ----------
-    asked : Examination
-    members : sequence of FittedModel
-    """
-    lines = [m for m in members if isinstance(m, LinearModel) and m.link == "identity"]
-    if asked.combine != "mean" or len(lines) < max(len(members), 1):
-        return members, asked.weights
-    share = asked.weights / asked.weights.sum()
-    coefficients = share @ np.array([line.coefficients for line in lines])
-    intercept = share @ np.array([line.intercept for line in lines])
-    one = LinearModel(coefficients, float(intercept), "identity")
-    return [one], np.array([asked.weights.sum()])
-
-
-def _output(member: FittedModel, batch: Batch) -> Array | None:
-    """What a model of another site predicts; it may know nothing of a level that is only here.
-
-    Parameters
-    ----------
-    member : FittedModel
-    batch : Batch
-    """
-    try:
-        output: Array = member.predict(batch.seen)
-    except Exception:  # a foreign model may fail in any way, and its text may quote a cell
-        return None
-    return output if np.isfinite(output).all() else None
-
-
-def _held_out(work: Work, batch: Batch) -> Array:
-    """Predictions of the source's own models, each on the rows that it has not seen.
-
-    Parameters
-    ----------
-    work : Work
-        With folds and one model a path: a source without them has no weight.
-    batch : Batch
-    """
-    assert work.folds is not None  # noqa: S101 - see above
-    labels = work.folds.labels(batch)
-    found: Array | None = None
-    for turn, path in zip(work.folds.turns, work.paths, strict=True):
-        here, [model] = np.flatnonzero(labels == turn.judge), path.models
-        if len(here) and model is not None:
-            output = model.predict(batch.seen[here])
-            found = np.zeros((len(labels), *output.shape[1:])) if found is None else found
-            found[here] = output
-    assert found is not None  # noqa: S101 - there is a row
-    return found
-
 
 #: Ridge of the regression of the loss on the table's functions of x, whose variances are about 1:
 #: too small to matter, large enough for functions that are nearly collinear.
@@ -210,12 +61,50 @@ class Examined:
     level_variance: Array = field(default_factory=lambda: np.empty(0))
     member_risk: Array = field(default_factory=lambda: np.empty(0))
     member_variance: Array = field(default_factory=lambda: np.empty(0))
+    scores: Array = field(default_factory=lambda: np.empty((0, len(TABLE_COLUMNS))))
+    score_sums: Array = field(default_factory=lambda: np.empty((0, 0)))
+    measure_variance: Array = field(default_factory=lambda: np.empty((0, 0)))
+    residuals: Array = field(default_factory=lambda: np.empty((0, 0)))
+
+    def without_table(self) -> Examined:
+        """The same without scores and residuals."""
+        none = Examined()
+        return replace(
+            self,
+            scores=none.scores,
+            score_sums=none.score_sums,
+            measure_variance=none.measure_variance,
+            residuals=none.residuals,
+        )
 
 
-def examine(brief: Brief, work: Work, predict: Predictor, constant: Array, loss: Loss) -> Examined:
+def finds_useless(found: Examined, weights: Array) -> bool:
+    """Whether a second examination may follow, because a member is of no use here.
+
+    Parameters
+    ----------
+    found : Examined
+    weights : array of shape (members,)
+        In the mixture.
+    """
+    if len(found.member_risk) == 0:
+        return False
+    votes = useless_votes(found.member_risk, found.member_variance, found.constant_risk, weights)
+    return bool(votes[1].any())
+
+
+def examine(
+    brief: Brief,
+    work: Work,
+    predict: Predictor,
+    asked: Examination,
+    loss: Loss,
+    min_cell_rows: int = 1,
+) -> Examined:
     """Risk, ratio to the constant, and level of the outcomes, each with its sampling variance.
 
     Of every member of the mixture the risk and the variance of its log ratio to the constant's.
+    Then outcomes by score, from which all measures follow.
 
     Parameters
     ----------
@@ -224,12 +113,18 @@ def examine(brief: Brief, work: Work, predict: Predictor, constant: Array, loss:
         Its weights match the target's Table 1.
     predict : Predictor
         The mixture and its members.
-    constant : array of shape (1,) or (classes,)
-        The constant prediction.
+    asked : Examination
+        With the constant prediction, and the units of scores.
     loss : Loss
+    min_cell_rows : int
+        Fewest rows of a cell that is told; 1 merges none.
     """
     assert isinstance(work.weighing, TableWeighing)  # noqa: S101 - checked by the source
-    ess, rate = work.effective_rows, brief.loss == "zero-one"
+    ess, rate, constant = work.effective_rows, brief.loss == "zero-one", asked.constant
+    design = ScoreDesign(
+        len(brief.classes), tuple(brief.thresholds.tolist()), len(brief.subgroups),
+        asked.centre, asked.unit,
+    )  # fmt: skip
 
     def look(batch: Batch) -> Look:
         w, y, (prediction, each) = work.weighing.judging(batch), batch.y, predict(batch)
@@ -240,7 +135,7 @@ def examine(brief: Brief, work: Work, predict: Predictor, constant: Array, loss:
         return w, same if prediction is None else prediction, losses, constants, members
 
     with one_blas_thread():
-        first = _first_pass(brief, work, look)
+        first = _first_pass(brief, work, look, design)
         risk, constant_risk = float(first.sums[1]), float(first.sums[2])
         if rate:  # no error in few rows does not mean none at all
             risk, constant_risk = _smooth(risk, ess), _smooth(constant_risk, ess)
@@ -285,6 +180,7 @@ def examine(brief: Brief, work: Work, predict: Predictor, constant: Array, loss:
         level_variance=np.maximum(level_variance + imbalance, SMALLEST_VARIANCE),
         member_risk=member_risk,
         member_variance=np.maximum(np.array(apart) + imbalance**2, SMALLEST_VARIANCE),
+        **first.told(min_cell_rows, imbalance),
     )
 
 
@@ -319,12 +215,39 @@ class _First:
     groups: Array  # (groups, columns)
     difference: Array  # Σ w z
     extremes: Array  # smallest loss, smallest outcome, largest outcome with its sign changed
+    scores: ScoreSums
 
     def merge(self, other: _First) -> _First:
         """Of both sets of rows."""
-        extremes = np.minimum(self.extremes, other.extremes)
-        groups, difference = self.groups + other.groups, self.difference + other.difference
-        return _First(self.n_members, groups, difference, extremes)
+        return _First(
+            self.n_members,
+            self.groups + other.groups,
+            self.difference + other.difference,
+            np.minimum(self.extremes, other.extremes),
+            self.scores.merge(other.scores),
+        )
+
+    def told(self, min_rows: int, imbalance: float) -> dict[str, Array]:
+        """Outcomes by score and what follows, if there are enough rows for one cell.
+
+        Parameters
+        ----------
+        min_rows : int
+            Fewest rows of a cell.
+        imbalance : float
+            ι, which adds to variances.
+        """
+        try:
+            variances = measure_variances(self.scores, min_rows, imbalance)
+        except NotImplementedError:
+            return {}
+        found = {
+            "scores": self.scores.table(min_rows),
+            "score_sums": self.scores.sums(min_rows),
+            "measure_variance": variances,
+        }
+        finite = all(np.isfinite(array).all() for array in found.values())
+        return found if finite and len(found["scores"]) else {}
 
     @property
     def sums(self) -> Array:
@@ -366,15 +289,20 @@ class _First:
         return "" if risk > 0.0 and constant_risk > 0.0 else "no_loss"
 
 
-def _first_pass(brief: Brief, work: Work, look: Callable[[Batch], Look]) -> _First:
-    """Sums of weights, losses, residuals and classes.
+def _first_pass(
+    brief: Brief, work: Work, look: Callable[[Batch], Look], design: ScoreDesign
+) -> _First:
+    """Sums of weights, losses, residuals and classes; outcomes by score.
 
     Parameters
     ----------
     brief : Brief
     work : Work
     look : function of a batch
+    design : ScoreDesign
+        The bins and units of scores.
     """
+    declared, features = thaw(brief.subgroups), brief.features
     key = fold_key(generator_for(brief.seed, work.rows.source, "jackknife"))
     groups = Folds((), JACKKNIFE_GROUPS, key)
 
@@ -388,7 +316,11 @@ def _first_pass(brief: Brief, work: Work, look: Callable[[Batch], Look]) -> _Fir
         labels = groups.labels(batch)
         sums = [np.bincount(labels, column, JACKKNIFE_GROUPS) for column in columns]
         extremes = np.array([L.min(), y.min(), -y.max()])
-        return _First(members.shape[1], np.column_stack(sums), w @ batch.z, extremes)
+        inside = members_of_subgroups(declared, features, batch.z, brief.mean, brief.sd)
+        with np.errstate(over="ignore", invalid="ignore"):  # then no table is told
+            scores = ScoreSums.of_rows(design, y, prediction, w, labels, inside)
+        difference = w @ batch.z
+        return _First(members.shape[1], np.column_stack(sums), difference, extremes, scores)
 
     return reduce(_First.merge, in_order(of_batch, work.rows))
 

@@ -35,8 +35,8 @@ from fedcsa.models.leaving import rows_per_leaf
 from fedcsa.models.model import Candidate, LinearRegression, Model, Path, power_of
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
-from fedcsa.source.examine import Predictor
 from fedcsa.source.measure import Job, Work, fits_of
+from fedcsa.source.mixture import Predictor
 from fedcsa.source.weigh import Batch
 
 #: Directions in which the rows vary less, as a share of the most, are rounding.

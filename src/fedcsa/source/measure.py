@@ -417,7 +417,8 @@ def measure(
         largest_share=sums.largest / total if ess and weighted else 0.0,
         difference_before=before,
         difference_after=sums.after / total if ess else before,
-        outcome_mean=sums.outcome / total if ess else sums.outcome,
+        outcome_mean=sums.outcome_mean,
+        outcome_sd=0.0 if brief.classes or not ess else float((sums.outcome_spread / total) ** 0.5),
         correlations=_correlations(brief, work),
         risk=risk,
         variance=variance,
@@ -438,6 +439,7 @@ class _Measured:
     before: Array  # Σ z, of all rows
     after: Array  # Σ w z
     outcome: Array  # Σ w y, or of every class
+    outcome_spread: float  # Σ w (y − its mean)² of numbers
     total: float  # Σ w
     squares: float  # Σ w²
     largest: float  # max w
@@ -447,6 +449,11 @@ class _Measured:
     squared_spread: Array  # Σ w² (L − mean)²
     moments: RiskMoments | None
     failed: Mapping[int, str]
+
+    @property
+    def outcome_mean(self) -> Array:
+        """Σ w y / Σ w; 0 without weight."""
+        return self.outcome / (self.total or 1.0)
 
     def about(self, mean: Array) -> tuple[Array, Array]:
         """Σ w² (L − mean) and Σ w² (L − mean)² about another mean."""
@@ -458,7 +465,7 @@ class _Measured:
         """Sums over the rows of both."""
         total = self.total + other.total
         share = other.total / total if total > 0.0 else 0.0
-        gap = other.mean - self.mean
+        gap, apart = other.mean - self.mean, other.outcome_mean[0] - self.outcome_mean[0]
         mean = self.mean + share * gap
         (first, first_spread), (second, second_spread) = self.about(mean), other.about(mean)
         moments = self.moments or other.moments
@@ -469,6 +476,9 @@ class _Measured:
             before=self.before + other.before,
             after=self.after + other.after,
             outcome=self.outcome + other.outcome,
+            outcome_spread=self.outcome_spread
+            + other.outcome_spread
+            + self.total * share * float(apart) ** 2,
             total=total,
             squares=self.squares + other.squares,
             largest=max(self.largest, other.largest),
@@ -501,10 +511,10 @@ def _judge(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> _Measured
         moments = None
         if brief.moments and len(y):
             moments = RiskMoments.of(work.weighing.total * w, losses)
-        outcome = np.array([float(w @ y)])
+        outcome, total, squared = np.array([float(w @ y)]), float(w.sum()), w * w
+        spread = float(w @ (y - outcome[0] / (total or 1.0)) ** 2)
         if n_classes:
             outcome = np.bincount(y.astype(np.intp), weights=w, minlength=n_classes)
-        total, squared = float(w.sum()), w * w
         mean = w @ losses / total if total > 0.0 else np.zeros(n_candidates)
         losses -= mean  # in place from here on: these arrays are the largest of all
         squared_sum = squared @ losses
@@ -514,6 +524,7 @@ def _judge(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> _Measured
             before=batch.z.sum(axis=0),
             after=w @ z,
             outcome=outcome,
+            outcome_spread=spread,
             total=total,
             squares=float(squared.sum()),
             largest=float(w.max(initial=0.0)),
@@ -573,16 +584,12 @@ def _plain(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def _correlations(brief: Brief, work: Work) -> Array:
-    """Weighted correlations of every pair, where the target tells none of its own.
+    """Weighted correlations, (pairs,), or none where the target tells its own.
 
     Parameters
     ----------
     brief : Brief
     work : Work
-
-    Returns
-    -------
-    array of shape (features · (features − 1)/2,), or empty
     """
     d = len(brief.features)
     told = brief.exchange == "rows" or len(brief.correlations) > 0

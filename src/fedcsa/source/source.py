@@ -33,13 +33,14 @@ from fedcsa.models.model import Candidate, Model, Path
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
 from fedcsa.source.certificate import Certificate, certify
-from fedcsa.source.examine import check_second, examine, members_of, mixture_of
+from fedcsa.source.examine import Examined, examine, finds_useless
 from fedcsa.source.exposure import (
     fit_unexposed,
     largest_column_share,
     largest_examined_share,
 )
 from fedcsa.source.measure import Work, measure, prepare
+from fedcsa.source.mixture import check_second, members_of, mixture_of
 from fedcsa.source.weigh import SiteRows, TableWeighing
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
@@ -323,7 +324,7 @@ class Source:
         study = self._reported(asked.study, asked.brief)
         brief = study.brief
         model, chosen = self._chosen(brief, asked.candidate)
-        members = members_of(asked, brief)
+        members_of(asked, brief)  # refuses what is not of the study
         if asked.again:
             check_second(asked, study.asked.get(asked.name))
         if study.asked.setdefault(_place(asked), asked) != asked:
@@ -332,13 +333,51 @@ class Source:
                 "This site examines one mixture per study; give another study another name.",
             )
         work = self._work(study, model, chosen, asked.candidate)
-        predict, loss = mixture_of(asked, members, work), self._loss_of(brief)
-        if self._policy.max_row_leverage < 1.0:
-            self._policy.check_leverage(largest_examined_share(work, predict, members))
-        found = examine(brief, work, predict, asked.constant, loss)
+        found = self._examined(asked, brief, work)
+        if self._policy.min_cell_rows > 1 and self._tells_no_table(asked, found, study, work):
+            found = found.without_table()
         return ExaminationReport(
             study=asked.study, source=self.name, in_reply_to=in_reply_to, **vars(found)
         )
+
+    def _examined(self, asked: Examination, brief: Brief, work: Work) -> Examined:
+        """What this site finds of a mixture.
+
+        Parameters
+        ----------
+        asked : Examination
+        brief : Brief
+        work : Work
+            Of the chosen candidate.
+        """
+        members = members_of(asked, brief)
+        predict, policy = mixture_of(asked, members, work), self._policy
+        if policy.max_row_leverage < 1.0:
+            policy.check_leverage(largest_examined_share(work, predict, members))
+        return examine(brief, work, predict, asked, self._loss_of(brief), policy.min_cell_rows)
+
+    def _tells_no_table(
+        self, asked: Examination, found: Examined, study: _Study, work: Work
+    ) -> bool:
+        """Whether the study's one score table leaves with the other examination.
+
+        Two tables of nearly the same predictions could be subtracted. It leaves with the second if
+        this site found a model useless in the first, so that a second may come.
+
+        Parameters
+        ----------
+        asked : Examination
+        found : Examined
+            What was found of it.
+        study : _Study
+        work : Work
+        """
+        if not asked.again:
+            return finds_useless(found, asked.weights)
+        first = study.asked[Examination.name]
+        assert isinstance(first, Examination)  # noqa: S101 - checked
+        before = self._examined(first, study.brief, work)
+        return not before.reason and not finds_useless(before, first.weights)
 
     def _work(self, study: _Study, model: Model, chosen: Candidate, at: int) -> Work:
         """What the report rests on, of one candidate; made again if this site was restarted.

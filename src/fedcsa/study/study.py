@@ -168,8 +168,18 @@ class Study:
             public_sd=coding.public_sd,
             classes=self.outcome.levels,
         )
-        raise_all(plan.problems(self.sources))
+        raise_all([*plan.problems(self.sources), *self._unknown_levels()])
         return plan
+
+    def _unknown_levels(self) -> list[str]:
+        """Subgroups of levels that their column does not have: they would be the first level's."""
+        levels = {f.name: f.levels for f in self.features if f.levels}
+        return [
+            str(must("subgroups", f"of levels that {item['feature']!r} has", item["level"]))
+            for item in self.options.get("subgroups", ())
+            if item["feature"] in levels
+            and item.get("level") not in (*levels[item["feature"]], None)
+        ]
 
     def policy(self) -> Policy:
         """The rules of every site of this simulation."""

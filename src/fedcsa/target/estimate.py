@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.losses import RiskMoments, RiskTerms, risk_terms
+from fedcsa.core.scores import ScoreDesign
 from fedcsa.core.tilt import target_equivalent_rows
 from fedcsa.core.weights import (
     MEDIAN_MODELS,
@@ -17,6 +18,7 @@ from fedcsa.core.weights import (
     limited,
     median_mixture,
     model_weights,
+    useless_votes,
     validated_estimate,
 )
 from fedcsa.errors import CandidatesError, ModelError, NoSourcesError
@@ -41,8 +43,6 @@ MIN_EFFECTIVE_ROWS = 10.0
 MAX_IMBALANCE = 0.06
 #: Beyond this the weighted means lie a whole sd off throughout: nothing is told of the target.
 NO_OVERLAP = 1.0
-#: Stands for a risk of 0, whose logarithm is taken.
-SMALLEST_RISK = 1e-300
 #: Larger log ratios are all the same: nobody reads e to the 50.
 FARTHEST_LOG = 50.0
 #: A model with more weight is examined together with the others': without it, little is left.
@@ -54,19 +54,11 @@ MOST_CLAIMED = 30.0
 FEWEST_TO_COMPARE = 3
 #: The most by which one source's report may move the choice, in the risk that the others report.
 MOST_REGRET = 0.1
-#: A model with less weight need not be better than a constant: an honest source that is far from
-#: the target sends one that is not, and has next to none.
-LEAST_WEIGHT = 0.01
-#: The most by which one model may spoil the mixture, in the risk that examiners find.
-MOST_SPOILED = 0.1
 #: Typical errors by which a source's mean outcome may lie from the median one: weighted to the same
 #: population, honest ones differ by less than one.
 MOST_OFF = 2.0
 #: Losses that are a power of the error, and the power that makes them one.
 ERROR_POWERS = {"squared": 0.5, "absolute": 1.0}
-#: An examiner calls a model useless if its log ratio to the constant lies so many standard errors
-#: above 0: of honest models without any use one in forty then is.
-USELESS_ERRORS = 2.0
 
 
 # The risk of every candidate ----------------------------------------------------------------
@@ -365,6 +357,7 @@ def examination_for(
     weights: Mapping[str, float],
     models: Mapping[str, FittedModel],
     outcomes: Mapping[str, Array],
+    design: ScoreDesign,
     *,
     again: bool = False,
 ) -> Examination:
@@ -383,6 +376,8 @@ def examination_for(
     outcomes : mapping of str to array
         Mean outcome of every source, or its share of every class: they make the constant that the
         mixture must beat.
+    design : ScoreDesign
+        Of the study, in whose units scores are counted.
     again : bool
         Whether it is the second one.
     """
@@ -408,6 +403,8 @@ def examination_for(
             f"{k}.{key}": array for k, m in enumerate(members) for key, array in m.arrays.items()
         },
         constant=np.atleast_1d(constant),
+        centre=design.centre,
+        unit=design.unit,
         again=again,
         held=held if any(held) else (),
     )
@@ -436,7 +433,12 @@ def useless_models(
     against: dict[str, int] = dict.fromkeys(looked, 0)
     for name, report in found.items():
         if len(report.member_risk):
-            ratios, votes = _votes(report, np.array([weights[n] for n in members[name]]))
+            ratios, votes = useless_votes(
+                report.member_risk,
+                report.member_variance,
+                report.constant_risk,
+                np.array([weights[n] for n in members[name]]),
+            )
             for member, ratio, vote in zip(members[name], ratios, votes, strict=True):
                 looked[member].append(float(ratio))
                 against[member] += int(vote)
@@ -449,28 +451,22 @@ def useless_models(
     return named if 2 * len(named) < len(looked) else {}
 
 
-def _votes(report: ExaminationReport, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Log ratio of every member's risk to the constant's, and whether it is called useless.
+def score_design(plan: Plan, reports: Mapping[str, RiskReport]) -> ScoreDesign:
+    """In which bins and units scores are counted; the same for all sources.
 
-    It is if the log ratio lies `USELESS_ERRORS` standard errors above 0, and its weight a is at
-    least `LEAST_WEIGHT`; or if a²(r − 1), by which it spoils the mixture, exceeds `MOST_SPOILED`,
-    with r its risk over the median of the other members'.
+    Numbers are counted from the median of the sources' mean outcomes, in the median of their sds:
+    one source alone moves neither far.
 
     Parameters
     ----------
-    report : ExaminationReport
-        With members.
-    weights : array of shape (members,)
-        a, in the whole mixture.
+    plan : Plan
+    reports : mapping of str to RiskReport
     """
-    risks = np.maximum(report.member_risk, SMALLEST_RISK)
-    ratios = np.log(risks / max(report.constant_risk, SMALLEST_RISK))
-    useless = ratios > USELESS_ERRORS * np.sqrt(report.member_variance)
-    useless &= weights >= LEAST_WEIGHT
-    for k in range(len(risks) if len(risks) > 1 else 0):
-        r = risks[k] / np.median(np.delete(risks, k))
-        useless[k] |= weights[k] ** 2 * (r - 1.0) > MOST_SPOILED
-    return ratios, useless
+    centre, unit = 0.0, 1.0
+    if reports and not plan.classes:
+        centre = float(np.median([report.outcome_mean[0] for report in reports.values()]))
+        unit = float(np.median([report.outcome_sd for report in reports.values()])) or 1.0
+    return ScoreDesign(len(plan.classes), plan.thresholds, len(plan.subgroups), centre, unit)
 
 
 def outcome_means(reports: Mapping[str, RiskReport], loss: str) -> dict[str, Array]:

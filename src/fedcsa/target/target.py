@@ -49,6 +49,7 @@ from fedcsa.target.estimate import (
     mixture_weights,
     outcome_means,
     reaches,
+    score_design,
     useless_models,
 )
 
@@ -301,11 +302,12 @@ class Target:
         """
         self._examinations = {}
         outcomes = outcome_means(self._reports, self.plan.loss)
+        design = score_design(self.plan, self._reports)
         for name in sorted(names):
             try:
                 asked = examination_for(
                     name, self._request, self.plan, self._weights, self._models, outcomes,
-                    again=again,
+                    design, again=again,
                 )  # fmt: skip
             except MessageError:  # the models have more bytes than a message may have
                 self._findings.append(Finding("not-examined", name, {"reason": "too_large"}))

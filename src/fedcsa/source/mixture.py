@@ -1,0 +1,166 @@
+"""The mixture that a source is asked to examine, opened and bound to what was agreed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.weights import median_mixture
+from fedcsa.errors import MessageError, ModelError, PolicyError
+from fedcsa.messages.fields import Message, thaw, to_json
+from fedcsa.messages.messages import Brief, Examination
+from fedcsa.models.arrivals import open_agreed
+from fedcsa.models.fitted import FittedModel, LinearModel
+from fedcsa.source.measure import Work
+from fedcsa.source.weigh import Batch
+
+#: From a batch to what the mixture predicts, (rows,) or (rows, classes), and what every member
+#: does; None where it cannot predict the rows.
+Predictor = Callable[[Batch], tuple[Array | None, list[Array | None]]]
+
+
+def members_of(asked: Examination, brief: Brief) -> list[FittedModel]:
+    """The models in an examination, opened and bound to what was agreed.
+
+    Parameters
+    ----------
+    asked : Examination
+    brief : Brief
+        Of the study, on which this site has reported.
+    """
+    n_classes = len(brief.classes)
+    if brief.exchange != "table" or len(asked.constant) != max(n_classes, 1):
+        raise MessageError("An examination must be of the study's features and outcome.")
+    model, candidate = thaw(brief.model), thaw(brief.candidates[asked.candidate])
+    held = asked.held or (None,) * len(asked.forms)
+    try:
+        return [
+            own
+            if own is not None
+            else open_agreed(
+                form, arrays, model, candidate, brief.sd, scale=brief.scale, n_classes=n_classes
+            )
+            for own, (form, arrays) in zip(held, asked.members, strict=True)
+        ]
+    except ModelError as error:
+        raise MessageError(f"An examination must hold models of the study. {error}") from None
+
+
+def check_second(asked: Examination, first: Message | None) -> None:
+    """Refuse a second examination unless it is of some of the first one's models.
+
+    Parameters
+    ----------
+    asked : Examination
+        The second.
+    first : Examination or None
+        None if there was none.
+    """
+    known = _fingerprints(first) if isinstance(first, Examination) else []
+    if first is None or not set(_fingerprints(asked)) <= set(known):
+        raise PolicyError(
+            "one_examination",
+            "A second examination must be of models that were examined in the first.",
+        )
+
+
+def _fingerprints(asked: Examination) -> list[Hashable]:
+    """What tells an examination's members apart: all their bytes, or which object they are."""
+    held = asked.held or (None,) * len(asked.forms)
+    return [
+        (to_json(form), *((name, array.shape, array.tobytes()) for name, array in arrays.items()))
+        if own is None
+        else id(own)
+        for own, (form, arrays) in zip(held, asked.members, strict=True)
+    ]
+
+
+def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -> Predictor:
+    """The mixture as a function of a batch; where most is the source's own, held-out predictions.
+
+    Parameters
+    ----------
+    asked : Examination
+    members : sequence of FittedModel
+    work : Work
+        Whose paths hold the chosen candidate alone, if the source's own model takes part.
+    """
+    mixed, weights = _shortened(asked, members)
+    if asked.own_weight:
+        weights = np.append(weights, asked.own_weight)
+
+    def predict(batch: Batch) -> tuple[Array | None, list[Array | None]]:
+        each = [_output(member, batch) for member in members]
+        taken = each if mixed is members else [_output(member, batch) for member in mixed]
+        outputs = [output for output in taken if output is not None]
+        if len(outputs) < len(taken):
+            return None, each
+        if asked.own_weight:
+            outputs.append(_held_out(work, batch))
+        if asked.combine == "median":
+            return median_mixture(np.stack(outputs, axis=1), weights), each
+        total: Array = weights[0] * outputs[0]
+        for weight, output in zip(weights[1:], outputs[1:], strict=True):
+            total = total + weight * output
+        return total, each
+
+    return predict
+
+
+def _shortened(
+    asked: Examination, members: Sequence[FittedModel]
+) -> tuple[Sequence[FittedModel], Array]:
+    """The same mixture of as few models as possible, and their weights: a mean of lines is a line.
+
+    Parameters
+    ----------
+    asked : Examination
+    members : sequence of FittedModel
+    """
+    lines = [m for m in members if isinstance(m, LinearModel) and m.link == "identity"]
+    if asked.combine != "mean" or len(lines) < max(len(members), 1):
+        return members, asked.weights
+    share = asked.weights / asked.weights.sum()
+    coefficients = share @ np.array([line.coefficients for line in lines])
+    intercept = share @ np.array([line.intercept for line in lines])
+    one = LinearModel(coefficients, float(intercept), "identity")
+    return [one], np.array([asked.weights.sum()])
+
+
+def _output(member: FittedModel, batch: Batch) -> Array | None:
+    """What a model of another site predicts; it may know nothing of a level that is only here.
+
+    Parameters
+    ----------
+    member : FittedModel
+    batch : Batch
+    """
+    try:
+        output: Array = member.predict(batch.seen)
+    except Exception:  # a foreign model may fail in any way, and its text may quote a cell
+        return None
+    return output if np.isfinite(output).all() else None
+
+
+def _held_out(work: Work, batch: Batch) -> Array:
+    """Predictions of the source's own models, each on the rows that it has not seen.
+
+    Parameters
+    ----------
+    work : Work
+        With folds and one model a path: a source without them has no weight.
+    batch : Batch
+    """
+    assert work.folds is not None  # noqa: S101 - see above
+    labels = work.folds.labels(batch)
+    found: Array | None = None
+    for turn, path in zip(work.folds.turns, work.paths, strict=True):
+        here, [model] = np.flatnonzero(labels == turn.judge), path.models
+        if len(here) and model is not None:
+            output = model.predict(batch.seen[here])
+            found = np.zeros((len(labels), *output.shape[1:])) if found is None else found
+            found[here] = output
+    assert found is not None  # noqa: S101 - there is a row
+    return found
