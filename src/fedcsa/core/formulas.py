@@ -26,7 +26,7 @@ Valued = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
-class View:
+class Aspect:
     """What a formula looks at: a told subgroup, a class, a declared threshold.
 
     A formula that is of no class, or at no threshold, leaves those out.
@@ -49,7 +49,7 @@ def _over(top: Array, bottom: Array) -> Array:
     return found
 
 
-def auroc(at: View) -> Valued:
+def auroc(at: Aspect) -> Valued:
     """Probability that a row with the event has the higher score; ties count half."""
     w, events, _ = at.told.table_of(at.of_class)
     others = np.maximum(w - events, 0.0)
@@ -59,13 +59,13 @@ def auroc(at: View) -> Valued:
     return _over((events * below).sum(axis=-1), pairs), np.minimum(with_event, without)
 
 
-def event_rate(at: View) -> Valued:
+def event_rate(at: Aspect) -> Valued:
     """Weighted share of rows with the event."""
     rate = _over(at.told.sum_of("events", at.of_class), at.told.sum_of("weight"))
     return rate, at.told.effective_rows
 
 
-def observed_expected(at: View) -> Valued:
+def observed_expected(at: Aspect) -> Valued:
     """Share of rows with the event over its mean predicted probability.
 
     The effective rows are expected events.
@@ -75,7 +75,7 @@ def observed_expected(at: View) -> Valued:
     return _over(events, expected), at.told.effective_rows * share
 
 
-def calibration_slope(at: View) -> Valued:
+def calibration_slope(at: Aspect) -> Valued:
     """Slope of a weighted logistic regression of the event on the log-odds of the score.
 
     The score of a cell is its mean. NaN if scores are all alike, or separate the outcomes.
@@ -151,12 +151,12 @@ def calibration_level(weight: Array, events: Array, x: Array, slope: float) -> f
     return a
 
 
-def brier_score(at: View) -> Valued:
+def brier_score(at: Aspect) -> Valued:
     """Σ w (p − y)²; of three classes and more the sum over all of them, as in scikit-learn."""
     return _over(at.told.sum_of("brier"), at.told.sum_of("weight")), at.told.effective_rows
 
 
-def scaled_brier(at: View) -> Valued:
+def scaled_brier(at: Aspect) -> Valued:
     """1 − Brier score over that of the event rate as everybody's prediction."""
     total = at.told.sum_of("weight")
     rates = [_over(at.told.sum_of("events", c), total) for c in at.told.design.classes]
@@ -164,44 +164,44 @@ def scaled_brier(at: View) -> Valued:
     return 1.0 - _over(_over(at.told.sum_of("brier"), total), constant), at.told.effective_rows
 
 
-def log_loss(at: View) -> Valued:
+def log_loss(at: Aspect) -> Valued:
     """−Σ w log p(y), with p at least `LOG_FLOOR`."""
     return _over(at.told.sum_of("log_loss"), at.told.sum_of("weight")), at.told.effective_rows
 
 
-def _at(at: View) -> tuple[Array, ...]:
+def _at(at: Aspect) -> tuple[Array, ...]:
     """True and false positives, false and true negatives; NaN if a cell holds the threshold."""
     found = at.told.split(at.of_class, at.threshold)
     return found if found is not None else (np.full(at.told.exact.shape[:-1], np.nan),) * 4
 
 
-def sensitivity(at: View) -> Valued:
+def sensitivity(at: Aspect) -> Valued:
     """Share of the rows with the event whose score reaches the threshold."""
     tp, _, fn, _ = _at(at)
     return _over(tp, tp + fn), at.told.effective_events(at.of_class)[0]
 
 
-def specificity(at: View) -> Valued:
+def specificity(at: Aspect) -> Valued:
     """Share of the rows without the event whose score does not reach the threshold."""
     _, fp, _, tn = _at(at)
     return _over(tn, tn + fp), at.told.effective_events(at.of_class)[1]
 
 
-def ppv(at: View) -> Valued:
+def ppv(at: Aspect) -> Valued:
     """Event rate of the rows whose score reaches the threshold."""
     tp, fp, *_ = _at(at)
     share = _over(tp + fp, at.told.sum_of("weight"))
     return _over(tp, tp + fp), at.told.effective_rows * share
 
 
-def npv(at: View) -> Valued:
+def npv(at: Aspect) -> Valued:
     """Share without the event of the rows whose score does not reach the threshold."""
     _, _, fn, tn = _at(at)
     share = _over(tn + fn, at.told.sum_of("weight"))
     return _over(tn, tn + fn), at.told.effective_rows * share
 
 
-def net_benefit(at: View) -> Valued:
+def net_benefit(at: Aspect) -> Valued:
     """True positives, less false positives at the threshold's odds, per row.
 
     Vickers and Elkin (2006), "Decision curve analysis", Medical Decision Making 26.
@@ -211,19 +211,19 @@ def net_benefit(at: View) -> Valued:
     return _over(tp - odds * fp, at.told.sum_of("weight")), at.told.effective_rows
 
 
-def rmse(at: View) -> Valued:
+def rmse(at: Aspect) -> Valued:
     """Root of Σ w (y − p)², in the outcome's units."""
     mean = _over(at.told.sum_of("squared"), at.told.sum_of("weight"))
     return at.told.design.unit * np.sqrt(mean), at.told.effective_rows
 
 
-def mae(at: View) -> Valued:
+def mae(at: Aspect) -> Valued:
     """Σ w |y − p|, in the outcome's units."""
     mean = _over(at.told.sum_of("absolute"), at.told.sum_of("weight"))
     return at.told.design.unit * mean, at.told.effective_rows
 
 
-def r2(at: View) -> Valued:
+def r2(at: Aspect) -> Valued:
     """1 − Σ w (y − p)² over the weighted variance of y; NaN if outcomes are all alike."""
     total = at.told.sum_of("weight")
     spread = _spread(at.told.sum_of("y"), at.told.sum_of("y_squares"), total)
@@ -251,12 +251,12 @@ def _spread(total: Array, squares: Array, weight: Array) -> Array:
     return np.where(found > 1e-9 * squares, found, 0.0)
 
 
-def number_slope(at: View) -> Valued:
+def number_slope(at: Aspect) -> Valued:
     """Slope of the regression of outcomes on predictions; NaN if predictions are all alike."""
     return number_line(at.told)[1], at.told.effective_rows
 
 
-def mean_residual(at: View) -> Valued:
+def mean_residual(at: Aspect) -> Valued:
     """Σ w (y − p), in the outcome's units: calibration in the large."""
     gap = _over(at.told.sum_of("y") - at.told.sum_of("p"), at.told.sum_of("weight"))
     return at.told.design.unit * gap, at.told.effective_rows

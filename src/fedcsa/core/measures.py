@@ -14,8 +14,8 @@ from scipy.special import expit, logit
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.formulas import (
+    Aspect,
     Valued,
-    View,
     auroc,
     brier_score,
     calibration_slope,
@@ -105,7 +105,7 @@ class Measure:
     link: Link
     spread: float
     better: int
-    compute: Callable[[View], Valued]
+    compute: Callable[[Aspect], Valued]
     at_threshold: bool = False
     of_class: bool = False
     fewest_events: float = 0.0
@@ -124,13 +124,13 @@ class MeasureColumn:
     of_class: int | None = None
     threshold: float | None = None
 
-    def view(self, told: Told) -> View:
+    def aspect(self, told: Told) -> Aspect:
         """What the measure's formula looks at."""
         threshold = 0.0 if self.threshold is None else self.threshold
-        return View(told, self.of_class or 0, threshold)
+        return Aspect(told, self.of_class or 0, threshold)
 
 
-def _rate(name: str, compute: Callable[[View], Valued]) -> Measure:
+def _rate(name: str, compute: Callable[[Aspect], Valued]) -> Measure:
     """A rate at a threshold.
 
     Parameters
@@ -210,7 +210,7 @@ def measure_columns(design: ScoreDesign) -> tuple[MeasureColumn, ...]:
 
 def measure_values(told: Told) -> Valued:
     """Every measure of a subgroup, and the effective rows of each, (…, columns); NaN if none."""
-    found = [c.measure.compute(c.view(told)) for c in measure_columns(told.design)]
+    found = [c.measure.compute(c.aspect(told)) for c in measure_columns(told.design)]
     empty = np.empty((*told.exact.shape[:-1], 0))
     values, rows = ([part[..., None] for part in parts] for parts in zip(*found, strict=True))
     return np.concatenate([empty, *values], axis=-1), np.concatenate([empty, *rows], axis=-1)
@@ -275,7 +275,7 @@ def spread_unit(column: MeasureColumn, told: Told) -> float:
     units = {"events": event_rate, "residuals": rmse}
     if not column.measure.spread_in:
         return 1.0
-    return max(float(units[column.measure.spread_in](column.view(told))[0]), SMALLEST)
+    return max(float(units[column.measure.spread_in](column.aspect(told))[0]), SMALLEST)
 
 
 def left_out_variance(left_out: Array) -> Array:

@@ -68,7 +68,7 @@ class ScoreDesign:
     --------
     >>> design = ScoreDesign(2, thresholds=(0.2,))
     >>> design.n_bins, design.classes, design.sum_names[-1]
-    (138, (1,), 'expected_1')
+    (139, (1,), 'expected_1')
     """
 
     n_classes: int
