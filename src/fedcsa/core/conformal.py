@@ -1,0 +1,427 @@
+"""An interval or a set of classes per patient: weighted split conformal prediction from histograms.
+
+Every source tells how far outcomes lie from predictions on its weighted rows, as a histogram of
+*scores*: |outcome − prediction| for a number, −logit of the probability of the class that came for
+classes. With the scores s_i of weight p_i, and with the weight p_0 of the new row itself, whose
+score nobody knows and which counts as infinite,
+
+    limit = the smallest s with Σ p_i 1{s_i ≤ s} ≥ level,   Σ p_i + p_0 = 1,
+
+and what is predicted holds with probability `level` if the new row is exchangeable with the
+weighted ones (Tibshirani, Barber, Candès and Ramdas 2019, "Conformal prediction under covariate
+shift"). n effective rows leave the new one the weight 1/(n + 1).
+
+A new *site* is no such row: its scores as a whole may be larger. So the histograms are brought to
+one location, pooled, and moved to where a new site's location may lie (`random_effects`). Where
+sites agree that changes little; where they do not, limits grow. Residuals are also brought to one
+scale over bands of distance from the target's centre, so that rows far out are not promised what
+holds in the middle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri, erf
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.random_effects import held_in, new_site
+
+#: Bands of distance: a fourth of normal rows lies in each.
+BANDS = 4
+#: Smallest and largest residual that are told apart, in units of the outcome's sd: models that
+#: err by less than a hundredth of it, or by more than thirty times, need no finer interval.
+NEAREST, FARTHEST_RESIDUAL = 0.01, 30.0
+#: Each bin of residuals ends so many times farther out than the one before: a limit at its upper
+#: end is too wide by 2.5 % on average, and covers half a percent of rows too many.
+BIN_RATIO = 1.05
+_N_ENDS = int(np.ceil(np.log(FARTHEST_RESIDUAL / NEAREST) / np.log(BIN_RATIO)))
+#: Upper ends of the bins; the last is open.
+RESIDUAL_ENDS: Array = np.append(NEAREST * BIN_RATIO ** np.arange(_N_ENDS + 1), np.inf)
+#: Residuals beyond the last end count as twice as large, so that one alone moves no mean far.
+_BEYOND = 2.0 * RESIDUAL_ENDS[-2]
+#: Of the told histogram: bands and bins.
+RESIDUAL_SHAPE = (BANDS, len(RESIDUAL_ENDS))
+
+#: Prior scale of the between-site sd of the log residual: where noise differs by a third between
+#: sites, half of it leaves intervals too narrow; where noise is alike, both give the same.
+RESIDUAL_LOG_SCALE = 0.2
+#: … of the mean logit of the probability that the class that came was given.
+LOGIT_SCALE = 0.2
+#: Prior sd of the log scale of residuals between bands: a third larger or smaller.
+BAND_SCALE = 0.3
+#: Variance of scores within a source, at least: bins are too wide to know them any better.
+SMALLEST_SPREAD = 0.01
+#: A new site's location is taken at so many equally probable places: limits change by 0.1 % with
+#: more.
+PLACES = 39
+#: Sums of shares are exact to this much.
+_ROUNDING = 1e-9
+#: Takes the place of a share of 0 where one divides by it.
+_TINY = 1e-300
+
+
+# At a source ----------------------------------------------------------------------------------
+
+
+def distance(z: Array) -> Array:
+    """How far rows lie from the target's centre: the mean of z² over features, shape (rows,).
+
+    Parameters
+    ----------
+    z : array of shape (rows, features)
+        In the target's units.
+    """
+    found: Array = np.square(z).mean(axis=1)
+    return found
+
+
+def distance_band(z: Array) -> NDArray[np.intp]:
+    """Band of every row, 0 nearest the target's centre; bands end at quarters of normal rows.
+
+    Parameters
+    ----------
+    z : array of shape (rows, features)
+        In the target's units.
+
+    Examples
+    --------
+    >>> distance_band(np.array([[0.1, 0.0], [0.7, 0.7], [1.0, 1.0], [2.0, 1.0]]))
+    array([0, 1, 2, 3])
+    """
+    n_features = z.shape[1]
+    ends = chdtri(n_features, 1.0 - np.arange(1, BANDS) / BANDS) / n_features
+    return np.searchsorted(ends, distance(z))
+
+
+@dataclass(frozen=True)
+class ResidualCounts:
+    """Residuals by band and bin: sums that merge over batches.
+
+    Attributes
+    ----------
+    sums : array of shape (3, bands, bins)
+        Number of rows, Σw and Σw|r|.
+    heaviest : array of shape (bands, bins)
+        The largest w.
+    """
+
+    sums: Array = field(repr=False)
+    heaviest: Array = field(repr=False)
+
+    @classmethod
+    def of(cls, z: Array, residual: Array, w: Array) -> ResidualCounts:
+        """Of a batch.
+
+        Parameters
+        ----------
+        z : array of shape (rows, features)
+            In the target's units.
+        residual : array of shape (rows,)
+            Outcome less prediction, in units of the outcome's sd.
+        w : array of shape (rows,)
+            Weights of the rows.
+        """
+        size = np.minimum(np.abs(residual), _BEYOND)
+        cell = distance_band(z) * RESIDUAL_SHAPE[1] + np.searchsorted(RESIDUAL_ENDS, size)
+        n_cells = RESIDUAL_SHAPE[0] * RESIDUAL_SHAPE[1]
+        heaviest = np.zeros(n_cells)
+        np.maximum.at(heaviest, cell, w)
+        sums = [np.bincount(cell, x, n_cells) for x in (np.ones(len(w)), w, w * size)]
+        return cls(np.reshape(sums, (3, *RESIDUAL_SHAPE)), heaviest.reshape(RESIDUAL_SHAPE))
+
+    def merge(self, other: ResidualCounts) -> ResidualCounts:
+        """Of both sets of rows."""
+        heaviest = np.maximum(self.heaviest, other.heaviest)
+        return ResidualCounts(self.sums + other.sums, heaviest)
+
+    def told(self, min_rows: int) -> Array:
+        """Shares of the weight by band and bin, shape (bands, bins), that tell of no single row.
+
+        A band too small to be told joins its neighbour. Neighbouring bins are joined until they
+        hold enough rows, and share their weight as if residuals were normal: nothing else of how
+        residuals lie within them is told, and not where the largest lies.
+
+        Parameters
+        ----------
+        min_rows : int
+            Fewest rows of a cell; no row has more than half of its weight either. 1 joins nothing.
+        """
+        if min_rows < 2:
+            unjoined: Array = self.sums[1] / self.sums[1].sum()
+            return unjoined
+        shares: Array = np.zeros(RESIDUAL_SHAPE)
+        for band, part in self._joined_bands(min_rows).items():
+            expected = part.as_if_normal()
+            for cell in part.cells(min_rows):
+                shares[band, cell] = part.sums[1, cell].sum() * expected[cell]
+                shares[band, cell] /= expected[cell].sum()
+        shares /= shares.sum()
+        return shares
+
+    def _joined_bands(self, min_rows: int) -> dict[int, _Part]:
+        """Every band that may be told, from the farthest in; one that may not joins the next.
+
+        Parameters
+        ----------
+        min_rows : int
+        """
+        found: dict[int, _Part] = {}
+        carried = nothing = _Part(np.zeros((3, RESIDUAL_SHAPE[1])), np.zeros(RESIDUAL_SHAPE[1]))
+        for band in reversed(range(BANDS)):
+            carried = carried + _Part(self.sums[:, band], self.heaviest[band])
+            if carried.enough(slice(None), min_rows):
+                found[band], carried = carried, nothing
+        nearest = min(found, default=0)
+        found[nearest] = found.get(nearest, nothing) + carried
+        return found
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The sums of `ResidualCounts` in one band, or in several taken together."""
+
+    sums: Array  # (3, bins)
+    heaviest: Array  # (bins,)
+
+    def __add__(self, other: _Part) -> _Part:
+        return _Part(self.sums + other.sums, np.maximum(self.heaviest, other.heaviest))
+
+    def enough(self, bins: slice, min_rows: int) -> bool:
+        """Whether some bins hold enough rows, none of them with most of the weight.
+
+        Parameters
+        ----------
+        bins : slice
+        min_rows : int
+        """
+        rows, weight, _ = self.sums[:, bins].sum(axis=1)
+        return bool(rows >= min_rows and 2.0 * self.heaviest[bins].max() <= weight)
+
+    def cells(self, min_rows: int) -> list[slice]:
+        """Neighbouring bins that are told together; what is left joins the last ones.
+
+        Parameters
+        ----------
+        min_rows : int
+        """
+        cells: list[slice] = []
+        start, end = 0, len(self.heaviest)
+        for stop in range(1, end + 1):
+            if self.enough(slice(start, stop), min_rows):
+                cells.append(slice(start, stop))
+                start = stop
+        if start < end:
+            start = cells.pop().start if cells else start
+            cells.append(slice(start, end))
+        return cells
+
+    def as_if_normal(self) -> Array:
+        """Share of every bin if residuals were normal with the same mean size, shape (bins,)."""
+        _, weight, size = self.sums.sum(axis=1)
+        mean = max(size / max(weight, _TINY), NEAREST)
+        below = erf(RESIDUAL_ENDS / (mean * np.sqrt(np.pi)))  # E|r| = sd sqrt(2/pi)
+        expected: Array = np.maximum(np.diff(below, prepend=0.0), _TINY)
+        return expected
+
+
+# At the target --------------------------------------------------------------------------------
+
+
+def split_limit(values: Array, shares: Array, rows: float, level: float) -> float:
+    """The smallest value below which `level` of all weight lies, the new row's own counted.
+
+    Parameters
+    ----------
+    values : array of shape (points,)
+        Scores.
+    shares : array of shape (points,)
+        Their weights, up to a factor.
+    rows : float
+        Effective rows behind them: the new row's own weight is 1/(rows + 1).
+    level : float
+
+    Returns
+    -------
+    float
+        Infinite if too few rows stand behind it.
+
+    Examples
+    --------
+    >>> split_limit(np.arange(1.0, 20.0), np.ones(19), 19.0, 0.9)
+    18.0
+    >>> split_limit(np.arange(1.0, 9.0), np.ones(8), 8.0, 0.9)
+    inf
+    """
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(shares[order]) / shares.sum() * rows / (rows + 1.0)
+    position = int(np.searchsorted(reached, level - _ROUNDING))
+    return float(values[order[position]]) if position < len(values) else float("inf")
+
+
+@dataclass(frozen=True)
+class Locations:
+    """Where every source's scores lie, with sampling variances, on a scale without walls."""
+
+    values: Array
+    variances: Array
+
+    @classmethod
+    def of(cls, values: Array, spreads: Array, rows: Array) -> Locations:
+        """Of means whose scores have a variance.
+
+        Parameters
+        ----------
+        values, spreads : array of shape (sources,)
+            Means, and the variance of single scores.
+        rows : array of shape (sources,)
+            Effective ones.
+        """
+        variances = np.maximum(spreads, SMALLEST_SPREAD) / np.maximum(rows - 1.0, 0.5)
+        return cls(values, variances)
+
+    def new_site(self, scale: float) -> Array:
+        """Equally probable locations of a new site, shape (places,).
+
+        Parameters
+        ----------
+        scale : float
+            Prior scale of the between-site sd.
+        """
+        held = held_in(self.values, self.variances, scale)
+        site = new_site(held, self.variances, scale)
+        return np.array([site.quantile((k + 0.5) / PLACES) for k in range(PLACES)])
+
+
+def new_site_limit(
+    ends: Array,
+    shares: Array,
+    rows: Array,
+    weights: Array,
+    level: float,
+    locations: Locations,
+    scale: float,
+) -> float:
+    """The limit of a score at a new site.
+
+    Parameters
+    ----------
+    ends : array of shape (points,)
+        Upper ends of the cells that scores were counted in, on a scale without walls.
+    shares : array of shape (sources, points)
+        Weight of every cell; each source's sum to one.
+    rows : array of shape (sources,)
+        Effective rows.
+    weights : array of shape (sources,)
+        Of the sources: positive, sum one.
+    level : float
+    locations : Locations
+        Of every source's scores.
+    scale : float
+        Prior scale of the locations' between-site sd.
+    """
+    moved = locations.new_site(scale)[:, None, None] - locations.values[:, None]
+    points = ends + moved  # (places, sources, points)
+    mass = np.broadcast_to(weights[:, None] * shares, points.shape)
+    effective = 1.0 / float(weights**2 @ (1.0 / rows))
+    return split_limit(points.ravel(), mass.ravel(), effective, level)
+
+
+def half_widths(residuals: Array, rows: Array, weights: Array, level: float) -> Array:
+    """Half the width of the interval of a number in every band, shape (bands,), in told units.
+
+    Infinite where too few effective rows stand behind it.
+
+    Parameters
+    ----------
+    residuals : array of shape (sources, bands, bins)
+        Told histograms; each source's shares sum to one.
+    rows : array of shape (sources,)
+        Effective rows.
+    weights : array of shape (sources,)
+        Of the sources: positive, sum one.
+    level : float
+
+    Examples
+    --------
+    >>> z = np.random.default_rng(0).normal(size=(2000, 3))
+    >>> noise = np.random.default_rng(1).normal(size=2000)
+    >>> told = ResidualCounts.of(z, noise, np.full(2000, 1 / 2000)).told(5)
+    >>> half_widths(told[None], np.array([2000.0]), np.ones(1), 0.9).round(1)
+    array([1.7, 1.9, 1.7, 1.8])
+    """
+    ends = np.append(RESIDUAL_ENDS[:-1], _BEYOND)
+    factors = _band_factors(residuals, rows, weights, ends)
+    scaled = (ends / factors[:, None]).ravel()
+    shares = residuals.reshape(len(residuals), -1)
+    means = shares @ scaled
+    locations = Locations.of(np.log(means), shares @ scaled**2 / means**2 - 1.0, rows)
+    log_ends = (np.log(RESIDUAL_ENDS) - np.log(factors)[:, None]).ravel()
+    limit = new_site_limit(log_ends, shares, rows, weights, level, locations, RESIDUAL_LOG_SCALE)
+    found: Array = factors * np.exp(limit)
+    return found
+
+
+def _band_factors(residuals: Array, rows: Array, weights: Array, ends: Array) -> Array:
+    """How much larger residuals are in a band than over all, drawn towards 1, shape (bands,).
+
+    A band that nobody told of has its rows in the next one inwards, or else outwards.
+
+    Parameters
+    ----------
+    residuals : array of shape (sources, bands, bins)
+    rows, weights : array of shape (sources,)
+    ends : array of shape (bins,)
+        Finite upper ends.
+    """
+    own = weights / np.einsum("jqb,b->j", residuals, ends)  # by each source's own mean
+    in_band = residuals.sum(axis=2)
+    told = np.flatnonzero(in_band.any(axis=0))
+    share = (weights @ in_band)[told]
+    mean = np.einsum("j,jqb,b->q", own, residuals, ends)[told] / share
+    square = np.einsum("j,jqb,b->q", own**2 / weights, residuals, ends**2)[told] / share
+    effective = share**2 / (weights**2 / rows @ in_band)[told]
+    variance = np.maximum(square / mean**2 - 1.0, SMALLEST_SPREAD) / effective
+    factors = mean ** (BAND_SCALE**2 / (BAND_SCALE**2 + variance))
+    nearest = np.searchsorted(told, np.arange(BANDS), side="right") - 1
+    found: Array = factors[np.maximum(nearest, 0)]
+    return found
+
+
+def class_limit(ends: Array, shares: Array, rows: Array, weights: Array, level: float) -> float:
+    """The largest −logit of its probability with which a class is in the set.
+
+    Of patients of that class, as many as `level` have it in their set.
+
+    Parameters
+    ----------
+    ends : array of shape (bins,)
+        Upper ends of the bins of −logit(probability); the last may be infinite.
+    shares : array of shape (sources, bins)
+        Weight of the rows of that class; a source without any has none.
+    rows : array of shape (sources,)
+        Effective rows of all classes.
+    weights : array of shape (sources,)
+        Of the sources: positive, sum one.
+    level : float
+
+    Returns
+    -------
+    float
+        Infinite if too few rows are of that class: then it is in every set.
+    """
+    of_class = shares.sum(axis=1)
+    known = of_class > 0.0
+    if not known.any():
+        return float("inf")
+    shares = shares[known] / of_class[known, None]
+    rows = rows[known] * of_class[known]
+    weights = weights[known] * of_class[known]
+    middle = np.where(np.isinf(ends), np.max(ends[np.isfinite(ends)]), ends)
+    means = shares @ middle
+    locations = Locations.of(means, shares @ middle**2 - means**2, rows)
+    return new_site_limit(
+        ends, shares, rows, weights / weights.sum(), level, locations, LOGIT_SCALE
+    )

@@ -1,0 +1,302 @@
+"""Limits from histograms equal those of slow loops over rows, and grow where they must."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from fedcsa.core.conformal import (
+    BAND_SCALE,
+    BANDS,
+    LOGIT_SCALE,
+    PLACES,
+    RESIDUAL_ENDS,
+    RESIDUAL_LOG_SCALE,
+    RESIDUAL_SHAPE,
+    SMALLEST_SPREAD,
+    ResidualCounts,
+    class_limit,
+    distance_band,
+    half_widths,
+    split_limit,
+)
+from fedcsa.core.random_effects import held_in, new_site
+
+
+def _source(seed, n=200, size=1.0, grows=0.0):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 3))
+    residual = size * rng.normal(size=n) * (1.0 + grows * np.square(z).mean(axis=1))
+    w = rng.exponential(size=n)
+    return z, residual, w / w.sum()
+
+
+def _slow_split(scores, weights, own, level):
+    """Weighted split conformal, one row at a time; the new row's score is infinite."""
+    total = sum(weights) + own
+    reached = 0.0
+    for score, weight in sorted(zip(scores, weights, strict=True)):
+        reached += weight / total
+        if reached >= level - 1e-12:
+            return score
+    return math.inf
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99])
+def test_a_limit_is_that_of_a_slow_loop_over_rows_with_the_new_row_at_infinity(level):
+    rng = np.random.default_rng(0)
+    for n in (1, 5, 12, 80):
+        scores, weights = rng.normal(size=n).round(1), rng.exponential(size=n)
+        rows = float(weights.sum() ** 2 / (weights**2).sum())
+        own = float(weights.sum()) / rows  # 1/(rows + 1) of everything
+        expected = _slow_split(scores.tolist(), weights.tolist(), own, level)
+        assert split_limit(scores, weights, rows, level) == expected
+
+
+def _slow_told(z, residual, w, min_rows):
+    """The told histogram by loops; the farthest bands first."""
+    features = z.shape[1]
+    cuts = [chi2.ppf(q / BANDS, features) / features for q in range(1, BANDS)]
+    rows = [[] for _ in range(BANDS)]
+    for x, r, weight in zip(z, residual, w, strict=True):
+        band = sum(float(np.mean(x**2)) > cut for cut in cuts)
+        at = next(b for b, end in enumerate(RESIDUAL_ENDS) if abs(r) <= end)
+        rows[band].append((at, float(weight), min(abs(float(r)), 2 * RESIDUAL_ENDS[-2])))
+
+    def enough(some):
+        return len(some) >= min_rows and 2 * max(u for _, u, _ in some) <= sum(
+            u for _, u, _ in some
+        )
+
+    told, carried = {}, []
+    for band in reversed(range(BANDS)):
+        carried = carried + rows[band]
+        if enough(carried):
+            told[band], carried = carried, []
+    nearest = min(told, default=0)
+    told[nearest] = told.get(nearest, []) + carried
+    shares = np.zeros(RESIDUAL_SHAPE)
+    for band, some in told.items():
+        mean = sum(u * size for _, u, size in some) / sum(u for _, u, _ in some)
+        below = [math.erf(end / (mean * math.sqrt(math.pi))) for end in RESIDUAL_ENDS]
+        normal = [max(b - a, 1e-300) for a, b in zip([0.0, *below], below, strict=False)]
+        cells, cell, inside = [], [], []
+        for b in range(len(RESIDUAL_ENDS)):
+            cell.append(b)
+            inside += [row for row in some if row[0] == b]
+            if inside and enough(inside):
+                cells.append(cell)
+                cell, inside = [], []
+        if cell and cells:
+            cells[-1] += cell
+        elif cell:
+            cells.append(cell)
+        for cell in cells:
+            mass = sum(u for at, u, _ in some if at in cell)
+            for b in cell:
+                shares[band, b] = mass * normal[b] / sum(normal[c] for c in cell)
+    return shares / sum(u for some in told.values() for _, u, _ in some)
+
+
+@pytest.mark.parametrize("n", [3, 9, 60, 200])
+@pytest.mark.parametrize("min_rows", [2, 5, 20])
+def test_what_is_told_is_that_of_a_slow_loop(n, min_rows):
+    z, residual, w = _source(n, n)
+    found = ResidualCounts.of(z, residual, w).told(min_rows)
+    np.testing.assert_allclose(found, _slow_told(z, residual, w, min_rows), atol=1e-12)
+
+
+def test_unjoined_shares_are_the_weights_in_every_bin():
+    z, residual, w = _source(1)
+    found = ResidualCounts.of(z, residual, w).told(1)
+    expected = np.zeros(RESIDUAL_SHAPE)
+    for band, r, weight in zip(distance_band(z), residual, w, strict=True):
+        expected[band, np.searchsorted(RESIDUAL_ENDS, abs(r))] += weight
+    np.testing.assert_allclose(found, expected, atol=1e-15)
+
+
+def test_batches_tell_what_all_rows_tell():
+    z, residual, w = _source(2)
+    parts = [slice(0, 70), slice(70, 71), slice(71, 200)]
+    counts = [ResidualCounts.of(z[p], residual[p], w[p]) for p in parts]
+    merged = counts[0].merge(counts[1]).merge(counts[2])
+    whole = ResidualCounts.of(z, residual, w)
+    np.testing.assert_allclose(merged.told(5), whole.told(5), rtol=1e-12)
+
+
+def test_the_largest_residual_moves_no_cell():
+    z, residual, w = _source(3)
+    residual[np.argmax(np.abs(residual))] *= 1.2  # same band, another bin
+    before = ResidualCounts.of(z, residual, w)
+    residual[np.argmax(np.abs(residual))] *= 1.2
+    after = ResidualCounts.of(z, residual, w)
+    assert not np.array_equal(before.told(1), after.told(1))
+    cells = [c.told(5) > 0.0 for c in (before, after)]
+    np.testing.assert_array_equal(*cells)
+
+
+def test_one_heavy_row_is_never_told_alone():
+    z, residual, w = _source(4, 100)
+    heavy = int(np.argmax(np.abs(residual) < 0.5))
+    w[heavy] = 0.3
+    counts = ResidualCounts.of(z, residual, w / w.sum())
+    band, at = distance_band(z)[heavy], np.searchsorted(RESIDUAL_ENDS, abs(residual[heavy]))
+    assert counts.told(5)[band, at] < 0.2 < counts.told(1)[band, at]
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-9, 1e12])
+def test_residuals_beyond_the_bins_are_counted_in_the_first_or_the_last(size):
+    z, _, w = _source(5, 40)
+    told = ResidualCounts.of(z, np.full(40, size), w).told(1)
+    assert told[:, -1 if size > 1.0 else 0].sum() == pytest.approx(1.0)
+    found = half_widths(told[None], np.array([40.0]), np.ones(1), 0.9)
+    assert np.isinf(found).all() if size > 1.0 else (found < 0.05).all()
+
+
+def _told(*sources, min_rows=1):
+    return np.array([ResidualCounts.of(*source).told(min_rows) for source in sources])
+
+
+def _slow_half_widths(residuals, rows, weights, level):
+    """Bands, sources, bins and places of a new site, one by one."""
+    sources, ends = range(len(rows)), [*RESIDUAL_ENDS[:-1], 2 * RESIDUAL_ENDS[-2]]
+    cells = [(q, b) for q in range(BANDS) for b in range(len(ends))]
+    own = [sum(residuals[j][q][b] * ends[b] for q, b in cells) for j in sources]
+    factors = []
+    for q in range(BANDS):
+        mass = [weights[j] * residuals[j][q].sum() for j in sources]
+        share, effective = sum(mass), 0.0
+        first = second = 0.0
+        for j in sources:
+            for b, end in enumerate(ends):
+                first += weights[j] * residuals[j][q][b] * end / own[j] / share
+                second += weights[j] * residuals[j][q][b] * (end / own[j]) ** 2 / share
+            effective += (mass[j] / share) ** 2 / (rows[j] * residuals[j][q].sum())
+        variance = max(second / first**2 - 1.0, SMALLEST_SPREAD) * effective
+        factors.append(first ** (BAND_SCALE**2 / (BAND_SCALE**2 + variance)))
+    places, variances = [], []
+    for j in sources:
+        mean = sum(residuals[j][q][b] * ends[b] / factors[q] for q, b in cells)
+        square = sum(residuals[j][q][b] * (ends[b] / factors[q]) ** 2 for q, b in cells)
+        places.append(math.log(mean))
+        variances.append(max(square / mean**2 - 1.0, SMALLEST_SPREAD) / max(rows[j] - 1.0, 0.5))
+    limit = _slow_new_site(
+        [
+            (math.log(RESIDUAL_ENDS[b] / factors[q]), j, weights[j] * residuals[j][q][b])
+            for j in sources
+            for q, b in cells
+            if residuals[j][q][b] > 0.0
+        ],
+        places, variances, RESIDUAL_LOG_SCALE, weights, rows, level,
+    )  # fmt: skip
+    return [factor * math.exp(limit) for factor in factors]
+
+
+def _slow_new_site(points, places, variances, scale, weights, rows, level):
+    places, variances = np.array(places), np.array(variances)
+    site = new_site(held_in(places, variances, scale), variances, scale)
+    scores, mass = [], []
+    for k in range(PLACES):
+        moved = site.quantile((k + 0.5) / PLACES)
+        for score, j, weight in points:
+            scores.append(score + moved - places[j])
+            mass.append(weight)
+    effective = 1.0 / sum(a * a / n for a, n in zip(weights, rows, strict=True))
+    return _slow_split(scores, mass, sum(mass) / effective, level)
+
+
+@pytest.mark.parametrize("level", [0.6, 0.9])
+def test_half_widths_are_those_of_a_slow_loop(level):
+    told = _told(_source(6, grows=0.5), _source(7, 80, 1.3), _source(8, 120, 0.7))
+    rows, weights = np.array([90.0, 40.0, 66.0]), np.array([0.5, 0.2, 0.3])
+    found = half_widths(told, rows, weights, level)
+    np.testing.assert_allclose(found, _slow_half_widths(told, rows, weights, level), rtol=1e-9)
+
+
+def test_of_one_kind_of_row_the_limit_is_the_residual_at_the_upper_end_of_its_bin():
+    z, _, w = _source(9, 400)
+    told = _told((z, np.full(400, 1.0), w))
+    end = RESIDUAL_ENDS[np.searchsorted(RESIDUAL_ENDS, 1.0)]
+    found = half_widths(told, np.array([400.0]), np.ones(1), 0.5)
+    np.testing.assert_allclose(found, end, rtol=0.02)  # the middle of where a new site may lie
+    assert (half_widths(told, np.array([400.0]), np.ones(1), 0.9) > end).all()
+
+
+def test_intervals_are_wider_where_sites_disagree():
+    rows, weights = np.full(4, 150.0), np.full(4, 0.25)
+    alike = _told(*(_source(k, 600, 1.0) for k in range(4)))
+    apart = _told(*(_source(k, 600, size) for k, size in enumerate((0.5, 1.0, 1.0, 2.0))))
+    wide, narrow = (half_widths(told, rows, weights, 0.9) for told in (apart, alike))
+    assert (wide > 1.15 * narrow).all()
+    closer = half_widths(_told(*(_source(0, 600, 1.0) for _ in range(4))), rows, weights, 0.9)
+    assert (closer < wide).all()
+
+
+def test_intervals_are_wider_far_out_where_residuals_grow():
+    found = half_widths(_told(_source(1, 2000, grows=1.0)), np.array([2000.0]), np.ones(1), 0.9)
+    assert (np.diff(found) > 0.0).all()
+    flat = half_widths(_told(_source(1, 2000)), np.array([2000.0]), np.ones(1), 0.9)
+    assert flat.max() / flat.min() < 1.15
+
+
+def test_a_band_that_nobody_told_of_is_as_wide_as_the_next_one_inwards():
+    told = _told(_source(1, 500, grows=1.0))
+    told[0, 1] += told[0, 3]
+    told[0, [0, 3]] = 0.0
+    told /= told.sum()
+    found = half_widths(told, np.array([500.0]), np.ones(1), 0.9)
+    assert found[0] == found[1]
+    assert found[3] == found[2] != found[1]
+
+
+def test_too_few_rows_promise_nothing():
+    assert np.isinf(half_widths(_told(_source(1, 8)), np.array([8.0]), np.ones(1), 0.9)).all()
+    assert np.isfinite(half_widths(_told(_source(1, 9)), np.array([9.5]), np.ones(1), 0.9)).all()
+
+
+def test_coverage_of_new_rows_is_as_asked_for():
+    hits = []
+    for seed in range(20):
+        sources = [_source(1000 * seed + k, 150) for k in range(3)]
+        rows = np.array([1.0 / float(w @ w) for _, _, w in sources])
+        found = half_widths(_told(*sources, min_rows=5), rows, rows / rows.sum(), 0.9)
+        z, residual, _ = _source(1000 * seed + 9, 500)
+        hits.append(np.mean(np.abs(residual) <= found[distance_band(z)]))
+    assert 0.88 <= np.mean(hits) <= 0.94
+
+
+@pytest.mark.parametrize("level", [0.6, 0.9])
+def test_the_limit_of_a_class_is_that_of_a_slow_loop(level):
+    rng = np.random.default_rng(3)
+    ends = np.append(np.linspace(-3.0, 3.0, 25), np.inf)
+    shares = rng.exponential(size=(3, 26)) * np.array([[0.3], [0.1], [0.2]]) / 26.0
+    shares[:, -1] = 0.0
+    rows, weights = np.array([300.0, 200.0, 250.0]), np.array([0.5, 0.2, 0.3])
+    of_class = shares.sum(axis=1)
+    places = [float(s[:-1] @ ends[:-1] / s.sum()) for s in shares]
+    spread = [
+        float(s[:-1] @ (ends[:-1] - m) ** 2 / s.sum()) for s, m in zip(shares, places, strict=True)
+    ]
+    n, a = rows * of_class, weights * of_class / (weights @ of_class)
+    points = [
+        (float(end), j, a[j] * shares[j, b] / of_class[j])
+        for j in range(3)
+        for b, end in enumerate(ends)
+        if shares[j, b] > 0.0
+    ]
+    variances = [v / (m - 1.0) for v, m in zip(spread, n, strict=True)]
+    expected = _slow_new_site(points, places, variances, LOGIT_SCALE, a, n, level)
+    assert class_limit(ends, shares, rows, weights, level) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_class_of_which_too_little_is_known_is_in_every_set():
+    ends, shares = np.array([-1.0, 0.0, 1.0, np.inf]), np.zeros((2, 4))
+    rows, weights = np.array([80.0, 60.0]), np.array([0.5, 0.5])
+    assert class_limit(ends, shares, rows, weights, 0.9) == math.inf
+    shares[0, 1] = 0.1  # eight rows
+    assert class_limit(ends, shares, rows, weights, 0.9) == math.inf
+    shares[0, 1] = 0.2
+    assert class_limit(ends, shares, rows, weights, 0.9) == pytest.approx(0.0, abs=1.0)
