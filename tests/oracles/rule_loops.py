@@ -510,11 +510,16 @@ class NewSite:
     def quantile(self, q):
         low = min(m - 12.0 * s for m, s in zip(self.mu, self.sd, strict=True))
         high = max(m + 12.0 * s for m, s in zip(self.mu, self.sd, strict=True))
-        while high - low > 1e-13:
-            middle = 0.5 * (low + high)
-            if middle in (low, high):
-                break
-            low, high = (middle, high) if self.below(middle) < q else (low, middle)
+        at_low, at_high = self.below(low) - q, self.below(high) - q
+        while high - low > 1e-13:  # regula falsi; an end that stays counts half (Illinois)
+            middle = (low * at_high - high * at_low) / (at_high - at_low)
+            at = self.below(middle) - q
+            if at == 0.0 or middle in (low, high):
+                return middle
+            if at < 0.0:
+                low, at_low, at_high = middle, at, 0.5 * at_high
+            else:
+                high, at_high, at_low = middle, at, 0.5 * at_low
         return 0.5 * (low + high)
 
     @property

@@ -6,7 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -194,6 +194,7 @@ def in_order(
     Parameters
     ----------
     function : function of one item
+        It must not call `in_order` itself: all calls share their threads.
     items : iterable
     workers : int, optional
         Threads; by default as many as there are cores.
@@ -210,14 +211,25 @@ def in_order(
         yield from map(function, chain(first, coming))
         return
     waiting: deque[Future[Found]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            for item in chain(first, coming):
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > workers:
-                    yield waiting.popleft().result()
-            while waiting:
+    pool = _threads(workers)
+    try:
+        for item in chain(first, coming):
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > workers:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
+        wait(waiting)  # nobody works on after the caller has left
+
+
+@cache
+def _threads(workers: int) -> ThreadPoolExecutor:
+    """The threads of this process: to start them takes longer than to sum a small batch."""
+    return ThreadPoolExecutor(workers, thread_name_prefix="fedcsa")
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
+    os.register_at_fork(after_in_child=_threads.cache_clear)
