@@ -30,16 +30,17 @@ federation-demo: $(STAMP)  ## run a real federation on this machine: a server, a
 
 # Arithmetic and messages are measured by their own tests; measuring all tests takes half as long again.
 MEASURED := tests/core tests/messages tests/properties
-PYTEST   := $(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder -q
+PYTEST   := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder -q
+CORES    := $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
 
-# The engine's tests wait more than they compute, so they begin first and the others run beside them.
+# The engine's tests wait more than they compute: they begin first, with a worker beside those of the cores.
 test: $(STAMP)  ## run every test, the examples in the docs and the coverage gate
-	$(PYTEST) $(MEASURED) --cov --cov-report=
+	$(PYTEST) -n $(CORES) $(MEASURED) --cov --cov-report=
 	$(BIN)/coverage report --include='src/fedcsa/core/*,src/fedcsa/messages/*' --fail-under=95 --skip-covered
-	$(PYTEST) tests/federation tests docs src $(addprefix --ignore=,$(MEASURED))
+	$(PYTEST) -n $$(($(CORES) + 1)) tests/federation tests docs src $(addprefix --ignore=,$(MEASURED))
 
 attacks: $(STAMP)  ## every known attack, each with the figure that it reaches
-	FEDCSA_WHOLE_FUZZ=1 $(PYTEST) tests/attacks -rA
+	FEDCSA_WHOLE_FUZZ=1 $(PYTEST) -n $(CORES) tests/attacks -rA
 
 check: $(STAMP)  ## lint, format, types, import contracts
 	$(BIN)/ruff check .
