@@ -30,6 +30,7 @@ from fedcsa.errors import (
     raise_all,
     unknown,
 )
+from fedcsa.models.given import GIVEN, given_column
 from fedcsa.models.model import RATIO_POWER, Candidate
 from fedcsa.models.registry import (
     check_names,
@@ -171,8 +172,9 @@ class Plan:
         that returns one number a row.
     method : option
         How the sources' numbers become one answer. The default lets every source examine the
-        others' models, promises a risk with a prediction interval and gives a verdict. The others
-        are the paper's.
+        others' models, promises a risk with a prediction interval and gives a verdict;
+        ``"given"``, which follows from a given model, does the same with that. The others are the
+        paper's.
     compare : option
         Methods of the paper to estimate beside the study's own, from the same messages.
     fedle_weights : option
@@ -217,7 +219,7 @@ class Plan:
     public_sd: Array | None = field(default=None, repr=False)
     seed: int = _option(0, "a whole number from 0 up", lambda v: is_whole(v, 0) and v < 2**63)
     loss: str = _option("squared", "the name of a loss", _TEXT.holds)
-    method: str = _option("validated", ("validated", *WEIGHT_RULES))
+    method: str = _option("validated", ("validated", *WEIGHT_RULES, GIVEN))
     compare: tuple[str, ...] = _option(
         (),
         f"a list of methods of the paper, from {list(WEIGHT_RULES)}",
@@ -298,7 +300,7 @@ class Plan:
             yield must("fedle_weights", "given for the method 'fedle'", None)
         if sound >= {"scheme", "exchange"}:
             scheme = self._scheme
-            if self.method == "validated" and (scheme, self.exchange) != ("cross-fit", "table"):
+            if self.examined and (scheme, self.exchange) != ("cross-fit", "table"):
                 yield ParameterError(
                     "The default method must have exchange='table' and scheme='cross-fit'; for "
                     "another, name a method of the paper: 'naive', 'fediwe', 'feddae' or 'fedle'."
@@ -320,6 +322,26 @@ class Plan:
         if "subgroups" in sound:
             for problem in subgroup_problems(list(self.subgroups), self.features):
                 yield must("subgroups", problem, len(self.subgroups))
+        yield from self._given_problems(sound)
+
+    def _given_problems(self, sound: set[str]) -> Iterator[ParameterError]:
+        """What does not go together with a given model."""
+        given = self.model.get("name") == GIVEN
+        if "method" in sound and given != (self.method == GIVEN):
+            what = "left out with a given model" if given else "one for a model that is fitted"
+            yield must("method", what, self.method)
+        if not given:
+            return
+        for name, wanted in _WITH_GIVEN.items():
+            if name in sound and getattr(self, name) != wanted:
+                yield must(name, f"{wanted!r} with a given model", getattr(self, name))
+        if self.candidates:
+            yield must("candidates", "left out with a given model: nothing is fitted", "some")
+        if given_column(self.model) and len(self.classes) > 2:
+            rule = "a number or two classes for a column of predictions"
+            yield must("outcome", rule, f"{len(self.classes)} classes")
+        if given_column(self.model) in (*self.features, self.group) and given_column(self.model):
+            yield must("column", "a column of predictions that is no feature", "a feature")
 
     def _ratio_problems(self, ratio: Mapping[str, Any]) -> Iterator[ParameterError]:
         if ratio and self.exchange != "rows":
@@ -340,9 +362,14 @@ class Plan:
             yield must("combine", f"'mean' with fewer than {MEDIAN_SOURCES} sources", "median")
 
     @property
+    def examined(self) -> bool:
+        """Whether sources examine a model, from which the promise and the verdict follow."""
+        return self.method in ("validated", GIVEN)
+
+    @property
     def compared(self) -> tuple[str, ...]:
         """Methods of the paper that are estimated, the study's own among them."""
-        own = () if self.method == "validated" else (self.method,)
+        own = () if self.examined else (self.method,)
         given = ("fedle",) if self.fedle_weights is not None else ()
         return tuple(dict.fromkeys((*own, *self.compare, *given)))
 
@@ -379,6 +406,10 @@ class Plan:
     def shares(self) -> tuple[float, float, float]:
         """Shares of the density, train and validation folds."""
         return self.folds if isinstance(self.folds, tuple) else THIRDS
+
+
+#: Options that a given model leaves no choice of: its numbers are in raw units, and there is one.
+_WITH_GIVEN: Mapping[str, Any] = {"scale": False, "combine": "mean", "compare": ()}
 
 
 def _plain(value: Any) -> Any:
@@ -446,7 +477,10 @@ def make_plan(
     listed: tuple[Candidate, ...] = ()
     with gathered(problems):
         described = model_description(model)
-        if candidates is None:
+        if described["name"] == GIVEN:
+            options = {"method": GIVEN, **options, "scale": False}
+            listed = tuple(candidates or ())
+        elif candidates is None:
             listed = default_candidates(described, method, trusted)
         else:
             listed = expand_candidates(described["name"], candidates)

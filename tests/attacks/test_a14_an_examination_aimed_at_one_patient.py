@@ -16,7 +16,7 @@ from fedcsa.messages.policy import Policy
 from fedcsa.models.convert import agreed_grid, to_portable
 from fedcsa.models.portable import LinearModel, TreeModel
 from fedcsa.models.registry import expand_candidates, model_description
-from fedcsa.models.trees import to_bins
+from fedcsa.models.trees import Grid, to_bins
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source
 from fedcsa.target.target import Target
@@ -60,7 +60,7 @@ def pointed_at(cell, constant, grid):
     feature = np.array([0, -1, 0, 1, -1, 1, -1, -1, -1], np.int32)
     threshold = np.array([a - 1, a, b - 1, b], np.int32)
     value = constant + SPIKE * np.array([0.0, 0.0, 1.0, 0.0, 0.0])[:, None]
-    return TreeModel(grid, feature, threshold, value, np.zeros(1), "mean", "identity")
+    return TreeModel(Grid(grid), feature, threshold, value, np.zeros(1), "mean", "identity")
 
 
 def solved(found, constant, mean):

@@ -8,10 +8,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from fedcsa.errors import ModelError
 from fedcsa.models.convert import to_portable
 from fedcsa.models.leaving import count_parameters, long_arrays, own_values, rows_per_leaf
-from fedcsa.models.portable import LinearModel, PointsModel, open_model
+from fedcsa.models.portable import LinearModel
 from fedcsa.models.trees import to_bins
 
 rng = np.random.default_rng(0)
@@ -26,68 +25,11 @@ def on_grid(estimator, y=Y, weights=None):
     return to_portable(estimator, 0, GRID)
 
 
-def points(**changes):
-    parts = {
-        "step": GRID,
-        "cuts": np.array([2, 0, 1], np.int32),
-        "cut": np.array([-3, 4, 0], np.int32),
-        "points": np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]),
-        "intercept": 0.25,
-    }
-    return PointsModel(**{**parts, **changes})
-
-
-# Points -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("link", ["identity", "log", "logistic"])
-def test_points_are_looked_up_bin_by_bin(link):
-    n_classes = 2 if link == "logistic" else 0
-    model = points(link=link)
-    arrived = open_model(model.form, model.arrays, 3, n_classes)
-    bins = to_bins(X, GRID)
-    score = 0.25 + 0.4 + np.where(bins[:, 2] <= 0, 0.5, 0.6)
-    score += np.select([bins[:, 0] <= -3, bins[:, 0] <= 4], [0.1, 0.2], 0.3)
-    wanted = {"identity": score, "log": np.exp(score), "logistic": 1 / (1 + np.exp(-score))}
-    found = arrived.predict(X)
-    np.testing.assert_allclose(found[:, 1] if n_classes else found, wanted[link], rtol=1e-12)
-
-
-def ints(*values):
-    return np.array(values, np.int32)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"cuts": ints(2, 0)},
-        {"cuts": ints(3, -1, 1)},
-        {"cuts": ints(2, 0, 2**31 - 1)},
-        {"cut": ints(4, -3, 0)},
-        {"cut": ints(-3, -3, 0)},
-        {"cut": ints(-3, 4)},
-        {"cut": ints(-3, 2**31 - 1, 0)},
-        {"points": np.zeros(5)},
-        {"points": np.full(6, np.nan)},
-        {"step": np.zeros(3)},
-        {"step": np.ones(3, np.float32)},
-        {"link": "softmax"},
-        {"link": "logistic"},
-    ],
-    ids=str,
-)
-def test_what_are_no_points_is_refused(changes):
-    model = points(**changes)
-    with pytest.raises(ModelError, match="A received model must have"):
-        open_model(model.form, model.arrays, 3, 0)
-
-
 # What is counted --------------------------------------------------------------------------------
 
 
 def test_numbers_that_were_fitted_are_counted_and_agreed_ones_are_not():
     assert count_parameters(LinearModel(np.ones(3), 1.0).arrays) == 4
-    assert count_parameters(points().arrays) == 3 + 6 + 1
     tree = on_grid(DecisionTreeRegressor(max_leaf_nodes=5))
     assert count_parameters(tree.arrays) == 4 + 5 + 1
     steps = make_pipeline(StandardScaler(), PolynomialFeatures(2), Ridge()).fit(X, Y)
@@ -105,13 +47,9 @@ def test_rows_of_every_leaf_are_those_that_scikit_learn_counted():
     np.testing.assert_array_equal(halves, rows_per_leaf(model, X))
 
 
-def test_rows_of_every_tree_and_of_every_bin_are_counted():
+def test_rows_of_every_tree_are_counted():
     forest = on_grid(RandomForestRegressor(4, min_samples_leaf=10, random_state=0))
     assert rows_per_leaf(forest, X).sum() == 4 * len(X)
-    found = rows_per_leaf(points(), X)
-    assert found.sum() == 3 * len(X)
-    assert found[3] == len(X)
-    assert found[0] == (to_bins(X, GRID)[:, 0] <= -3).sum()
 
 
 def test_a_leaf_of_many_rows_may_hang_on_one_heavy_one():
@@ -125,7 +63,6 @@ def test_a_leaf_of_many_rows_may_hang_on_one_heavy_one():
 
 def test_a_line_has_no_leaves():
     assert len(rows_per_leaf(LinearModel(np.ones(3), 1.0), X)) == 0
-    assert len(rows_per_leaf(points(), X, np.ones(len(X)))) == 6
 
 
 # Cells and outcomes -----------------------------------------------------------------------------
@@ -140,7 +77,6 @@ def test_honest_models_hold_no_cell():
     assert found_in(to_portable(lines, 0, None)) == []
     assert found_in(on_grid(RandomForestRegressor(5, min_samples_leaf=10, random_state=0))) == []
     assert found_in(on_grid(GradientBoostingRegressor(min_samples_leaf=10, random_state=0))) == []
-    assert found_in(points()) == []
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.0 + 1e-14])
@@ -149,8 +85,6 @@ def test_a_cell_or_an_outcome_is_found_wherever_it_is(factor):
         slopes = np.array([0.5, secret * factor, 0.7])
         assert found_in(LinearModel(slopes, 0.3)) == ["coefficients"]
         assert found_in(LinearModel(np.full(3, 0.5), secret * factor)) == ["intercept"]
-    assert found_in(points(points=np.array([0.1, 0.2, X[3, 1], 0.4, 0.5, 0.6]))) == ["points"]
-    assert found_in(points(intercept=Y[9])) == ["intercept"]
 
 
 def test_an_unpruned_tree_is_full_of_outcomes():

@@ -16,9 +16,10 @@ from sklearn.preprocessing import (
 )
 
 from fedcsa.errors import ModelError
-from fedcsa.models.arrivals import check_agreed
+from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.convert import to_portable
-from fedcsa.models.portable import PointsModel, open_model
+from fedcsa.models.given import Formula, Term, given_description, model_digest
+from fedcsa.models.portable import open_model
 from fedcsa.models.registry import model_description
 from fedcsa.models.trees import to_bins
 
@@ -41,12 +42,14 @@ MODELS = {
     "forest": (RandomForestRegressor(3, min_samples_leaf=10, random_state=0), 0),
     "boosting": (HistGradientBoostingClassifier(max_iter=3), 3),
 }
-POINTS = PointsModel(
-    GRID,
-    np.array([2, 0, 1], np.int32),
-    np.array([-3, 4, 0], np.int32),
-    np.arange(6.0),
-    0.25,
+SCORE = Formula(
+    (
+        Term("a", bounds=(-0.5, 0.7), points=(1.0, 2.0)),
+        Term("b", 0.3, low=-1.0, plus=2.0, log=True),
+        Term("c", 0.2, power=2),
+    ),
+    totals=(0.0, 1.0, 2.0),
+    risks=(0.1, 0.2, 0.4),
 )
 WORDS = [
     None, True, 0, -1, 1.5, 2**40, "x", "softmax", "log", "mean", [], [0], [1, 0], (0, 1, 2), {},
@@ -57,8 +60,9 @@ NUMBERS = [np.nan, np.inf, 0.0, -1.0, 1e308, -1e308, 1e-320]
 
 
 def fitted(name):
-    if name == "points":
-        return POINTS, 0, model_description(Ridge())
+    if name == "score":
+        model = SCORE.model(["a", "b", "c"], 2)
+        return model, 2, given_description(sha256=model_digest(model))
     estimator, n_classes = MODELS[name]
     y = np.digitize(Y, [0.3, 1.5]) if n_classes else Y
     trees = name in ("forest", "boosting")
@@ -103,7 +107,7 @@ def other_arrays(arrays, rng):
     return changed
 
 
-@pytest.mark.parametrize("name", [*MODELS, "points"])
+@pytest.mark.parametrize("name", [*MODELS, "score"])
 def test_a_mutated_model_is_opened_or_refused_by_name(name):
     model, n_classes, description = fitted(name)
     rng = np.random.default_rng(7)
@@ -114,7 +118,7 @@ def test_a_mutated_model_is_opened_or_refused_by_name(name):
         try:
             opened = open_model(form, arrays, 3, n_classes)
             shape = opened.predict(X[:5]).shape
-            check_agreed(form, arrays, description, {}, 3, n_classes, GRID)
+            open_agreed(form, arrays, description, {}, 8.0 * GRID, scale=False, n_classes=n_classes)
         except ModelError:
             refused += 1
         else:

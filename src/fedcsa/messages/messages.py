@@ -30,6 +30,7 @@ from fedcsa.core.subgroups import MOST_THRESHOLDS, subgroup_problems
 from fedcsa.core.table import Table1
 from fedcsa.errors import DataError
 from fedcsa.messages.fields import Message, wire_field
+from fedcsa.models.given import GIVEN
 
 #: The kind of a model that is handed over as an object, in one process.
 HELD = "held"
@@ -49,7 +50,8 @@ class Examination(Message):
         ``"mean"`` or ``"median"`` of the members' predictions.
     own_weight : float
         0, or the weight of the source's own model, for which its held-out predictions stand in:
-        where most of the mixture is its own.
+        where most of the mixture is its own. 1 if the column of predictions is judged that every
+        site has.
     weights : array of shape (members,)
         With `own_weight` they sum to one.
     forms : sequence of mapping
@@ -248,7 +250,9 @@ class Brief(Message):
         self.must(len(set(map(repr, self.classes))) == len(self.classes), "distinct classes")
         self.must(isinstance(self.model, Mapping), "a model description")
         self.must(isinstance(self.ratio, Mapping), "options of the ratio by name")
-        self.must(len(self.candidates) >= 1, "at least one candidate")
+        given = self.model.get("name") == GIVEN
+        self.must(bool(self.candidates) != given, "candidates, unless the model is given")
+        self.must(not (given and self.scale), "raw units for a given model")
         self.must(all(isinstance(c, Mapping) for c in self.candidates), "candidates by name")
         self.must(self.exchange in ("table", "rows"), "exchange 'table' or 'rows'")
         self.must(self.n_rows >= 2, "at least 2 target rows")
@@ -336,8 +340,7 @@ class RiskReport(Message):
 
     def check(self) -> None:
         """Check that the numbers do not contradict each other."""
-        count = len(self.risk)
-        self.must(count >= 1, "at least one candidate")
+        count = len(self.risk)  # 0 of a given model
         self.must(len(self.variance) == count, "the same number of candidates throughout")
         told = [getattr(self, name) for name in _MOMENTS]
         self.must(len({len(array) for array in told}) == 1, "all moments or none")

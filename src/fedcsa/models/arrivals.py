@@ -20,8 +20,10 @@ from fedcsa.models.convert import (
     sklearn_name,
     split_pipeline,
 )
+from fedcsa.models.given import GIVEN, model_digest
 from fedcsa.models.portable import Arrays, Form, PortableModel, open_model
 from fedcsa.models.registry import RIDGE, WEIGHTED
+from fedcsa.models.sound import thawed
 from fedcsa.models.steps import Steps, steps_arrays, steps_form
 from fedcsa.models.trees import Forest
 
@@ -54,6 +56,9 @@ def open_agreed(
         Of the study's outcome; 0 for numbers.
     """
     model = open_model(form, arrays, len(sd), n_classes)
+    if description.get("name") == GIVEN:
+        _must(model_digest(model) == description.get("sha256"), "digest")
+        return model
     grid = agreed_grid(sd, scale=scale)
     check_agreed(form, arrays, description, candidate, len(sd), n_classes, grid)
     return model
@@ -102,7 +107,7 @@ def check_agreed(
             _check_trees(form, arrays, final, n_classes)
         except (TypeError, ValueError):  # parameters of a wrong kind
             _must(False, "estimator")
-        _must(grid is None or np.array_equal(arrays["step"], grid), "grid")
+        _must(grid is None or np.array_equal(arrays.get("step", ()), grid), "grid")
     else:
         steps = agreed_steps(estimator, n_features)
         _check_linear(form, arrays, sklearn_name(final), steps, n_classes)
@@ -156,17 +161,10 @@ def _check_linear(form: Form, arrays: Arrays, name: str, steps: Steps, n_classes
     _must(form["link"] == link, "link")
     if plain:
         return
-    _must(_thawed(form["steps"]) == steps_form(steps), "steps")
+    _must(thawed(form["steps"]) == steps_form(steps), "steps")
     for name_, array in steps_arrays(steps).items():
         same = name_.endswith((".shift", ".scale")) or np.array_equal(arrays[name_], array)
         _must(same, f"array {name_!r}")
-
-
-def _thawed(value: Any) -> Any:
-    """Lists and dictionaries of what a message holds as tuples and read-only mappings."""
-    if isinstance(value, Mapping):
-        return {key: _thawed(item) for key, item in value.items()}
-    return [_thawed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _check_trees(form: Form, arrays: Arrays, estimator: Any, n_classes: int) -> None:

@@ -12,7 +12,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, TreeModel
 from fedcsa.models.steps import MAX_COLUMNS, Part, Steps, steps_of_parts, width_of
-from fedcsa.models.trees import LEAF, MAX_BIN, MAX_NODES, MAX_TREE_DEPTH
+from fedcsa.models.trees import LEAF, MAX_BIN, MAX_NODES, MAX_TREE_DEPTH, Grid
 
 #: Steps of the grid in a target's sd: far too coarse for a threshold to stand between two patients,
 #: and fine enough to cost 1 to 4 % of the squared error on Friedman's functions, 300 to 1,000 rows.
@@ -378,7 +378,7 @@ def _trees(estimator: Any, n_classes: int, grid: Array) -> TreeModel:
     if not averaged:
         link = boosting_link(str(estimator.loss), len(classes))
     return TreeModel(
-        np.asarray(grid, dtype=np.float64), feature, threshold, value,
+        Grid(np.asarray(grid, dtype=np.float64)), feature, threshold, value,
         base.astype(np.float64), "mean" if averaged else "sum", link,
         () if averaged else classes, n_classes,
     )  # fmt: skip

@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.models.portable import Arrays, Form, PointsModel, PortableModel, TreeModel
+from fedcsa.models.portable import Arrays, Form, PortableModel, TreeModel
 
 #: Numbers closer than that, as a share of their size, are the same: rounding while it is fitted.
 SAME = 1e-12
 #: Cells with no more are written by hand, and a mean of ten is often equal to one of them.
 DECIMALS = 6
 #: Arrays that follow from the study's words, and those of indices, hold nothing of the rows.
-_AGREED = ("step", "feature", "cuts", "powers", "levels", "sizes", "dropped", "knots")
+_AGREED = ("step", "feature", "powers", "levels", "sizes", "dropped", "knots")
 #: Means of the outcomes of many rows, which the rule on rows per leaf looks after.
-_MEANS = ("value", "base", "points")
+_MEANS = ("value", "base")
 
 
 def count_parameters(arrays: Arrays) -> int:
@@ -52,20 +52,13 @@ def rows_per_leaf(model: PortableModel, X: Array, row_weights: Array | None = No
     Returns
     -------
     array of shape (leaves,)
-        Of all trees, or the bins of all features; empty for a model without either.
+        Of all trees; empty for a model without any.
     """
     if isinstance(model, TreeModel):
         total = np.zeros(len(model.value))
         for leaf in model.leaves_of_rows(X):
             total += np.bincount(leaf, row_weights, len(total))
         return total
-    if isinstance(model, PointsModel):
-        bins, weights = (
-            model.bins_of_rows(X),
-            np.ones(len(X)) if row_weights is None else row_weights,
-        )
-        each = np.repeat(weights, bins.shape[1])
-        return np.asarray(np.bincount(bins.ravel(), each, len(model.points)))
     return np.empty(0)
 
 
@@ -87,14 +80,14 @@ def long_arrays(form: Form, arrays: Arrays, n_rows: int) -> list[str]:
 
 
 def _is_of_leaves(form: Form, name: str) -> bool:
-    """Whether an array holds a number for every split, leaf or bin.
+    """Whether an array holds a number for every split or leaf.
 
     Parameters
     ----------
     form : mapping
     name : str
     """
-    return form["kind"] in ("trees", "points") and name in (*_MEANS, "threshold", "cut")
+    return form["kind"] == "trees" and name in (*_MEANS, "threshold")
 
 
 def own_values(form: Form, arrays: Arrays, X: Array, y: Array, agreed: Array) -> list[str]:

@@ -5,15 +5,15 @@ kind       prediction                                           arrays
 =========  ===================================================  ============================
 "linear"   link(b₀ + xᵀb)                                       coefficients, intercept
 "design"   link(b₀ + B s(x)), s the agreed steps                coefficients (outputs,
-           (polynomials, splines, codes of levels)              columns), intercept, step…
-"points"   link(b₀ + Σ points of the bin of every feature)      step, first, cut, points
-"trees"    link(base + sum or mean of the leaves' values)       step, feature, threshold,
-                                                                value, base
+           (polynomials, splines, levels, bands, logarithms)    columns), intercept, step…
+"trees"    link(base + sum or mean of the leaves' values)       step, or cuts and cut;
+                                                                feature, threshold, value, base
 =========  ===================================================  ============================
 
 `form` holds the words, `arrays` every number; both are plain, and `open_model` makes the model
-again after it has checked every length, index and value. Cuts and thresholds are whole multiples
-of `step`, the agreed grid. Who makes them: `fedcsa.models.convert.to_portable`; which may:
+again after it has checked every length, index and value. Thresholds of trees that a source fits are
+whole multiples of `step`, the agreed grid; those of a given model stand in `cut` as they are. Who
+makes them: `fedcsa.models.convert.to_portable`, `fedcsa.models.given`; which may leave:
 `fedcsa.models.allowed`; what is checked before one leaves: `fedcsa.models.leaving`.
 """
 
@@ -30,7 +30,7 @@ from scipy.special import expit
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
-from fedcsa.models.sound import NUMBER_LINKS, check_link, damaged, exactly, linked, take
+from fedcsa.models.sound import check_link, damaged, exactly, linked, take
 from fedcsa.models.steps import (
     Steps,
     apply_steps,
@@ -45,8 +45,9 @@ from fedcsa.models.trees import (
     MAX_NODES,
     MAX_TREE_DEPTH,
     MAX_WALKERS,
+    Cells,
     Forest,
-    to_bins,
+    open_cells,
 )
 
 #: Whoever predicts looks for what is not finite; numpy need not warn of it besides.
@@ -206,108 +207,13 @@ class DesignModel:
 
 
 @dataclass(frozen=True)
-class PointsModel:
-    """Points for the bin of every feature, added up, with a link.
-
-    Attributes
-    ----------
-    step : array of shape (features,)
-        The agreed grid.
-    cuts : array of int32 of shape (features,)
-        How many cuts every feature has; it has one bin more.
-    cut : array of int32
-        All cuts, feature by feature, rising: the last cell of the grid below the cut.
-    points : array
-        Of all bins, feature by feature.
-    intercept : float
-    link : {"identity", "log", "logistic"}
-    """
-
-    step: Array = field(repr=False)
-    cuts: NDArray[np.int32] = field(repr=False)
-    cut: NDArray[np.int32] = field(repr=False)
-    points: Array = field(repr=False)
-    intercept: float = field(repr=False)
-    link: str = "identity"
-
-    @property
-    def form(self) -> Form:
-        """Its words."""
-        classes = [0, 1] if self.link == "logistic" else []
-        return {"kind": "points", "link": self.link, "classes": classes}
-
-    @property
-    def arrays(self) -> Arrays:
-        """Its numbers."""
-        return {
-            "step": self.step, "cuts": self.cuts, "cut": self.cut, "points": self.points,
-            "intercept": np.array([self.intercept]),
-        }  # fmt: skip
-
-    def bins_of_rows(self, X: Array) -> NDArray[np.intp]:
-        """Where the points of every row and feature stand among all points.
-
-        Parameters
-        ----------
-        X : array of shape (rows, features)
-
-        Returns
-        -------
-        array of shape (rows, features)
-        """
-        cells = to_bins(X, self.step)
-        own = np.split(self.cut, np.cumsum(self.cuts)[:-1])
-        start = np.cumsum(self.cuts + 1) - (self.cuts + 1)
-        found = [np.searchsorted(cut, x) for cut, x in zip(own, cells.T, strict=True)]
-        return np.asarray(np.column_stack(found) + start, dtype=np.intp)
-
-    @_QUIET
-    def predict(self, X: Array) -> Array:
-        """Predict every row."""
-        scores = self.intercept + self.points[self.bins_of_rows(X)].sum(axis=1, keepdims=True)
-        return linked(scores, self.link, (0, 1), 2)
-
-    @classmethod
-    def opened(cls, form: Form, arrays: Arrays, n_features: int, n_classes: int) -> PointsModel:
-        """The model of a message, checked.
-
-        Parameters
-        ----------
-        form : mapping
-        arrays : mapping of str to array
-        n_features : int
-        n_classes : int
-        """
-        exactly(form, ("kind", "link", "classes"), "words")
-        exactly(arrays, ("step", "cuts", "cut", "points", "intercept"), "arrays")
-        link, _ = check_link(form, n_classes)
-        if link not in (*NUMBER_LINKS, "logistic") or n_classes not in (0, 2):
-            raise damaged("a link of its format")
-        step = _grid_in(arrays, n_features)
-        cuts = take(arrays, "cuts", np.int32, (n_features,))
-        if (cuts < 0).any() or (cuts > MAX_NODES).any():
-            raise damaged("as many cuts as it says")
-        total = int(cuts.sum(dtype=np.int64))
-        cut = take(arrays, "cut", np.int32, (total,))
-        falls = np.flatnonzero(np.diff(cut.astype(np.int64)) <= 0) + 1
-        if (
-            not np.isin(falls, np.cumsum(cuts)).all()
-            or (np.abs(cut.astype(np.int64)) > MAX_BIN).any()
-        ):
-            raise damaged("cuts that rise")
-        points = take(arrays, "points", np.float64, (total + n_features,))
-        [intercept] = take(arrays, "intercept", np.float64, (1,))
-        return cls(step, cuts, cut, points, float(intercept), link)
-
-
-@dataclass(frozen=True)
 class TreeModel:
-    """Trees on the agreed grid: their leaves' values, added or averaged, with a link.
+    """Trees on cells of every feature: their leaves' values, added or averaged, with a link.
 
     Attributes
     ----------
-    step : array of shape (features,)
-        The agreed grid.
+    cells : Cells
+        The agreed grid, or the given model's own cuts.
     feature : array of int32 of shape (nodes,)
         In preorder, −1 for a leaf; see `fedcsa.models.trees`.
     threshold : array of int32 of shape (splits,)
@@ -323,7 +229,7 @@ class TreeModel:
         Of the study's outcome; 0 for numbers.
     """
 
-    step: Array = field(repr=False)
+    cells: Cells = field(repr=False)
     feature: NDArray[np.int32] = field(repr=False)
     threshold: NDArray[np.int32] = field(repr=False)
     value: Array = field(repr=False)
@@ -344,7 +250,8 @@ class TreeModel:
     @property
     def arrays(self) -> Arrays:
         """Its numbers."""
-        return {name: getattr(self, name) for name in _TREE_ARRAYS}
+        own = {name: getattr(self, name) for name in _TREE_ARRAYS}
+        return {**self.cells.arrays, **own}
 
     @cached_property
     def forest(self) -> Forest:
@@ -353,7 +260,7 @@ class TreeModel:
 
     def leaves_of_rows(self, X: Array) -> Iterator[NDArray[np.intp]]:
         """For every tree the leaf of every row of X of shape (rows, features)."""
-        return self.forest.leaves_of_rows(to_bins(X, self.step))
+        return self.forest.leaves_of_rows(self.cells.of_rows(X))
 
     @_QUIET
     def predict(self, X: Array) -> Array:
@@ -385,14 +292,14 @@ class TreeModel:
         n_classes : int
         """
         exactly(form, ("kind", "combine", "link", "classes"), "words")
-        exactly(arrays, _TREE_ARRAYS, "arrays")
+        cells = open_cells(arrays, n_features)
+        exactly(arrays, (*cells.arrays, *_TREE_ARRAYS), "arrays")
         link, classes = check_link(form, n_classes)
         mean = link == "probabilities" or (link == "identity" and form["combine"] == "mean")
         if form["combine"] != ("mean" if mean else "sum"):
             raise damaged("leaves that are added or averaged, as its link needs")
         columns = n_classes if link == "probabilities" else 1
         outputs = {"softmax": len(classes), "probabilities": n_classes}.get(link, 1)
-        step = _grid_in(arrays, n_features)
         feature, threshold = _nodes_in(arrays, n_features)
         value = take(arrays, "value", np.float64, (len(feature) - len(threshold), columns))
         base = take(arrays, "base", np.float64, (outputs,))
@@ -401,7 +308,7 @@ class TreeModel:
         if link == "probabilities" and not _are_probabilities(value):
             raise damaged("probabilities in its leaves")
         model = cls(
-            step, feature, threshold, value, base, form["combine"], link, classes, n_classes
+            cells, feature, threshold, value, base, form["combine"], link, classes, n_classes
         )
         trees = model.forest
         if (len(trees.roots) % outputs and not mean) or trees.depths.max() > MAX_TREE_DEPTH:
@@ -409,21 +316,7 @@ class TreeModel:
         return model
 
 
-_TREE_ARRAYS = ("step", "feature", "threshold", "value", "base")
-
-
-def _grid_in(arrays: Arrays, n_features: int) -> Array:
-    """The steps of a grid, if they are positive.
-
-    Parameters
-    ----------
-    arrays : mapping of str to array
-    n_features : int
-    """
-    step = take(arrays, "step", np.float64, (n_features,))
-    if not (step > 0.0).all():
-        raise damaged("a grid with positive steps")
-    return step
+_TREE_ARRAYS = ("feature", "threshold", "value", "base")
 
 
 def _nodes_in(arrays: Arrays, n_features: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -486,6 +379,6 @@ def open_model(form: Form, arrays: Arrays, n_features: int, n_classes: int) -> P
     return _KINDS[kind].opened(form, arrays, n_features, n_classes)  # type: ignore[index]
 
 
-_KINDS: Mapping[str, type[LinearModel | DesignModel | PointsModel | TreeModel]] = {
-    "linear": LinearModel, "design": DesignModel, "points": PointsModel, "trees": TreeModel
+_KINDS: Mapping[str, type[LinearModel | DesignModel | TreeModel]] = {
+    "linear": LinearModel, "design": DesignModel, "trees": TreeModel
 }  # fmt: skip

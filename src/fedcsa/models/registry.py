@@ -13,6 +13,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError, ParameterError, UntrustedError, hint, must, one_of, unknown
+from fedcsa.models.given import DESCRIBED, GIVEN
 from fedcsa.models.model import PENALTY, RATIO_POWER, Candidate, LinearRegression, Model
 
 
@@ -188,6 +189,8 @@ def model_description(model: Any) -> dict[str, Any]:
         if model.get("name") == "sklearn":
             return {"name": "sklearn", "estimator": model.get("estimator")}
         name = model.get("name")
+        if name == GIVEN:
+            return _given(model)
         if name not in _MAIN:
             raise one_of("model", sorted(_MAIN), name, " or a scikit-learn estimator")
         for key in model:
@@ -200,6 +203,16 @@ def model_description(model: Any) -> dict[str, Any]:
         return {"name": "sklearn", "estimator": describe(model)}
     rule = f"one of {sorted(_MAIN)} or a scikit-learn estimator"
     raise must("model", rule, type(model).__name__)
+
+
+def _given(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The description of a given model, checked."""
+    for key in model:
+        if key not in ("name", *DESCRIBED):
+            raise ParameterError(unknown("model option", str(key), DESCRIBED))
+    if len([key for key in DESCRIBED[1:] if model.get(key)]) != 1:
+        raise must("model", "given as a model, or as one column of predictions", "neither or both")
+    return dict(model)
 
 
 def build_model(

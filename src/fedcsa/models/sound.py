@@ -85,6 +85,13 @@ def whole_numbers(values: Any, below: int, rule: str) -> tuple[int, ...]:
     return tuple(values)
 
 
+def thawed(value: Any) -> Any:
+    """Lists and dictionaries of what a message holds as tuples and read-only mappings."""
+    if isinstance(value, Mapping):
+        return {key: thawed(item) for key, item in value.items()}
+    return [thawed(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def check_link(form: Mapping[str, Any], n_classes: int) -> tuple[str, tuple[int, ...]]:
     """Link and classes of a form, if they suit the study's outcome.
 

@@ -11,12 +11,17 @@ kind         gives                                       arrays
 "powers"     products of powers                          powers (outputs, columns)
 "levels"     a flag for every agreed level, or its code  levels, sizes (columns,), dropped
 "spline"     B-splines on agreed knots, constant beyond  knots (columns, knots)
+"clip"       x, not below low nor above high             low, high (columns,)
+"log"        the natural logarithm                       none
+"bands"      of one column: a flag for every bound that  bounds (flags,)
+             x reaches
+"sum"        weighted sums of the columns                weights (outputs, columns)
 ===========  ==========================================  =======================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -36,11 +41,12 @@ MAX_DEGREE = 5
 #: Words and arrays of every kind besides its columns.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "keep": (), "affine": (), "powers": (), "levels": ("codes", "unknown"),
-    "spline": ("degree", "bias"),
+    "spline": ("degree", "bias"), "clip": (), "log": (), "bands": (), "sum": (),
 }  # fmt: skip
 _ARRAYS: Mapping[str, tuple[str, ...]] = {
     "keep": (), "affine": ("shift", "scale"), "powers": ("powers",),
-    "levels": ("levels", "sizes", "dropped"), "spline": ("knots",),
+    "levels": ("levels", "sizes", "dropped"), "spline": ("knots",), "clip": ("low", "high"),
+    "log": (), "bands": ("bounds",), "sum": ("weights",),
 }  # fmt: skip
 
 
@@ -66,8 +72,8 @@ class Part:
     @property
     def width(self) -> int:
         """How many columns it gives."""
-        if self.kind == "powers":
-            return len(self.arrays["powers"])
+        if self.kind in _ONE_A_ROW:
+            return len(self.arrays[_ONE_A_ROW[self.kind]])
         if self.kind == "levels" and not self.words["codes"]:
             return int(self.arrays["sizes"].sum() - (self.arrays["dropped"] >= 0).sum())
         if self.kind == "spline":
@@ -83,12 +89,10 @@ class Part:
     def apply(self, X: Array) -> Array:
         """Its columns, made of those of X of shape (rows, columns)."""
         own: Array = X[:, list(self.columns)]
-        if self.kind == "affine":
-            return np.asarray((own - self.arrays["shift"]) / self.arrays["scale"])
-        if self.kind == "powers":
-            return _products(own, self.arrays["powers"])
         if self.kind == "levels":
             return self._levels(own)
+        if self.kind in _SIMPLE:
+            return np.asarray(_SIMPLE[self.kind](own, self.arrays))
         if self.kind == "spline":
             degree, end = self.words["degree"], None if self.words["bias"] else -1
             knots = self.arrays["knots"]
@@ -116,6 +120,17 @@ class Part:
         return np.concatenate(made, axis=1)
 
 
+#: Kinds that give a column for every entry of an array.
+_ONE_A_ROW = {"powers": "powers", "bands": "bounds", "sum": "weights"}
+#: Kinds whose columns follow from their arrays in a line.
+_SIMPLE: Mapping[str, Callable[[Array, Mapping[str, NDArray[Any]]], Array]] = {
+    "affine": lambda x, own: (x - own["shift"]) / own["scale"],
+    "powers": lambda x, own: _products(x, own["powers"]),
+    "clip": lambda x, own: np.clip(x, own["low"], own["high"]),
+    "log": lambda x, own: np.log(x),  # noqa: ARG005 - it has no arrays
+    "bands": lambda x, own: (x >= own["bounds"]).astype(np.float64),
+    "sum": lambda x, own: x @ own["weights"].T,
+}
 #: Steps one after the other, each of parts side by side.
 Steps: TypeAlias = tuple[tuple[Part, ...], ...]
 
@@ -262,6 +277,24 @@ def _check_affine(part: Part) -> None:
         raise damaged("scales that are not 0")
 
 
+def _check_clip(part: Part) -> None:
+    low, high = (take(part.arrays, n, np.float64, (len(part.columns),)) for n in ("low", "high"))
+    if (low > high).any():
+        raise damaged("caps of which the lower is not above the upper")
+
+
+def _check_bands(part: Part) -> None:
+    bounds = take(part.arrays, "bounds", np.float64, (None,))
+    if len(part.columns) != 1 or not len(bounds) or (np.diff(bounds) <= 0.0).any():
+        raise damaged("bounds of one column, at least one, that rise")
+
+
+def _check_sum(part: Part) -> None:
+    weights = take(part.arrays, "weights", np.float64, (None, len(part.columns)))
+    if not 1 <= len(weights) <= MAX_COLUMNS:
+        raise damaged(f"1 to {MAX_COLUMNS} sums")
+
+
 def _check_powers(part: Part) -> None:
     powers = take(part.arrays, "powers", np.int32, (None, len(part.columns)))
     if (powers < 0).any() or (powers.sum(axis=1) > MAX_DEGREE).any() or len(powers) > MAX_COLUMNS:
@@ -296,7 +329,8 @@ def _check_spline(part: Part) -> None:
 #: How the arrays of every kind are checked.
 _CHECKS = {
     "keep": _check_nothing, "affine": _check_affine, "powers": _check_powers,
-    "levels": _check_levels, "spline": _check_spline,
+    "levels": _check_levels, "spline": _check_spline, "clip": _check_clip,
+    "log": _check_nothing, "bands": _check_bands, "sum": _check_sum,
 }  # fmt: skip
 
 

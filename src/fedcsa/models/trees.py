@@ -1,4 +1,4 @@
-"""Trees as two flat arrays on a grid, and a walk through them that cannot leave them.
+"""Trees as two flat arrays on cells, and a walk through them that cannot leave them.
 
 Nodes stand in preorder, as in Polish notation: a split (the number of its feature) is followed by
 its whole left branch, then by its right one; a leaf is −1. So there are no pointers that could
@@ -7,14 +7,15 @@ point outside or in a circle, and where one tree ends the next begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.models.sound import damaged
+from fedcsa.models.sound import damaged, take
 
 #: What stands for a leaf among the features.
 LEAF = -1
@@ -47,6 +48,82 @@ def to_bins(X: Array, grid: Array) -> NDArray[np.int32]:
     with np.errstate(over="ignore"):  # infinite is beyond the last bin too
         cells = np.floor(X / grid)
     return np.clip(cells, -MAX_BIN, MAX_BIN).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells of equal width: what every source agrees on before it fits a tree.
+
+    Attributes
+    ----------
+    step : array of shape (features,)
+    """
+
+    step: Array = field(repr=False)
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Its numbers."""
+        return {"step": self.step}
+
+    def of_rows(self, X: Array) -> NDArray[np.int32]:
+        """Number of the cell of every row and feature of X of shape (rows, features)."""
+        return to_bins(X, self.step)
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Cells between the thresholds of a given model, as they are.
+
+    Attributes
+    ----------
+    cuts : array of int32 of shape (features,)
+        How many every feature has.
+    cut : array
+        All of them, feature by feature, rising. A value equal to a cut lies below it.
+    """
+
+    cuts: NDArray[np.int32] = field(repr=False)
+    cut: Array = field(repr=False)
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Its numbers."""
+        return {"cuts": self.cuts, "cut": self.cut}
+
+    def of_rows(self, X: Array) -> NDArray[np.int32]:
+        """Number of the cell of every row and feature of X of shape (rows, features)."""
+        own = np.split(self.cut, np.cumsum(self.cuts)[:-1])
+        found = [np.searchsorted(cut, x) for cut, x in zip(own, X.T, strict=True)]
+        return np.column_stack(found).astype(np.int32)
+
+
+#: How trees see the features.
+Cells: TypeAlias = Grid | Cuts
+
+
+def open_cells(arrays: Mapping[str, Any], n_features: int) -> Cells:
+    """The grid or the cuts of a message, checked.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        Of a model of trees.
+    n_features : int
+    """
+    if "step" in arrays:
+        step = take(arrays, "step", np.float64, (n_features,))
+        if not (step > 0.0).all():
+            raise damaged("a grid with positive steps")
+        return Grid(step)
+    cuts = take(arrays, "cuts", np.int32, (n_features,))
+    if (cuts < 0).any() or (cuts > MAX_NODES).any():
+        raise damaged("as many cuts as it says")
+    cut = take(arrays, "cut", np.float64, (int(cuts.sum(dtype=np.int64)),))
+    falls = np.flatnonzero(np.diff(cut) <= 0.0) + 1
+    if not np.isin(falls, np.cumsum(cuts)).all():
+        raise damaged("cuts that rise")
+    return Cuts(cuts, cut)
 
 
 @dataclass(frozen=True)

@@ -176,9 +176,8 @@ ARRAYS: Mapping[str, Meaning] = {
     "coefficients": Meaning("of the model's columns", _OUTCOMES),
     "intercept": Meaning("what is added to every prediction", _OUTCOMES),
     "step": Meaning("width of the grid for every column", _AGREED),
-    "cuts": Meaning("number of cuts of every column", _OUTCOMES),
-    "cut": Meaning("where columns are cut, in steps of the grid", _OUTCOMES),
-    "points": Meaning("what every bin adds to a prediction", _OUTCOMES),
+    "cuts": Meaning("of a given model: number of cuts of every column", _AGREED),
+    "cut": Meaning("of a given model: where columns are cut", _AGREED),
     "feature": Meaning("which column every node of the trees asks about", _OUTCOMES),
     "threshold": Meaning("where every node splits, in steps of the grid", _OUTCOMES),
     "value": Meaning("what every leaf predicts: a mean over its rows", _OUTCOMES),
@@ -190,6 +189,10 @@ ARRAYS: Mapping[str, Meaning] = {
     "sizes": Meaning("number of levels of every coded column", _AGREED),
     "dropped": Meaning("which level of every coded column is left out", _AGREED),
     "knots": Meaning("where splines bend", _AGREED),
+    "low": Meaning("of a given model: what smaller values count as", _AGREED),
+    "high": Meaning("of a given model: what larger values count as", _AGREED),
+    "bounds": Meaning("of a given model: where its bands begin", _AGREED),
+    "weights": Meaning("of a given model: what the bands add to its total", _AGREED),
 }
 
 

@@ -8,13 +8,14 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.weights import median_mixture
-from fedcsa.errors import MessageError, ModelError, PolicyError
+from fedcsa.errors import DataError, MessageError, ModelError, PolicyError
 from fedcsa.messages.fields import Message, thaw, to_json
 from fedcsa.messages.messages import Brief, Examination
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.fitted import FittedModel, LinearModel
+from fedcsa.models.given import GIVEN, given_column
 from fedcsa.source.measure import Work
-from fedcsa.source.weigh import Batch
+from fedcsa.source.weigh import Batch, StudyRows
 
 #: From a batch to what the mixture predicts, (rows,) or (rows, classes), and what every member
 #: does; None where it cannot predict the rows.
@@ -33,7 +34,12 @@ def members_of(asked: Examination, brief: Brief) -> list[FittedModel]:
     n_classes = len(brief.classes)
     if brief.exchange != "table" or len(asked.constant) != max(n_classes, 1):
         raise MessageError("An examination must be of the study's features and outcome.")
-    model, candidate = thaw(brief.model), thaw(brief.candidates[asked.candidate])
+    model, column = thaw(brief.model), given_column(brief.model)
+    if asked.own_weight == 1.0 and not column and model.get("name") == GIVEN:
+        raise MessageError("An examination of a given model must hold it.")
+    if column and (asked.own_weight != 1.0 or len(asked.forms)):
+        raise MessageError("An examination must be of the sites' own column of predictions.")
+    candidate = thaw(brief.candidates[asked.candidate]) if brief.candidates else {}
     held = asked.held or (None,) * len(asked.forms)
     try:
         return [
@@ -46,6 +52,19 @@ def members_of(asked: Examination, brief: Brief) -> list[FittedModel]:
         ]
     except ModelError as error:
         raise MessageError(f"An examination must hold models of the study. {error}") from None
+
+
+def check_given(rows: StudyRows) -> None:
+    """Raise a `DataError` unless a site's column of predictions holds predictions."""
+    if rows.given is None or not rows.brief.classes:
+        return
+    for batch in rows:
+        assert batch.given is not None  # noqa: S101 - for the type checker
+        if ((batch.given < 0.0) | (batch.given > 1.0)).any():
+            raise DataError(
+                f"The column of predictions of source {rows.source!r} must hold probabilities "
+                "between 0 and 1; some are not. Divide percentages by 100."
+            )
 
 
 def check_second(asked: Examination, first: Message | None) -> None:
@@ -145,7 +164,7 @@ def _output(member: FittedModel, batch: Batch) -> Array | None:
 
 
 def _held_out(work: Work, batch: Batch) -> Array:
-    """Predictions of the source's own models, each on the rows that it has not seen.
+    """The site's column of predictions, or those of its own models, each on rows it has not seen.
 
     Parameters
     ----------
@@ -153,6 +172,9 @@ def _held_out(work: Work, batch: Batch) -> Array:
         With folds and one model a path: a source without them has no weight.
     batch : Batch
     """
+    if batch.given is not None:
+        p = batch.given
+        return np.column_stack([1.0 - p, p]) if work.rows.brief.classes else p
     assert work.folds is not None  # noqa: S101 - see above
     labels = work.folds.labels(batch)
     found: Array | None = None

@@ -40,7 +40,7 @@ from fedcsa.source.exposure import (
     largest_examined_share,
 )
 from fedcsa.source.measure import Work, measure, prepare
-from fedcsa.source.mixture import check_second, members_of, mixture_of
+from fedcsa.source.mixture import check_given, check_second, members_of, mixture_of
 from fedcsa.source.weigh import SiteRows, TableWeighing
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
@@ -266,8 +266,9 @@ class Source:
         self._admit(brief)
         study = self._studies.setdefault(brief.study, _Study(brief))
         model, candidates = self._model_of(brief)
-        loss = self._loss_of(brief)
-        work = prepare(brief, self._rows.of(brief), model, candidates, self._ratio)
+        loss, rows = self._loss_of(brief), self._rows.of(brief)
+        check_given(rows)
+        work = prepare(brief, rows, model, candidates, self._ratio)
         study.work, self.failures = work, work.texts
         # The strict rule refuses such a table; where it is off, the danger is named.
         narrow = narrow_features(brief, self._rows.sd(brief.features), Policy.min_sd_share)
@@ -292,6 +293,8 @@ class Source:
         """
         study = self._reported(request.study, request.brief)
         model, chosen = self._chosen(study.brief, request.candidate)
+        if model is None:
+            raise MessageError("A study of a given model must ask for no other.")
         if study.asked.setdefault(request.name, request) != request:
             raise PolicyError(
                 "one_model", "This site sends one model per study; give another study another name."
@@ -326,7 +329,7 @@ class Source:
         model, chosen = self._chosen(brief, asked.candidate)
         members_of(asked, brief)  # refuses what is not of the study
         if asked.again:
-            check_second(asked, study.asked.get(asked.name))
+            check_second(asked, study.asked.get(asked.name) if brief.candidates else None)
         if study.asked.setdefault(_place(asked), asked) != asked:
             raise PolicyError(
                 "one_examination",
@@ -373,19 +376,20 @@ class Source:
         work : Work
         """
         if not asked.again:
-            return finds_useless(found, asked.weights)
+            return bool(study.brief.candidates) and finds_useless(found, asked.weights)
         first = study.asked[Examination.name]
         assert isinstance(first, Examination)  # noqa: S101 - checked
         before = self._examined(first, study.brief, work)
         return not before.reason and not finds_useless(before, first.weights)
 
-    def _work(self, study: _Study, model: Model, chosen: Candidate, at: int) -> Work:
+    def _work(self, study: _Study, model: Model | None, chosen: Candidate, at: int) -> Work:
         """What the report rests on, of one candidate; made again if this site was restarted.
 
         Parameters
         ----------
         study : _Study
-        model : Model
+        model : Model or None
+            None if it is given.
         chosen : Candidate
         at : int
             Its number.
@@ -423,7 +427,7 @@ class Source:
     def refusals(self, brief: Brief) -> list[PolicyError]:
         """Every rule of this site that refuses `brief`; `answer` stops at the first."""
         rows = self._rows.of(brief)  # names a missing column
-        smallest = rows.n_rows // brief.n_folds
+        smallest = rows.n_rows // (brief.n_folds if brief.candidates else 1)
         if brief.scheme != "cross-fit":
             smallest = int(rows.n_rows * min(brief.shares))
         train_rows = rows.n_rows if brief.refit else int(rows.n_rows * brief.shares[1])
@@ -436,8 +440,8 @@ class Source:
         for refusal in self.refusals(brief):
             raise refusal
 
-    def _chosen(self, brief: Brief, index: int) -> tuple[Model, Candidate]:
-        """The study's model and one of its candidates.
+    def _chosen(self, brief: Brief, index: int) -> tuple[Model | None, Candidate]:
+        """The study's model and one of its candidates; None and nothing if the model is given.
 
         Parameters
         ----------
@@ -445,12 +449,14 @@ class Source:
         index : int
             Of a candidate.
         """
-        if index >= len(brief.candidates):
+        if index >= max(len(brief.candidates), 1):
             raise MessageError("A message must name a candidate of the brief.")
         model, candidates = self._model_of(brief)
-        return model, candidates[index]
+        return model, candidates[index] if candidates else {}
 
-    def _model_of(self, brief: Brief) -> tuple[Model, list[dict[str, Any]]]:
+    def _model_of(self, brief: Brief) -> tuple[Model | None, list[dict[str, Any]]]:
+        if not brief.candidates:
+            return None, []
         grid = agreed_grid(brief.sd, scale=brief.scale)
         return instantiate(
             thaw(brief.model), thaw(brief.candidates), len(brief.classes), self._trusted, grid

@@ -33,6 +33,7 @@ from fedcsa.errors import DataError
 from fedcsa.findings import Finding
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import Brief
+from fedcsa.models.given import given_column
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Batch:
         Numbers, or codes of classes.
     groups : array of shape (rows,) or None
         Whole numbers that stand for patients with several rows.
+    given : array of shape (rows,) or None
+        The column of predictions that is judged: numbers, or probabilities of the second class.
     """
 
     start: int
@@ -58,6 +61,7 @@ class Batch:
     seen: Array
     y: Array
     groups: Array | None
+    given: Array | None = None
 
     @property
     def stop(self) -> int:
@@ -69,7 +73,10 @@ class Batch:
         for first in range(0, len(self.y), size):
             rows = slice(first, first + size)
             groups = None if self.groups is None else self.groups[rows]
-            yield Batch(self.start + first, self.z[rows], self.seen[rows], self.y[rows], groups)
+            given = None if self.given is None else self.given[rows]
+            yield Batch(
+                self.start + first, self.z[rows], self.seen[rows], self.y[rows], groups, given
+            )
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,8 @@ class StudyRows:
     brief : Brief
         With the target's means and sds, and whether models see features in these units.
     n_rows : int
+    given : int or None
+        The column of predictions that is judged.
     """
 
     source: str
@@ -96,6 +105,7 @@ class StudyRows:
     group: int | None = field(repr=False)
     brief: Brief = field(repr=False)
     n_rows: int
+    given: int | None = field(default=None, repr=False)
 
     @property
     def held(self) -> bool:
@@ -112,8 +122,8 @@ class StudyRows:
             raw = np.ascontiguousarray(X[:, picked])
             z = raw - self.brief.mean
             z /= self.brief.sd
-            groups = None if self.group is None else X[:, self.group]
-            yield Batch(start, z, z if self.brief.scale else raw, y, groups)
+            groups, given = (None if k is None else X[:, k] for k in (self.group, self.given))
+            yield Batch(start, z, z if self.brief.scale else raw, y, groups, given)
             start += len(y)
 
     def class_rows(self) -> Array:
@@ -244,7 +254,8 @@ class SiteRows:
 
     def of(self, brief: Brief) -> StudyRows:
         """The rows as `brief` wants to see them."""
-        needed = [*brief.features, *([brief.group] if brief.group else [])]
+        column = given_column(brief.model)
+        needed = [*brief.features, *filter(None, (brief.group, column))]
         missing = [name for name in needed if name not in self.columns]
         if missing:
             raise DataError(
@@ -255,8 +266,10 @@ class SiteRows:
         if self._y is not None:
             rows = HeldBatches(self.columns, rows.X, self._outcome(brief, self._y))  # type: ignore[attr-defined]
         columns = [self.columns.index(name) for name in brief.features]
-        group = self.columns.index(brief.group) if brief.group else None
-        return StudyRows(self.source, rows, columns, group, brief, self.n_rows)
+        group, given = (
+            self.columns.index(name) if name else None for name in (brief.group, column)
+        )
+        return StudyRows(self.source, rows, columns, group, brief, self.n_rows, given)
 
     def _outcome(self, brief: Brief, y: NDArray[Any]) -> Array:
         """Outcomes as numbers, or as codes of the study's classes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -32,6 +33,7 @@ from fedcsa.findings import ADVICE, Advice, Finding
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.fitted import FittedModel
+from fedcsa.models.given import GIVEN, given_column
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import NO_OVERLAP, combine, reaches
@@ -347,7 +349,8 @@ class Adaptation:
     verdict : Verdict
         What to do with the model, on three legs.
     source_weights : mapping of str to float
-        Weight of every source's model, by name; sums to one.
+        Weight of every source's model, by name; sums to one. Of a given model, the share of every
+        source in the target-equivalent rows that it was judged on.
     sources : tuple of str
         In alphabetical order, which is the order of every array over sources.
     kept : tuple of int
@@ -358,7 +361,7 @@ class Adaptation:
     reports : mapping of str to RiskReport
     model_reports : mapping of str to ModelReport
     models : mapping of str to FittedModel
-        What the reports hold, ready to predict.
+        What the reports hold, ready to predict. A given model alone is called ``"given"``.
     examinations : mapping of str to ExaminationReport
         What the sources found of the others' mixture.
     backtest : Backtest or None
@@ -398,7 +401,9 @@ class Adaptation:
 
     @property
     def candidate(self) -> Mapping[str, Any]:
-        """The chosen candidate."""
+        """The chosen candidate; empty if the model was given."""
+        if not self.kept:
+            return {}
         return self.plan.candidates[self.kept[self.estimate.chosen]]
 
     @property
@@ -406,6 +411,8 @@ class Adaptation:
         """Risk at the target."""
         if self.promise is not None:
             return self.promise.risk
+        if not self.estimates:  # of a given model that nobody could examine
+            return math.nan
         return float(self.estimate.risk[self.estimate.chosen])
 
     @property
@@ -421,7 +428,7 @@ class Adaptation:
     @property
     def refused(self) -> bool:
         """Whether there is no answer: no source comes near the target."""
-        if self.plan.method != "validated":
+        if not self.plan.examined:
             return False
         mean = sum(a * self.reports[name].imbalance for name, a in self.source_weights.items())
         return not self.reaching or mean > NO_OVERLAP
@@ -431,7 +438,7 @@ class Adaptation:
         """What to do with the model, and why."""
         if self.stopped is not None:
             return Verdict("no", f"there is no model. {self.stopped.text}")
-        if self.plan.method != "validated":
+        if not self.plan.examined:
             return Verdict("care", "a method of the paper, without a promise")
         if self.refused:
             return Verdict("no", "no source resembles the target")
@@ -468,9 +475,15 @@ class Adaptation:
 
     def output(self, X: ArrayLike) -> Array:
         """The combined prediction: numbers (rows,), or probabilities (rows, classes)."""
+        if given_column(self.plan.model):
+            raise ModelError(
+                "This study judged a column of predictions, so it has no model that could predict. "
+                "Take the predictions from that column."
+            )
         rows = as_matrix(X, "X", n_columns=len(self.plan.features))
         seen = (rows - self.table.mean) / self.table.sd if self.plan.scale else rows
-        return combine(self.models, self.source_weights, seen, self.plan.combine)
+        weights = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
+        return combine(self.models, weights, seen, self.plan.combine)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Numbers, or the most probable class of every row."""

@@ -84,13 +84,15 @@ def _sources(adaptation: Adaptation) -> Iterator[Finding]:
 def _claims(adaptation: Adaptation) -> Iterator[Finding]:
     """What a source claims and does not count in full."""
     plan, reports = adaptation.plan, adaptation.reports
-    if plan.method != "validated":
+    if not plan.examined:
         return
     most = most_rows(reports)
     for name in adaptation.sources:
         rows = reports[name].effective_rows
         if len(reports) >= FEWEST_TO_COMPARE and rows > most:
             yield Finding("rows-claimed", name, {"effective rows": rows, "counted": most})
+    if not adaptation.kept:  # of a given model
+        return
     for name, regret in out_of_line(plan, reports, adaptation.kept).items():
         yield Finding("report-moves-choice", name, {"risk for the others times": 1.0 + regret})
 
@@ -142,20 +144,20 @@ def _weights(adaptation: Adaptation, name: str, report: RiskReport) -> Iterator[
 
 def _examination(adaptation: Adaptation) -> Iterator[Finding]:
     """Who did not show its model, who could not examine, and whether anybody did."""
-    validated = adaptation.plan.method == "validated"
+    examined = adaptation.plan.examined
     for name, report in adaptation.model_reports.items():
-        if not report.show and validated:
+        if not report.show and examined:
             yield Finding("model-not-shown", name)
-    for name, examined in adaptation.examinations.items():
-        if examined.reason:
-            yield Finding("not-examined", name, {"reason": examined.reason})
+    for name, found in adaptation.examinations.items():
+        if found.reason:
+            yield Finding("not-examined", name, {"reason": found.reason})
     near = {n: item for n, item in adaptation.examinations.items() if n in adaptation.reaching}
     for name, (far, times) in far_examiners(near).items():
         yield Finding("stands-out", name, {"standard deviations": far, "times the median": times})
-    if validated and not adaptation.refused:
+    if examined and not adaptation.refused:
         if adaptation.promise is None:
             yield Finding("no-promise")
-        elif len(adaptation.models) == 1:
+        elif adaptation.kept and len(adaptation.models) == 1:
             yield Finding("nothing-examined")
 
 

@@ -256,7 +256,7 @@ def fitted_model(report: ModelReport, design: Brief | Plan, sd: Array) -> Fitted
         report.form,
         report.arrays,
         thaw(design.model),
-        thaw(design.candidates[report.candidate]),
+        thaw(design.candidates[report.candidate]) if design.candidates else {},
         sd,
         scale=design.scale,
         n_classes=len(design.classes),

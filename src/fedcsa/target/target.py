@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcsa.core.arrays import Array, as_matrix, read_only
+from fedcsa.core.arrays import Array
+from fedcsa.core.scores import ScoreDesign
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate
 from fedcsa.errors import (
-    DataError,
     FedCSAError,
     MessageError,
     NoSourcesError,
@@ -36,12 +36,14 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.messages.policy import Clock, Ledger, Policy, utc_now
 from fedcsa.models.fitted import FittedModel
+from fedcsa.models.given import GIVEN
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import Plan
 from fedcsa.target.accept import Asked, accept, could_be_honest, open_models
 from fedcsa.target.adaptation import Adaptation, Stopped, promise_of
 from fedcsa.target.conclude import findings_of, refuse_without_overlap
 from fedcsa.target.estimate import (
+    combine,
     eligible,
     estimates,
     examination_for,
@@ -52,85 +54,18 @@ from fedcsa.target.estimate import (
     score_design,
     useless_models,
 )
+from fedcsa.target.judge_given import (
+    Given,
+    check_target_has,
+    evidence_shares,
+    examination_of_given,
+    predictions_of,
+    report_of_given,
+)
+from fedcsa.target.told_table import fewest_patients, rows_and_table
 
 #: A flag or a level of fewer patients is named: statistical offices ask for as many.
 SMALL_LEVEL = 5
-
-
-def rows_and_table(
-    X: ArrayLike | Table1, plan: Plan, fewest: int = 0
-) -> tuple[Array | None, Table1]:
-    """The target's rows, None if it gives only a table, and the table that it tells.
-
-    Parameters
-    ----------
-    X : array of shape (rows, features), or Table1
-        Columns in the order of ``plan.features``; those of a table are brought into it.
-    plan : Plan
-    fewest : int
-        A flag or level of fewer patients is told as of none.
-    """
-    if isinstance(X, Table1):
-        return None, _in_order(X, plan)
-    rows = read_only(as_matrix(X, "X of the target", n_columns=len(plan.features)))
-    if (rows[:1] == rows).all():
-        raise DataError(
-            "The target must have at least 2 rows that differ, to say how it varies; it has 1. "
-            "Collect more rows."
-        )
-    if plan.exchange == "rows":  # it tells its rows: means and sds as they are
-        sd = rows.std(axis=0)
-        sd = np.where((np.ptp(rows, axis=0) > 0.0) & (sd > 0.0), sd, 1.0)
-        none = (False,) * len(plan.features)
-        return rows, Table1(len(rows), plan.features, none, rows.mean(axis=0), sd)
-    return rows, Table1.of(rows, plan.features, plan.flags, plan.public_sd, fewest)
-
-
-def fewest_patients(rows: Array, plan: Plan) -> int | None:
-    """How many patients have, or lack, the rarest flag or level that some have; None without any.
-
-    Parameters
-    ----------
-    rows : array of shape (rows, features)
-    plan : Plan
-        Which features are flags; those called ``column=level`` are the levels of one column.
-    """
-    n, counts = len(rows), list[float]()
-    first = dict[str, float]()  # of a column of levels, those who have none of the others
-    for name, flag, count in zip(plan.features, plan.flags, rows.sum(axis=0), strict=True):
-        if flag:
-            column = name.partition("=")[0]
-            counts.append(count)
-            first[column] = first.get(column, float(n)) - count
-    each = (min(count, n - count) for count in (*counts, *first.values()))
-    return min((int(count) for count in each if count > 0), default=None)
-
-
-def _in_order(table: Table1, plan: Plan) -> Table1:
-    """The table with the columns of `plan` in its order.
-
-    Parameters
-    ----------
-    table : Table1
-    plan : Plan
-    """
-    if plan.exchange == "rows":
-        raise must("X_target", "rows with exchange='rows'", "a table")
-    missing = [name for name in plan.features if name not in table.features]
-    if missing or len(table.features) != len(plan.features):
-        raise DataError(
-            f"The target's table must have the study's {len(plan.features)} features, and no "
-            f"others; missing: {', '.join(map(repr, missing[:5])) or 'none'}."
-        )
-    order = [table.features.index(name) for name in plan.features]
-    flags = tuple(table.flags[k] for k in order)
-    if flags != plan.flags:
-        raise DataError("The target's table must call the same features flags as the study does.")
-    told = table.correlations
-    if told is not None:
-        told = told[np.ix_(order, order)]
-    mean, sd = table.mean[order], table.sd[order]
-    return Table1(table.n_rows, plan.features, flags, mean, sd, told)
 
 
 #: Told of a source whose answer is not accepted, and why.
@@ -166,6 +101,8 @@ class Target:
         Classes outside scikit-learn that the study's model may use, in one process.
     clock : function, optional
         Gives the time for the ledger.
+    given : FittedModel or array of shape (rows,), optional
+        The given model that is judged; or, where that is a column of predictions, this site's own.
     min_sources : int
         With fewer reports or models there is no answer.
     refuse : function, optional
@@ -182,6 +119,7 @@ class Target:
         told: Table1 | None = None,
         trusted_types: Collection[str] = (),
         clock: Clock = utc_now,
+        given: Given = None,
         min_sources: int = 1,
         refuse: Refuse = raise_refusal,
     ) -> None:
@@ -192,7 +130,10 @@ class Target:
         self._X, table = rows_and_table(X, plan, self._policy.min_level_rows)
         self.table = table if told is None else told
         # Fails here, before anything is announced, if the model cannot be built.
-        instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
+        if plan.candidates:
+            instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
+        check_target_has(given, plan, self._X)
+        self._given = given
         self.ledger = Ledger(TARGET, self._policy, clock)
         self._findings: list[Finding] = []
         self._reports: dict[str, RiskReport] = {}
@@ -254,6 +195,10 @@ class Target:
                 f"{len(self._reports)} of {len(reports)} answers were reports; the study needs at "
                 f"least {self._min_sources}. {self._rules_named()}"
             )
+        if self.plan.method == GIVEN:  # there is nothing to choose, and nobody is asked
+            self._kept, self._estimates, self.asked = (), {}, []
+            self._request = ModelRequest(self.plan.study, self._brief_digest, 0)
+            return self._request
         self._require_enough(len(self._reports), MEDIAN_SOURCES)  # before anyone sends more
         self._kept, self._estimates, chosen = self._best(self._reports)
         request = ModelRequest(self.plan.study, self._brief_digest, chosen)
@@ -282,10 +227,16 @@ class Target:
         models : mapping of str to Message
             By source; whoever is not among them sent nothing.
         """
+        if self.plan.method == GIVEN:
+            self._weights = evidence_shares(self._reports)
+            report = report_of_given(self._given, self.plan)
+            if report is not None:
+                self._sent, self._models = {GIVEN: report}, {GIVEN: self._given}  # type: ignore[dict-item]
+            return self._ask_to_examine(self._reports)
         missing = self._take(models)
         self._go_on_without(missing)
         self._weights = self._weigh()
-        if self.plan.method != "validated":
+        if not self.plan.examined:
             return {}
         return self._ask_to_examine(set(self._reports) - missing)
 
@@ -305,15 +256,36 @@ class Target:
         design = score_design(self.plan, self._reports)
         for name in sorted(names):
             try:
-                asked = examination_for(
-                    name, self._request, self.plan, self._weights, self._models, outcomes,
-                    design, again=again,
-                )  # fmt: skip
+                asked = self._examination(name, outcomes, design, again=again)
             except MessageError:  # the models have more bytes than a message may have
                 self._findings.append(Finding("not-examined", name, {"reason": "too_large"}))
                 continue
             self._examinations[name] = self.ledger.release(asked, [name])
         return dict(self._examinations)
+
+    def _examination(self, name: str, outcomes: Mapping[str, Array], *, again: bool) -> Examination:
+        """What one source is asked to examine.
+
+        Parameters
+        ----------
+        name : str
+            Of the source.
+        outcomes : mapping of str to array
+            Mean outcome of every source, or its share of every class.
+        design : ScoreDesign
+            Of the score tables.
+        again : bool
+            Whether it examined another mixture before.
+        """
+        if self.plan.method == GIVEN:
+            return examination_of_given(
+                name, self._brief_digest, self.plan, self._weights, self._models.get(GIVEN),
+                outcomes, design,
+            )  # fmt: skip
+        return examination_for(
+            name, self._request, self.plan, self._weights, self._models, outcomes, design,
+            again=again,
+        )  # fmt: skip
 
     def _take(self, models: Mapping[str, Message]) -> set[str]:
         """Take the models that can be used; sources that sent neither a model nor a refusal."""
@@ -375,6 +347,14 @@ class Target:
         rows = self.table.mean[None] if self._X is None else self._X
         return (rows - self.table.mean) / self.table.sd if self.plan.scale else rows
 
+    def _own_predictions(self) -> Array | None:
+        """What is predicted for this site's own rows, (rows,) or (rows, classes), if it has any."""
+        if self.plan.method == GIVEN:
+            return predictions_of(self._given, self._X, len(self.plan.classes))
+        if self._X is None or not self._models:
+            return None
+        return combine(self._models, self._weights, self._seen, self.plan.combine)
+
     def _weigh(self, without: Collection[str] = ()) -> dict[str, float]:
         """Weight a_j of every model; 0 for those of sources in `without`."""
         shown = [n for n in self._models if self._sent[n].show and n not in without]
@@ -414,7 +394,7 @@ class Target:
         found : mapping of str to Message
             Answers to the first examination, by source.
         """
-        if any(asked.again for asked in self._examinations.values()):
+        if any(asked.again for asked in self._examinations.values()) or not self._kept:
             return {}
         honest = {
             name: report

@@ -1,0 +1,87 @@
+"""What the target tells of its rows: a Table 1 in the study's order, and its rarest level."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcsa.core.arrays import Array, as_matrix, read_only
+from fedcsa.core.table import Table1
+from fedcsa.errors import DataError, must
+from fedcsa.plan import Plan
+
+
+def rows_and_table(
+    X: ArrayLike | Table1, plan: Plan, fewest: int = 0
+) -> tuple[Array | None, Table1]:
+    """The target's rows, None if it gives only a table, and the table that it tells.
+
+    Parameters
+    ----------
+    X : array of shape (rows, features), or Table1
+        Columns in the order of ``plan.features``; those of a table are brought into it.
+    plan : Plan
+    fewest : int
+        A flag or level of fewer patients is told as of none.
+    """
+    if isinstance(X, Table1):
+        return None, _in_order(X, plan)
+    rows = read_only(as_matrix(X, "X of the target", n_columns=len(plan.features)))
+    if (rows[:1] == rows).all():
+        raise DataError(
+            "The target must have at least 2 rows that differ, to say how it varies; it has 1. "
+            "Collect more rows."
+        )
+    if plan.exchange == "rows":  # it tells its rows: means and sds as they are
+        sd = rows.std(axis=0)
+        sd = np.where((np.ptp(rows, axis=0) > 0.0) & (sd > 0.0), sd, 1.0)
+        none = (False,) * len(plan.features)
+        return rows, Table1(len(rows), plan.features, none, rows.mean(axis=0), sd)
+    return rows, Table1.of(rows, plan.features, plan.flags, plan.public_sd, fewest)
+
+
+def fewest_patients(rows: Array, plan: Plan) -> int | None:
+    """How many patients have, or lack, the rarest flag or level that some have; None without any.
+
+    Parameters
+    ----------
+    rows : array of shape (rows, features)
+    plan : Plan
+        Which features are flags; those called ``column=level`` are the levels of one column.
+    """
+    n, counts = len(rows), list[float]()
+    first = dict[str, float]()  # of a column of levels, those who have none of the others
+    for name, flag, count in zip(plan.features, plan.flags, rows.sum(axis=0), strict=True):
+        if flag:
+            column = name.partition("=")[0]
+            counts.append(count)
+            first[column] = first.get(column, float(n)) - count
+    each = (min(count, n - count) for count in (*counts, *first.values()))
+    return min((int(count) for count in each if count > 0), default=None)
+
+
+def _in_order(table: Table1, plan: Plan) -> Table1:
+    """The table with the columns of `plan` in its order.
+
+    Parameters
+    ----------
+    table : Table1
+    plan : Plan
+    """
+    if plan.exchange == "rows":
+        raise must("X_target", "rows with exchange='rows'", "a table")
+    missing = [name for name in plan.features if name not in table.features]
+    if missing or len(table.features) != len(plan.features):
+        raise DataError(
+            f"The target's table must have the study's {len(plan.features)} features, and no "
+            f"others; missing: {', '.join(map(repr, missing[:5])) or 'none'}."
+        )
+    order = [table.features.index(name) for name in plan.features]
+    flags = tuple(table.flags[k] for k in order)
+    if flags != plan.flags:
+        raise DataError("The target's table must call the same features flags as the study does.")
+    told = table.correlations
+    if told is not None:
+        told = told[np.ix_(order, order)]
+    mean, sd = table.mean[order], table.sd[order]
+    return Table1(table.n_rows, plan.features, flags, mean, sd, told)
