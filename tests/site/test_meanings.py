@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from fedcsa.messages.messages import MESSAGES
-from fedcsa.models.portable import _TREE_ARRAYS, LinearModel, PointsModel
+from fedcsa.models.portable import _TREE_ARRAYS, LinearModel
 from fedcsa.models.steps import _ARRAYS
+from fedcsa.models.trees import Cuts, Grid
 from fedcsa.site.meanings import ARRAYS, MEANINGS, meaning_of
 
 FIELDS = [(name, f.name) for name, kind in MESSAGES.items() for f in dataclasses.fields(kind)]
@@ -27,8 +28,8 @@ def test_no_description_is_of_a_field_that_does_not_exist():
 
 def test_every_array_of_every_format_has_its_own_description():
     line, whole = LinearModel(np.zeros(1), 0.0), np.zeros(1, np.int32)
-    points = PointsModel(np.ones(1), whole, whole[:0], np.zeros(1), 0.0)
-    names = {*line.arrays, *points.arrays, *_TREE_ARRAYS}
+    cells = {**Grid(np.ones(1)).arrays, **Cuts(whole, np.zeros(0)).arrays}
+    names = {*line.arrays, *cells, *_TREE_ARRAYS}
     names |= {name for arrays in _ARRAYS.values() for name in arrays}
     assert names == set(ARRAYS)
     assert len({meaning.what for meaning in ARRAYS.values()}) == len(names)

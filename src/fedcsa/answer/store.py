@@ -36,6 +36,7 @@ from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.allowed import refused_before_fitting
+from fedcsa.models.given import GIVEN
 from fedcsa.plan import Plan
 from fedcsa.target.adaptation import Adaptation, Promise, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
@@ -105,20 +106,29 @@ def load_result(folder: str | Path) -> Adaptation:
         )
     _require_part(folder, "models")
     with whole(folder, "a file is missing or was changed"):
-        why = refused_before_fitting(thaw(found.plan.model), thaw(found.plan.candidates))
+        why = ""
+        if found.kept:
+            why = refused_before_fitting(thaw(found.plan.model), thaw(found.plan.candidates))
         if why and not any((folder / "models").iterdir()):
             raise ResultError(f"The result in {str(folder)!r} keeps no models. {why}")
         reports = {}
-        for position, name in enumerate(sorted(found.source_weights)):
+        for position, name in enumerate(_model_names(found)):
             message = decode((folder / "models" / f"{position}.fcsa").read_bytes())
             if not isinstance(message, ModelReport) or message.source != name:
                 raise _damaged(folder, "models are mixed up")
-            if message.candidate != found.kept[found.estimate.chosen]:
+            if found.kept and message.candidate != found.kept[found.estimate.chosen]:
                 raise _damaged(folder, "its models are not those of its candidate")
             reports[name] = message
         plan, sd = found.plan, found.table.sd
         models = {name: fitted_model(reports[name], plan, sd) for name in reports}
     return replace(found, model_reports=reports, models=models, ledgers=load_ledgers(folder))
+
+
+def _model_names(found: Adaptation) -> list[str]:
+    """Whose models a result keeps; of a given model only its own, unless it has no format."""
+    if found.kept:
+        return sorted(found.source_weights)
+    return [GIVEN] if "sha256" in found.plan.model else []
 
 
 def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
@@ -226,7 +236,7 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
         "verdict": {"words": a.verdict.words, **plain(a.verdict)},
         "promise": plain(a.promise),
         "candidate": thaw(a.candidate),
-        "target_risk": a.target_risk,
+        "target_risk": plain(a.target_risk),
         "interval": plain(a.interval),
         "source_weights": dict(a.source_weights),
         "examinations": {name: plain(item) for name, item in sorted(a.examinations.items())},
@@ -311,7 +321,7 @@ def _told(content: Mapping[str, Any]) -> Adaptation:
 def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:
     """The same with the model's weights, what was examined, and the promise."""
     kept, candidates = tuple(content["kept"]), range(len(told.plan.candidates))
-    _require(kept and kept == tuple(i for i in candidates if i in kept))
+    _require(bool(kept) == bool(candidates) and kept == tuple(i for i in candidates if i in kept))
     weights = {name: float(weight) for name, weight in content["source_weights"].items()}
     _require(weights and set(weights) <= set(told.reports) and min(weights.values()) >= 0.0)
     _require(abs(sum(weights.values()) - 1.0) < 1e-6)

@@ -306,7 +306,9 @@ def _of(a: Adaptation) -> View:
 
 
 def _points(a: Adaptation) -> tuple[Point, ...]:
-    """The candidates that were chosen from, in their order."""
+    """The candidates that were chosen from, in their order; none of a given model."""
+    if not a.kept:
+        return ()
     own = a.estimate
     return tuple(
         Point(

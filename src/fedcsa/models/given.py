@@ -35,8 +35,8 @@ DESCRIBED = ("title", "sha256", "column", "class")
 #: A total is compared with a bound after as much, in shares of it, is taken off: sums of decimals
 #: such as 0.1 + 0.2 miss their value by rounding, and points differ by far more.
 TOTAL_SLACK = 1e-9
-#: Takes the place of a cap that is not there.
-_LARGEST = float(np.finfo(np.float64).max)
+#: Takes the place of a cap that is not there: no column has larger values.
+_LARGEST = 1e30
 
 
 @dataclass(frozen=True)

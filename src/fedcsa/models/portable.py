@@ -45,14 +45,14 @@ from fedcsa.models.trees import (
     MAX_NODES,
     MAX_TREE_DEPTH,
     MAX_WALKERS,
-    Cells,
+    TreeCells,
     Forest,
     open_cells,
 )
 
 #: Whoever predicts looks for what is not finite; numpy need not warn of it besides.
 _QUIET = np.errstate(all="ignore")
-#: Cells of a design matrix at a time: 32 MB.
+#: TreeCells of a design matrix at a time: 32 MB.
 MAX_CELLS = 1 << 22
 #: The words of a model: plain JSON values.
 Form: TypeAlias = Mapping[str, Any]
@@ -212,7 +212,7 @@ class TreeModel:
 
     Attributes
     ----------
-    cells : Cells
+    cells : TreeCells
         The agreed grid, or the given model's own cuts.
     feature : array of int32 of shape (nodes,)
         In preorder, −1 for a leaf; see `fedcsa.models.trees`.
@@ -229,7 +229,7 @@ class TreeModel:
         Of the study's outcome; 0 for numbers.
     """
 
-    cells: Cells = field(repr=False)
+    cells: TreeCells = field(repr=False)
     feature: NDArray[np.int32] = field(repr=False)
     threshold: NDArray[np.int32] = field(repr=False)
     value: Array = field(repr=False)

@@ -52,7 +52,7 @@ def to_bins(X: Array, grid: Array) -> NDArray[np.int32]:
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells of equal width: what every source agrees on before it fits a tree.
+    """TreeCells of equal width: what every source agrees on before it fits a tree.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Cuts:
-    """Cells between the thresholds of a given model, as they are.
+    """TreeCells between the thresholds of a given model, as they are.
 
     Attributes
     ----------
@@ -99,10 +99,10 @@ class Cuts:
 
 
 #: How trees see the features.
-Cells: TypeAlias = Grid | Cuts
+TreeCells: TypeAlias = Grid | Cuts
 
 
-def open_cells(arrays: Mapping[str, Any], n_features: int) -> Cells:
+def open_cells(arrays: Mapping[str, Any], n_features: int) -> TreeCells:
     """The grid or the cuts of a message, checked.
 
     Parameters

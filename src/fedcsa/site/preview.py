@@ -134,7 +134,9 @@ def _as_target(look: _Look) -> None:
         return
     look.numbers = numbers_about_rows(brief)
     request = _request(brief)
-    if "chosen" in said:
+    if not plan.candidates:  # then no model is asked for
+        pass
+    elif "chosen" in said:
         look.add(look.stored(said["chosen"]["request"]), EVERY_SOURCE, exact=True)
     else:
         look.add(request, EVERY_SOURCE, exact=False)
