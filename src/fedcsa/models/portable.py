@@ -45,8 +45,8 @@ from fedcsa.models.trees import (
     MAX_NODES,
     MAX_TREE_DEPTH,
     MAX_WALKERS,
-    TreeCells,
     Forest,
+    TreeCells,
     open_cells,
 )
 

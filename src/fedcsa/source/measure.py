@@ -297,11 +297,7 @@ class Work:
 
 
 def prepare(
-    brief: Brief,
-    rows: StudyRows,
-    model: Model | None,
-    candidates: Sequence[Candidate],
-    own: Any = None,
+    brief: Brief, rows: StudyRows, model: Model, candidates: Sequence[Candidate], own: Any = None
 ) -> Work:
     """Weight the rows and fit every candidate without each part in turn.
 
@@ -309,15 +305,11 @@ def prepare(
     ----------
     brief : Brief
     rows : StudyRows
-    model : Model or None
-        None if it is given: then nothing is fitted.
+    model : Model
     candidates : sequence of Candidate
     own : object with fit and predict, optional
         A density ratio in place of uLSIF, for ``exchange="rows"``.
     """
-    if model is None:
-        with one_blas_thread():
-            return Work(rows, TableWeighing.fit(brief, rows))
     linear = isinstance(model, LinearRegression)
     if not rows.held and not (linear and brief.exchange == "table"):
         raise _too_large(rows, len(candidates))

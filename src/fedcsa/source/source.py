@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import Batches
+from fedcsa.core.batches import Batches, one_blas_thread
 from fedcsa.core.losses import Loss, check_loss, loss_named
 from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.findings import Finding
@@ -266,9 +266,8 @@ class Source:
         self._admit(brief)
         study = self._studies.setdefault(brief.study, _Study(brief))
         model, candidates = self._model_of(brief)
-        loss, rows = self._loss_of(brief), self._rows.of(brief)
-        check_given(rows)
-        work = prepare(brief, rows, model, candidates, self._ratio)
+        loss = self._loss_of(brief)
+        work = self._prepared(brief, model, candidates)
         study.work, self.failures = work, work.texts
         # The strict rule refuses such a table; where it is off, the danger is named.
         narrow = narrow_features(brief, self._rows.sd(brief.features), Policy.min_sd_share)
@@ -395,9 +394,24 @@ class Source:
             Its number.
         """
         if study.work is None:
-            rows = self._rows.of(study.brief)
-            study.work = prepare(study.brief, rows, model, [chosen], self._ratio)
+            study.work = self._prepared(study.brief, model, [chosen])
         return study.work.at(at)
+
+    def _prepared(self, brief: Brief, model: Model | None, candidates: Sequence[Candidate]) -> Work:
+        """Rows and weights, and the models of every candidate unless the model is given.
+
+        Parameters
+        ----------
+        brief : Brief
+        model : Model or None
+        candidates : sequence of Candidate
+        """
+        rows = self._rows.of(brief)
+        if model is not None:
+            return prepare(brief, rows, model, candidates, self._ratio)
+        check_given(rows)
+        with one_blas_thread():
+            return Work(rows, TableWeighing.fit(brief, rows))
 
     # The pieces -----------------------------------------------------------------------------
 

@@ -263,7 +263,9 @@ class Target:
             self._examinations[name] = self.ledger.release(asked, [name])
         return dict(self._examinations)
 
-    def _examination(self, name: str, outcomes: Mapping[str, Array], *, again: bool) -> Examination:
+    def _examination(
+        self, name: str, outcomes: Mapping[str, Array], design: ScoreDesign, *, again: bool
+    ) -> Examination:
         """What one source is asked to examine.
 
         Parameters
