@@ -77,7 +77,9 @@ class NewSite:
         return float(self.probabilities @ _above(self.taus, size))
 
 
-def new_site(estimates: Array, variances: Array, scale: float, extra: float = 0.0) -> NewSite:
+def new_site(
+    estimates: Array, variances: Array, scale: float, extra: float = 0.0, points: int = POINTS
+) -> NewSite:
     """The distribution at a new site.
 
     Parameters
@@ -90,6 +92,8 @@ def new_site(estimates: Array, variances: Array, scale: float, extra: float = 0.
         Of τ's half-normal prior.
     extra : float, default 0
         Further variance at the new site, such as that of its own rows.
+    points : int
+        Of the grid over τ; fewer do for the many points of a curve.
 
     Examples
     --------
@@ -97,7 +101,7 @@ def new_site(estimates: Array, variances: Array, scale: float, extra: float = 0.
     >>> round(site.quantile(0.5), 6) + 0.0, [round(end, 2) for end in site.interval(0.95)]
     (0.0, [-0.35, 0.35])
     """
-    taus, weights, means, log = _given_tau(estimates, variances, scale)
+    taus, weights, means, log = _given_tau(estimates, variances, scale, points)
     p = np.exp(log - log.max())
     p[[0, -1]] /= 2.0
     p /= p.sum()

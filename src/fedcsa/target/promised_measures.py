@@ -1,9 +1,34 @@
-"""What every measure will be at the target, as the sources' examination lets expect it."""
+"""What every measure will be at the target, as the sources' examination lets expect it.
+
+As for the risk, every source's estimate enters a random-effects model on a scale without walls, and
+the prediction interval is that of a new site. Where the target has rows, its own distribution of
+scores corrects every estimate first (`fedcsa.core.plug_in`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtri
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.measures import (
+    MeasureColumn,
+    from_link,
+    link_slope,
+    measure_columns,
+    measure_values,
+    on_link,
+    spread_unit,
+)
+from fedcsa.core.plug_in import own_sampling, shifts
+from fedcsa.core.random_effects import NewSite, held_in, new_site
+from fedcsa.core.scores import OwnScores, ScoreDesign, Told, complement, told_by
+from fedcsa.messages.messages import ExaminationReport
+from fedcsa.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -116,3 +141,345 @@ class Recalibration:
     slope: float
     before: tuple[MeasurePromise, ...]
     after: tuple[MeasurePromise, ...]
+
+
+# Evidence ---------------------------------------------------------------------------------------
+
+#: The measure that is a study's loss: its promise is that of the risk, transformed.
+LOSS_MEASURES = {"squared": "rmse", "absolute": "mae", "brier": "brier", "log": "log_loss"}
+#: Why a measure cannot be promised.
+MERGED = "every source has too few rows on one side of the threshold"
+NOBODY = "no row at any source lies on that side of the threshold"
+ALIKE = "at every source the predictions are all alike, or separate the outcomes"
+TOO_FEW = "no source has enough rows or events"
+NOT_TOLD = "no source has enough rows in this subgroup"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that promises of measures rest on.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Sources that reach the target and could examine.
+    told : tuple of mapping
+        What each of them told, by subgroup.
+    variances : tuple of array of shape (1 + 2·subgroups, columns)
+        Sampling variances, as `fedcsa.core.measures.measure_variances` gives them.
+    shares : array of shape (sources,)
+        Weights of the sources in a pooled distribution; they sum to one.
+    design : ScoreDesign
+    subgroups : tuple of str
+        Names of all, with ``""`` for everybody first.
+    labels : tuple of str
+        Of the classes.
+    level : float
+        Of prediction intervals.
+    own : OwnScores or None
+        How the target's own scores spread; None if it only told a table.
+    loss : str
+        The measure that is the study's loss; ``""`` if none is.
+    risk : tuple of four floats, or None
+        Promised risk, ends of its interval, and sd of its logarithm between sites.
+    """
+
+    names: tuple[str, ...]
+    told: tuple[Mapping[int, Told], ...] = field(repr=False)
+    variances: tuple[Array, ...] = field(repr=False)
+    shares: Array = field(repr=False)
+    design: ScoreDesign
+    subgroups: tuple[str, ...]
+    labels: tuple[str, ...]
+    level: float
+    own: OwnScores | None = field(default=None, repr=False)
+    loss: str = ""
+    risk: tuple[float, float, float, float] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        found: Mapping[str, ExaminationReport],
+        weights: Mapping[str, float],
+        plan: Plan,
+        design: ScoreDesign,
+        own: OwnScores | None = None,
+        risk: tuple[float, float, float, float] | None = None,
+    ) -> Evidence:
+        """From the examinations of sources that reach the target.
+
+        Parameters
+        ----------
+        found : mapping of str to ExaminationReport
+        weights : mapping of str to float
+            a_j of the mixture; 0 for a source that examined and sent no model.
+        plan : Plan
+        design : ScoreDesign
+        own : OwnScores, optional
+        risk : tuple of four floats, optional
+            Promised risk, ends of its interval, and sd of its logarithm between sites.
+        """
+        names = tuple(name for name in sorted(found) if not found[name].reason)
+        reports = [found[name] for name in names]
+        a = np.array([weights.get(name, 0.0) for name in names])
+        a = a / a.sum() if a.sum() > 0.0 else np.full(len(a), 1.0 / max(len(a), 1))
+        return cls(
+            names,
+            tuple(told_by(design, report.scores, report.score_sums) for report in reports),
+            tuple(report.measure_variance for report in reports),
+            a,
+            design,
+            ("", *(str(item["name"]) for item in plan.subgroups)),
+            tuple(map(str, plan.classes)),
+            plan.level,
+            own,
+            LOSS_MEASURES.get(plan.loss, ""),
+            risk,
+        )
+
+    @cached_property
+    def columns(self) -> tuple[MeasureColumn, ...]:
+        """All measures of the study."""
+        return measure_columns(self.design)
+
+    def place(self, s: int, k: int) -> tuple[str, str, float | None, str | None]:
+        """What a promise is of: name, subgroup, threshold, class.
+
+        Parameters
+        ----------
+        s, k : int
+            Subgroup and column.
+        """
+        column = self.columns[k]
+        name, label = column.measure.name, self.label(column.of_class)
+        return name, self.subgroups[s], column.threshold, label
+
+    def label(self, of_class: int | None) -> str | None:
+        """How a class is called; None where there are two: then it is the second."""
+        return self.labels[of_class] if of_class is not None and len(self.labels) > 2 else None
+
+    @cached_property
+    def values(self) -> Mapping[tuple[int, int], tuple[Array, Array]]:
+        """Values and effective rows of every column, by source and subgroup."""
+        return {
+            (j, s): measure_values(told)
+            for j, by_subgroup in enumerate(self.told)
+            for s, told in by_subgroup.items()
+        }
+
+    @cached_property
+    def corrections(self) -> Mapping[tuple[int, int], Array]:
+        """What the target's own scores add to every column, by source and subgroup."""
+        return {
+            (j, s): shifts(told, self.own, s)
+            if self.own is not None
+            else np.zeros(len(self.columns))
+            for j, by_subgroup in enumerate(self.told)
+            for s, told in by_subgroup.items()
+        }
+
+    @cached_property
+    def sampling(self) -> Array:
+        """Variance that the target's own rows add, (1 + subgroups, columns)."""
+        if self.own is None:
+            return np.zeros((len(self.subgroups), len(self.columns)))
+        return np.array([own_sampling(self.own, s) for s in range(len(self.subgroups))])
+
+
+@dataclass(frozen=True)
+class SiteEstimates:
+    """One column at all sources that could estimate it, on the measure's own scale."""
+
+    sources: tuple[int, ...]
+    estimates: Array
+    variances: Array
+    spread: float  # scale of τ's prior
+
+
+def site_estimates(evidence: Evidence, s: int, k: int) -> SiteEstimates:
+    """Direct estimates of a column, before any correction.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    s, k : int
+        Subgroup and column.
+    """
+    column, sources, x, v, units = evidence.columns[k], [], [], [], []
+    for j, by_subgroup in enumerate(evidence.told):
+        if s not in by_subgroup or evidence.variances[j][s, k] < 0.0:
+            continue
+        value, rows = (part[k] for part in evidence.values[j, s])
+        at = float(on_link(column.measure, value, rows))
+        if np.isfinite(at):
+            sources.append(j)
+            x.append(at)
+            v.append(float(evidence.variances[j][s, k]))
+            units.append(spread_unit(column, by_subgroup[s]))
+    spread = column.measure.spread * (float(np.mean(units)) if units else 1.0)
+    return SiteEstimates(tuple(sources), np.array(x), np.array(v), spread)
+
+
+# Promises -----------------------------------------------------------------------------------------
+
+
+def measure_promises(evidence: Evidence) -> tuple[MeasurePromise, ...]:
+    """Every measure for everybody, then for every subgroup."""
+    return tuple(
+        promise_of_measure(evidence, s, k)
+        for s in range(len(evidence.subgroups))
+        for k in range(len(evidence.columns))
+    )
+
+
+def promise_of_measure(
+    evidence: Evidence, s: int, k: int, moved: Array | None = None
+) -> MeasurePromise:
+    """One measure of one subgroup.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    s, k : int
+        Subgroup and column.
+    moved : array of shape (sources,), optional
+        Values that take the place of the sources' own, such as those after a correction; then the
+        promise of the risk is not used.
+    """
+    measure, found = evidence.columns[k].measure, site_estimates(evidence, s, k)
+    if not found.sources:
+        return MeasurePromise(*evidence.place(s, k), why_not=_why_not(evidence, s, k))
+    x, by_source = found.estimates, _by_source(evidence, s, k, found)
+    if moved is not None:
+        rows = np.array([evidence.values[j, s][1][k] for j in found.sources])
+        x, by_source = on_link(measure, moved[list(found.sources)], rows), {}
+    x = x + np.array([evidence.corrections[j, s][k] for j in found.sources])
+    kept = held_in(x, found.variances, found.spread)
+    site = new_site(kept, found.variances, found.spread, float(evidence.sampling[s, k]))
+    told = from_link(measure, np.array(_three(site, evidence.level))).tolist()
+    numbers = (*_ordered(told), site.between_sites)
+    if s == 0 and moved is None and measure.name == evidence.loss and evidence.risk is not None:
+        numbers = _of_risk(evidence, evidence.risk)
+    return MeasurePromise(*evidence.place(s, k), *numbers, by_source)
+
+
+def _by_source(
+    evidence: Evidence, s: int, k: int, found: SiteEstimates
+) -> dict[str, tuple[float, float, float]]:
+    """Value and interval of every source.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    s, k : int
+        Subgroup and column.
+    found : SiteEstimates
+    """
+    times, by_source = float(ndtri(0.5 + evidence.level / 2.0)), {}
+    for j, x, v in zip(found.sources, found.estimates, found.variances, strict=True):
+        ends = x + times * np.sqrt(v) * np.array([-1.0, 1.0])
+        value = float(evidence.values[j, s][0][k])
+        lower, upper = sorted(from_link(evidence.columns[k].measure, ends).tolist())
+        by_source[evidence.names[j]] = (value, min(lower, value), max(upper, value))
+    return by_source
+
+
+def _three(site: NewSite, level: float) -> tuple[float, float, float]:
+    """Median and ends of the interval.
+
+    Parameters
+    ----------
+    site : NewSite
+    level : float
+    """
+    return site.quantile(0.5), *site.interval(level)
+
+
+def _ordered(numbers: Sequence[float]) -> tuple[float, float, float]:
+    """Middle, lower and upper end, whichever way the scale runs."""
+    middle, *ends = map(float, numbers)
+    return middle, min(ends), max(ends)
+
+
+def _of_risk(
+    evidence: Evidence, risk: tuple[float, float, float, float]
+) -> tuple[float, float, float, float]:
+    """The promise of the risk as that of the measure which is the loss.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    risk : tuple of four floats
+    """
+    middle, lower, upper, between = risk
+    if evidence.loss == "rmse":  # the loss is its square
+        return middle**0.5, lower**0.5, upper**0.5, between / 2.0
+    # The loss is half of the sum over classes, so that it is the same for two as for more.
+    times = 2.0 if evidence.loss == "brier" and len(evidence.labels) > 2 else 1.0
+    return times * middle, times * lower, times * upper, between
+
+
+def _why_not(evidence: Evidence, s: int, k: int) -> str:
+    """Why no source could estimate a column.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    s, k : int
+        Subgroup and column.
+    """
+    column = evidence.columns[k]
+    told = [by_subgroup[s] for by_subgroup in evidence.told if s in by_subgroup]
+    if not told:
+        return NOT_TOLD if s else TOO_FEW
+    values = [measure_values(item)[0][k] for item in told]
+    if not np.isnan(values).all():
+        return TOO_FEW
+    if column.threshold is not None:
+        splits = [item.split(column.of_class or 0, column.threshold) for item in told]
+        return MERGED if all(split is None for split in splits) else NOBODY
+    return ALIKE if column.measure.name == "calibration_slope" else TOO_FEW
+
+
+def subgroup_differences(evidence: Evidence) -> tuple[MeasurePromise, ...]:
+    """Every measure of a subgroup less that of the rest, on the scale of the value itself."""
+    return tuple(
+        _difference(evidence, s, k)
+        for s in range(1, len(evidence.subgroups))
+        for k in range(len(evidence.columns))
+    )
+
+
+def _difference(evidence: Evidence, s: int, k: int) -> MeasurePromise:
+    """One measure of a subgroup less that of the rest.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    s, k : int
+        Subgroup and column.
+    """
+    column, S = evidence.columns[k], len(evidence.subgroups) - 1
+    apart, v, scales, by_source = [], [], [], {}
+    for j, by_subgroup in enumerate(evidence.told):
+        variance = float(evidence.variances[j][S + s, k])
+        if s not in by_subgroup or 0 not in by_subgroup or variance < 0.0:
+            continue
+        value, rows = (part[k] for part in evidence.values[j, s])
+        rest = measure_values(complement(by_subgroup[0], by_subgroup[s]))[0][k]
+        if not np.isfinite(value - rest):
+            continue
+        gap = float(value - rest)
+        slack = float(ndtri(0.5 + evidence.level / 2.0)) * variance**0.5
+        by_source[evidence.names[j]] = (gap, gap - slack, gap + slack)
+        slope = float(link_slope(column.measure, on_link(column.measure, value, rows)))
+        scales.append(slope * column.measure.spread * spread_unit(column, by_subgroup[0]))
+        apart.append(gap)
+        v.append(variance)
+    if not apart:
+        return MeasurePromise(*evidence.place(s, k), why_not=_why_not(evidence, s, k))
+    spread = float(np.mean(scales))
+    kept = held_in(np.array(apart), np.array(v), spread)
+    site = new_site(kept, np.array(v), spread)
+    numbers = _ordered(_three(site, evidence.level))
+    return MeasurePromise(*evidence.place(s, k), *numbers, site.between_sites, by_source)
