@@ -232,10 +232,10 @@ class ScoreSums:
         design, classes = self.design, range(len(self.design.classes))
         walls = np.unique(np.append(design.threshold_bins, design.n_bins) - 1)
         bins: list[Whole] = [np.arange(design.n_bins)] * len(classes)
+        rows = self.cells[:, :, 0, :, 0].sum(axis=(0, 2))
         found: list[list[Whole]] = []
         for s in range(design.n_subgroups + 1):
-            rows = self.cells[:, [0, s], 0, :, 0].sum(axis=(0, 2))
-            least = min(rows[1], rows[0] - rows[1]) if s else rows[0]
+            least = min(rows[s], rows[0] - rows[s]) if s else rows[0]
             told = [
                 _merged(found[0][c] if s else bins[c], walls, self._may_tell(s, c, min_rows))
                 for c in classes
