@@ -43,7 +43,7 @@ from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates, fitted_model
 
 #: Of the file. Another one is refused: its numbers mean something else.
-FORMAT = 2
+FORMAT = 3
 #: What a damaged file may raise.
 _STRANGE = (
     FedCSAError, OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError
@@ -350,19 +350,21 @@ def _record(kind: type[Record], content: Mapping[str, Any]) -> Record:
     Parameters
     ----------
     kind : type
-        A dataclass; a message without matrices and bytes is one.
+        A dataclass; a message without bytes is one.
     content : mapping
     """
-    vectors = {"public_sd"} | {
-        item.name
+    kinds = {
+        item.name: item.metadata.get("kind")
         for item in dataclasses.fields(kind)  # type: ignore[arg-type]
-        if item.metadata.get("kind") == "vector"
     }
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
-    }
-    for name in vectors & {name for name, value in values.items() if value is not None}:
-        values[name] = np.array(values[name], dtype=np.float64)  # None in it is NaN
+    values: dict[str, Any] = {}
+    for name, value in content.items():
+        if kinds.get(name) == "matrix" and not value:
+            continue  # the record knows the shape of an empty one
+        if value is not None and (kinds.get(name) in ("vector", "matrix") or name == "public_sd"):
+            values[name] = np.array(value, dtype=np.float64)  # None in it is NaN
+        else:
+            values[name] = tuple(value) if isinstance(value, list) else value
     return kind(**values)
 
 

@@ -237,14 +237,10 @@ class _First:
         imbalance : float
             ι, which adds to variances.
         """
-        try:
-            variances = measure_variances(self.scores, min_rows, imbalance)
-        except NotImplementedError:
-            return {}
         found = {
             "scores": self.scores.table(min_rows),
             "score_sums": self.scores.sums(min_rows),
-            "measure_variance": variances,
+            "measure_variance": measure_variances(self.scores, min_rows, imbalance),
         }
         finite = all(np.isfinite(array).all() for array in found.values())
         return found if finite and len(found["scores"]) else {}
