@@ -10,7 +10,7 @@ sites differ from each other, and then some.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedcsa import FedCSA, plot_sources
+from fedcsa import FedCSA, plot_forest
 
 
 def hospital(rng, mean, rows, level=0.0):
@@ -35,7 +35,7 @@ def study(seed, spread):
 
 alike, _ = study(0, spread=0.0)
 print(f"{alike.verdict_}: {alike.legs_['agreement'].sentence}")
-plot_sources(alike)
+plot_forest(alike)
 
 # %%
 # Where the level of outcomes differs from site to site, the sources find different risks. The
@@ -43,7 +43,7 @@ plot_sources(alike)
 
 apart, _ = study(0, spread=0.5)
 print(f"{apart.verdict_}: {apart.legs_['agreement'].sentence}")
-plot_sources(apart)
+plot_forest(apart)
 
 # %%
 # Does it hold? Thirty new hospitals of either kind, each drawn afresh with its sources. The

@@ -37,7 +37,7 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
-from fedcsa import FedCSA, plot_backtest, plot_balance, plot_sources
+from fedcsa import FedCSA, plot_backtest, plot_balance, plot_forest
 
 file = Path(os.environ.get("FEDCSA_DATA", "data")) / "stroke_trial" / "IST.csv.gz"
 if not file.is_file():
@@ -118,7 +118,7 @@ for name, leg in fedcsa.legs_.items():
 # Every source has examined the mixture of the others' models on its own patients, weighted to New
 # Zealand's table.
 
-plot_sources(fedcsa)
+plot_forest(fedcsa)
 
 # %%
 # Given the same measurements, patients fare worse in some hospitals than the others' models expect,

@@ -10,7 +10,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedcsa.answer.plots import plot_backtest, plot_balance, plot_risk, plot_sources
+    from fedcsa.answer.plots import (
+        plot_backtest,
+        plot_balance,
+        plot_calibration,
+        plot_decision_curve,
+        plot_forest,
+        plot_risk,
+    )
     from fedcsa.answer.store import load_result, save_result
     from fedcsa.core.losses import RiskMoments, RiskTerms, risk_terms
     from fedcsa.core.table import Table1
@@ -94,8 +101,10 @@ _HOMES = {
     "load_result": "answer.store",
     "plot_backtest": "answer.plots",
     "plot_balance": "answer.plots",
+    "plot_calibration": "answer.plots",
+    "plot_decision_curve": "answer.plots",
+    "plot_forest": "answer.plots",
     "plot_risk": "answer.plots",
-    "plot_sources": "answer.plots",
     "risk_terms": "core.losses",
     "run_study": "run",
     "save_result": "answer.store",
@@ -145,8 +154,10 @@ __all__ = [
     "load_result",
     "plot_backtest",
     "plot_balance",
+    "plot_calibration",
+    "plot_decision_curve",
+    "plot_forest",
     "plot_risk",
-    "plot_sources",
     "risk_terms",
     "run_study",
     "save_result",

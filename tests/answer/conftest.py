@@ -21,6 +21,13 @@ from fedcsa.plan import Plan
 from fedcsa.target.adaptation import Adaptation, Stopped, promise_of
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates
+from fedcsa.target.promised_measures import (
+    Calibration,
+    DecisionCurve,
+    MeasurePromise,
+    Recalibration,
+    RiskDistribution,
+)
 
 MOMENTS = ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
 NASTY = (
@@ -80,6 +87,39 @@ def found_by(name, plan, seed, reason=""):
         constant_risk=0.7, ratio_variance=0.02, level=rng.normal(0.0, 0.1, 1),
         level_variance=np.array([0.01]), member_risk=none, member_variance=none,
     )  # fmt: skip
+
+
+def promised(name, estimate, half, **options):
+    """What is promised of a measure, and what sources a and b found."""
+    ends = (estimate - half, estimate + half)
+    by_source = {"a": (estimate - half / 2, *ends), "b": (estimate + half / 2, *ends)}
+    given = {"by_source": {} if "subgroup" in options else by_source, **options}
+    return MeasurePromise(name, estimate=estimate, lower=ends[0], upper=ends[1], between_sites=0.1,
+                          **given)  # fmt: skip
+
+
+def measured():
+    """Fields of a view of two classes, by hand: rare events, worse for the old."""
+    few = {"subgroup": "diabetes", "why_not": "not enough events"}
+    recalibrated = Recalibration(
+        None, -0.2, 0.9, (promised("calibration_slope", 0.9, 0.2),),
+        (promised("calibration_slope", 1.0, 0.2),),
+    )  # fmt: skip
+    return {
+        "measures": (
+            promised("auroc", 0.8, 0.05), promised("event_rate", 0.07, 0.02),
+            promised("observed_expected", 0.95, 0.2), promised("brier", 0.06, 0.02),
+            promised("net_benefit", 0.02, 0.01, threshold=0.1),
+            promised("auroc", 0.6, 0.1, subgroup="over 80"), MeasurePromise("auroc", **few),
+        ),
+        "differences": (promised("auroc", -0.2, 0.1, subgroup="over 80"),),
+        "calibration": (Calibration(None, (0.1, 0.3), (0.1, 0.2), (0.05, 0.1), (0.2, 0.4),
+                                    (0.8, 0.2)),),
+        "risk_distributions": (RiskDistribution(None, (0.0, 0.5, 1.0), (0.4, 0.6), (0.9, 0.1)),),
+        "recalibration": (recalibrated,),
+        "decision_curve": DecisionCurve((0.1, 0.2), (0.03, 0.02), (0.01, 0.0), (0.05, 0.04),
+                                        (0.01, -0.1)),
+    }  # fmt: skip
 
 
 def ledgers_of(reports):
@@ -219,7 +259,8 @@ def results(tmp_path_factory):
 def making():
     return SimpleNamespace(
         KINDS=KINDS, NASTY=NASTY, adaptation_of=adaptation_of, plan_of=plan_of, made=made,
-        small_study=small_study, without_model=without_model,
+        small_study=small_study, without_model=without_model, measured=measured,
+        promised=promised,
     )  # fmt: skip
 
 

@@ -183,9 +183,9 @@ def test_every_source_has_its_numbers_the_heaviest_first(results, kind):
         elif examined is None:
             assert found == "—"
         else:
-            risk, half = examined["risk"], 1.959964 * math.sqrt(examined["risk_variance"])
-            ends = risk * math.exp(-half), risk * math.exp(half)
-            assert found == f"{number(risk)} ({number(ends[0])} to {number(ends[1])})"
+            rmse, half = examined["risk"] ** 0.5, 0.979982 * math.sqrt(examined["risk_variance"])
+            ends = rmse * math.exp(-half), rmse * math.exp(half)
+            assert found == f"{number(rmse)} ({number(ends[0])} to {number(ends[1])})"
     assert shares == sorted(shares, reverse=True)
 
 
@@ -296,8 +296,8 @@ def test_once_outcomes_arrive_the_first_screen_leads_with_them(copied, found, wo
     )[:1]
     assert (shown, name) == (words, "realised")
     assert unescape(lead) == f"R{found.sentence[1:]}."
-    realised = f"realised: {with_interval(found.realised, found.lower, found.upper)}"
-    assert realised in html  # the forest plot has it too
+    roots = (x if x is None else x**0.5 for x in (found.realised, found.lower, found.upper))
+    assert f"realised: {with_interval(*roots)}" in html  # the forest plot has it too
 
 
 # Other results ------------------------------------------------------------------------------

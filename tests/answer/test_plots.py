@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -11,15 +12,16 @@ from matplotlib.figure import Figure
 
 import fedcsa
 from fedcsa import FedCSA
-from fedcsa.answer.charts import forest_plot as sources
 from fedcsa.answer.charts import risk_curve as risk
+from fedcsa.answer.charts.forest_plot import draw_forest_plots
+from fedcsa.answer.forests import source_forest
 from fedcsa.answer.notebook import view_html
-from fedcsa.answer.sentences import risk_sentence
+from fedcsa.answer.sentences import promise_sentence
 from fedcsa.answer.view import Point, view_of
 from fedcsa.errors import MissingExtraError, ParameterError
 from fedcsa.words import number, percent, printable
 
-PLOTS = ["plot_risk", "plot_sources", "plot_balance", "plot_backtest"]
+PLOTS = ["plot_risk", "plot_forest", "plot_balance", "plot_backtest"]
 
 
 @pytest.mark.parametrize("name", PLOTS)
@@ -27,9 +29,10 @@ def test_a_chart_takes_a_result_or_an_estimator(making, name):
     estimator = making.small_study()
     plot = getattr(fedcsa, name)
     for given in (estimator, estimator.adaptation_):
-        figure = plot(given)
-        assert isinstance(figure, Figure)
-        drawn = figure._repr_svg_()
+        display = plot(given)
+        assert isinstance(display.figure_, Figure)
+        assert display.ax_ is display.axes_[0]
+        drawn = display._repr_svg_()
         assert drawn.count("<path") > 5
         assert re.search(r"<path[^>]*fill: #ffffff", drawn)  # dark ink needs light paper
 
@@ -142,54 +145,68 @@ def segments(axes):
     ]
 
 
+def forest_of(adaptation):
+    """The chart of the loss, and its one panel."""
+    view = view_of(adaptation)
+    chart = draw_forest_plots([source_forest(view, view.loss)])
+    return chart, chart.panels[0]
+
+
 def test_the_forest_has_a_line_a_source_and_the_promise_at_the_bottom(making):
     adaptation = making.adaptation_of("abc", ["x"], far=["c"])
-    chart = sources.draw_forest_plot(view_of(adaptation))
-    forest, weights = chart.panels
-    near = [line for line in view_of(adaptation).sources if line.reaches]
-    promise = adaptation.promise
-    expected = [(float(y), [line.lower, line.upper]) for y, line in enumerate(near)]
-    expected.append((3.0, [promise.lower, promise.upper]))
+    _, forest = forest_of(adaptation)
+    promise, found = adaptation.promise, adaptation.examinations
     drawn = segments(forest)
-    for line in expected:
-        assert line in drawn
+    for y, name in enumerate("ab"):
+        half = 1.959963984540054 * np.sqrt(found[name].risk_variance)
+        ends = np.sqrt(found[name].risk * np.exp([-half, half]))  # roots: in the outcome's units
+        assert any(at == y and np.allclose(told, ends) for at, told in drawn)
+    assert (3.0, [np.sqrt(promise.lower), np.sqrt(promise.upper)]) in drawn
     names = [text.get_text() for text in forest.get_yticklabels()]
     assert names == ["a", "b", "c", "a new site"]
-    assert f"sd {number(promise.between_sites)} of the log risk" in forest.get_xlabel()
+    assert forest.get_xlabel() == "RMSE, 95 % interval; grey: a constant"
+    constant = np.sqrt(promise.risk / promise.ratio)
+    assert any(np.allclose(line.get_xdata(), constant) for line in forest.lines)
     assert "does not reach the target" in [text.get_text() for text in forest.texts]
-    assert [bar.get_width() for bar in weights.patches] == [
-        line.weight for line in view_of(adaptation).sources
-    ]
 
 
 def test_a_mark_of_the_forest_says_what_the_table_says(making):
     adaptation = making.adaptation_of("abc", ["x"])
-    told = " ".join(sources.draw_forest_plot(view_of(adaptation)).titles.values())
+    told = " ".join(forest_of(adaptation)[0].titles.values())
     for line in view_of(adaptation).sources:
-        assert f"risk found: {line.found_text}" in told
+        assert f"RMSE: {line.found_text}" in told
         assert f"weight {percent(line.weight)}" in told
-    promise = adaptation.promise
-    between = f"{number(promise.lower)} to {number(promise.upper)}"
-    assert f"a new site: {number(promise.risk)} ({between})" in told
+    p = adaptation.promise
+    risk, lower, upper = (number(np.sqrt(x)) for x in (p.risk, p.lower, p.upper))
+    assert f"a new site: {risk} ({lower} to {upper})" in told
 
 
 def test_an_interval_that_reaches_too_far_ends_in_an_arrow(making):
-    from dataclasses import replace
-
     adaptation = making.adaptation_of("abc", ["x"])
     wide = replace(adaptation.examinations["a"], risk_variance=100.0)
     adaptation = replace(adaptation, examinations={**adaptation.examinations, "a": wide})
-    forest = sources.draw_forest_plot(view_of(adaptation)).panels[0]
-    arrows = [line.get_marker() for line in forest.lines]
+    arrows = [line.get_marker() for line in forest_of(adaptation)[1].lines]
     assert "<" in arrows
     assert ">" in arrows
 
 
 @pytest.mark.parametrize("kind", ["paper", "no overlap"])
-def test_without_a_promise_there_are_weights_alone(making, kind):
-    chart = sources.draw_forest_plot(view_of(making.made(kind)))
-    assert len(chart.panels) == 1
-    assert "Weight" in chart.label
+def test_without_a_promise_there_is_no_forest(making, kind):
+    with pytest.raises(ParameterError, match=r"one that is promised \(none\)"):
+        fedcsa.plot_forest(making.made(kind))
+
+
+def test_a_measure_that_is_not_promised_is_refused_with_those_that_are(making):
+    with pytest.raises(ParameterError, match=r"one that is promised \(rmse"):
+        fedcsa.plot_forest(making.made("small"), "AUC")
+
+
+def test_a_chart_is_drawn_where_it_is_asked_to(making):
+    figure = Figure()
+    ax = figure.subplots()
+    display = fedcsa.plot_forest(making.made("small"), ax=ax)
+    assert (display.ax_, display.figure_) == (ax, figure)
+    assert ax.lines
 
 
 # A notebook ---------------------------------------------------------------------------------
@@ -214,7 +231,7 @@ def test_a_result_shows_verdict_risk_and_sources(making):
     html = view_html(view)
     text = Texts(html).text
     assert "Use it" in text
-    assert risk_sentence(view) in text
+    assert promise_sentence(view) in text
     for leg in estimator.legs_.values():
         assert leg.sentence in text
     for line in view.sources:

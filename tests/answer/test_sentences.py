@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from fedcsa.answer import sentences
-from fedcsa.answer.sentences import SECTIONS, examined_sentence, said
+from fedcsa.answer.sentences import SECTIONS, examined_sentence, said, whom_sentence
 from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.promised_measures import Calibration
+from fedcsa.words import number
 
 ALL = re.findall(r'yield\s*\(?\s*"(\w+)"', inspect.getsource(sentences))
 
@@ -27,7 +29,10 @@ def entry(n_fields):
 def result(making):
     """A function that makes the view of an ordinary result, changed as asked."""
 
-    def make(*, answer=None, beside=None, **options):
+    def make(*, answer=None, beside=None, measured=None, **options):
+        if measured is not None:
+            options = {"classes": ("no", "yes"), "loss": "brier", **options}
+            beside = {**making.measured(), **measured}
         names, options = options.pop("names", "abc"), {"ledgers": False, **options}
         answer = answer or making.adaptation_of(names, options.pop("features", ["x"]), **options)
         return replace(view_of(answer), **(beside or {}))
@@ -53,6 +58,8 @@ MANY_FIELDS = {"beside": {"ledgers": {"a": (entry(5000),)}}}
 NOTHING = {"answer": "nothing"}
 ENDED = {"answer": "ended"}
 OUTCOMES = Reconciliation(1.0, 0.9, 1.1, 90, 1.0, 0.8, 1.3, 0.95, "use")
+MEASURED = {"measured": {}}
+FIVE_CLASSES = {"measured": {"calibration": (Calibration("x", (), (), (), (), ()),) * 5}}
 #: sentence -> what makes it true, what makes it false, and words that it must then say
 CASES = {
     "realised": ({"beside": {"reconciliation": OUTCOMES}}, {}, "realised on 90 rows: 1 (0.9 to"),
@@ -61,10 +68,18 @@ CASES = {
     "why": ({}, ENDED, "the sources reach the target, agree, and beat a constant"),
     "promised": ({}, ENDED, "if it differs from these as they differ from each other"),
     "ratio": ({}, PAPER, "of that of a constant prediction"),
-    "unit": ({"loss": "absolute"}, ENDED, "risk is the mean absolute error, in units of the"),
-    "root": ({}, {"loss": "absolute"}, "is in units of the outcome"),
+    "level": (MEASURED, {}, "events per 100 patients 7 (5 to 9); events for 100 predicted 95 ("),
+    "whom": (MEASURED, PAPER, "clearly worse for over 80 (AUROC 0.6 (0.5 to 0.7)); not enough "),
+    "unit": ({"loss": "absolute"}, ENDED, "MAE: mean absolute error, in units of the outcome"),
+    "headline": (MEASURED, {}, "AUROC: chance that the prediction is higher"),
+    "new_site": (MEASURED, {}, "each number is what a new site may expect"),
+    "spread": (MEASURED, {}, "the sd between sites is on the measure's own scale"),
+    "diagonal": (MEASURED, {}, "on the diagonal what is predicted happens"),
+    "classes_left": (FIVE_CLASSES, MEASURED, "the chart shows the first 3 of 5 classes"),
+    "recalibration": (MEASURED, {}, "not applied: intercept -0.2, slope 0.9"),
+    "benefit": (MEASURED, {}, "net benefit counts true positives"),
+    "differences_of": (MEASURED, {}, "of the subgroup less all other patients"),
     "examined": ({"silent": "a"}, PAPER, "2 of 3 sources examined the others' models"),
-    "between_sites": ({}, PAPER, "the log risk has a standard deviation of"),
     "reach": ({}, NOTHING, "at least 10 effective rows and an imbalance of at most 0.06"),
     "far": ({"far": "c"}, {}, "is not reached by c, and no promise rests on it"),
     "hidden": (MANY, {}, "16 sources more in the table"),
@@ -203,8 +218,8 @@ def test_a_bounded_loss_is_found_to_be_at_most_one(making):
         adaptation = making.adaptation_of("abc", ["x"], **classes)
         wide = replace(adaptation.examinations["a"], risk=0.9, risk_variance=1.0)
         adaptation = replace(adaptation, examinations={**adaptation.examinations, "a": wide})
-        [line] = [line for line in view_of(adaptation).sources if line.name == "a"]
-        assert line.upper == min(most, 0.9 * np.exp(1.959963984540054))
+        found = view_of(adaptation).loss.by_source["a"]
+        assert found[2] == min(most, 0.9 * np.exp(1.959963984540054))
 
 
 # Why the verdict is what it is --------------------------------------------------------------
@@ -240,3 +255,62 @@ def test_the_first_screen_says_why_and_says_it_only_where_it_is_so(name, making)
     assert told.startswith(why[0].upper() + why[1:])
     for other in {text for _, _, text in VERDICTS.values()} - {why}:
         assert not told.startswith(other[0].upper() + other[1:])
+
+
+# For whom -----------------------------------------------------------------------------------
+
+
+def groups(making, *, rmse=False, **told):
+    """A view with subgroups: what is promised to each, and its difference from all others."""
+    name = "rmse" if rmse else "auroc"
+    whole = making.adaptation_of("abc", ["x"], **({} if rmse else CLASSES))
+    view = view_of(whole)
+    everybody = () if rmse else (making.promised("auroc", 0.8, 0.05),)
+    measures = [
+        making.promised(name, 0.7 if known else np.nan, 0.1, subgroup=group)
+        for group, (known, _) in told.items()
+    ]
+    differences = tuple(
+        making.promised(name, difference, 0.1, subgroup=group)
+        for group, (_, difference) in told.items()
+        if difference is not None
+    )
+    return replace(view, measures=(*view.measures, *everybody, *measures), differences=differences)
+
+
+CLASSES = {"classes": ("no", "yes"), "loss": "brier"}
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({}, "no subgroup was declared"),
+        ({"old": (True, -0.05)}, "clearly worse for none of 1 subgroup"),
+        ({"old": (True, -0.2)}, "clearly worse for old (AUROC 0.7 (0.6 to 0.8))"),
+        ({"old": (True, 0.2)}, "clearly worse for none of 1 subgroup"),
+        ({"old": (False, None)}, "not enough patients to say for old"),
+        (
+            {"old": (True, None), "ill": (False, None)},
+            "clearly worse for none of 1 subgroup; not enough patients to say for ill",
+        ),
+        ({"rmse": True, "old": (True, 0.2)}, "clearly worse for old (RMSE 0.7 (0.6 to 0.8))"),
+        ({"rmse": True, "old": (True, -0.2)}, "clearly worse for none of 1 subgroup"),
+    ],
+)
+def test_it_is_said_for_whom_the_model_is_worse(told, says, making):
+    assert whom_sentence(groups(making, **told)).startswith(says)
+
+
+def test_rare_events_are_never_told_by_a_brier_score_alone(making):
+    view = view_of(making.adaptation_of("abc", ["x"], **CLASSES))
+    view = replace(view, **making.measured())
+    verdict = dict(said("verdict", view))
+    assert verdict["promised"].startswith("AUROC 0.8, 0.75 to 0.85 for a new site")
+    assert "Brier" not in " ".join(verdict.values())
+    assert "of that of a constant" in dict(said("measure", view))["ratio"]
+
+
+def test_a_squared_loss_is_told_by_its_root(making):
+    adaptation = making.adaptation_of("abc", ["x"])
+    told = dict(said("verdict", view_of(adaptation)))["promised"]
+    assert told.startswith(f"RMSE {number(np.sqrt(adaptation.promise.risk))}, ")

@@ -6,22 +6,35 @@ from html import unescape
 
 import pytest
 
+from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.page import write_report
-from fedcsa.answer.sentences import examined_sentence, ratio_sentence, risk_sentence
+from fedcsa.answer.sentences import (
+    examined_sentence,
+    level_sentence,
+    promise_sentence,
+    ratio_sentence,
+    whom_sentence,
+)
 from fedcsa.answer.store import save_result
 from fedcsa.answer.terminal import print_backtest, print_reconciliation, print_view
 from fedcsa.answer.view import MOST_SOURCES, View, candidate_text, view_of
 from fedcsa.cli.common import console
 from fedcsa.reconcile import Reconciliation
+from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.words import count, number, percent, sentence
 
 KINDS = ("small", "one source", "two sources", "paper", "no overlap", "100 sources", "all refused")
 #: What only the page shows: tables and charts of their own.
-ON_THE_PAGE = {"points", "methods", "backtest", "table", "before", "after", "ledgers"}
+ON_THE_PAGE = {
+    "points", "methods", "backtest", "table", "before", "after", "ledgers", "calibration",
+    "risk_distributions", "recalibration", "decision_curve", "by_source",
+}  # fmt: skip
 #: What is not shown as a number, but as a sentence, an order or a colour.
 NOT_SHOWN = {"plan", "findings", "value", "bar", "level", "power", "examined_by"}
 #: Numbers of the promise that the legs tell in their own words.
 IN_LEGS = {"skill", "differs_risk", "differs_level", "between_levels", "between_sites"}
+#: What stands in the measure of the study's loss, in units that people use.
+IN_MEASURES = {"promise"}
 
 
 def text_of(html):
@@ -50,7 +63,12 @@ def shown(making, tmp_path, capsys, monkeypatch):
 
 def numbers(value, name=""):
     """Every number of a view that all three show: the name of its field, and its text."""
-    if name in ON_THE_PAGE | NOT_SHOWN | IN_LEGS:
+    if name in ON_THE_PAGE | NOT_SHOWN | IN_LEGS | IN_MEASURES:
+        return
+    if isinstance(value, MeasurePromise):
+        words = WORDS[value.name]
+        yield value.name, words.text(value.estimate)
+        yield value.name, words.between(value.lower, value.upper)
         return
     if is_dataclass(value):
         for item in fields(value):
@@ -71,7 +89,7 @@ def test_every_number_of_the_view_stands_in_all_three_in_the_same_digits(kind, s
         for where, told in seen.items():
             assert re.search(rf"(?<![\d.]){re.escape(text)}(?![\d])", told), (where, name, text)
     if view.promise is not None:
-        expected = {"risk", "lower", "upper", "ratio", "weight", "n_rows", "found"}
+        expected = {"rmse", "weight", "n_rows", "imbalance"}
         assert expected <= {name for name, _ in found}
 
 
@@ -79,9 +97,10 @@ def test_every_number_of_the_view_stands_in_all_three_in_the_same_digits(kind, s
 def test_terminal_notebook_and_page_say_the_same_words(kind, shown):
     view, seen = shown(kind)
     told = [view.heading[1], view.why, ratio_sentence(view), examined_sentence(view)]
-    told += [risk_sentence(view)] if view.points else []
+    told += [promise_sentence(view), level_sentence(view), whom_sentence(view)]
+    told = told if view.has_model else told[:2]
     told += [text for leg in view.legs for text in (leg.sentence, leg.advice)]
-    for line in view.sources[:20]:
+    for line in view.sources[:20]:  # more are only counted in a notebook
         told += [line.name, line.found_text, line.weight_text]
     for text in filter(None, told):
         large = sentence(text).removesuffix(".")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedcsa import Study, load_result
-from fedcsa.answer.sentences import ratio_sentence, risk_sentence
+from fedcsa.answer.sentences import promise_sentence, ratio_sentence
 from fedcsa.answer.store import load_ledgers, summary
 from fedcsa.answer.view import view_of
 from fedcsa.backtest import run_backtest
@@ -148,7 +148,7 @@ def test_run_prints_the_verdict_and_writes_the_result(study_folder, invoke):
     stored = load_result(study_folder / "r2")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"! Use it with care — {stored.verdict.sentence}")
-    assert risk_sentence(view_of(stored)) in result.stdout
+    assert promise_sentence(view_of(stored)) in result.stdout
     assert ratio_sentence(view_of(stored)) in result.stdout
     for leg in stored.verdict.legs:
         sign = "✓" if leg.passed else "✕"

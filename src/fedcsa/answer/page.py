@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
 from fedcsa.answer import result_tables
+from fedcsa.answer.forests import ForestPlot, drawn, first_forest, source_forest, subgroup_forests
 from fedcsa.answer.plots import require_report
 from fedcsa.answer.result_tables import Table
 from fedcsa.answer.sentences import SECTIONS, about_left_out, by_kind, said
+from fedcsa.answer.svg import inline
 from fedcsa.answer.view import View, view_of
 from fedcsa.words import counted, printable
 
@@ -52,12 +54,9 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
 
 def sections(view: View) -> Iterator[PageSection]:
     """The sections of the page, in their order."""
-    from fedcsa.answer.charts import forest_plot, kept_promises, love_plot, risk_curve
-    from fedcsa.answer.svg import inline
-
-    has_model = bool(view.points)
-    svg = inline(forest_plot.draw_forest_plot(view), "sources") if has_model else ""
-    title = "What the sources found" if has_model else "Sources"
+    yield from _measured(view)
+    svg = _forests([source_forest(view, item) for item in drawn(view)], "sources")
+    title = "What the sources found" if view.has_model else "Sources"
     yield PageSection("sources", title, svg, result_tables.source_table(view))
     if view.findings:
         yield PageSection("findings", "Findings")
@@ -65,6 +64,37 @@ def sections(view: View) -> Iterator[PageSection]:
         yield PageSection(
             "compared", "Beside other methods", table=result_tables.method_table(view)
         )
+    yield from _made(view)
+    sent, *folded = result_tables.ledger_tables(view) if view.ledgers else (None,)
+    told = (*result_tables.told_table(view), *folded)
+    yield PageSection("ledger", "What left each site", table=sent, folded=told)
+    yield PageSection("making", "How it was made", table=result_tables.design_table(view, VERSION))
+
+
+def _measured(view: View) -> Iterator[PageSection]:
+    """How good it is: measures, calibration, decisions, subgroups, as far as they are known."""
+    from fedcsa.answer.charts import calibration_plot, decision_plot
+
+    if len(view.everybody) > 1:
+        details = tuple(result_tables.measure_details(view))
+        table = result_tables.measure_table(view)
+        yield PageSection("measures", "How good it is", table=table, folded=details)
+    if view.calibration:
+        svg = inline(calibration_plot.draw_calibration(view), "calibration")
+        table, *more = (*result_tables.recalibration_table(view), None)
+        yield PageSection("calibration", "Calibration", svg, table, tuple(filter(None, more)))
+    if view.decision_curve is not None:
+        svg = inline(decision_plot.draw_decision_curve(view.decision_curve), "decision")
+        yield PageSection("decision", "Is it worth acting on?", svg)
+    if view.subgroups:
+        svg = _forests(list(subgroup_forests(view)), "subgroups")
+        yield PageSection("subgroups", "For whom", svg, result_tables.subgroup_table(view))
+
+
+def _made(view: View) -> Iterator[PageSection]:
+    """How the answer came about: balance, back-test, candidates."""
+    from fedcsa.answer.charts import kept_promises, love_plot, risk_curve
+
     if view.sources:
         svg = inline(love_plot.draw_love_plot(view), "balance")
         shown, *every = result_tables.balance_tables(view)
@@ -72,16 +102,19 @@ def sections(view: View) -> Iterator[PageSection]:
     if view.backtest is not None:
         svg = inline(kept_promises.draw_kept_promises(view.backtest), "backtest")
         yield PageSection("backtest", "Back-test", svg, result_tables.backtest_table(view.backtest))
-    elif has_model:
+    elif view.has_model:
         yield PageSection("backtest", "Back-test")
-    if has_model:
+    if view.points:
         svg = inline(risk_curve.draw_risk_curve(view), "candidates")
         title = "Risk against the candidates"
         yield PageSection("candidates", title, svg, result_tables.candidate_table(view))
-    sent, *folded = result_tables.ledger_tables(view) if view.ledgers else (None,)
-    told = (*result_tables.told_table(view), *folded)
-    yield PageSection("ledger", "What left each site", table=sent, folded=told)
-    yield PageSection("making", "How it was made", table=result_tables.design_table(view, VERSION))
+
+
+def _forests(forests: Sequence[ForestPlot], name: str, *, small: bool = False) -> str:
+    """ForestPlot plots as part of the page; nothing if there are none."""
+    from fedcsa.answer.charts import forest_plot
+
+    return inline(forest_plot.draw_forest_plots(forests, small=small), name) if forests else ""
 
 
 def render(view: View) -> str:
@@ -94,12 +127,14 @@ def render(view: View) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     advice, word, sign = view.heading
+    first = [] if view.headline is None else [first_forest(view, view.headline)]
     return environment.from_string(_asset("page.html.jinja")).render(
         title=printable(view.study),
         subtitle=_subtitle(view),
         advice=advice,
         word=word,
         sign=sign,
+        picture=_forests(first, "first", small=True),
         legs=view.legs,
         said={name: said(name, view) for name in SECTIONS},
         sections=tuple(sections(view)),

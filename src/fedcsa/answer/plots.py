@@ -1,16 +1,21 @@
-"""The charts of the report, for a notebook: each takes a result and returns a figure."""
+"""The charts of the report, for a notebook: each takes a result and returns a display."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from fedcsa.answer.forests import is_known, source_forest
 from fedcsa.answer.view import View, view_of
 from fedcsa.errors import MissingExtraError, must
 from fedcsa.target.adaptation import Adaptation
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from fedcsa.answer.charts.drawing import Chart
 
 
 def require_report(*packages: str, what: str) -> None:
@@ -20,7 +25,34 @@ def require_report(*packages: str, what: str) -> None:
             raise MissingExtraError(package, "report", what)
 
 
-def plot_risk(result: Any) -> Figure:
+@dataclass(frozen=True, repr=False)
+class ChartDisplay:
+    """A chart that was drawn, as scikit-learn's displays are; a notebook shows it.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+        The first panel.
+    axes_ : tuple of matplotlib Axes
+        All panels.
+    """
+
+    figure_: Figure
+    axes_: tuple[Axes, ...]
+
+    @property
+    def ax_(self) -> Axes:
+        """The first panel."""
+        return self.axes_[0]
+
+    def _repr_svg_(self) -> str:
+        from fedcsa.answer.charts.drawing import svg
+
+        return svg(self.figure_, transparent=False)  # a dark notebook would swallow the ink
+
+
+def plot_risk(result: Any) -> ChartDisplay:
     """Draw the estimated risk of every candidate, a standard error to either side.
 
     Parameters
@@ -30,23 +62,74 @@ def plot_risk(result: Any) -> Figure:
     view = _view(result)
     from fedcsa.answer.charts import risk_curve
 
-    return risk_curve.draw_risk_curve(view).figure
+    if not view.points:
+        raise must("result", "one with candidates", "one without")
+    return _display(risk_curve.draw_risk_curve(view))
 
 
-def plot_sources(result: Any) -> Figure:
-    """Draw what every source found and its weight, and what a new site may expect (a forest plot).
+def plot_forest(result: Any, measure: str | None = None, *, ax: Axes | None = None) -> ChartDisplay:
+    """Draw what every source found, and what a new site may expect.
 
     Parameters
     ----------
     result : Adaptation or fitted FedCSA
+        With a promise.
+    measure : str, optional
+        For example ``"auroc"``, ``"rmse"``, ``"calibration_slope"``; by default the study's loss,
+        in units that people use. A measure at several thresholds, or of several classes, has a
+        panel each.
+    ax : matplotlib Axes, optional
+        To draw in, instead of a figure of its own; then only the first panel is drawn.
     """
     view = _view(result)
     from fedcsa.answer.charts import forest_plot
 
-    return forest_plot.draw_forest_plot(view).figure
+    found = [m for m in view.everybody if measure in (m.name, None) and is_known(m)]
+    if not found or view.loss is None:
+        known = ", ".join(dict.fromkeys(m.name for m in view.everybody)) or "none"
+        raise must("measure", f"one that is promised ({known})", repr(measure))
+    shown = [view.loss] if measure is None else found
+    forests = [source_forest(view, item) for item in shown[: 1 if ax is not None else None]]
+    return _display(forest_plot.draw_forest_plots(forests, axes=ax))
 
 
-def plot_balance(result: Any) -> Figure:
+def plot_calibration(result: Any, *, ax: Axes | None = None) -> ChartDisplay:
+    """Draw what happens to patients with a prediction, with its band for a new site.
+
+    Parameters
+    ----------
+    result : Adaptation or fitted FedCSA
+        With a calibration curve.
+    ax : matplotlib Axes, optional
+        To draw in, instead of a figure of its own; then only the first curve is drawn.
+    """
+    view = _view(result)
+    if not view.calibration:
+        raise must("result", "one with a calibration curve", "one without")
+    from fedcsa.answer.charts import calibration_plot
+
+    return _display(calibration_plot.draw_calibration(view, axes=ax))
+
+
+def plot_decision_curve(result: Any, *, ax: Axes | None = None) -> ChartDisplay:
+    """Draw the net benefit at every threshold, beside treating everybody and nobody.
+
+    Parameters
+    ----------
+    result : Adaptation or fitted FedCSA
+        Of a study with two classes.
+    ax : matplotlib Axes, optional
+        To draw in, instead of a figure of its own.
+    """
+    curve = _view(result).decision_curve
+    if curve is None:
+        raise must("result", "one with a decision curve", "one without")
+    from fedcsa.answer.charts import decision_plot
+
+    return _display(decision_plot.draw_decision_curve(curve, axes=ax))
+
+
+def plot_balance(result: Any) -> ChartDisplay:
     """Draw the standardised differences of means before and after weighting (a Love plot).
 
     Parameters
@@ -56,10 +139,10 @@ def plot_balance(result: Any) -> Figure:
     view = _view(result)
     from fedcsa.answer.charts import love_plot
 
-    return love_plot.draw_love_plot(view).figure
+    return _display(love_plot.draw_love_plot(view))
 
 
-def plot_backtest(result: Any) -> Figure:
+def plot_backtest(result: Any) -> ChartDisplay:
     """Draw what was promised to every source that played the target, and what came true.
 
     Parameters
@@ -72,7 +155,11 @@ def plot_backtest(result: Any) -> Figure:
         raise must("result", "one with a back-test", "one without")
     from fedcsa.answer.charts import kept_promises
 
-    return kept_promises.draw_kept_promises(backtest).figure
+    return _display(kept_promises.draw_kept_promises(backtest))
+
+
+def _display(chart: Chart) -> ChartDisplay:
+    return ChartDisplay(chart.figure, tuple(chart.panels))
 
 
 def _view(result: Any) -> View:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fedcsa.answer.sentences import MOST_LISTED, MOST_MARKS, MOST_PRINTED, loss_in_words
+from fedcsa.answer.forests import is_known, promised_text, title_of
+from fedcsa.answer.measure_words import LOSS_NAMES, WORDS
+from fedcsa.answer.sentences import MOST_LISTED, MOST_MARKS, MOST_PRINTED
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.words import count, counted, interval, listed, number, percent, printable, short
 
 
@@ -46,6 +49,15 @@ class Table:
         object.__setattr__(self, "caption", printable(self.caption))
 
 
+def answer_tables(view: View) -> Iterator[Table]:
+    """What terminal and notebook show: the measures, those of subgroups, the sources."""
+    if len(view.everybody) > 1:
+        yield measure_table(view)
+    if view.subgroups:
+        yield subgroup_table(view)
+    yield source_table(view)
+
+
 def source_table(view: View) -> Table:
     """What every source found, its weight, and how far off it is."""
     if view.plan is None or not view.sources:
@@ -63,9 +75,79 @@ def source_table(view: View) -> Table:
     ]
     rows += [(name, fate, *["—"] * 4) for name, fate in view.absent.items()]
     tones = ["" if line.reaches else "far" for line in view.sources] + ["far"] * len(view.absent)
-    found = f"risk found ({percent(view.plan.level)})"
+    found = f"{view.loss_words.title} found ({percent(view.plan.level)})"
     headings = ("source", found, "weight", "rows", "effective rows", "imbalance")
     return Table("Sources", headings, rows, (0, 1), (1,), tones)
+
+
+def measure_table(view: View) -> Table:
+    """Every measure over all patients: at a new site, between sites, at the sources."""
+    rows = [
+        (
+            title_of(item),
+            promised_text(item),
+            number(item.between_sites) if is_known(item) else "—",
+            _range(item),
+        )
+        for item in view.everybody
+    ]
+    level = "" if view.promise is None else f" ({percent(view.promise.level)})"
+    headings = ("measure", f"at a new site{level}", "sd between sites", "at the sources")
+    return Table("Measures", headings, rows, (0, 1, 3), (0, 1))
+
+
+def _range(measure: MeasurePromise) -> str:
+    """The smallest and the largest value that a source found."""
+    values = [value for value, _, _ in measure.by_source.values()]
+    return WORDS[measure.name].between(min(values), max(values)) if values else "—"
+
+
+def measure_details(view: View) -> Iterator[Table]:
+    """What the measures mean, and what every source found of each."""
+    names = dict.fromkeys(item.name for item in view.measures)
+    meanings = [(WORDS[name].title, WORDS[name].meaning) for name in names]
+    yield Table("What the measures mean", ("measure", "meaning"), meanings, (0, 1), (1,))
+    rows = [
+        (title_of(item), source, WORDS[item.name].text(value), WORDS[item.name].between(*ends))
+        for item in view.everybody
+        for source, (value, *ends) in sorted(item.by_source.items())
+    ]
+    if 0 < len(rows) <= MOST_LISTED:
+        headings = ("measure", "source", "found", "interval")
+        yield Table("Every measure at every source", headings, rows, (0, 1), printed=False)
+
+
+def subgroup_table(view: View) -> Table:
+    """Every measure in every subgroup, and how far it lies from that of all others."""
+    apart = {_key(item): item for item in view.differences}
+    rows = [
+        (
+            item.subgroup,
+            title_of(item),
+            promised_text(item),
+            promised_text(apart[_key(item)]) if _key(item) in apart else "—",
+        )
+        for item in sorted(view.measures, key=lambda item: item.subgroup)
+        if item.subgroup
+    ]
+    headings = ("subgroup", "measure", "at a new site", "less all others")
+    return Table("Subgroups", headings, rows, (0, 1, 2, 3), (1, 2, 3))
+
+
+def _key(item: MeasurePromise) -> tuple[object, ...]:
+    return item.subgroup, item.name, item.threshold, item.of_class
+
+
+def recalibration_table(view: View) -> Iterator[Table]:
+    """The measures before and after a recalibration that is offered, a table a class."""
+    for item in view.recalibration:
+        rows = [
+            (title_of(before), promised_text(before), promised_text(after))
+            for before, after in zip(item.before, item.after, strict=True)
+        ]
+        which = "" if item.of_class is None else f", {item.of_class}"
+        title = f"Before and after recalibration{which}"
+        yield Table(title, ("measure", "as it is", "recalibrated"), rows, (0, 1, 2), (0, 1, 2))
 
 
 def method_table(view: View) -> Table:
@@ -169,7 +251,7 @@ def backtest_table(found: Backtest) -> Table:
 
 def told_table(view: View) -> Iterator[Table]:
     """The target's Table 1, which every source has seen."""
-    if view.table is None or not view.points or (view.plan and view.plan.exchange == "rows"):
+    if view.table is None or not view.has_model or (view.plan and view.plan.exchange == "rows"):
         return
     told = view.table
     rows = [
@@ -271,7 +353,7 @@ def _design(plan: Plan, n_target_rows: int) -> list[tuple[str, str]]:
     return [
         ("method", f"{plan.method}, combined by {plan.combine}"),
         ("model", str(plan.model.get("class") or plan.model.get("name", ""))),
-        ("loss", loss_in_words(plan.loss)[0]),
+        ("loss", LOSS_NAMES.get(plan.loss, plan.loss)),
         ("candidates", count(len(plan.candidates))),
         ("features", listed(plan.features, 12)),
         *([("classes", listed(classes, 12))] if classes else []),

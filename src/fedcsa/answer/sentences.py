@@ -6,16 +6,17 @@ is not.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fedcsa.answer.forests import is_known, is_same, promised_text
+from fedcsa.answer.measure_words import LOSS_NAMES, WORDS
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
 from fedcsa.findings import CATALOGUE, Finding
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, MOSTLY_OWN
-from fedcsa.words import count, counted, interval, listed, number, percent, printable, sentence
+from fedcsa.words import count, counted, listed, number, percent, printable, sentence
 
 #: The name of a sentence, and what it says.
 Said = Iterator[tuple[str, str]]
@@ -27,18 +28,13 @@ MOST_PLAYED = 30
 MOST_MARKS = 1000
 #: Candidates in a table that is worth its paper.
 MOST_PRINTED = 100
+#: Classes with a calibration plot: more are too narrow to read.
+MOST_CLASSES = 3
 #: Fields, or features at sources, listed one by one: more would only make the page large.
 MOST_LISTED = 4000
 #: Places named under one kind of finding; the result file has all.
 MOST_PLACES = 6
 _SEVERITIES = ("danger", "warning", "note")
-_LOSSES = {
-    "squared": ("mean squared error", "in squared units of the outcome"),
-    "absolute": ("mean absolute error", "in units of the outcome"),
-    "log": ("log loss", "the mean of −log of the probability given to what happened"),
-    "brier": ("Brier score", "the mean squared error of the probabilities, between 0 and 1"),
-    "zero-one": ("misclassification rate", "the share of rows with the wrong class"),
-}
 _REACH = (
     "rows are weighted so that their means and spreads match the target's table; effective rows "
     "are those that carry the weight, imbalance is the mean squared difference that is left, in "
@@ -80,23 +76,65 @@ def said(section: str, view: View) -> tuple[tuple[str, str], ...]:
 # What terminal, notebook and page say alike --------------------------------------------------
 
 
-def risk_sentence(view: View) -> str:
-    """The promise; or the estimate of a method that promises nothing."""
-    promise = view.promise
-    if promise is None:
+def promise_sentence(view: View) -> str:
+    """How good it is at a new site; or the estimate of a method that promises nothing."""
+    measure = view.headline
+    if view.promise is None or measure is None:
         if view.risk is None:
-            return "no risk is promised: no source resembles the target"
-        return f"risk {number(view.risk)}, an estimate without an interval"
-    level = f"{100.0 * promise.level:.6g} %"
-    between = f"{interval(promise.lower, promise.upper)} for a new site ({level})"
-    return f"risk {number(promise.risk)}, {between}, {NEW_SITE}"
+            return "nothing is promised: no source resembles the target"
+        words = view.loss_words
+        return f"{words.title} {words.text(view.risk)}, an estimate without an interval"
+    words = WORDS[measure.name]
+    level = f"{100.0 * view.promise.level:.6g} %"
+    between = f"{words.between(measure.lower, measure.upper)} for a new site ({level})"
+    return f"{words.title} {words.text(measure.estimate)}, {between}, {NEW_SITE}"
+
+
+def level_sentence(view: View) -> str:
+    """How many events there are, and how many for a hundred predicted; nothing where not known."""
+    known = {m.name: m for m in view.everybody if is_known(m) and m.of_class is None}
+    said = (
+        f"{text} {promised_text(known[name])}"
+        for name, text in (
+            ("event_rate", "events per 100 patients"),
+            ("observed_expected", "events for 100 predicted"),
+        )
+        if name in known
+    )
+    return "; ".join(said)
 
 
 def ratio_sentence(view: View) -> str:
-    """The risk beside that of a constant; nothing where it is not known."""
-    if view.promise is None:
+    """The loss beside that of a constant; nothing where it is not known."""
+    if view.promise is None or view.loss is None or view.plan is None:
         return ""
-    return f"the risk is {number(view.promise.ratio)} of that of a constant prediction"
+    title = view.loss_words.title
+    told = "" if view.loss is view.headline else f"{title} {promised_text(view.loss)}; "
+    name, ratio = LOSS_NAMES.get(view.plan.loss, title), number(view.promise.ratio)
+    return f"{told}the {name} is {ratio} of that of a constant prediction"
+
+
+def whom_sentence(view: View) -> str:
+    """For whom it is worse, and for whom nobody can say; nothing without a promise."""
+    measure = view.headline
+    if view.promise is None or measure is None:
+        return ""
+    if not view.subgroups:
+        return "no subgroup was declared: whether it fails for some patients is not known"
+    title, ranks = WORDS[measure.name].title, measure.name == "auroc"
+    told = {m.subgroup: m for m in view.measures if is_same(m, measure) and m.subgroup}
+    unknown = [name for name in view.subgroups if name not in told or not is_known(told[name])]
+    worse = [
+        f"{item.subgroup} ({title} {promised_text(told[item.subgroup])})"
+        for item in view.differences
+        if is_same(item, measure) and (item.upper < 0.0 if ranks else item.lower > 0.0)
+    ]
+    parts = [f"clearly worse for {listed(worse)}"] if worse else []
+    parts += [f"not enough patients to say for {listed(unknown)}"] if unknown else []
+    if not worse and len(unknown) < len(view.subgroups):
+        which = counted(len(view.subgroups) - len(unknown), "subgroup")
+        parts.insert(0, f"clearly worse for none of {which}")
+    return "; ".join(parts)
 
 
 def examined_sentence(view: View) -> str:
@@ -121,11 +159,6 @@ def examined_sentence(view: View) -> str:
     )
 
 
-def loss_in_words(name: str) -> tuple[str, str]:
-    """The loss in words, and its unit."""
-    return _LOSSES.get(name, (f"loss {name}", "in units of the study's own loss"))
-
-
 # The page -----------------------------------------------------------------------------------
 
 
@@ -133,9 +166,11 @@ def _verdict(view: View) -> Said:
     """The first screen: what came true, why, and how well."""
     if view.reconciliation is not None:
         yield "realised", view.reconciliation.sentence
-    if view.points:
+    if view.has_model:
         yield "why", view.why
-        yield "promised", risk_sentence(view)
+        yield "promised", promise_sentence(view)
+        yield "level", level_sentence(view)
+        yield "whom", whom_sentence(view)
     elif view.plan is None and view.outcome == "done":
         yield "kept_away", "the study is done; the target keeps its result to itself. Ask there"
     else:
@@ -143,16 +178,58 @@ def _verdict(view: View) -> Said:
 
 
 def _measure(view: View) -> Said:
-    """What the risk is."""
-    if view.plan is None or not view.points:
+    """What the numbers of the first screen are."""
+    if not view.has_model:
         return
     yield "ratio", ratio_sentence(view)
-    yield "unit", f"risk is the {', '.join(loss_in_words(view.plan.loss))}"
-    if view.plan.loss == "squared" and view.promise is not None:
-        p = view.promise
-        risk, *ends = map(math.sqrt, (p.risk, p.lower, p.upper))
-        root = f"its square root, {number(risk)} ({interval(*ends)})"
-        yield "root", f"{root}, is in units of the outcome"
+    own = view.loss_words
+    yield "unit", f"{own.title}: {own.meaning}"
+    if view.headline is not None and WORDS[view.headline.name] is not own:
+        first = WORDS[view.headline.name]
+        yield "headline", f"{first.title}: {first.meaning}"
+
+
+def _measures(view: View) -> Said:
+    """What stands in the table of measures."""
+    if len(view.everybody) < 2:
+        return
+    yield "new_site", "each number is what a new site may expect, with its prediction interval"
+    yield "spread", "the sd between sites is on the measure's own scale: log, logit or plain"
+
+
+def _calibration(view: View) -> Said:
+    if not view.calibration:
+        return
+    yield "diagonal", "on the diagonal what is predicted happens; the band is for a new site"
+    if len(view.calibration) > MOST_CLASSES:
+        told = f"{MOST_CLASSES} of {len(view.calibration)} classes"
+        yield "classes_left", f"the chart shows the first {told}"
+    for item in view.recalibration[:1]:
+        line = f"intercept {number(item.intercept)}, slope {number(item.slope)}"
+        yield (
+            "recalibration",
+            (
+                f"recalibration is offered and not applied: {line}. What it would change stands in "
+                "the table"
+            ),
+        )
+
+
+def _decision(view: View) -> Said:
+    if view.decision_curve is None:
+        return
+    yield (
+        "benefit",
+        (
+            "net benefit counts true positives, less false ones at the exchange rate of the "
+            "threshold. A model is of use where its curve lies above both others"
+        ),
+    )
+
+
+def _subgroups(view: View) -> Said:
+    if view.differences:
+        yield "differences_of", "a difference is that of the subgroup less all other patients"
 
 
 def _sources(view: View) -> Said:
@@ -160,16 +237,13 @@ def _sources(view: View) -> Said:
         yield "no_reports", "there are no numbers of theirs here"
         return
     yield "examined", examined_sentence(view)
-    if view.promise is not None:
-        spread = number(view.promise.between_sites)
-        yield "between_sites", f"between sites the log risk has a standard deviation of {spread}"
     far = [line.name for line in view.sources if not line.reaches]
     if far:
         them = "it" if len(far) == 1 else "them"
         yield "far", f"the target is not reached by {listed(far)}, and no promise rests on {them}"
     yield "reach", _REACH
     hidden = len(view.sources) - len(view.in_chart)
-    if view.points and hidden:
+    if view.promise is not None and hidden:
         left = counted(hidden, "source")
         yield "hidden", f"the chart shows the heaviest and the farthest; {left} more in the table"
 
@@ -222,7 +296,7 @@ def _backtest(view: View) -> Said:
     found = view.backtest
     if found is None:
         only = "Only it compares promises with outcomes before the target has any"
-        if view.points:
+        if view.has_model:
             yield "no_backtest", f"no back-test was run. {only}"
         return
     yield "backtest", found.sentence
@@ -267,6 +341,10 @@ def _ledger(view: View) -> Said:
 SECTIONS: Mapping[str, Callable[[View], Said]] = {
     "verdict": _verdict,
     "measure": _measure,
+    "measures": _measures,
+    "calibration": _calibration,
+    "decision": _decision,
+    "subgroups": _subgroups,
     "sources": _sources,
     "compared": _methods,
     "candidates": _candidates,

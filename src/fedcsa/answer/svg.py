@@ -42,7 +42,8 @@ def inline(chart: Chart, prefix: str) -> str:
             first = False
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
-    root.attrib.update({"class": "chart", "role": "group", "aria-label": chart.label})
+    kind = "chart small" if chart.small else "chart"
+    root.attrib.update({"class": kind, "role": "group", "aria-label": chart.label})
     ET.register_namespace("", _SVG.strip("{}"))
     return ET.tostring(root, encoding="unicode")
 

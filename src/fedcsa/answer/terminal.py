@@ -15,9 +15,11 @@ from fedcsa.answer.sentences import (
     backtest_numbers,
     by_kind,
     examined_sentence,
+    level_sentence,
+    promise_sentence,
     ratio_sentence,
-    risk_sentence,
     said,
+    whom_sentence,
 )
 from fedcsa.answer.view import View, candidate_text
 from fedcsa.findings import Finding
@@ -33,16 +35,19 @@ _PASSED = {"passed": "green", "failed": "red", "untested": "yellow"}
 
 
 def print_view(screen: Console, view: View) -> None:
-    """The answer: verdict, promise, legs, sources, the paper's methods if asked, findings."""
+    """The answer: verdict, promise, legs, measures, sources, the paper's methods, findings."""
     advice, word, sign = view.heading
     colour = f"bold {_COLOURS[advice]}"
     screen.print(Text.assemble((f"{sign} {word}", colour), f" — {printable(view.why)}\n"))
-    if view.plan is not None and view.chosen is not None:
+    if view.plan is not None and view.has_model:
+        chosen = "" if view.chosen is None else candidate_text(view.chosen)
         for label, value in (
-            ("estimated" if view.promise is None else "promised", risk_sentence(view)),
+            ("estimated" if view.promise is None else "promised", promise_sentence(view)),
+            ("", level_sentence(view)),
             ("", ratio_sentence(view)),
+            ("for whom", whom_sentence(view)),
             ("examined", examined_sentence(view)),
-            ("chosen", candidate_text(view.chosen)),
+            ("chosen", chosen),
             ("loss, method", f"{view.plan.loss}, {view.plan.method}"),
         ):
             if value:
@@ -51,8 +56,9 @@ def print_view(screen: Console, view: View) -> None:
     if view.legs:
         screen.print()
         screen.print(_legs(view.legs))
-    screen.print()
-    print_table(screen, result_tables.source_table(view))
+    for table in result_tables.answer_tables(view):
+        screen.print()
+        print_table(screen, table)
     if len(view.methods) > 1:
         screen.print()
         print_table(screen, result_tables.method_table(view))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from scipy.special import ndtri
 
+from fedcsa.answer.measure_words import OF_LOSS, WORDS, MeasureWords
 from fedcsa.answer.store import load_ledgers, read_json, restore, whole
 from fedcsa.core.losses import BOUNDED
 from fedcsa.core.table import Table1
@@ -22,7 +23,14 @@ from fedcsa.reconcile import Reconciliation
 from fedcsa.target.adaptation import Adaptation, Leg, Promise
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import reaches
-from fedcsa.words import interval, number, percent, printable
+from fedcsa.target.promised_measures import (
+    Calibration,
+    DecisionCurve,
+    MeasurePromise,
+    Recalibration,
+    RiskDistribution,
+)
+from fedcsa.words import percent, printable
 
 RESULT, FEDERATION, RECONCILIATION = "adaptation.json", "federation.json", "reconciliation.json"
 #: Sources in a chart: more lines cannot be read.
@@ -69,11 +77,9 @@ class SourceLine:
     before, after : tuple of float
         Differences of means from the target's, one a feature, in the target's standard
         deviations, before and after weighting.
-    found, lower, upper : float or None
-        Risk of the others' mixture on its rows, with its own interval; None if it found none, or
-        does not reach the target.
-    why_not : str
-        Why it found none.
+    found_text : str
+        In words: the risk of the others' mixture on its rows, with its own interval; or why there
+        is none.
     """
 
     name: str
@@ -84,17 +90,7 @@ class SourceLine:
     reaches: bool
     before: tuple[float, ...] = field(repr=False)
     after: tuple[float, ...] = field(repr=False)
-    found: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-    why_not: str = ""
-
-    @property
-    def found_text(self) -> str:
-        """What it found, in words."""
-        if self.found is None:
-            return self.why_not or "—"
-        return f"{number(self.found)} ({interval(self.lower, self.upper)})"
+    found_text: str = "—"
 
     @property
     def weight_text(self) -> str:
@@ -136,9 +132,21 @@ class View:
     legs : tuple of Leg
     plan, table : Plan, Table1, or None
         The study's design and the target's table; None if the target keeps its result to itself.
+    has_model : bool
+        Whether the study ended with one, or judged one.
     risk : float or None
         At the target; None if there is no model or no source resembles the target.
     promise : Promise or None
+    measures : tuple of MeasurePromise
+        What a new site may expect and what every source found; the study's own loss among them,
+        in units that people use: the root of a squared one.
+    differences : tuple of MeasurePromise
+        Each subgroup less all others.
+    calibration : tuple of Calibration
+    risk_distributions : tuple of RiskDistribution
+    recalibration : tuple of Recalibration
+        One each for two classes and for numbers, one a class for more; none if not told.
+    decision_curve : DecisionCurve or None
     sources : tuple of SourceLine
         Those that reported, the heaviest first.
     points : tuple of Point
@@ -166,8 +174,15 @@ class View:
     legs: tuple[Leg, ...] = ()
     plan: Plan | None = None
     table: Table1 | None = None
+    has_model: bool = False
     risk: float | None = None
     promise: Promise | None = None
+    measures: tuple[MeasurePromise, ...] = ()
+    differences: tuple[MeasurePromise, ...] = ()
+    calibration: tuple[Calibration, ...] = ()
+    risk_distributions: tuple[RiskDistribution, ...] = ()
+    recalibration: tuple[Recalibration, ...] = ()
+    decision_curve: DecisionCurve | None = None
     sources: tuple[SourceLine, ...] = ()
     points: tuple[Point, ...] = ()
     methods: tuple[MethodLine, ...] = ()
@@ -198,6 +213,34 @@ class View:
     def features(self) -> tuple[str, ...]:
         """Their names, in the order of every source's differences."""
         return () if self.plan is None else self.plan.features
+
+    @property
+    def loss_words(self) -> MeasureWords:
+        """How the study's loss is told."""
+        return WORDS[OF_LOSS.get(self.plan.loss, "loss") if self.plan else "loss"]
+
+    @property
+    def loss(self) -> MeasurePromise | None:
+        """What is promised of the study's own loss."""
+        own = None if self.plan is None or self.promise is None else _name(self.plan)
+        return next((item for item in self.everybody if item.name == own), None)
+
+    @property
+    def headline(self) -> MeasurePromise | None:
+        """The measure of the first screen: AUROC for two classes where known, else the loss."""
+        ranked = [m for m in self.everybody if m.name == "auroc" and m.of_class is None]
+        first = (*ranked, *([] if self.loss is None else [self.loss]))
+        return next((m for m in first if not math.isnan(m.estimate)), None)
+
+    @property
+    def everybody(self) -> tuple[MeasurePromise, ...]:
+        """The measures over all patients."""
+        return tuple(item for item in self.measures if not item.subgroup)
+
+    @property
+    def subgroups(self) -> tuple[str, ...]:
+        """Names of the subgroups that the study declares, in their order."""
+        return tuple(dict.fromkeys(item.subgroup for item in self.measures if item.subgroup))
 
     @property
     def chosen(self) -> Mapping[str, Any] | None:
@@ -272,6 +315,10 @@ def view_of(result: Adaptation | str | Path) -> View:
 
 
 def _of(a: Adaptation) -> View:
+    loss = tuple(_loss(a))
+    others = (m for m in a.measures if (m.name, m.subgroup) != (_name(a.plan), ""))
+    order = list(WORDS)
+    measures = sorted((*loss, *others), key=lambda m: order.index(m.name))
     view = View(
         study=a.plan.study,
         advice=a.verdict.advice,
@@ -279,14 +326,21 @@ def _of(a: Adaptation) -> View:
         legs=a.verdict.legs,
         plan=a.plan,
         table=a.table,
+        has_model=a.stopped is None,
         promise=a.promise,
-        sources=_sources(a),
+        measures=tuple(measures),
+        differences=a.differences,
+        calibration=a.calibration,
+        risk_distributions=a.risk_distributions,
+        recalibration=a.recalibration,
+        decision_curve=a.decision_curve,
+        sources=_sources(a, loss[0].by_source if loss else {}),
         backtest=a.backtest,
         findings=a.findings,
         absent={
             item.source: f"refused: {item.evidence.get('rule', '')}"
             for item in a.findings
-            if item.code == "source-refused"
+            if item.code == "source-refused" and item.source not in a.reports
         },
         ledgers=a.ledgers,
     )
@@ -301,8 +355,39 @@ def _of(a: Adaptation) -> View:
         )
         for method, found in a.estimates.items()
     )
-    risk = None if a.refused else a.target_risk
+    risk = None if a.refused else in_units(a.plan.loss, a.target_risk)
     return replace(view, risk=risk, points=_points(a), methods=methods)
+
+
+def in_units(loss: str, risk: float) -> float:
+    """A risk in units that people use: the root of a squared one.
+
+    >>> in_units("squared", 4.0), in_units("brier", 0.2)
+    (2.0, 0.2)
+    """
+    return math.sqrt(risk) if loss == "squared" else risk
+
+
+def _name(plan: Plan) -> str:
+    """The measure that the study's loss is."""
+    return OF_LOSS.get(plan.loss, "loss")
+
+
+def _loss(a: Adaptation) -> Iterator[MeasurePromise]:
+    """The promise as a measure like any other, if there is one."""
+    if a.promise is None:
+        return
+    told = {
+        name: found
+        for name in a.reaching
+        if (found := _found(a.examinations.get(name), a.plan)) is not None
+    }
+    p = a.promise
+    estimate, lower, upper = (in_units(a.plan.loss, x) for x in (p.risk, p.lower, p.upper))
+    spread = p.between_sites / 2.0 if a.plan.loss == "squared" else p.between_sites
+    yield MeasurePromise(
+        _name(a.plan), "", None, None, estimate, lower, upper, spread, by_source=told, why_not=""
+    )
 
 
 def _points(a: Adaptation) -> tuple[Point, ...]:
@@ -321,17 +406,25 @@ def _points(a: Adaptation) -> tuple[Point, ...]:
     )
 
 
-def _sources(a: Adaptation) -> tuple[SourceLine, ...]:
-    """Every source that reported, the heaviest first."""
-    reasons = {
-        item.source: str(item.evidence.get("reason", ""))
-        for item in a.findings
-        if item.code == "not-examined"
-    }
-    lines = []
+def _sources(
+    a: Adaptation, found: Mapping[str, tuple[float, float, float]]
+) -> tuple[SourceLine, ...]:
+    """Every source that reported, the heaviest first; with what they found of the loss."""
+    refused = {x.source: x.evidence for x in a.findings if x.code == "source-refused"}
+    reasons = {x.source: x.evidence for x in a.findings if x.code == "not-examined"}
+    words, lines = WORDS[_name(a.plan)], []
     for name, report in a.reports.items():
-        near, reason = reaches(report), reasons.get(name, "")
-        found, lower, upper = _found(a.examinations.get(name) if near else None, a.plan)
+        near, told = reaches(report), "—"
+        if name in found:
+            value, *ends = found[name]
+            told = f"{words.text(value)} ({words.between(*ends)})"
+        elif not near:
+            told = "does not reach the target"
+        elif name in reasons:
+            reason = str(reasons[name].get("reason", ""))
+            told = _REASONS.get(reason, reason)
+        elif name in refused:
+            told = f"refused: {refused[name].get('rule', '')}"
         lines.append(
             SourceLine(
                 name=name,
@@ -342,25 +435,22 @@ def _sources(a: Adaptation) -> tuple[SourceLine, ...]:
                 reaches=near,
                 before=tuple(map(float, report.difference_before)),
                 after=tuple(map(float, report.difference_after)),
-                found=found,
-                lower=lower,
-                upper=upper,
-                why_not=_REASONS.get(reason, reason) if near else "does not reach the target",
+                found_text=told,
             )
         )
     return tuple(sorted(lines, key=lambda x: (-(x.weight or 0.0), x.imbalance, x.name)))
 
 
-def _found(
-    examined: ExaminationReport | None, plan: Plan
-) -> tuple[float, float, float] | tuple[None, None, None]:
-    """Risk f and exp(log f ± z √v), with z = 1.96 at 95 %."""
+def _found(examined: ExaminationReport | None, plan: Plan) -> tuple[float, float, float] | None:
+    """Risk f and exp(log f ± z √v), with z = 1.96 at 95 %, in units that people use."""
     if examined is None or examined.reason:
-        return None, None, None
+        return None
     step = float(ndtri(0.5 + plan.level / 2.0)) * math.sqrt(examined.risk_variance)
     step = math.exp(min(step, 300.0))  # a few rows may have a variance that overflows
     largest = 1.0 if plan.loss in BOUNDED else math.inf
-    return examined.risk, examined.risk / step, min(examined.risk * step, largest)
+    ends = examined.risk / step, min(examined.risk * step, largest)
+    value, lower, upper = (in_units(plan.loss, x) for x in (examined.risk, *ends))
+    return value, lower, upper
 
 
 def _of_folder(folder: Path) -> View:

@@ -37,6 +37,13 @@ from fedcsa.models.given import GIVEN, given_column
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import NO_OVERLAP, combine, reaches
+from fedcsa.target.promised_measures import (
+    Calibration,
+    DecisionCurve,
+    MeasurePromise,
+    Recalibration,
+    RiskDistribution,
+)
 from fedcsa.words import number, percent
 
 #: Prior scale of the between-site sd of log risks and log ratios: sites' risks differ by a fifth.
@@ -388,6 +395,38 @@ class Adaptation:
     findings: tuple[Finding, ...] = ()
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
     stopped: Stopped | None = None
+
+    # What the sources' score tables say of the model at the target ------------------------------
+
+    @cached_property
+    def measures(self) -> tuple[MeasurePromise, ...]:
+        """Every measure over everybody and over every subgroup."""
+        return ()
+
+    @cached_property
+    def differences(self) -> tuple[MeasurePromise, ...]:
+        """Every measure of a subgroup less that of all others."""
+        return ()
+
+    @cached_property
+    def calibration(self) -> tuple[Calibration, ...]:
+        """What happens to rows with a prediction, a curve a class."""
+        return ()
+
+    @cached_property
+    def risk_distributions(self) -> tuple[RiskDistribution, ...]:
+        """Predictions of rows with and without the event."""
+        return ()
+
+    @cached_property
+    def recalibration(self) -> tuple[Recalibration, ...]:
+        """A correction that is offered, and what it would change."""
+        return ()
+
+    @cached_property
+    def decision_curve(self) -> DecisionCurve | None:
+        """Net benefit over thresholds; None unless there are two classes."""
+        return None
 
     @property
     def n_target_rows(self) -> int:

@@ -13,9 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from fedcsa.words import short
+
 #: In a report each of these is a variable of the page, so that they follow light and dark.
 INK, MUTED, FAINT, ACCENT, DANGER = "#1f2430", "#626a77", "#d4d8de", "#1f5fa6", "#b3261e"
-WIDTH = 6.6
+#: In inches: of a chart, and of one that a phone shows without scrolling.
+WIDTH, SMALL_WIDTH = 6.6, 3.8
 STYLE: Any = {
     "font.size": 9.0,
     "axes.edgecolor": FAINT,
@@ -45,13 +48,6 @@ STYLE: Any = {
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
-class Drawing(Figure):
-    """A figure that a notebook shows without pyplot."""
-
-    def _repr_svg_(self) -> str:
-        return svg(self, transparent=False)  # a dark notebook would swallow the ink
-
-
 class Chart:
     """A figure, what it shows in one sentence, and a text for every mark.
 
@@ -63,8 +59,12 @@ class Chart:
         In inches; see `height_of`.
     rows, columns : int
         Of panels; they share the vertical axis along a row.
-    widths : sequence of float, optional
-        Of the columns, beside each other.
+    heights : sequence of float, optional
+        Of the rows of panels, relative to each other.
+    small : bool, default False
+        As wide as a phone.
+    axes : Axes, optional
+        To draw in, instead of a figure of its own; then there is one panel.
     """
 
     def __init__(
@@ -73,13 +73,23 @@ class Chart:
         height: float,
         rows: int = 1,
         columns: int = 1,
-        widths: Sequence[float] | None = None,
+        *,
+        heights: Sequence[float] | None = None,
+        small: bool = False,
+        axes: Axes | None = None,
     ) -> None:
-        self.label = label
+        self.label, self.small = label, small
         self.titles: dict[str, str] = {}
-        self.figure = Drawing(figsize=(WIDTH, height), layout="constrained")
-        grid = self.figure.subplots(rows, columns, squeeze=False, sharey="row", width_ratios=widths)
-        self.panels: list[Axes] = list(grid.ravel())
+        self.panels: list[Axes] = [] if axes is None else [axes]
+        if axes is None:
+            size = (SMALL_WIDTH if small else WIDTH, height)
+            self.figure: Any = Figure(figsize=size, layout="constrained")
+            grid = self.figure.subplots(
+                rows, columns, squeeze=False, sharey="row", height_ratios=heights
+            )
+            self.panels += list(grid.ravel())
+        else:
+            self.figure = axes.figure
 
     @staticmethod
     def height_of(n_lines: int, around: float = 0.75) -> float:
@@ -97,6 +107,14 @@ class Chart:
         options = {"marker": "o", "markersize": 5.5, "color": ACCENT, "zorder": 3.0, **look}
         [line] = axes.plot([x], [y], linestyle="none", clip_on=False, **options)
         self.mark(line, text)
+
+    def say(self, axes: Axes, y: float, text: str) -> None:
+        """Words in place of a mark, at the left end of a line."""
+        told = axes.annotate(
+            short(text.rpartition(": ")[2], 28), (0.02, y), xycoords=("axes fraction", "data"),
+            va="center", color=DANGER, fontsize=8.5,
+        )  # fmt: skip
+        self.mark(told, text)
 
     @staticmethod
     def names_down(axes: Axes, tones: Sequence[tuple[str, str]]) -> None:

@@ -1,106 +1,120 @@
-"""The forest plot: what every source found, and what a new site may expect."""
+"""The forest plot of any measure: what every line found, and what a new site may expect."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from fedcsa.answer.charts.drawing import ACCENT, DANGER, INK, MUTED, STYLE, Chart
-from fedcsa.answer.view import SourceLine, View
-from fedcsa.reconcile import Reconciliation
-from fedcsa.target.adaptation import Promise
-from fedcsa.words import count, number, percent, printable, short, with_interval
+from fedcsa.answer.charts.drawing import ACCENT, DANGER, FAINT, INK, MUTED, STYLE, Chart
+from fedcsa.answer.forests import ForestLine, ForestPlot
+from fedcsa.words import number, short
 
-#: An interval that reaches farther than this from the promise's is cut off at an arrow.
-_FARTHEST = 5.0
-
-
-def text_of(line: SourceLine) -> str:
-    """Name and numbers of a source in words."""
-    return printable(
-        f"{line.name}: weight {line.weight_text}, effective rows {number(line.effective_rows)} of "
-        f"{count(line.n_rows)}, imbalance {number(line.imbalance)}, "
-        f"risk found: {line.found_text}"
-    )
+#: Panels beside each other: more are too narrow to read.
+_COLUMNS = 2
+#: An interval that reaches farther than so many of the promise's half-widths ends in an arrow.
+_FARTHEST = 4.0
+_COLOURS = {"source": INK, "far": DANGER, "new": ACCENT, "came": INK, "group": ACCENT}
 
 
 @mpl.rc_context(STYLE)
-def draw_forest_plot(view: View) -> Chart:
-    """One line a source, its risk found and its weight; then a new site, then what came true."""
-    shown, promise, came = view.in_chart, view.promise, view.reconciliation
-    names = [(short(line.name), INK if line.reaches else DANGER) for line in shown]
-    if promise is None:
-        chart = Chart("Weight of every source", Chart.height_of(len(shown)))
-        _weights(chart, chart.panels[0], shown)
-        chart.names_down(chart.panels[0], names)
-        return chart
-    names += [("a new site", ACCENT), ("realised here", INK)][: 1 if came is None else 2]
+def draw_forest_plots(
+    forests: Sequence[ForestPlot], *, small: bool = False, axes: Axes | None = None
+) -> Chart:
+    """ForestPlot plots beside each other, whose lines have the same names.
+
+    Parameters
+    ----------
+    forests : sequence of ForestPlot
+    small : bool, default False
+        As wide as a phone, for the first screen.
+    axes : Axes, optional
+        To draw one forest in, instead of a figure of its own.
+    """
+    columns = min(_COLUMNS, len(forests))
+    rows = math.ceil(len(forests) / columns)
+    names = [
+        (short(line.name, 16 if small else 28), _COLOURS[line.kind]) for line in forests[0].lines
+    ]
+    height = rows * Chart.height_of(len(names), 0.6 if small else 0.75)
+    what = ", ".join(forest.title for forest in forests)
     chart = Chart(
-        "Risk that every source found, and that a new site may expect",
-        Chart.height_of(len(names)),
-        columns=2,
-        widths=(3.0, 1.0),
+        f"{what}: every line and a new site", height, rows, columns, small=small, axes=axes
     )
-    forest, weights = chart.panels
-    drawn = [x for y, line in enumerate(shown) for x in _found(chart, forest, y, line, promise)]
-    drawn += _expected(chart, forest, len(shown), promise, came)
-    chart.risk_axis(forest, drawn)
-    _weights(chart, weights, shown)
-    chart.names_down(forest, names)
-    forest.axhline(len(shown) - 0.5, color=MUTED, linewidth=0.6)
-    forest.set_xlabel(
-        f"risk found, {percent(promise.level)} interval; between sites: "
-        f"sd {number(promise.between_sites)} of the log risk"
-    )
+    for panel, forest in zip(chart.panels, forests, strict=False):
+        _draw(chart, panel, forest)
+    for panel in chart.panels[::columns]:
+        chart.names_down(panel, names)
+    for panel in chart.panels[len(forests) :]:
+        panel.set_visible(False)
     return chart
 
 
-def _found(chart: Chart, axes: Axes, y: int, line: SourceLine, promise: Promise) -> list[float]:
-    """One source: its risk with an interval, or why there is none; what must be seen of it."""
-    if line.found is None or line.lower is None or line.upper is None:
-        axes.annotate(
-            short(line.why_not, 40), (promise.risk, y), xytext=(6, 0),
-            textcoords="offset points", va="center", color=DANGER, fontsize=8.5,
-        )  # fmt: skip
-        return []
-    low, high = promise.lower / _FARTHEST, promise.upper * _FARTHEST
-    ends = [max(line.lower, low), min(line.upper, high)]
-    axes.plot(ends, [y, y], color=INK, linewidth=1.0, zorder=1.5)
-    for end, told, marker in zip(ends, (line.lower, line.upper), "<>", strict=True):
-        if end != told:
-            axes.plot([end], [y], marker=marker, markersize=4.0, color=INK)
-    x = min(max(line.found, low), high)
-    size = 4.0 + 8.0 * math.sqrt(line.weight or 0.0)  # its area follows the weight
-    chart.dot(axes, x, y, text_of(line), marker="s", markersize=size, color=INK)
-    return [x, *ends]
+def _draw(chart: Chart, axes: Axes, forest: ForestPlot) -> None:
+    """One measure."""
+    times, near = forest.words.times, _window(forest)
+    drawn: list[float] = []
+    for y, line in enumerate(forest.lines):
+        drawn += _line(chart, axes, y, line, near, times)
+    beside, kinds = forest.beside, [line.kind for line in forest.lines]
+    if beside is not None:
+        axes.axvline(times * beside, color=MUTED, linewidth=0.8, zorder=0.5)
+        drawn.append(times * beside)
+    if "new" in kinds:
+        y = kinds.index("new")
+        new = forest.lines[y].value
+        if new is not None:
+            axes.axvline(times * new, color=ACCENT, linewidth=0.8, linestyle=":", zorder=0.5)
+        if y > 0:
+            axes.axhline(y - 0.5, color=MUTED, linewidth=0.6)
+    if forest.words.logarithmic:
+        chart.risk_axis(axes, drawn)
+    else:
+        axes.margins(x=0.06)
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+        axes.grid(axis="x", color=FAINT, linewidth=0.5)
+    axes.set_xlabel(forest.label)
 
 
-def _expected(
-    chart: Chart, axes: Axes, y: int, promise: Promise, came: Reconciliation | None
+def _window(forest: ForestPlot) -> tuple[float, float]:
+    """Between which values lines are drawn: some half-widths around what a new site may expect."""
+    [new] = [line for line in forest.lines if line.kind == "new"]
+    if new.value is None or new.lower is None or new.upper is None:
+        return -math.inf, math.inf
+    if forest.words.logarithmic and new.lower > 0.0:
+        low, high = ((end / new.value) ** _FARTHEST for end in (new.lower, new.upper))
+        return new.value * low, new.value * high
+    low, high = (_FARTHEST * (end - new.value) for end in (new.lower, new.upper))
+    return new.value + low, new.value + high
+
+
+def _line(
+    chart: Chart, axes: Axes, y: int, line: ForestLine, near: tuple[float, float], times: float
 ) -> list[float]:
-    """What a new site may expect, and below it what was realised; what must be seen of both."""
-    axes.axvline(promise.risk, color=ACCENT, linewidth=0.8, linestyle=":", zorder=0.5)
-    axes.plot([promise.lower, promise.upper], [y, y], color=ACCENT, linewidth=4.0)
-    text = f"a new site: {with_interval(promise.risk, promise.lower, promise.upper)}"
-    chart.dot(axes, promise.risk, y, text, marker="D", markersize=8.0, color=ACCENT)
-    values = [promise.lower, promise.upper]
-    if came is not None:
-        if came.lower is not None and came.upper is not None:
-            axes.plot([came.lower, came.upper], [y + 1, y + 1], color=INK, linewidth=1.8)
-            values += [came.lower, came.upper]
-        text = f"realised: {with_interval(came.realised, came.lower, came.upper)}"
-        chart.dot(axes, came.realised, y + 1, text, marker="D", color=INK)
-        values.append(came.realised)
-    return values
-
-
-def _weights(chart: Chart, axes: Axes, shown: tuple[SourceLine, ...]) -> None:
-    for y, line in enumerate(shown):
-        [bar] = axes.barh([y], [line.weight or 0.0], height=0.55, color=ACCENT)
-        chart.mark(bar, text_of(line))
-    axes.set_xlim(left=0.0)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100.0 * value:g}%"))
-    axes.set_xlabel("weight")
+    """One line, as far as it lies in the window; what must be seen of it."""
+    colour, low, high = _COLOURS[line.kind], times * near[0], times * near[1]
+    for value in line.others:
+        x = min(max(times * value, low), high)
+        chart.dot(axes, x, y, line.said, markersize=4.5, color=MUTED, markerfacecolor="none")
+    if line.value is None:
+        if not line.others:
+            chart.say(axes, y, line.said)
+        return [min(max(times * value, low), high) for value in line.others]
+    seen = [min(max(times * line.value, low), high)]
+    if line.lower is not None and line.upper is not None:
+        told = (times * line.lower, times * line.upper)
+        ends = [max(told[0], low), min(told[1], high)]
+        width = 4.0 if line.kind == "new" else 1.8 if line.kind == "group" else 1.0
+        axes.plot(ends, [y, y], color=colour, linewidth=width, zorder=1.5)
+        for end, there, marker in zip(ends, told, "<>", strict=True):
+            if end != there:
+                axes.plot([end], [y], marker=marker, markersize=4.0, color=colour)
+        seen += ends
+    size = 4.0 + 8.0 * math.sqrt(line.weight)  # its area follows the weight
+    look = {"marker": "s", "markersize": size} if line.kind == "source" else {"marker": "D"}
+    chart.dot(axes, seen[0], y, line.said, color=colour, **look)
+    return seen

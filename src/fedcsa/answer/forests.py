@@ -1,0 +1,193 @@
+"""What a forest plot shows: one line a source, a subgroup or a new site, for any measure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fedcsa.answer.measure_words import OF_LOSS, WORDS, MeasureWords
+from fedcsa.answer.view import SourceLine, View, in_units
+from fedcsa.reconcile import Reconciliation
+from fedcsa.target.promised_measures import MeasurePromise
+from fedcsa.words import count, number, percent, printable
+
+#: Measures with a forest plot on the page, of those that a study has; its own loss has one too.
+DRAWN = ("auroc", "observed_expected", "rmse", "r2", "calibration_slope", "calibration_intercept")
+#: Plots on the page: more would repeat what the table says.
+MOST_FORESTS = 4
+
+
+@dataclass(frozen=True)
+class ForestLine:
+    """One line of a forest plot.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"source", "far", "new", "came", "group"}
+        A source, one that found nothing, a new site, what came true, a subgroup at a new site.
+    value, lower, upper : float or None
+    said : str
+        The same in words; or why there is no value.
+    weight : float
+        Of the source's model: the area of its mark.
+    others : tuple of float
+        Further values on the line: of all sources, where they have no lines of their own.
+    """
+
+    name: str
+    kind: Literal["source", "far", "new", "came", "group"]
+    value: float | None
+    lower: float | None
+    upper: float | None
+    said: str
+    weight: float = 0.0
+    others: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class ForestPlot:
+    """One measure.
+
+    Attributes
+    ----------
+    title : str
+    words : MeasureWords
+    lines : tuple of ForestLine
+        From top to bottom.
+    label : str
+        Of the axis.
+    beside : float or None
+        The value to compare with: the grey line.
+    """
+
+    title: str
+    words: MeasureWords
+    lines: tuple[ForestLine, ...]
+    label: str
+    beside: float | None
+
+
+def title_of(measure: MeasurePromise) -> str:
+    """Its title, with the class and the threshold."""
+    title = WORDS[measure.name].title
+    if measure.of_class is not None:
+        title += f", {measure.of_class} against the rest"
+    return title if measure.threshold is None else f"{title} at {percent(measure.threshold)}"
+
+
+def is_known(measure: MeasurePromise) -> bool:
+    """Whether anything is promised of it."""
+    return not math.isnan(measure.estimate)
+
+
+def is_same(item: MeasurePromise, other: MeasurePromise) -> bool:
+    """Whether two promises are of one measure, in whatever subgroup."""
+    keys = ("name", "threshold", "of_class")
+    return all(getattr(item, key) == getattr(other, key) for key in keys)
+
+
+def promised_text(measure: MeasurePromise) -> str:
+    """What a new site may expect; or why nobody can say."""
+    if not is_known(measure):
+        return measure.why_not or "not known"
+    words = WORDS[measure.name]
+    return f"{words.text(measure.estimate)} ({words.between(measure.lower, measure.upper)})"
+
+
+def source_forest(view: View, measure: MeasurePromise) -> ForestPlot:
+    """What every source found, and what a new site may expect; then what came true."""
+    lines = [*(_source(line, measure) for line in view.in_chart), _expected(measure, "a new site")]
+    if view.plan and view.reconciliation is not None and measure is view.loss:
+        lines.append(_came(view.reconciliation, view.plan.loss))
+    return _forest(view, measure, lines)
+
+
+def first_forest(view: View, measure: MeasurePromise) -> ForestPlot:
+    """The picture of the first screen: all sources on one line, a new site, the subgroups."""
+    words, values = WORDS[measure.name], [x[0] for x in measure.by_source.values()]
+    lines = [_expected(measure, "a new site"), *_groups(view, measure)]
+    if values:
+        ends = words.between(min(values), max(values))
+        name = f"{count(len(values))} sources" if len(values) > 1 else "1 source"
+        said = f"found by the sources: {ends}"
+        lines.insert(0, ForestLine(name, "source", None, None, None, said, others=tuple(values)))
+    return _forest(view, measure, lines)
+
+
+def subgroup_forests(view: View) -> Iterator[ForestPlot]:
+    """Each measure that is drawn, over everybody and over every subgroup."""
+    for measure in drawn(view):
+        lines = [_expected(measure, "everybody"), *_groups(view, measure)]
+        if len(lines) > 1:
+            yield _forest(view, measure, lines)
+
+
+def drawn(view: View) -> list[MeasurePromise]:
+    """The measures over everybody that have a forest plot on the page."""
+    found = [
+        item
+        for name in DRAWN
+        for item in view.everybody
+        if item.name == name and item.threshold is None and is_known(item)
+    ]
+    own = [] if view.loss is None or view.loss in found else [view.loss]
+    return [*found[: MOST_FORESTS - len(own)], *own]
+
+
+def _source(line: SourceLine, measure: MeasurePromise) -> ForestLine:
+    """One source: what it found, or why it found nothing."""
+    words, found = WORDS[measure.name], measure.by_source.get(line.name)
+    about = (
+        f"weight {line.weight_text}, effective rows {number(line.effective_rows)} of "
+        f"{count(line.n_rows)}, imbalance {number(line.imbalance)}"
+    )
+    if found is None:
+        why = "not told" if line.reaches else "does not reach the target"
+        said = printable(f"{line.name}: {about}, {words.title}: {why}")
+        return ForestLine(line.name, "far", None, None, None, said)
+    value, lower, upper = found
+    told = f"{words.text(value)} ({words.between(lower, upper)})"
+    said = printable(f"{line.name}: {about}, {words.title}: {told}")
+    return ForestLine(line.name, "source", value, lower, upper, said, line.weight or 0.0)
+
+
+def _expected(
+    measure: MeasurePromise, name: str, kind: Literal["new", "group"] = "new"
+) -> ForestLine:
+    """A new site, or a subgroup there."""
+    said = printable(f"{name}: {promised_text(measure)}")
+    if not is_known(measure):
+        return ForestLine(name, kind, None, None, None, said)
+    return ForestLine(name, kind, measure.estimate, measure.lower, measure.upper, said)
+
+
+def _groups(view: View, measure: MeasurePromise) -> Iterator[ForestLine]:
+    """The same measure in every subgroup, at a new site."""
+    for item in view.measures:
+        if item.subgroup and is_same(item, measure):
+            yield _expected(item, item.subgroup, "group")
+
+
+def _came(came: Reconciliation, loss: str) -> ForestLine:
+    """What was realised, once outcomes came."""
+    value, *ends = (
+        None if x is None else in_units(loss, x) for x in (came.realised, came.lower, came.upper)
+    )
+    words = WORDS[OF_LOSS.get(loss, "loss")]
+    told = words.text(value) if ends[0] is None else f"{words.text(value)} ({words.between(*ends)})"
+    return ForestLine("realised here", "came", value, *ends, f"realised: {told}")
+
+
+def _forest(view: View, measure: MeasurePromise, lines: Sequence[ForestLine]) -> ForestPlot:
+    """A measure with its lines; its loss is compared with a constant's."""
+    words, promise = WORDS[measure.name], view.promise
+    beside, what = words.beside, words.beside_is
+    if is_same(measure, view.loss or measure) and promise is not None and view.plan is not None:
+        beside = measure.estimate / in_units(view.plan.loss, promise.ratio)
+        what = "a constant"
+    level = "" if promise is None else f", {percent(promise.level)} interval"
+    label = f"{title_of(measure)}{level}; grey: {what}" if what else f"{title_of(measure)}{level}"
+    return ForestPlot(title_of(measure), words, tuple(lines), label, beside)
