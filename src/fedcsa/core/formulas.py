@@ -20,6 +20,8 @@ NEWTON_STEPS = 30
 CONVERGED = 1e-11
 #: A slope beyond this means that predictions separate the outcomes.
 STEEPEST = 50.0
+#: So does a fit that is as good as certain of every outcome: its mean p(1 − p) is below this.
+CERTAIN = 1e-7
 
 #: A value, and the effective rows that it rests on.
 Valued = tuple[Array, Array]
@@ -128,7 +130,8 @@ def calibration_line(weight: Array, events: Array, x: Array) -> tuple[Array, Arr
         if max(np.abs(step).max() for step in steps) < CONVERGED:
             break
     spread = (weight * z * z).sum(axis=-1, keepdims=True)
-    known = (spread > 1e-9 * total) & (np.abs(b) < STEEPEST) & (rate > 0.0) & (rate < 1.0)
+    known = (spread > 1e-9 * total) & (np.abs(b) < STEEPEST) & (h[0] > CERTAIN * total)
+    known &= (rate > 0.0) & (rate < 1.0)
     slope = np.where(known, b, np.nan)
     return (a - slope * centre)[..., 0], slope[..., 0]
 
