@@ -24,6 +24,7 @@ from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.per_patient import PATIENT_LEVEL
 from fedcsa.target.target import Target
 
 
@@ -316,6 +317,32 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         """Probability of every class, in the order of ``classes_``."""
         rows = self._rows(X)
         return self.adaptation_.predict_proba(rows)
+
+    @available_if(lambda estimator: not _classifies(estimator))  # type: ignore[untyped-decorator]
+    def predict_interval(self, X: Any, level: float = PATIENT_LEVEL) -> Array:
+        """Lower and upper end of the interval of every row, shape (rows, 2).
+
+        Parameters
+        ----------
+        X : array or frame of shape (rows, features)
+        level : float
+            Part of the patients whose outcome lies in their interval.
+        """
+        rows = self._rows(X)
+        return self.adaptation_.predict_interval(rows, level)
+
+    @available_if(_classifies)  # type: ignore[untyped-decorator]
+    def predict_set(self, X: Any, level: float = PATIENT_LEVEL) -> NDArray[np.bool_]:
+        """Which classes may come, shape (rows, classes), in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array or frame of shape (rows, features)
+        level : float
+            Of the patients of every class, the part that has it in its set.
+        """
+        rows = self._rows(X)
+        return self.adaptation_.predict_set(rows, level)
 
     def _repr_html_inner(self) -> str:
         if not hasattr(self, "adaptation_"):

@@ -24,6 +24,7 @@ from fedcsa.core.conformal import (
     split_limit,
 )
 from fedcsa.core.random_effects import held_in, new_site
+from fedcsa.core.scores import FAR_END, ScoreDesign, ScoreSums, told_by
 
 
 def _source(seed, n=200, size=1.0, grows=0.0):
@@ -259,7 +260,7 @@ def test_too_few_rows_promise_nothing():
 
 def test_coverage_of_new_rows_is_as_asked_for():
     hits = []
-    for seed in range(20):
+    for seed in range(10):
         sources = [_source(1000 * seed + k, 150) for k in range(3)]
         rows = np.array([1.0 / float(w @ w) for _, _, w in sources])
         found = half_widths(_told(*sources, min_rows=5), rows, rows / rows.sum(), 0.9)
@@ -268,35 +269,68 @@ def test_coverage_of_new_rows_is_as_asked_for():
     assert 0.88 <= np.mean(hits) <= 0.94
 
 
+def _table(seed, n, n_classes, min_rows=1):
+    """Rows of a classifier, and what their source tells."""
+    rng = np.random.default_rng(seed)
+    design = ScoreDesign(n_classes, thresholds=(0.2, 0.7))
+    p = rng.dirichlet(np.full(n_classes, 1.5), n)
+    y = np.array([rng.choice(n_classes, p=row) for row in p]).astype(float)
+    w = rng.exponential(size=n)
+    w /= w.sum()
+    inside = np.ones((n, 1), dtype=bool)
+    sums = ScoreSums.of_rows(design, y, p, w, np.arange(n) % 20, inside)
+    return p, y, w, told_by(design, sums.table(min_rows), sums.sums(min_rows))[0]
+
+
+def _lower_end(design, p, of_class):
+    """−logit of the lower end of the bin that a row's probability lies in."""
+    if of_class in design.classes:
+        below = [edge for edge in design.edges if edge <= p[of_class]]
+        return -math.log(below[-1] / (1 - below[-1])) if below else math.inf
+    above = [edge for edge in design.edges if edge > p[1]]
+    return math.log(above[0] / (1 - above[0])) if above else math.inf
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("level", [0.6, 0.9])
-def test_the_limit_of_a_class_is_that_of_a_slow_loop(level):
-    rng = np.random.default_rng(3)
-    ends = np.append(np.linspace(-3.0, 3.0, 25), np.inf)
-    shares = rng.exponential(size=(3, 26)) * np.array([[0.3], [0.1], [0.2]]) / 26.0
-    shares[:, -1] = 0.0
-    rows, weights = np.array([300.0, 200.0, 250.0]), np.array([0.5, 0.2, 0.3])
-    of_class = shares.sum(axis=1)
-    places = [float(s[:-1] @ ends[:-1] / s.sum()) for s in shares]
-    spread = [
-        float(s[:-1] @ (ends[:-1] - m) ** 2 / s.sum()) for s, m in zip(shares, places, strict=True)
-    ]
-    n, a = rows * of_class, weights * of_class / (weights @ of_class)
-    points = [
-        (float(end), j, a[j] * shares[j, b] / of_class[j])
-        for j in range(3)
-        for b, end in enumerate(ends)
-        if shares[j, b] > 0.0
-    ]
-    variances = [v / (m - 1.0) for v, m in zip(spread, n, strict=True)]
-    expected = _slow_new_site(points, places, variances, LOGIT_SCALE, a, n, level)
-    assert class_limit(ends, shares, rows, weights, level) == pytest.approx(expected, rel=1e-9)
+def test_the_limit_of_a_class_is_that_of_a_slow_loop_over_rows(level, n_classes):
+    sources = [_table(seed, n, n_classes) for seed, n in ((1, 200), (2, 80), (3, 150))]
+    given = [0.5, 0.2, 0.3]
+    for c in range(n_classes):
+        points, places, variances, rows, mass = [], [], [], [], []
+        for j, (p, y, w, told) in enumerate(sources):
+            here = [i for i in range(len(y)) if y[i] == c]
+            total = sum(w[i] for i in here)
+            ends = {i: _lower_end(told.design, p[i], c) for i in here}
+            finite = {i: FAR_END if math.isinf(end) else end for i, end in ends.items()}
+            mean = sum(w[i] * finite[i] for i in here) / total
+            spread = sum(w[i] * (finite[i] - mean) ** 2 for i in here) / total
+            rows.append(total**2 / sum(w[i] ** 2 for i in here))
+            places.append(mean)
+            variances.append(max(spread, SMALLEST_SPREAD) / (rows[j] - 1.0))
+            mass.append(given[j] * total)
+            points += [(ends[i], j, given[j] * w[i]) for i in here]
+        a = [m / sum(mass) for m in mass]
+        expected = _slow_new_site(points, places, variances, LOGIT_SCALE, a, rows, level)
+        found = class_limit([told for *_, told in sources], np.array(given), c, level)
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_a_class_of_which_too_little_is_known_is_in_every_set():
-    ends, shares = np.array([-1.0, 0.0, 1.0, np.inf]), np.zeros((2, 4))
-    rows, weights = np.array([80.0, 60.0]), np.array([0.5, 0.5])
-    assert class_limit(ends, shares, rows, weights, 0.9) == math.inf
-    shares[0, 1] = 0.1  # eight rows
-    assert class_limit(ends, shares, rows, weights, 0.9) == math.inf
-    shares[0, 1] = 0.2
-    assert class_limit(ends, shares, rows, weights, 0.9) == pytest.approx(0.0, abs=1.0)
+    p, _, _, told = _table(1, 200, 2)
+    inside, groups = np.ones((200, 1), dtype=bool), np.arange(200) % 20
+    for events, known in ((0, False), (8, False), (30, True)):
+        y = np.zeros(200)
+        y[:events] = 1.0
+        sums = ScoreSums.of_rows(told.design, y, p, np.full(200, 1 / 200), groups, inside)
+        source = told_by(told.design, sums.table(1), sums.sums(1))[0]
+        found = [class_limit([source], np.ones(1), c, 0.9) for c in (0, 1)]
+        assert math.isfinite(found[0])
+        assert math.isfinite(found[1]) == known
+
+
+def test_merged_cells_of_a_score_table_move_limits_little():
+    whole, merged = ([_table(s, 300, 2, m)[3] for s in range(3)] for m in (1, 5))
+    for c in (0, 1):
+        limits = [class_limit(told, np.full(3, 1 / 3), c, 0.9) for told in (whole, merged)]
+        assert limits[0] == pytest.approx(limits[1], abs=0.3)

@@ -20,14 +20,16 @@ holds in the middle.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtri, erf
+from scipy.special import chdtri, erf, logit
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.random_effects import held_in, new_site
+from fedcsa.core.scores import FAR_END, ScoreDesign, Told
 
 #: Bands of distance: a fourth of normal rows lies in each.
 BANDS = 4
@@ -390,21 +392,18 @@ def _band_factors(residuals: Array, rows: Array, weights: Array, ends: Array) ->
     return found
 
 
-def class_limit(ends: Array, shares: Array, rows: Array, weights: Array, level: float) -> float:
+def class_limit(sources: Sequence[Told], weights: Array, of_class: int, level: float) -> float:
     """The largest −logit of its probability with which a class is in the set.
 
     Of patients of that class, as many as `level` have it in their set.
 
     Parameters
     ----------
-    ends : array of shape (bins,)
-        Upper ends of the bins of −logit(probability); the last may be infinite.
-    shares : array of shape (sources, bins)
-        Weight of the rows of that class; a source without any has none.
-    rows : array of shape (sources,)
-        Effective rows of all classes.
+    sources : sequence of Told
+        Score tables of every source.
     weights : array of shape (sources,)
         Of the sources: positive, sum one.
+    of_class : int
     level : float
 
     Returns
@@ -412,16 +411,50 @@ def class_limit(ends: Array, shares: Array, rows: Array, weights: Array, level: 
     float
         Infinite if too few rows are of that class: then it is in every set.
     """
-    of_class = shares.sum(axis=1)
-    known = of_class > 0.0
+    told = [_of_class(source, of_class) for source in sources]
+    shares, rows = np.array([share for share, _ in told]), np.array([n for _, n in told])
+    total = shares.sum(axis=1)
+    known = (total > 0.0) & (rows > 0.0)
     if not known.any():
         return float("inf")
-    shares = shares[known] / of_class[known, None]
-    rows = rows[known] * of_class[known]
-    weights = weights[known] * of_class[known]
-    middle = np.where(np.isinf(ends), np.max(ends[np.isfinite(ends)]), ends)
+    weights = (weights * total)[known]
+    shares, rows, weights = shares[known] / total[known, None], rows[known], weights / weights.sum()
+    ends = _class_ends(sources[0].design, of_class)
+    middle = np.where(np.isinf(ends), FAR_END, ends)
     means = shares @ middle
     locations = Locations.of(means, shares @ middle**2 - means**2, rows)
-    return new_site_limit(
-        ends, shares, rows, weights / weights.sum(), level, locations, LOGIT_SCALE
-    )
+    return new_site_limit(ends, shares, rows, weights, level, locations, LOGIT_SCALE)
+
+
+def _of_class(told: Told, of_class: int) -> tuple[Array, float]:
+    """Weight of the rows of a class in every bin of scores, (bins,), and how many they are worth.
+
+    A told cell of several bins has its weight in the bin of its mean score.
+
+    Parameters
+    ----------
+    told : Told
+    of_class : int
+    """
+    table = max(of_class, told.design.classes[0])  # of two classes the second has the table
+    weight, events, predicted = told.table_of(table)
+    effective = told.effective_events(table)
+    if table != of_class:
+        events, effective = np.maximum(weight - events, 0.0), effective[::-1]
+    bins = told.design.bins(predicted / np.maximum(weight, _TINY))
+    shares = np.bincount(bins, events, told.design.n_bins).astype(np.float64)
+    return shares, float(effective[0])
+
+
+def _class_ends(design: ScoreDesign, of_class: int) -> Array:
+    """Largest −logit of the class's probability in every bin of scores, (bins,).
+
+    Parameters
+    ----------
+    design : ScoreDesign
+    of_class : int
+    """
+    edges = logit(design.edges)
+    if of_class in design.classes:
+        return np.concatenate([[np.inf], -edges])
+    return np.append(edges, np.inf)

@@ -12,6 +12,7 @@ from scipy.special import logit
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
+from fedcsa.core.conformal import ResidualCounts
 from fedcsa.core.folds import fold_key, generator_for
 from fedcsa.core.losses import Loss, evaluate, sampling_variance
 from fedcsa.core.measures import measure_variances
@@ -216,6 +217,7 @@ class _First:
     difference: Array  # Σ w z
     extremes: Array  # smallest loss, smallest outcome, largest outcome with its sign changed
     scores: ScoreSums
+    residuals: ResidualCounts | None  # of numbers
 
     def merge(self, other: _First) -> _First:
         """Of both sets of rows."""
@@ -225,6 +227,7 @@ class _First:
             self.difference + other.difference,
             np.minimum(self.extremes, other.extremes),
             self.scores.merge(other.scores),
+            self.residuals.merge(other.residuals) if self.residuals and other.residuals else None,
         )
 
     def told(self, min_rows: int, imbalance: float) -> dict[str, Array]:
@@ -242,6 +245,8 @@ class _First:
             "score_sums": self.scores.sums(min_rows),
             "measure_variance": measure_variances(self.scores, min_rows, imbalance),
         }
+        if self.residuals is not None:
+            found["residuals"] = self.residuals.told(min_rows)
         finite = all(np.isfinite(array).all() for array in found.values())
         return found if finite and len(found["scores"]) else {}
 
@@ -315,8 +320,9 @@ def _first_pass(
         inside = members_of_subgroups(declared, features, batch.z, brief.mean, brief.sd)
         with np.errstate(over="ignore", invalid="ignore"):  # then no table is told
             scores = ScoreSums.of_rows(design, y, prediction, w, labels, inside)
+            sizes = None if brief.classes else ResidualCounts.of(batch.z, residual / design.unit, w)
         difference = w @ batch.z
-        return _First(members.shape[1], np.column_stack(sums), difference, extremes, scores)
+        return _First(members.shape[1], np.column_stack(sums), difference, extremes, scores, sizes)
 
     return reduce(_First.merge, in_order(of_batch, work.rows))
 

@@ -28,6 +28,7 @@ from fedcsa.errors import (
     ModelError,
     NoOverlapError,
     NoSourcesError,
+    must,
 )
 from fedcsa.findings import ADVICE, Advice, Finding
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
@@ -36,7 +37,8 @@ from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import GIVEN, given_column
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest
-from fedcsa.target.estimate import NO_OVERLAP, combine, reaches
+from fedcsa.target.estimate import NO_OVERLAP, combine, reaches, score_design
+from fedcsa.target.per_patient import PATIENT_LEVEL, Limits, coverage_by_distance, limits_of
 from fedcsa.target.promised_measures import (
     Calibration,
     DecisionCurve,
@@ -520,7 +522,7 @@ class Adaptation:
                 "Take the predictions from that column."
             )
         rows = as_matrix(X, "X", n_columns=len(self.plan.features))
-        seen = (rows - self.table.mean) / self.table.sd if self.plan.scale else rows
+        seen = self._standardised(rows) if self.plan.scale else rows
         weights = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
         return combine(self.models, weights, seen, self.plan.combine)
 
@@ -540,3 +542,76 @@ class Adaptation:
                 "Call predict instead."
             )
         return self.output(X)
+
+    @cached_property
+    def patient_limits(self) -> Limits | None:
+        """How far outcomes lie from predictions for 90 % of patients; None if nobody examined."""
+        return self._limits(PATIENT_LEVEL)
+
+    def predict_interval(self, X: ArrayLike, level: float = PATIENT_LEVEL) -> Array:
+        """Lower and upper end of the interval of every row, shape (rows, 2).
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+        level : float
+            Part of the patients whose outcome lies in theirs. Ends are infinite where too few
+            rows stand behind it.
+        """
+        if self.plan.classes:
+            raise ModelError(
+                "Only a number has an interval; this study predicts classes. "
+                "Call predict_set instead."
+            )
+        return self._limits_or_raise(level).interval(self.output(X), self._standardised(X))
+
+    def predict_set(self, X: ArrayLike, level: float = PATIENT_LEVEL) -> NDArray[np.bool_]:
+        """Which classes may come, shape (rows, classes), in the order of ``plan.classes``.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+        level : float
+            Of the patients of every class, the part that has it in its set.
+        """
+        if not self.plan.classes:
+            raise ModelError(
+                "Only a classifier has sets; this study predicts numbers. "
+                "Call predict_interval instead."
+            )
+        return self._limits_or_raise(level).sets(self.output(X))
+
+    def coverage(self, X: ArrayLike, y: Array) -> Array:
+        """Share of rows whose interval or set holds, by quarter of distance; empty without any.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+        y : array of shape (rows,)
+            Their outcomes: numbers, or codes of classes.
+        """
+        if self.patient_limits is None:
+            return np.empty(0)
+        z = self._standardised(X)
+        return coverage_by_distance(self.patient_limits.holds(self.output(X), z, y), z)
+
+    def _standardised(self, X: ArrayLike) -> Array:
+        """Rows in units of the target's means and sds."""
+        rows = as_matrix(X, "X", n_columns=len(self.plan.features))
+        z: Array = (rows - self.table.mean) / self.table.sd
+        return z
+
+    def _limits(self, level: float) -> Limits | None:
+        design = score_design(self.plan, self.reports)
+        return limits_of(self.examinations, self.reports, self.reaching, design, level)
+
+    def _limits_or_raise(self, level: float) -> Limits:
+        if not 0.0 < level < 1.0:
+            raise must("level", "between 0 and 1, such as 0.9", level)
+        found = self._limits(level)
+        if found is None:
+            raise ModelError(
+                "No source that resembles the target told how far outcomes lie from predictions, "
+                "so there is no interval per patient. The findings say why."
+            )
+        return found

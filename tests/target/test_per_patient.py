@@ -1,0 +1,148 @@
+"""An interval for a number and a set for a class, from what the sources told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from fedcsa import FedCSA
+from fedcsa.core.conformal import distance_band
+from fedcsa.errors import ModelError, ParameterError
+from fedcsa.target.per_patient import PATIENT_LEVEL, Limits, coverage_by_distance
+
+
+def _site(rng, n, mean, *, classes, noise=1.0):
+    X = rng.normal(mean, 1.0, (n, 3))
+    y = X @ [1.0, 0.5, -0.5] + noise * rng.normal(size=n)
+    return X, (y > 0.5).astype(int) if classes else y
+
+
+def _fitted(classes, noises=(1.0, 1.0, 1.0, 1.0)):
+    rng = np.random.default_rng(3)
+    sources = {
+        f"site-{k}": _site(rng, 200, 0.1 * k, classes=classes, noise=noise)
+        for k, noise in enumerate(noises)
+    }
+    X, y = _site(rng, 800, 0.2, classes=classes)
+    model = LogisticRegression() if classes else "ridge"
+    candidates = None if classes else [0.0]
+    loss = "brier" if classes else "squared"
+    found = FedCSA(model, candidates=candidates, loss=loss, random_state=0).fit(sources, X[:200])
+    return found, X[200:], y[200:]
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return _fitted(classes=False)
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return _fitted(classes=True)
+
+
+def test_intervals_lie_around_predictions_and_hold_for_as_many_as_asked(numbers):
+    fedcsa, X, y = numbers
+    lower, upper = fedcsa.predict_interval(X).T
+    np.testing.assert_allclose((lower + upper) / 2.0, fedcsa.predict(X))
+    half = fedcsa.adaptation_.patient_limits.values
+    table = fedcsa.adaptation_.table
+    np.testing.assert_allclose(
+        upper - lower, 2.0 * half[distance_band((X - table.mean) / table.sd)]
+    )
+    inside = (lower <= y) & (y <= upper)
+    assert 0.86 < inside.mean() < 0.95
+    assert fedcsa.adaptation_.coverage(X, y).mean() == pytest.approx(inside.mean())
+
+
+def test_a_higher_level_is_wider(numbers):
+    fedcsa, X, _ = numbers
+    widths = [np.diff(fedcsa.predict_interval(X, level)).mean() for level in (0.5, 0.8, 0.9, 0.95)]
+    assert widths == sorted(widths)
+
+
+def test_intervals_are_wider_where_sites_differ_in_noise(numbers):
+    fedcsa, *_ = numbers
+    apart, *_ = _fitted(classes=False, noises=(0.4, 1.0, 1.0, 2.5))
+    assert (
+        apart.adaptation_.patient_limits.values > 1.1 * fedcsa.adaptation_.patient_limits.values
+    ).all()
+
+
+def test_sets_hold_for_as_many_of_every_class_as_asked(classes):
+    fedcsa, X, y = classes
+    found = fedcsa.predict_set(X)
+    assert found.any(axis=1).all()
+    np.testing.assert_array_equal(found[np.arange(len(y)), fedcsa.predict(X)], True)
+    for c in (0, 1):
+        assert 0.84 < found[y == c, c].mean() < 0.97
+    assert fedcsa.predict_set(X, 0.99).sum() > found.sum() > fedcsa.predict_set(X, 0.6).sum()
+
+
+def test_a_probability_of_0_or_1_has_a_set():
+    limits = Limits(0.9, np.array([0.5, 2.0]), classes=True)
+    found = limits.sets(np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]))
+    np.testing.assert_array_equal(found, [[False, True], [True, False], [True, True]])
+    everything = Limits(0.9, np.full(2, np.inf), classes=True)
+    assert everything.sets(np.array([[0.0, 1.0]])).all()
+
+
+def test_numbers_have_no_sets_and_classes_no_intervals(numbers, classes):
+    assert not hasattr(numbers[0], "predict_set")
+    assert not hasattr(classes[0], "predict_interval")
+    with pytest.raises(ModelError, match="Call predict_interval instead"):
+        numbers[0].adaptation_.predict_set(numbers[1])
+    with pytest.raises(ModelError, match="Call predict_set instead"):
+        classes[0].adaptation_.predict_interval(classes[1])
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -1.0, 90.0, float("nan")])
+def test_a_level_must_lie_between_0_and_1(numbers, level):
+    with pytest.raises(ParameterError, match="'level' parameter must be between 0 and 1"):
+        numbers[0].predict_interval(numbers[1], level)
+
+
+def test_without_an_examination_there_is_no_interval(numbers):
+    fedcsa, X, y = numbers
+    adaptation = fedcsa.adaptation_
+    for nobody in (
+        replace(adaptation, examinations={}),
+        replace(
+            adaptation,
+            examinations={
+                name: replace(report, residuals=np.empty((0, 0)))
+                for name, report in adaptation.examinations.items()
+            },
+        ),
+    ):
+        assert nobody.patient_limits is None
+        assert len(nobody.coverage(X, y)) == 0
+        with pytest.raises(ModelError, match="no interval per patient"):
+            nobody.predict_interval(X)
+
+
+def test_a_source_that_does_not_reach_the_target_does_not_count(numbers):
+    adaptation = numbers[0].adaptation_
+    far = replace(adaptation.reports["site-0"], difference_after=np.full(3, 2.0))
+    without = replace(adaptation, reports={**adaptation.reports, "site-0": far})
+    rest = {n: e for n, e in adaptation.examinations.items() if n != "site-0"}
+    np.testing.assert_array_equal(
+        without.patient_limits.values, replace(without, examinations=rest).patient_limits.values
+    )
+    assert (without.patient_limits.values != adaptation.patient_limits.values).all()
+
+
+def test_coverage_is_by_quarter_of_the_rows_from_near_to_far():
+    z = np.array([[4.0], [1.0], [-3.0], [-2.0], [0.5], [5.0], [6.0], [-7.0]])
+    inside = np.abs(z[:, 0]) < 4.5
+    np.testing.assert_array_equal(coverage_by_distance(inside, z), [1.0, 1.0, 0.5, 0.0])
+    assert len(coverage_by_distance(inside[:2], z[:2])) == 2
+
+
+def test_the_default_level_is_nine_in_ten(numbers):
+    fedcsa, X, _ = numbers
+    assert PATIENT_LEVEL == 0.9
+    np.testing.assert_array_equal(fedcsa.predict_interval(X), fedcsa.predict_interval(X, 0.9))
