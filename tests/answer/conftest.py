@@ -116,7 +116,7 @@ def measured():
         "calibration": (Calibration(None, (0.1, 0.3), (0.1, 0.2), (0.05, 0.1), (0.2, 0.4),
                                     (0.8, 0.2)),),
         "risk_distributions": (RiskDistribution(None, (0.0, 0.5, 1.0), (0.4, 0.6), (0.9, 0.1)),),
-        "recalibration": (recalibrated,),
+        "recalibration": recalibrated,
         "decision_curve": DecisionCurve((0.1, 0.2), (0.03, 0.02), (0.01, 0.0), (0.05, 0.04),
                                         (0.01, -0.1)),
     }  # fmt: skip

@@ -81,8 +81,9 @@ def _measured(view: View) -> Iterator[PageSection]:
         yield PageSection("measures", "How good it is", table=table, folded=details)
     if view.calibration:
         svg = inline(calibration_plot.draw_calibration(view), "calibration")
-        table, *more = (*result_tables.recalibration_table(view), None)
-        yield PageSection("calibration", "Calibration", svg, table, tuple(filter(None, more)))
+        told = view.recalibration
+        table = None if told is None else result_tables.recalibration_table(told)
+        yield PageSection("calibration", "Calibration", svg, table)
     if view.decision_curve is not None:
         svg = inline(decision_plot.draw_decision_curve(view.decision_curve), "decision")
         yield PageSection("decision", "Is it worth acting on?", svg)

@@ -12,7 +12,7 @@ from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest, BacktestRow
-from fedcsa.target.promised_measures import MeasurePromise
+from fedcsa.target.promised_measures import MeasurePromise, Recalibration
 from fedcsa.words import count, counted, interval, listed, number, percent, printable, short
 
 
@@ -138,16 +138,14 @@ def _key(item: MeasurePromise) -> tuple[object, ...]:
     return item.subgroup, item.name, item.threshold, item.of_class
 
 
-def recalibration_table(view: View) -> Iterator[Table]:
-    """The measures before and after a recalibration that is offered, a table a class."""
-    for item in view.recalibration:
-        rows = [
-            (title_of(before), promised_text(before), promised_text(after))
-            for before, after in zip(item.before, item.after, strict=True)
-        ]
-        which = "" if item.of_class is None else f", {item.of_class}"
-        title = f"Before and after recalibration{which}"
-        yield Table(title, ("measure", "as it is", "recalibrated"), rows, (0, 1, 2), (0, 1, 2))
+def recalibration_table(told: Recalibration) -> Table:
+    """The measures before and after a recalibration that is offered."""
+    rows = [
+        (title_of(before), promised_text(before), promised_text(after))
+        for before, after in zip(told.before, told.after, strict=True)
+    ]
+    headings = ("measure", "as it is", "recalibrated")
+    return Table("Before and after recalibration", headings, rows, (0, 1, 2), (0, 1, 2))
 
 
 def method_table(view: View) -> Table:

@@ -204,7 +204,8 @@ def _calibration(view: View) -> Said:
     if len(view.calibration) > MOST_CLASSES:
         told = f"{MOST_CLASSES} of {len(view.calibration)} classes"
         yield "classes_left", f"the chart shows the first {told}"
-    for item in view.recalibration[:1]:
+    item = view.recalibration
+    if item is not None:
         line = f"intercept {number(item.intercept)}, slope {number(item.slope)}"
         yield (
             "recalibration",

@@ -144,8 +144,8 @@ class View:
         Each subgroup less all others.
     calibration : tuple of Calibration
     risk_distributions : tuple of RiskDistribution
-    recalibration : tuple of Recalibration
         One each for two classes and for numbers, one a class for more; none if not told.
+    recalibration : Recalibration or None
     decision_curve : DecisionCurve or None
     sources : tuple of SourceLine
         Those that reported, the heaviest first.
@@ -181,7 +181,7 @@ class View:
     differences: tuple[MeasurePromise, ...] = ()
     calibration: tuple[Calibration, ...] = ()
     risk_distributions: tuple[RiskDistribution, ...] = ()
-    recalibration: tuple[Recalibration, ...] = ()
+    recalibration: Recalibration | None = None
     decision_curve: DecisionCurve | None = None
     sources: tuple[SourceLine, ...] = ()
     points: tuple[Point, ...] = ()

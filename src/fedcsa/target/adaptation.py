@@ -421,9 +421,9 @@ class Adaptation:
         return ()
 
     @cached_property
-    def recalibration(self) -> tuple[Recalibration, ...]:
+    def recalibration(self) -> Recalibration | None:
         """A correction that is offered, and what it would change."""
-        return ()
+        return None
 
     @cached_property
     def decision_curve(self) -> DecisionCurve | None:
