@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import fields
 from html import unescape
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from fedcsa import Study, load_result
 from fedcsa.answer.sentences import promise_sentence, ratio_sentence
-from fedcsa.answer.store import load_ledgers, summary
+from fedcsa.answer.store import load_ledgers
 from fedcsa.answer.view import view_of
 from fedcsa.backtest import run_backtest
 from fedcsa.cli.app import app
@@ -76,8 +77,8 @@ def test_the_demo_prints_every_method_beside_the_truth(demo):
     told = result.stdout[result.stdout.index("Beside the truth") :]
     for method, numbers in content.items():
         line = next(li for li in told.splitlines() if re.match(rf"\W*{method}\b", li))
-        assert number(numbers["target_risk"]) in line
-        assert number(numbers["true_risk"]) in line
+        assert number(numbers["risk"]) in line
+        assert number(numbers["true_risk"] ** 0.5) in line
         assert ("on the table's weights" in line) == (method in ("fediwe", "feddae"))
         assert ("(default)" in line) == (method == "validated")
 
@@ -85,19 +86,20 @@ def test_the_demo_prints_every_method_beside_the_truth(demo):
 def test_the_demo_leads_with_the_verdict_the_promise_and_its_legs(demo):
     _, result, content = demo
     told = content["validated"]
-    lower, upper = told["interval"]
-    assert f"✓ Use it — {told['verdict']['sentence']}" in result.stdout
+    [loss] = [measure for measure in told["measures"] if measure["name"] == "rmse"]
+    lower, upper = loss["lower"], loss["upper"]
+    assert f"✓ Use it — {told['why']}" in result.stdout
     between = f"{number(lower)} to {number(upper)} for a new site (95 %), if it differs from these"
-    assert f"risk {number(told['target_risk'])}, {between}" in result.stdout
-    for leg in told["verdict"]["legs"]:
+    assert f"RMSE {number(told['risk'])}, {between}" in result.stdout
+    for leg in told["legs"]:
         assert re.search(rf"✓ +{leg['name']} +{re.escape(leg['sentence'])}", result.stdout)
     assert "99%" not in result.stdout
 
 
 def test_the_demos_interval_holds_the_truth_and_its_weights_avoid_the_children(demo):
     told = demo[2]["validated"]
-    assert told["interval"][0] < told["true_risk"] < told["interval"][1]
-    assert told["source_weights"]["Elm (children)"] < 0.01
+    assert told["promise"]["lower"] < told["true_risk"] < told["promise"]["upper"]
+    assert {x["name"]: x["weight"] for x in told["sources"]}["Elm (children)"] < 0.01
     assert told["true_risk"] < 0.8 * demo[2]["naive"]["true_risk"]
 
 
@@ -108,11 +110,12 @@ def test_the_demo_writes_a_study_tables_and_a_result_with_the_same_numbers(demo,
         "outcomes-later.csv",
     ]  # fmt: skip
     stored = load_result(out / "result")
-    assert stored.target_risk == content["validated"]["target_risk"]
+    assert stored.target_risk == content["validated"]["promise"]["risk"]
     assert invoke("check", out / "study.toml").exit_code == 0
     again = strict(invoke("run", out / "study.toml", "--out", out / "again", "--json").stdout)
-    assert again["target_risk"] == stored.target_risk
-    assert again["source_weights"] == dict(stored.source_weights)
+    assert again["promise"]["risk"] == stored.target_risk
+    weights = {line["name"]: line["weight"] for line in again["sources"]}
+    assert weights == dict(stored.source_weights)
     for command in ("run", "backtest", "predict", "reconcile", "ledger"):
         assert f" {command} {out}" in result.stdout
 
@@ -131,7 +134,7 @@ def test_the_demo_names_the_folder_as_it_is_called(demo):
 
 def test_another_seed_draws_other_patients(demo, invoke):
     other = strict(invoke("demo", "--json", "--seed", "2").stdout)
-    assert other["validated"]["target_risk"] != demo[2]["validated"]["target_risk"]
+    assert other["validated"]["risk"] != demo[2]["validated"]["risk"]
 
 
 def test_the_demo_without_a_folder_writes_nothing(invoke, tmp_path, monkeypatch):
@@ -161,9 +164,11 @@ def test_run_prints_the_verdict_and_writes_the_result(study_folder, invoke):
     assert (study_folder / "r2" / "study.toml").is_file()
 
 
-def test_run_as_json_is_the_summary_of_the_stored_result(study_folder, invoke):
+def test_run_as_json_is_the_view_of_the_stored_result(study_folder, invoke):
     result = invoke("run", study_folder / "study.toml", "-o", study_folder / "r2", "--json")
-    assert strict(result.stdout) == strict(json.dumps(summary(load_result(study_folder / "r2"))))
+    view = view_of(load_result(study_folder / "r2"))
+    assert strict(result.stdout) == strict(json.dumps(view.to_json()))
+    assert {item.name for item in fields(view)} - {"ledgers"} < set(strict(result.stdout))
 
 
 def test_run_equals_python(finished):
@@ -204,9 +209,8 @@ def test_sites_that_disagree_are_named_with_what_to_do(make_study, invoke, tmp_p
     sizes = dict.fromkeys("abcd", 60)
     result = invoke("run", make_study(tmp_path, flipped=("a", "c"), sizes=sizes), "--json")
     told = strict(result.stdout)
-    legs = {leg["name"]: leg for leg in told["verdict"]["legs"]}
-    assert told["verdict"]["advice"] == "no"
-    assert told["verdict"]["words"] == told["status"] == "do not use it"
+    legs = {leg["name"]: leg for leg in told["legs"]}
+    assert (told["advice"], told["words"]) == ("no", "do not use it")
     assert not legs["skill"]["passed"]
     assert legs["skill"]["advice"]
     assert legs["skill"]["value"] == told["promise"]["skill"] < legs["skill"]["bar"]
@@ -217,7 +221,8 @@ def test_only_what_was_examined_is_promised(label, kind, finished, invoke):
     result = invoke("run", finished(kind) / "study.toml", "-o", finished(kind) / "again")
     stored = load_result(finished(kind) / "again")
     assert (stored.promise is None) == (label == "estimated")
-    assert re.search(rf"^ +{label}  risk {number(stored.target_risk)}", result.stdout, re.M)
+    rmse = number(stored.target_risk**0.5)
+    assert re.search(rf"^ +{label}  RMSE {rmse}", result.stdout, re.M)
     assert result.stdout.startswith("! Use it with care — ")
 
 
@@ -290,7 +295,7 @@ def test_a_tiny_source_does_not_stop_a_study(make_study, invoke, tmp_path):
     study = make_study(tmp_path, sizes={"a": 50, "b": 60, "tiny": 6})
     assert invoke("check", study).exit_code == 0
     told = strict(invoke("run", study, "--out", tmp_path / "r", "--json").stdout)
-    assert set(told["reports"]) == {"a", "b", "tiny"}
+    assert {line["name"] for line in told["sources"]} == {"a", "b", "tiny"}
 
 
 def wide(name, table):
@@ -325,9 +330,10 @@ def test_a_study_compares_given_weights_beside_its_method(make_study, invoke, tm
     study = make_study(tmp_path, extra="[fedle_weights]\na = 1\nb = 2\nc = 1")
     assert invoke("check", study).exit_code == 0
     told = strict(invoke("run", study, "--out", tmp_path / "r", "--json").stdout)
-    assert (told["method"], "fedle" in told["estimates"]) == ("validated", True)
+    methods = {line["method"]: line["risk"] for line in told["methods"]}
+    assert (told["plan"]["method"], "fedle" in methods) == ("validated", True)
     page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
-    assert f"fedle</th><td>{number(told['estimates']['fedle']['target_risk'])}</td>" in page
+    assert f"fedle</th><td>{number(methods['fedle'])}</td>" in page
 
 
 def test_check_finds_what_the_policy_of_a_site_would_refuse(make_study, invoke, tmp_path):

@@ -248,7 +248,7 @@ def test_the_exit_code_follows_the_verdict(options, advice, code, make_study, in
     study = make_study(tmp_path, **options)
     result = invoke("run", study, "--out", tmp_path / "r", "--json")
     assert (result.exit_code, result.stderr) == (code, "")
-    assert json.loads(result.stdout)["verdict"]["advice"] == advice
+    assert json.loads(result.stdout)["advice"] == advice
     assert (tmp_path / "r" / "report.html").is_file()
 
 

@@ -161,7 +161,7 @@ def method_table(view: View) -> Table:
     ]
     own = None if view.plan is None else view.plan.method
     tones = ["own" if line.method == own else "" for line in view.methods]
-    headings = ("method", "estimated risk", "chosen", "weights")
+    headings = ("method", f"estimated {view.loss_words.title}", "chosen", "weights")
     return Table("Estimates by method", headings, rows, (0, 2, 3), (2, 3), tones)
 
 
@@ -171,7 +171,7 @@ def candidate_table(view: View) -> Table:
     order = [point for rank, point in enumerate(order) if rank < MOST_MARKS or point.chosen]
     rows = [(candidate_text(p.candidate), number(p.risk), number(p.error)) for p in order]
     tones = ["own" if point.chosen else "" for point in order]
-    headings = ("candidate", "risk", "standard error")
+    headings = ("candidate", view.loss_name, "standard error")
     printed = len(rows) <= MOST_PRINTED
     return Table("Risk of every candidate", headings, rows, tones=tones, printed=printed)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedcsa.answer.forests import is_known, is_same, promised_text
-from fedcsa.answer.measure_words import LOSS_NAMES, WORDS
+from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
 from fedcsa.findings import CATALOGUE, Finding
 from fedcsa.models.model import RATIO_POWER
@@ -106,12 +106,12 @@ def level_sentence(view: View) -> str:
 
 def ratio_sentence(view: View) -> str:
     """The loss beside that of a constant; nothing where it is not known."""
-    if view.promise is None or view.loss is None or view.plan is None:
+    if view.promise is None or view.loss is None:
         return ""
     title = view.loss_words.title
     told = "" if view.loss is view.headline else f"{title} {promised_text(view.loss)}; "
-    name, ratio = LOSS_NAMES.get(view.plan.loss, title), number(view.promise.ratio)
-    return f"{told}the {name} is {ratio} of that of a constant prediction"
+    ratio = number(view.promise.ratio)
+    return f"{told}the {view.loss_name} is {ratio} of that of a constant prediction"
 
 
 def whom_sentence(view: View) -> str:

@@ -224,7 +224,7 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
         "status": a.status,
         "n_target_rows": a.n_target_rows,
         "table": plain(a.table),
-        "findings": _findings(a.findings),
+        "findings": findings_to_json(a.findings),
         "plan": plain(a.plan),
         "reports": {name: plain(a.reports[name]) for name in a.sources},
         "sites": sorted(a.ledgers),
@@ -259,10 +259,10 @@ def backtest_to_json(backtest: Backtest) -> dict[str, Any]:
     """A back-test as plain values."""
     derived = ("verdict", "sentence", "coverage", "calibration", "regret")
     told = {name: getattr(backtest, name) for name in derived}
-    return {**plain(backtest), **told, "findings": _findings(backtest.findings)}
+    return {**plain(backtest), **told, "findings": findings_to_json(backtest.findings)}
 
 
-def _findings(findings: Collection[Finding]) -> list[dict[str, Any]]:
+def findings_to_json(findings: Collection[Finding]) -> list[dict[str, Any]]:
     """Findings as plain values, each with its sentence."""
     return [{**plain(f), "severity": f.severity, "text": str(f)} for f in findings]
 

@@ -11,8 +11,16 @@ from typing import Any
 
 from scipy.special import ndtri
 
-from fedcsa.answer.measure_words import OF_LOSS, WORDS, MeasureWords
-from fedcsa.answer.store import load_ledgers, read_json, restore, whole
+from fedcsa.answer.measure_words import LOSS_NAMES, OF_LOSS, WORDS, MeasureWords
+from fedcsa.answer.store import (
+    backtest_to_json,
+    findings_to_json,
+    load_ledgers,
+    plain,
+    read_json,
+    restore,
+    whole,
+)
 from fedcsa.core.losses import BOUNDED
 from fedcsa.core.table import Table1
 from fedcsa.findings import ADVICE, Advice, Finding, left_out
@@ -110,7 +118,7 @@ class Point:
 
 @dataclass(frozen=True)
 class MethodLine:
-    """What one method says: its estimate, its choice, the weights of the sources by name."""
+    """What one method says: its estimate, in units that people use, its choice, the weights."""
 
     method: str
     risk: float
@@ -200,6 +208,16 @@ class View:
 
         return view_html(self)
 
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain values; the ledgers have a command of their own."""
+        told = plain(replace(self, ledgers={}))
+        derived = {
+            "words": ADVICE[self.advice][0].lower(),
+            "findings": findings_to_json(self.findings),
+            "backtest": None if self.backtest is None else backtest_to_json(self.backtest),
+        }
+        return {name: value for name, value in told.items() if name != "ledgers"} | derived
+
     @property
     def heading(self) -> tuple[str, str, str]:
         """What to do with the model: for a style sheet, in words, and as a sign."""
@@ -213,6 +231,12 @@ class View:
     def features(self) -> tuple[str, ...]:
         """Their names, in the order of every source's differences."""
         return () if self.plan is None else self.plan.features
+
+    @property
+    def loss_name(self) -> str:
+        """The study's loss itself: a squared one is not the root of it."""
+        own = "" if self.plan is None else self.plan.loss
+        return LOSS_NAMES.get(own, self.loss_words.title)
 
     @property
     def loss_words(self) -> MeasureWords:
@@ -349,7 +373,7 @@ def _of(a: Adaptation) -> View:
     methods = tuple(
         MethodLine(
             method,
-            float(found.risk[found.chosen]),
+            in_units(a.plan.loss, float(found.risk[found.chosen])),
             a.plan.candidates[a.kept[found.chosen]],
             dict(zip(a.sources, found.source_weights.tolist(), strict=True)),
         )

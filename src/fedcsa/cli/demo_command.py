@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,7 +53,7 @@ def demo(
     fedcsa demo
     fedcsa demo --out demo    # then: fedcsa run demo/study.toml
     """
-    from fedcsa.answer.store import summary
+    from fedcsa.answer.view import view_of
     from fedcsa.data.synthetic import consortium
 
     drawn = consortium(seed)
@@ -72,7 +73,7 @@ def demo(
         if out is not None:
             _print_next(screen, out, line)
 
-    content = {m: {**summary(results[m]), "true_risk": truth[m]} for m in METHODS}
+    content = {m: {**view_of(results[m]).to_json(), "true_risk": truth[m]} for m in METHODS}
     Output(json, quiet).answer(content, show, out)
 
 
@@ -156,7 +157,7 @@ def _print(
 ) -> None:
     from fedcsa.answer.result_tables import Table
     from fedcsa.answer.terminal import print_table, print_view
-    from fedcsa.answer.view import candidate_text, view_of
+    from fedcsa.answer.view import candidate_text, in_units, view_of
 
     rows = sum(len(y) for _, y in drawn.sources.values())
     screen.print(
@@ -164,17 +165,18 @@ def _print(
         "patients\nwith outcomes (days in hospital), and no row leaves its site.\n"
     )
     print_view(screen, view_of(results[METHODS[0]]))
+    rmse = partial(in_units, "squared")
     compared = [
         (
             f"{method}{_TOLD.get(method, '')}",
             candidate_text(result.candidate),
-            number(result.target_risk),
-            interval(*(result.interval or (None, None))),
-            number(truth[method]),
+            number(rmse(result.target_risk)),
+            interval(*map(rmse, result.interval)) if result.interval else "—",
+            number(rmse(truth[method])),
         )
         for method, result in results.items()
     ]
-    headings = ("method", "chosen", "estimated risk", "for a new site", "true risk")
+    headings = ("method", "chosen", "estimated RMSE", "for a new site", "true RMSE")
     tones = ["own", *[""] * (len(METHODS) - 1)]
     screen.print()
     print_table(screen, Table("Beside the truth", headings, compared, (0, 1), tones=tones))

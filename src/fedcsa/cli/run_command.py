@@ -70,7 +70,7 @@ def run(
     fedcsa run study.toml --set level=0.9      # another option than the file's
     fedcsa run study.toml --json > answer.json # for a program
     """
-    from fedcsa.answer.store import save_result, summary
+    from fedcsa.answer.store import save_result
     from fedcsa.answer.terminal import print_view
     from fedcsa.answer.view import view_of
 
@@ -94,14 +94,14 @@ def run(
         except ResultError as unkept:  # the study's own end matters more
             kept = str(unkept)
         raise type(error)(f"{error} {kept}") from None
-    line = keep(adaptation)
+    line, view = keep(adaptation), view_of(adaptation)
 
     def show(screen: Console) -> None:
-        print_view(screen, view_of(adaptation))
+        print_view(screen, view)
         screen.print(Text.assemble("\nResult in ", (str(folder), "bold")), soft_wrap=True)
         screen.print(Text(line), soft_wrap=True)
         if any(report.is_held for report in adaptation.model_reports.values()):
             screen.print(Text(NO_MODELS), soft_wrap=True)
 
-    Output(json, quiet).answer(summary(adaptation), show, folder)
+    Output(json, quiet).answer(view.to_json(), show, folder)
     follow(adaptation.verdict)

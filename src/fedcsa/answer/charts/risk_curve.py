@@ -64,7 +64,7 @@ def draw_risk_curve(view: View) -> Chart:
         axes.set_xlabel(short(axis))
         if len(order) > 1:
             axes.legend(loc="best")
-    axes.set_ylabel("risk")
+    axes.set_ylabel(view.loss_name)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
     axes.tick_params(axis="y", labelcolor=MUTED)
     if axis is not None:
