@@ -4,8 +4,9 @@ It puts the means at the patient's features and the sds as low as it may, so tha
 outcome is about that patient; or it sends two tables and subtracts. With a narrow kernel, the
 exchange of an earlier version, two studies told the outcome to 0.13, where the model's own error
 is 1.00. Now a tiny sd is refused, and the weighted means that are answered leave the outcome at the
-model's own error or farther: no row makes up more than half of their variance. The losses of
-candidates tell more about an outlying patient; `experiments/privacy/aimed_tables.py` measures it.
+model's own error or farther: no row makes up more than half of their variance. Candidates that are
+far off for an outlying patient told the outcome by their risks, to 0.4; now the five largest losses
+count alike. `experiments/privacy/aimed_tables.py` tries five patients with more candidates.
 
 The attacker here knows more than any target can: all features of all patients at the source, the
 true coefficients, and how the source computes its weights. Only outcomes are unknown.
@@ -20,6 +21,8 @@ from fedcsa.core.table import Table1
 from fedcsa.core.tilt import fit_tilt, largest_leverage
 from fedcsa.messages.messages import RiskReport
 from fedcsa.messages.policy import Policy, round_significant
+from fedcsa.plan import make_plan
+from fedcsa.source.source import Source
 from fedcsa.target.target import Target
 
 N, D, PATIENT = 200, 2, 0
@@ -152,3 +155,36 @@ def test_the_first_reports_are_remembered_over_restarts_and_by_target(make_hospi
     brief = Target(tables[1], agreed.study.plan(), policy=Policy.open()).brief(["abbey"])
     assert site.answer(agreed, brief).rule == "row_floors"
     assert isinstance(site.answer(agreed, brief, target="other"), RiskReport)
+
+
+# The losses of candidates ------------------------------------------------------------------------
+
+
+def left_by_losses(policy, sources=80):
+    """What is left of the error about the patient after a regression on what is told.
+
+    The attacker makes sources of their own to learn from, with that patient in them.
+    """
+    rng = np.random.default_rng(4)
+    patient = np.array([0.8, 0.6]) * AWAY
+    candidates = [{"penalty": penalty, "ratio_power": 0.0} for penalty in (0.0, 3.0, 1000.0)]
+    plan = make_plan("ridge", candidates, {"seed": 1}, features=NAMES, study="aimed")
+    brief = Target(table_of(0.3 * patient, 1.0), plan, policy=Policy.open()).brief(["a"])
+    told, own = [], []
+    for error in rng.normal(size=(sources, N)):
+        X = rng.normal(size=(N, D))
+        X[PATIENT] = patient
+        report = Source("a", X, X.sum(axis=1) + error, policy=policy).answer(brief)
+        if isinstance(report, RiskReport):  # few are refused
+            told.append([1.0, *report.risk, report.effective_rows, *report.outcome_mean])
+            own.append(error[PATIENT])
+    told, own = np.array(told), np.array(own)
+    slopes, *_ = np.linalg.lstsq(told, own, rcond=None)
+    free = len(own) - told.shape[1]
+    return np.sqrt(np.sum((told @ slopes - own) ** 2) / free) / np.std(own, ddof=1)
+
+
+def test_the_losses_of_candidates_leave_the_outcome_at_the_models_own_error():
+    """What is left of the error is sqrt(1 − h); solving errs by sqrt((1 − h)/h) ≥ 1 if h ≤ ½."""
+    assert left_by_losses(Policy(max_row_share=1.0)) < 0.65  # without the rule the attack works
+    assert left_by_losses(Policy()) > np.sqrt(0.5)

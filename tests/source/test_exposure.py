@@ -7,6 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.tree import DecisionTreeRegressor
 
+from fedcsa.core.losses import loss_named
 from fedcsa.errors import PolicyError
 from fedcsa.models.convert import to_portable
 from fedcsa.models.model import LinearRegression as Ridge
@@ -15,8 +16,15 @@ from fedcsa.models.portable import DesignModel
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
-from fedcsa.source.exposure import fit_chosen, fit_unexposed, outcome_shares, variance_shares
-from fedcsa.source.measure import prepare
+from fedcsa.source import exposure
+from fedcsa.source.exposure import (
+    fit_chosen,
+    fit_unexposed,
+    largest_losses,
+    outcome_shares,
+    variance_shares,
+)
+from fedcsa.source.measure import held_out_losses, measure, prepare
 from fedcsa.source.weigh import SiteRows
 from fedcsa.target.target import Target
 
@@ -203,3 +211,34 @@ def test_a_row_in_a_tree_is_exposed_by_its_share_of_its_leaf(power):
         for other in (whole.y, moved)
     ]
     np.testing.assert_allclose(means[1] - means[0], share, rtol=1e-9)
+
+
+# Losses -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alike", [2, 5])
+def test_the_largest_losses_under_a_candidate_count_alike(alike, monkeypatch):
+    """Against plain loops, in one batch and in blocks."""
+    asked = [{"penalty": penalty, "ratio_power": 1.0} for penalty in (0.0, 9.0)]
+    candidates = expand_candidates("ridge", asked)
+    plan = Plan(features=FEATURES, model=model_description("ridge"), candidates=candidates)
+    brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
+    site = SiteRows.in_memory("s", *rows(rare=20), FEATURES, 10)
+    work, loss = prepare(brief, site.of(brief), Ridge(), candidates), loss_named("squared")
+    [batch] = work.rows
+    losses, seen, _ = held_out_losses(work, batch, 2, loss)
+    w, losses = work.weighing.judging(batch)[seen], losses[seen]
+    monkeypatch.setattr(exposure, "MEASURED_ROWS", 50)
+    most = largest_losses(work, 2, loss, alike)
+    report = measure(brief, work, loss, "", most=most)
+    for k in range(2):
+        weighted = sorted(w * losses[:, k])
+        counted = [min(one, weighted[-alike]) for one in weighted]
+        assert most[k] == weighted[-alike]
+        assert report.risk[k] == pytest.approx(sum(counted) / w.sum(), rel=1e-12)
+        assert max(counted) <= sum(counted) / alike
+
+
+def test_where_rows_are_fewer_than_count_alike_losses_stay_as_they_are():
+    _, work, _ = exposed(*rows(), PLAIN)
+    assert largest_losses(work, 1, loss_named("squared"), 10_000).tolist() == [np.inf]

@@ -92,7 +92,8 @@ class Policy:
         A report in which fewer rows carry the weight does not leave: it would be about them.
     max_row_share : float
         Nor one in which a single row carries more of the weight. Where a row makes up more of the
-        variance of a column, no correlations are told.
+        variance of a column, no correlations are told. The largest losses under a candidate count
+        alike, five of them at a fifth, so that none makes up more of its risk.
     max_row_leverage : float
         Nor one in which a single row makes up more of the variance of a weighted mean, alone or
         together with what the same target was told before: its outcome could be solved for. A

@@ -33,7 +33,8 @@ from fedcsa.models.leaving import count_parameters, long_arrays, own_values, row
 from fedcsa.models.model import Candidate, Model
 from fedcsa.models.portable import PortableModel
 from fedcsa.source.exposure import exposures
-from fedcsa.source.measure import Job, Work, fits_of
+from fedcsa.source.fits import Job, fits_of
+from fedcsa.source.measure import Work
 from fedcsa.source.weigh import Batch, Folds, StudyRows
 
 #: Rows that the attacks on membership are tried on at most: the AUC is then known to 0.003.

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
+from fedcsa.core.losses import Loss
 from fedcsa.core.ridge import merge_triangles, triangle
 from fedcsa.errors import PolicyError
 from fedcsa.messages.messages import Brief
@@ -35,7 +36,8 @@ from fedcsa.models.leaving import rows_per_leaf
 from fedcsa.models.model import Candidate, LinearRegression, Model, Path, power_of
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
-from fedcsa.source.measure import Job, Work, fits_of
+from fedcsa.source.fits import Job, fits_of
+from fedcsa.source.measure import MEASURED_ROWS, Work, held_out_losses
 from fedcsa.source.mixture import Predictor
 from fedcsa.source.weigh import Batch
 
@@ -303,6 +305,43 @@ def largest_examined_share(work: Work, predict: Predictor, members: Sequence[Fit
         shares = _shares_in_span(work, partial(rooted, bent=True))
         shares = shares - _shares_in_span(work, partial(rooted, bent=False))
     return float(shares.max(initial=0.0))
+
+
+def largest_losses(work: Work, n_candidates: int, loss: Loss, alike: int) -> Array:
+    """The `alike`-th largest weighted loss w L of every candidate on rows that it has not seen.
+
+    Losses count no more than so: the largest few count alike. A target may aim its table at an
+    outlying patient whom it knows, and ask for candidates that are far off there: their risks
+    would be about that one outcome.
+
+    Parameters
+    ----------
+    work : Work
+    n_candidates : int
+    loss : Loss
+    alike : int
+        How many rows count alike.
+
+    Returns
+    -------
+    array of shape (candidates,)
+        Infinite where there are fewer rows.
+    """
+
+    def kept(found: Array) -> Array:
+        return np.sort(found, axis=0)[-alike:]
+
+    def of_batch(batch: Batch) -> Array:
+        found = np.zeros((0, n_candidates))
+        for block in batch.cut(MEASURED_ROWS):
+            losses, seen, _ = held_out_losses(work, block, n_candidates, loss)
+            weighted = (work.weighing.judging(block)[:, None] * losses)[seen]
+            found = kept(np.concatenate([found, weighted]))
+        return found
+
+    with one_blas_thread():
+        found = kept(np.concatenate(list(in_order(of_batch, work.rows))))
+    return found[0] if len(found) == alike else np.full(n_candidates, np.inf)
 
 
 def largest_column_share(work: Work) -> float:

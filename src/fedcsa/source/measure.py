@@ -6,7 +6,7 @@ number of cores, or on whether the rows are held or read.
 
 =================  ==================================================================
 `TableWeighing`    a pass for every step of Newton's method, see `fedcsa.core.tilt`
-`LinearFits`       linear models: one pass for the triangles of every part and power
+`fits_of`          linear models: one pass for the triangles of every part and power
 `measure`          one pass: losses of every candidate on rows that it has not seen
 =================  ==================================================================
 """
@@ -24,14 +24,12 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
-from fedcsa.core.folds import generator_for
 from fedcsa.core.losses import Loss, RiskMoments, sampling_variance
-from fedcsa.core.ridge import merge_triangles, triangle, triangle_path
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import Brief, RiskReport
-from fedcsa.models.fitted import FittedModel, LinearModel
-from fedcsa.models.model import Candidate, LinearRegression, Model, Path, path_losses, power_of
+from fedcsa.models.model import Candidate, LinearRegression, Model, Path, path_losses
+from fedcsa.source.fits import Fits, Job, fits_of
 from fedcsa.source.weigh import (
     Batch,
     Folds,
@@ -41,205 +39,6 @@ from fedcsa.source.weigh import (
     Weighing,
     folds_of,
 )
-
-
-@dataclass(frozen=True)
-class Job:
-    """One fit: on which parts, with which training weights, by which random numbers.
-
-    Attributes
-    ----------
-    parts : sequence of int
-        Of the folds.
-    column : int
-        Of `Weighing.training`.
-    purpose : str
-        Names the random numbers.
-    """
-
-    parts: Sequence[int]
-    column: int
-    purpose: str
-
-
-@dataclass(frozen=True)
-class RowFits:
-    """Fits of a model that needs its rows in memory."""
-
-    seed: int
-    rows: StudyRows = field(repr=False)
-    weighing: Weighing = field(repr=False)
-    folds: Folds = field(repr=False)
-    model: Model
-
-    def paths(self, jobs: Sequence[Job], candidates: Sequence[Candidate]) -> list[Path]:
-        """Every candidate, once for every job.
-
-        Parameters
-        ----------
-        jobs : sequence of Job
-        candidates : sequence of Candidate
-        """
-        whole = self.rows.whole()
-        labels, ratios = self.folds.labels(whole), self.weighing.training(whole)
-        found = []
-        for job in jobs:
-            rng = generator_for(self.seed, self.rows.source, job.purpose)
-            train = np.isin(labels, job.parts)
-            own = ratios[train, job.column]
-            found.append(self.model.fit(whole.seen[train], whole.y[train], own, candidates, rng))
-        return found
-
-
-#: Triangles, sums of training weights and numbers of rows of some batches.
-_Sums = tuple[Array, Array, Array]
-
-
-@dataclass(frozen=True)
-class LinearFits:
-    """Fits of linear models from triangles of the rows (1, x, y) of every part.
-
-    Attributes
-    ----------
-    model : LinearRegression
-    kinds : sequence of (int, float)
-        Column and power γ of the training weights t^γ; without a power the column is 0.
-    triangles : array of shape (kinds, parts, size, size)
-        R with RᵀR = Σ t^γ aaᵀ over a part's rows, a = (1, x, y) less the shift.
-    totals : array of shape (kinds, parts)
-        Σ t^γ.
-    counts : array of shape (parts,)
-        Rows.
-    shift : array of shape (features + 1,)
-        Taken off x and y before they are multiplied, so that no digits cancel.
-    """
-
-    model: LinearRegression
-    kinds: Sequence[tuple[int, float]]
-    triangles: Array = field(repr=False)
-    totals: Array = field(repr=False)
-    counts: Array = field(repr=False)
-    shift: Array = field(repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        model: LinearRegression,
-        rows: StudyRows,
-        weighing: Weighing,
-        folds: Folds,
-        candidates: Sequence[Candidate],
-    ) -> LinearFits:
-        """One pass over the rows.
-
-        Parameters
-        ----------
-        model : LinearRegression
-        rows : StudyRows
-        weighing : Weighing
-        folds : Folds
-        candidates : sequence of Candidate
-            Whose powers of the training weights are needed.
-        """
-        first = next(iter(rows))
-        shift = _pilot_shift(first.seen, first.y, intercept=model.intercept)
-        powers = sorted({power_of(candidate) for candidate in candidates})
-        kinds = [(c, p) for c in range(weighing.n_columns) for p in powers if p or not c]
-
-        def of_batch(batch: Batch) -> _Sums:
-            labels = folds.labels(batch)
-            design = np.column_stack([np.ones(len(batch.y)), batch.seen, batch.y])
-            design[:, 1:] -= shift
-            ratios = weighing.training(batch) if any(powers) else np.ones((len(labels), 1))
-            size = design.shape[1]
-            triangles = np.zeros((len(kinds), folds.n_folds, size, size))
-            totals = np.zeros((len(kinds), folds.n_folds))
-            for part in range(folds.n_folds):
-                here = np.flatnonzero(labels == part)
-                own, weights = design[here], ratios[here]
-                for k, (column, power) in enumerate(kinds):
-                    root = weights[:, column] ** (0.5 * power) if power else None
-                    totals[k, part] = len(here) if root is None else root @ root
-                    triangles[k, part] = triangle(own if root is None else own * root[:, None])
-            return triangles, totals, np.bincount(labels, minlength=folds.n_folds).astype(float)
-
-        def merged(a: _Sums, b: _Sums) -> _Sums:
-            """The sums of two batches.
-
-            Parameters
-            ----------
-            a, b : _Sums
-            """
-            return merge_triangles(a[0], b[0]), a[1] + b[1], a[2] + b[2]
-
-        return cls(model, kinds, *reduce(merged, in_order(of_batch, rows)), shift)
-
-    def paths(self, jobs: Sequence[Job], candidates: Sequence[Candidate]) -> list[Path]:
-        """Every candidate, once for every job.
-
-        Parameters
-        ----------
-        jobs : sequence of Job
-        candidates : sequence of Candidate
-        """
-        return [self._path(job, candidates) for job in jobs]
-
-    def _path(self, job: Job, candidates: Sequence[Candidate]) -> Path:
-        """Every candidate by one job.
-
-        Parameters
-        ----------
-        job : Job
-        candidates : sequence of Candidate
-        """
-        models: list[FittedModel | None] = [None] * len(candidates)
-        failures: dict[int, str] = {}
-        parts, n_rows = list(job.parts), int(self.counts[list(job.parts)].sum())
-        x_shift, y_shift = self.shift[:-1], self.shift[-1]
-        powers = [power_of(candidate) for candidate in candidates]
-        for power in sorted(set(powers)):
-            members = [index for index, own in enumerate(powers) if own == power]
-            kind = self.kinds.index((job.column if power else 0, power))
-            total = float(self.totals[kind, parts].sum())
-            if not total > 0.0:
-                failures.update(dict.fromkeys(members, "ZeroWeights"))
-                continue
-            R = merge_triangles(*self.triangles[kind, parts])
-            penalties = self.model.penalties([candidates[i] for i in members], total)
-            slopes, intercepts = triangle_path(
-                R, penalties, total, n_rows, intercept=self.model.intercept
-            )
-            intercepts = intercepts + y_shift - x_shift @ slopes
-            for k, index in enumerate(members):
-                models[index] = LinearModel(slopes[:, k].copy(), float(intercepts[k]))
-        return Path(tuple(models), failures, n_rows=n_rows)
-
-
-#: Whatever fits the models of a source.
-Fits = LinearFits | RowFits
-
-
-def _pilot_shift(X: Array, y: Array, *, intercept: bool) -> Array:
-    """What to take off x and y: about their means, a constant column as a whole.
-
-    Parameters
-    ----------
-    X : array of shape (rows, features)
-    y : array of shape (rows,)
-    intercept : bool
-        Without one the line goes through the origin, and nothing is taken off.
-
-    Returns
-    -------
-    array of shape (features + 1,)
-    """
-    columns = np.column_stack([X, y])
-    if not intercept:
-        return np.zeros(columns.shape[1])
-    constant = np.ptp(columns, axis=0) == 0.0
-    shift: Array = np.where(constant, columns[0], columns.mean(axis=0))
-    return shift
-
 
 #: Correlations are sent for at most so many features: 435 numbers.
 MOST_CORRELATED = 30
@@ -332,30 +131,6 @@ def prepare(
         return Work(rows, weighing, folds, fits.paths(jobs, candidates), fits)
 
 
-def fits_of(
-    brief: Brief,
-    rows: StudyRows,
-    weighing: Weighing,
-    folds: Folds,
-    model: Model,
-    candidates: Sequence[Candidate],
-) -> Fits:
-    """Whatever fits `model` on parts of the rows.
-
-    Parameters
-    ----------
-    brief : Brief
-    rows : StudyRows
-    weighing : Weighing
-    folds : Folds
-    model : Model
-    candidates : sequence of Candidate
-    """
-    if isinstance(model, LinearRegression):
-        return LinearFits.of(model, rows, weighing, folds, candidates)
-    return RowFits(brief.seed, rows, weighing, folds, model)
-
-
 def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
     """The complaint that streamed rows are needed in memory, with about how much of it.
 
@@ -377,7 +152,12 @@ def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
 
 
 def measure(
-    brief: Brief, work: Work, loss: Loss, in_reply_to: str, dangers: Sequence[Finding] = ()
+    brief: Brief,
+    work: Work,
+    loss: Loss,
+    in_reply_to: str,
+    dangers: Sequence[Finding] = (),
+    most: Array | None = None,
 ) -> RiskReport:
     """Judge every candidate on rows that its models have not seen.
 
@@ -390,10 +170,12 @@ def measure(
         Hash of the brief.
     dangers : sequence of Finding
         What else is to be told.
+    most : array of shape (candidates,), optional
+        What the loss of a row counts at most, times its weight.
     """
     n_candidates = len(brief.candidates)
     with one_blas_thread():
-        sums = _judge(brief, work, n_candidates, loss)
+        sums = _judge(brief, work, loss, most)
     total = sums.total  # of the rows that are judged: 1, but for a split
     ess = total**2 / sums.squares if total > 0.0 else 0.0
     risk, variance = sums.mean.copy(), np.zeros(n_candidates)
@@ -491,23 +273,27 @@ class _Measured:
         )
 
 
-def _judge(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> _Measured:
+def _judge(brief: Brief, work: Work, loss: Loss, most: Array | None) -> _Measured:
     """One pass: losses of every candidate under the weights.
 
     Parameters
     ----------
     brief : Brief
     work : Work
-    n_candidates : int
     loss : Loss
+    most : array of shape (candidates,) or None
+        What the loss of a row counts at most, times its weight.
     """
-    n_classes = len(brief.classes)
+    n_candidates, n_classes = len(brief.candidates), len(brief.classes)
 
     def of_block(batch: Batch) -> _Measured:
-        losses, seen, failed = _losses(work, batch, n_candidates, loss)
+        losses, seen, failed = held_out_losses(work, batch, n_candidates, loss)
         w, y, z = work.weighing.judging(batch), batch.y, batch.z
         if not seen.all():
             losses, w, y, z = losses[seen], w[seen], y[seen], z[seen]
+        if most is not None:
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                np.fmin(losses, most / w[:, None], out=losses)  # of no weight: as they are
         moments = None
         if brief.moments and len(y):
             moments = RiskMoments.of(work.weighing.total * w, losses)
@@ -542,7 +328,7 @@ def _judge(brief: Brief, work: Work, n_candidates: int, loss: Loss) -> _Measured
     return reduce(_Measured.merge, in_order(of_batch, work.rows))
 
 
-def _losses(
+def held_out_losses(
     work: Work, batch: Batch, n_candidates: int, loss: Loss
 ) -> tuple[Array, NDArray[np.bool_], dict[int, str]]:
     """Losses (rows, candidates), which rows have any, and candidates that cannot predict.

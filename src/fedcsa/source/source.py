@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -38,6 +39,7 @@ from fedcsa.source.exposure import (
     fit_unexposed,
     largest_column_share,
     largest_examined_share,
+    largest_losses,
 )
 from fedcsa.source.measure import Work, measure, prepare
 from fedcsa.source.mixture import check_given, check_second, members_of, mixture_of
@@ -273,8 +275,10 @@ class Source:
         narrow = narrow_features(brief, self._rows.sd(brief.features), Policy.min_sd_share)
         evidence = {"features": float(narrow)}
         dangers = [Finding("narrow-table", evidence=evidence)] if narrow else []
-        report = measure(brief, work, loss, in_reply_to, dangers)
         most = self._policy.max_row_share
+        alike = math.ceil(1.0 / most) if most > 0.0 else 1  # a rule of 0 refuses the report
+        caps = largest_losses(work, len(candidates), loss, alike) if alike > 1 else None
+        report = measure(brief, work, loss, in_reply_to, dangers, caps)
         if most < 1.0 and len(report.correlations) and largest_column_share(work) > most:
             return replace(report, correlations=np.empty(0))
         return report
