@@ -37,14 +37,20 @@ def test_it_goes_where_it_is_told_and_can_be_opened(finished, invoke, monkeypatc
     out = finished / "elsewhere.html"
     result = invoke("report", finished / "r", "--out", out, "--open")
     assert result.exit_code == 0
-    assert result.stdout == f"Report in {out}\n"
+    beside = f"Model card, checklists and tables in {finished / 'r'}"
+    assert result.stdout == f"Report in {out}\n{beside}\n"
     assert opened == [out.as_uri()]
     assert out.read_text(encoding="utf-8") == html_of(finished / "r")
 
 
-def test_json_names_the_file(finished, invoke):
+def test_json_names_the_files(finished, invoke):
     result = invoke("report", finished / "r", "--json")
-    assert json.loads(result.stdout) == {"report": str(finished / "r" / "report.html")}
+    names = {
+        "report": "report.html", "card": "model-card.md", "checklists": "checklists.md",
+        "tables": "tables",
+    }  # fmt: skip
+    assert json.loads(result.stdout) == {key: str(finished / "r" / x) for key, x in names.items()}
+    assert all((finished / "r" / name).exists() for name in names.values())
 
 
 def test_a_back_test_and_outcomes_are_added_to_it(finished, invoke):
@@ -66,7 +72,7 @@ def test_sites_that_all_refuse_leave_a_report(make_study, invoke, tmp_path):
     assert result.exit_code == 4
     assert f"Report in {tmp_path / 'r' / 'report.html'}." in result.stderr
     html = html_of(tmp_path / "r")
-    assert html.count("refused: min_fold_rows") == 3
+    assert html.count(">refused: min_fold_rows<") == 3
     ledger = invoke("ledger", tmp_path / "r", "--json")
     assert [e["message"] for e in json.loads(ledger.stdout)["a"]] == ["refusal"]
 

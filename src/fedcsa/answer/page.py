@@ -11,6 +11,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from fedcsa.answer import result_tables
+from fedcsa.answer.card import card_table
+from fedcsa.answer.checklists.filled import checklist_tables, summary_table
+from fedcsa.answer.documents import write_documents
 from fedcsa.answer.forests import ForestPlot, drawn, first_forest, source_forest, subgroup_forests
 from fedcsa.answer.plots import require_report
 from fedcsa.answer.result_tables import Table
@@ -37,6 +40,9 @@ class PageSection:
 def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     """Write the report of a result folder: one file that needs nothing else.
 
+    The model card, the checklists and the tables go into the result folder, also without the
+    extra that the page needs.
+
     Parameters
     ----------
     folder : path
@@ -44,9 +50,11 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     out : path, optional
         By default ``report.html`` in the folder.
     """
-    require_report("jinja2", "matplotlib", what="A report")
     folder = Path(folder)
-    text = render(view_of(folder))
+    view = view_of(folder)
+    write_documents(view, folder)
+    require_report("jinja2", "matplotlib", what="A report")
+    text = render(view)
     path = folder / REPORT if out is None else Path(out)
     path.write_text(text, encoding="utf-8")
     return path
@@ -68,6 +76,9 @@ def sections(view: View) -> Iterator[PageSection]:
     sent, *folded = result_tables.ledger_tables(view) if view.ledgers else (None,)
     told = (*result_tables.told_table(view), *folded)
     yield PageSection("ledger", "What left each site", table=sent, folded=told)
+    yield PageSection("card", "Model card", table=card_table(view))
+    lists = tuple(checklist_tables(view))
+    yield PageSection("checklists", "Checklists", table=summary_table(view), folded=lists)
     yield PageSection("making", "How it was made", table=result_tables.design_table(view, VERSION))
 
 

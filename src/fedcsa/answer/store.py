@@ -44,6 +44,8 @@ from fedcsa.target.estimate import estimates, fitted_model
 
 #: Of the file. Another one is refused: its numbers mean something else.
 FORMAT = 3
+#: What a report writes beside its page; a new result removes it.
+CARD_FILE, CHECKLISTS_FILE, TABLES_FOLDER = "model-card.md", "checklists.md", "tables"
 #: What a damaged file may raise.
 _STRANGE = (
     FedCSAError, OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError
@@ -175,8 +177,10 @@ def _clear(folder: Path) -> None:
             f"The folder {str(folder)!r} must be empty or hold an older result; it holds "
             "something else. Choose another one."
         )
-    for name in ("adaptation.json", "study.toml", "report.html"):
+    for name in ("adaptation.json", "study.toml", "report.html", CARD_FILE, CHECKLISTS_FILE):
         (folder / name).unlink(missing_ok=True)
+    for old in (folder / TABLES_FOLDER).glob("*.csv"):
+        old.unlink()
     for name, pattern in (("models", "*.fcsa"), ("ledgers", "*.jsonl")):
         (folder / name).mkdir(parents=True, exist_ok=True)
         for old in (folder / name).glob(pattern):

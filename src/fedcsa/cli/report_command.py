@@ -26,7 +26,9 @@ def report(
     """Write the report of a result: one HTML file that needs nothing else and asks no server.
 
     Reads the result folder alone, computes nothing and shows no row: the verdict with its reasons,
-    the risk beside its yardsticks, the sources, what left each site.
+    the risk beside its yardsticks, the sources, what left each site. In the result folder it also
+    writes a model card, the checklists of TRIPOD+AI, TRIPOD-Cluster and PROBAST+AI as far as the
+    study can fill them, and every number as CSV files.
 
     Examples
     --------
@@ -34,13 +36,14 @@ def report(
     fedcsa report result --out for-the-board.html
     """
     from fedcsa.answer.page import write_report
+    from fedcsa.answer.store import CARD_FILE, CHECKLISTS_FILE, TABLES_FOLDER
 
     with unbroken():
         path = write_report(result, out)
-    told = Text(f"Report in {path}")
-    Output(json, quiet).answer(
-        {"report": str(path)}, lambda screen: screen.print(told, soft_wrap=True), path
-    )
+    told = Text(f"Report in {path}\nModel card, checklists and tables in {result}")
+    parts = {"card": CARD_FILE, "checklists": CHECKLISTS_FILE, "tables": TABLES_FOLDER}
+    content = {"report": str(path)} | {key: str(result / name) for key, name in parts.items()}
+    Output(json, quiet).answer(content, lambda screen: screen.print(told, soft_wrap=True), path)
     if show:
         webbrowser.open(path.absolute().as_uri())
 

@@ -1,0 +1,1 @@
+"""Reporting checklists, filled from a result as far as it knows the answers."""

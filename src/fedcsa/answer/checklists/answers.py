@@ -1,0 +1,552 @@
+"""What a result answers to an item of a checklist: a text, or None where it does not know.
+
+Every function takes the typed view. The checklists, and the model card, name these functions beside
+their items; one fact that several lists ask for is told by one function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from fedcsa.answer.measure_words import WORDS
+from fedcsa.answer.sentences import NEW_SITE, examined_sentence
+from fedcsa.answer.view import View, candidate_text
+from fedcsa.findings import CATALOGUE
+from fedcsa.plan import Plan
+from fedcsa.target.promised_measures import MeasurePromise
+from fedcsa.words import count, counted, listed, number, percent, sentence
+
+#: Names in one answer: more belong into a table.
+MOST_NAMES = 12
+#: How a column's name ends that says whether another column's cell is missing.
+_MISSING = "=missing"
+
+
+def was_given(view: View) -> bool:
+    """Whether the study judges a model that was made elsewhere."""
+    return view.plan is not None and view.plan.method == "given"
+
+
+# What was studied ---------------------------------------------------------------------------
+
+
+def title(view: View) -> str | None:
+    """What kind of study it is."""
+    if view.plan is None:
+        return None
+    kind = "evaluation of a given" if was_given(view) else "development and evaluation of a"
+    return f"{view.study}: {kind} prediction model for a site without outcomes"
+
+
+def objective(view: View) -> str | None:
+    """What is developed, and what is evaluated."""
+    if view.plan is None:
+        return None
+    if was_given(view):
+        return "to judge a given model at a site without outcomes, from sites with outcomes"
+    return (
+        "to develop a model at sites with outcomes, and to say how well it will do at a site "
+        "without: every site judges a model learnt at the others (internal–external validation)"
+    )
+
+
+def data_sources(view: View) -> str | None:
+    """Who had rows with outcomes, and who had none."""
+    if view.table is None or not view.sources:
+        return None
+    names = listed([line.name for line in view.sources], MOST_NAMES)
+    target = counted(view.table.n_rows, "row")
+    many = counted(len(view.sources), "source")
+    return f"{many} with outcomes: {names}; a target of {target} without outcomes"
+
+
+def participants(view: View) -> str | None:
+    """Which sources answered, reach the target and examined; who did not, and why."""
+    if view.plan is None or not (view.sources or view.absent):
+        return None
+    asked = len(view.sources) + len(view.absent)
+    near = sum(line.reaches for line in view.sources)
+    rows = count(sum(line.n_rows for line in view.sources))
+    told = f"{len(view.sources)} of {counted(asked, 'source')} answered, with {rows} rows; "
+    told += f"{near} {'resembles' if near == 1 else 'resemble'} the target after weighting"
+    if view.promise is not None:
+        told += f"; the promise rests on {len(view.promise.examined_by)}"
+    fates = [f"{name}: {fate}" for name, fate in view.absent.items()]
+    return f"{told}. Without an answer: {listed(fates, MOST_NAMES)}" if fates else told
+
+
+def sample_size(view: View) -> str | None:
+    """Rows, and what is left of them after weighting."""
+    if view.table is None or not view.sources:
+        return None
+    rows = count(sum(line.n_rows for line in view.sources))
+    effective = number(sum(line.effective_rows for line in view.sources))
+    target = count(view.table.n_rows)
+    at_sources = f"{rows} rows at the sources, {effective} effective ones after weighting"
+    return f"{at_sources}; {target} rows at the target"
+
+
+def events(view: View) -> str | None:
+    """How often the event is at the sources, weighted to the target."""
+    rates = _named(view, "event_rate")
+    if not rates or not rates[0].by_source:
+        return None
+    words = WORDS["event_rate"]
+    told = [f"{name} {words.text(value)}" for name, (value, *_) in rates[0].by_source.items()]
+    return f"{words.title}, weighted to the target: {listed(told, MOST_NAMES)}"
+
+
+def rows_and_events(view: View) -> str | None:
+    """Rows of every analysis, with events where known."""
+    parts = [text for text in (sample_size(view), events(view)) if text]
+    return ". ".join(map(_capital, parts)) or None
+
+
+def characteristics(view: View) -> str | None:
+    """Where the target's Table 1 and the sources' differences from it are told."""
+    if view.table is None or not view.sources:
+        return None
+    own = "" if _tells_rows(view) else "the target's Table 1 is in tables/target.csv; "
+    where = "are in tables/sources.csv, their differences from the target in tables/balance.csv"
+    return f"{own}the sources' rows {where}"
+
+
+def shift(view: View) -> str | None:
+    """The largest difference of a mean from the target's, before and after weighting."""
+    cells = [
+        (line.name, feature, before, after)
+        for line in view.sources
+        for feature, before, after in zip(view.features, line.before, line.after, strict=True)
+    ]
+    if not cells:
+        return None
+    name, feature, before, _ = max(cells, key=lambda cell: abs(cell[2]))
+    left = max(abs(after) for *_, after in cells)
+    return (
+        "the largest difference of a mean from the target's, in the target's standard deviations, "
+        f"is {number(before)} before weighting ({feature} at {name}), and {number(left)} after"
+    )
+
+
+def feature_columns(view: View) -> str | None:
+    """The features, as all sites agreed on them."""
+    if view.plan is None:
+        return None
+    many = counted(len(view.features), "column")
+    return f"{many}, agreed by all sites before the study: {listed(view.features, MOST_NAMES)}"
+
+
+def available(view: View) -> str | None:
+    """That the target has all features, and no outcome."""
+    if view.table is None:
+        return None
+    return "the target knows every feature, and had no outcome when it told its Table 1"
+
+
+def outcome(view: View) -> str | None:
+    """What kind of outcome is predicted."""
+    if view.plan is None:
+        return None
+    if not view.plan.classes:
+        return "a number, in the same unit at every site"
+    names = listed([str(label) for label in view.plan.classes], MOST_NAMES)
+    return f"one of {len(view.plan.classes)} classes, agreed by all sites: {names}"
+
+
+def preparation(view: View) -> str | None:
+    """What was agreed about cells."""
+    if view.plan is None:
+        return None
+    return (
+        "kinds, levels and units of the columns were agreed before the study and are the same at "
+        "every site; a cell that does not fit is an error"
+    )
+
+
+def missing_data(view: View) -> str | None:
+    """How missing cells of features are treated."""
+    if view.plan is None:
+        return None
+    filled = [name.removesuffix(_MISSING) for name in view.features if name.endswith(_MISSING)]
+    if not filled:
+        return "no cell of a feature may be missing"
+    return (
+        f"a missing cell becomes an agreed value, and a column of its own says so, for "
+        f"{listed(filled, MOST_NAMES)}; no other cell may be missing"
+    )
+
+
+def kept_apart(view: View) -> str | None:
+    """How rows that made a model are kept away from judging it; of a given model nobody knows."""
+    plan = view.plan
+    if plan is None or was_given(view):
+        return None
+    told = "no row judges a model that was fitted on it"
+    if plan.group:
+        told += f"; rows with the same {plan.group} stay together"
+    return told
+
+
+# How it was done ----------------------------------------------------------------------------
+
+
+def data_use(view: View) -> str | None:
+    """Which rows did what."""
+    if view.plan is None:
+        return None
+    if was_given(view):
+        return (
+            "every source judged the given model on all its rows, weighted to the target's Table 1"
+        )
+    return (
+        "every source judged the candidates on rows that they had not seen "
+        f"({view.plan.scheme}, {view.plan.n_folds} folds), weighted to the target, and then sent "
+        f"one model, fitted on {'all' if view.plan.refit else 'a part of'} its rows"
+    )
+
+
+def predictor_handling(view: View) -> str | None:
+    """Units and flags."""
+    if view.plan is None:
+        return None
+    if was_given(view):
+        return "as the given model takes them, in their own units"
+    units = "the target's standard deviations" if view.plan.scale else "their own units"
+    return f"levels enter as flags, all but the first; models see columns in {units}"
+
+
+def model_type(view: View) -> str | None:
+    """What the model is."""
+    if view.plan is None:
+        return None
+    return _given_model(view.plan) if was_given(view) else _trained_model(view)
+
+
+def _trained_model(view: View) -> str:
+    model = view.plan.model if view.plan else {}
+    name = str(model.get("class") or model.get("name", "a model"))
+    many = len(view.weights)
+    return f"{name}; the mixture of {many} sources' models" if many > 1 else name
+
+
+def _given_model(plan: Plan) -> str:
+    """What is known of a model that was made elsewhere."""
+    name = str(plan.model.get("title") or "a given model")
+    if "column" in plan.model:
+        return f"{name}: every site has its predictions, as the column {plan.model['column']}"
+    if "class" in plan.model:
+        return f"{name}: a fitted {plan.model['class']}"
+    return f"{name}, a formula or trees with the digest {str(plan.model.get('sha256', ''))[:12]}"
+
+
+def model_building(view: View) -> str | None:
+    """Candidates, and how one was chosen."""
+    if view.plan is None or view.chosen is None or was_given(view):
+        return None
+    return (
+        f"{model_type(view)}; {counted(len(view.plan.candidates), 'candidate')}, of which the one "
+        f"with the smallest estimated risk at the target was chosen: {candidate_text(view.chosen)}"
+    )
+
+
+def every_step(view: View) -> str | None:
+    """What is done anew when models are judged, and what is not."""
+    if model_building(view) is None:
+        return None
+    told = "every fold fits its models anew; the candidate is chosen by all sources together"
+    if view.backtest is not None:
+        told += ", but not in the back-test, which repeats every step without the judged source"
+    return told
+
+
+def overfitting(view: View) -> str | None:
+    """What guards against too good a fit."""
+    if model_building(view) is None:
+        return None
+    return (
+        "candidates are judged on rows that they have not seen, the mixture by sources that did "
+        "not train the judged part"
+    )
+
+
+def parameter_differences(view: View) -> str | None:
+    """What becomes of models that differ between sites."""
+    if not view.weights or was_given(view):
+        return None
+    told = [f"{name} {percent(weight)}" for name, weight in view.weights.items()]
+    mixed = f"they are mixed with weights: {listed(told, MOST_NAMES)}"
+    return f"every source fits a model of its own; {mixed}"
+
+
+def performance_differences(view: View) -> str | None:
+    """The random effects."""
+    if view.promise is None:
+        return None
+    return (
+        "random effects: what the sources find varies between sites with a standard deviation that "
+        f"is estimated; the interval is for a new site, {NEW_SITE}"
+    )
+
+
+def measures_used(view: View) -> str | None:
+    """Which measures and plots there are; of no more than the loss, the loss."""
+    if view.plan is None:
+        return None
+    names = [WORDS[item.name].title for item in view.everybody if item.name in WORDS]
+    plots = [
+        name
+        for name, has in (
+            ("calibration plot", view.calibration),
+            ("decision curve", view.decision_curve),
+            ("distributions of risk by outcome", view.risk_distributions),
+        )
+        if has
+    ]
+    if not names:
+        return view.loss_words.title
+    return "; ".join((*dict.fromkeys(names), *plots))
+
+
+def prediction_rule(view: View) -> str | None:
+    """How predictions come about."""
+    if view.plan is None or not view.has_model:
+        return None
+    if was_given(view):
+        return _given_model(view.plan)
+    middle = "weighted mean" if view.plan.combine == "mean" else "weighted median"
+    return f"the {middle} of the sources' predictions; fedcsa predict computes it"
+
+
+def imbalance(view: View) -> str | None:
+    """Whether classes were weighted."""
+    plan = view.plan
+    if plan is None:
+        return None
+    if not plan.classes:
+        return "not applicable: the outcome is a number"
+    if was_given(view):
+        return "none in the evaluation: classes keep their shares"
+    if _weights_classes(plan):
+        return "the model weights classes when it is fitted (class_weight); the evaluation does not"
+    return "none: rows are weighted to the target's table, classes keep their shares"
+
+
+def _weights_classes(plan: Plan) -> bool:
+    """Whether the model, or a candidate, has the option class_weight, and it is not off."""
+    parameters = plan.model.get("parameters") or {}
+    return any(
+        key.endswith("class_weight") and value is not None
+        for given in (parameters, *plan.candidates)
+        for key, value in given.items()
+    )
+
+
+def evaluated_without_correction(view: View) -> str | None:
+    """That the evaluation keeps the shares of classes."""
+    if view.promise is None or view.plan is None:
+        return None
+    if not view.plan.classes:
+        return "not applicable: the outcome is a number"
+    return "the evaluation weights rows to the target's table and never by class"
+
+
+def beyond_apparent(view: View) -> str | None:
+    """Who judged the model."""
+    if view.promise is None:
+        return None
+    if was_given(view):
+        return "every source judged a model that was made elsewhere"
+    return examined_sentence(view)
+
+
+def fairness(view: View) -> str | None:
+    """The subgroups in which the model is judged."""
+    if not view.subgroups:
+        return None
+    return f"the model is judged in declared subgroups: {listed(view.subgroups, MOST_NAMES)}"
+
+
+def model_output(view: View) -> str | None:
+    """What a prediction is; thresholds."""
+    if view.plan is None:
+        return None
+    if not view.plan.classes:
+        return "a number"
+    cuts = sorted({item.threshold for item in view.measures if item.threshold is not None})
+    declared = f"; declared thresholds: {listed([number(cut) for cut in cuts])}" if cuts else ""
+    return f"a probability for every class{declared}"
+
+
+def updating(view: View) -> str | None:
+    """That a correction is offered."""
+    if not view.recalibration:
+        return None
+    return (
+        "an intercept and a slope from the weighted score tables: offered, never applied silently"
+    )
+
+
+def data_sharing(view: View) -> str | None:
+    """What left the sites."""
+    if view.plan is None or not view.ledgers:
+        return None
+    if _tells_rows(view):
+        return "the target's rows left it, as the study asked; no source's row left"
+    return f"no row left a site; the ledgers name the {count(view.n_fields)} fields that did"
+
+
+def code(view: View) -> str | None:
+    """Which program computed it."""
+    return f"fedcsa {view.made_with}, an open-source program" if view.made_with else None
+
+
+def protocol(view: View) -> str | None:
+    """The study file, by its digest."""
+    digest = view.hashes.get("study.toml")
+    return f"study.toml in the result folder, SHA-256 {digest[:12]}…" if digest else None
+
+
+# What was found -----------------------------------------------------------------------------
+
+
+def performance(view: View) -> str | None:
+    """Every measure with its interval for a new site."""
+    told = [_measure_text(item) for item in view.everybody if _known(item)]
+    return f"for a new site ({_level(view)}): {'; '.join(told)}" if told else None
+
+
+def performance_in_subgroups(view: View) -> str | None:
+    """How subgroups differ from all others."""
+    told = [f"{item.subgroup}: {_measure_text(item)}" for item in view.differences if _known(item)]
+    return f"differences from all others: {listed(told, MOST_NAMES)}" if told else None
+
+
+def all_performance(view: View) -> str | None:
+    """Overall, and in subgroups."""
+    overall = performance(view)
+    if overall is None:
+        return None
+    nobody = "of no subgroup a difference is known" if view.subgroups else ""
+    groups = performance_in_subgroups(view) or nobody or "no subgroup was declared"
+    return f"{overall}. {_capital(groups)}"
+
+
+def performance_everywhere(view: View) -> str | None:
+    """Overall, and where the numbers of every source are."""
+    overall = performance(view)
+    return overall and f"{overall}. Every source: tables/measures_by_source.csv"
+
+
+def performance_by_source(view: View) -> str | None:
+    """The range of every measure over the sources, and the standard deviation between sites."""
+    told = list(_ranges(view.everybody))
+    return "; ".join(told) if told else None
+
+
+def updated(view: View) -> str | None:
+    """The correction that is offered."""
+    told = [
+        (f"{item.of_class}: " if item.of_class else "")
+        + f"intercept {number(item.intercept)}, slope {number(item.slope)}"
+        for item in view.recalibration
+    ]
+    return f"{'; '.join(told)}; before and after: tables/recalibration.csv" if told else None
+
+
+def sensitivity_planned(view: View) -> str | None:
+    """Back-test and subgroups, as far as they were run."""
+    parts = []
+    if view.backtest is not None:
+        parts.append("a back-test: every source in turn plays the target")
+    parts += [text for text in (fairness(view),) if text]
+    return "; ".join(parts) or None
+
+
+def sensitivity_found(view: View) -> str | None:
+    """What back-test and subgroups gave."""
+    parts = [view.backtest.sentence] if view.backtest is not None else []
+    parts += [text for text in (performance_in_subgroups(view),) if text]
+    return "; ".join(parts) or None
+
+
+def interpretation(view: View) -> str | None:
+    """The verdict with its reason."""
+    return f"{view.heading[1]}: {view.why}" if view.plan is not None else None
+
+
+def limitations(view: View) -> str | None:
+    """Warnings and dangers, and what every interval assumes."""
+    if view.plan is None:
+        return None
+    grave = [code for code in CATALOGUE if code in _grave(view)]
+    told = [f"an interval holds for a new site {NEW_SITE}"] if view.promise is not None else []
+    told += [sentence(CATALOGUE[code][1]).rstrip(".") for code in grave]
+    return "; ".join(told) or "no warning and no danger was found"
+
+
+def next_steps(view: View) -> str | None:
+    """What came of it, or how to learn that."""
+    if view.reconciliation is not None:
+        return view.reconciliation.sentence
+    if not view.has_model:
+        return None
+    return "as soon as outcomes are known at the target: fedcsa reconcile RESULT TABLE"
+
+
+def specification(view: View) -> str | None:
+    """Where the whole model is."""
+    if view.plan is None or not view.has_model:
+        return None
+    if was_given(view):
+        return _given_model(view.plan)
+    return "the sources' models are in models/ of the target's result folder, with their weights"
+
+
+# Parts --------------------------------------------------------------------------------------
+
+
+def _tells_rows(view: View) -> bool:
+    return view.plan is not None and view.plan.exchange == "rows"
+
+
+def _named(view: View, name: str) -> list[MeasurePromise]:
+    return [item for item in view.everybody if item.name == name and item.name in WORDS]
+
+
+def _known(item: MeasurePromise) -> bool:
+    return item.name in WORDS and item.estimate is not None and not math.isnan(item.estimate)
+
+
+def _label(item: MeasurePromise) -> str:
+    words = WORDS[item.name].title
+    words += f" of {item.of_class}" if item.of_class else ""
+    return f"{words} at {number(item.threshold)}" if item.threshold is not None else words
+
+
+def _measure_text(item: MeasurePromise) -> str:
+    words = WORDS[item.name]
+    return f"{_label(item)} {words.text(item.estimate)} ({words.between(item.lower, item.upper)})"
+
+
+def _ranges(items: Iterable[MeasurePromise]) -> Iterable[str]:
+    for item in items:
+        if not _known(item) or not item.by_source:
+            continue
+        words = WORDS[item.name]
+        values = {name: value for name, (value, *_) in item.by_source.items()}
+        low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+        between = f"{words.text(values[low])} ({low}) to {words.text(values[high])} ({high})"
+        yield f"{_label(item)}: {between}, between-site sd {number(item.between_sites)}"
+
+
+def _grave(view: View) -> set[str]:
+    return {item.code for item in view.findings if item.severity != "note"}
+
+
+def _level(view: View) -> str:
+    return percent(view.plan.level) if view.plan is not None else ""
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
