@@ -51,9 +51,10 @@ if TYPE_CHECKING:
     from fedcsa.run import InProcess, run_study
     from fedcsa.source.source import Source
     from fedcsa.study import Study
-    from fedcsa.target.adaptation import Adaptation, Leg, Promise, Verdict
+    from fedcsa.target.adaptation import Adaptation
     from fedcsa.target.backtest_result import Backtest, BacktestRow
     from fedcsa.target.target import Target
+    from fedcsa.target.verdict import Leg, Promise, Verdict
 
 __version__ = "0.1.0"
 
@@ -71,7 +72,7 @@ _HOMES = {
     "Finding": "findings",
     "InProcess": "run",
     "LedgerError": "errors",
-    "Leg": "target.adaptation",
+    "Leg": "target.verdict",
     "MessageError": "errors",
     "MissingExtraError": "errors",
     "ModelError": "errors",
@@ -82,7 +83,7 @@ _HOMES = {
     "Plan": "plan",
     "Policy": "messages.policy",
     "PolicyError": "errors",
-    "Promise": "target.adaptation",
+    "Promise": "target.verdict",
     "ProtocolError": "errors",
     "Reconciliation": "reconcile",
     "ResultError": "errors",
@@ -96,7 +97,7 @@ _HOMES = {
     "Target": "target.target",
     "ULSIF": "core.ulsif",
     "UntrustedError": "errors",
-    "Verdict": "target.adaptation",
+    "Verdict": "target.verdict",
     "estimate": "core.weights",
     "load_result": "answer.store",
     "plot_backtest": "answer.plots",

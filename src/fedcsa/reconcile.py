@@ -13,7 +13,8 @@ from fedcsa.core.losses import Loss, evaluate, loss_named
 from fedcsa.core.realised import Place, mean_interval, place
 from fedcsa.errors import DataError
 from fedcsa.findings import ADVICE, Advice
-from fedcsa.target.adaptation import Adaptation, Verdict
+from fedcsa.target.adaptation import Adaptation
+from fedcsa.target.verdict import Verdict
 from fedcsa.words import with_interval
 
 Comparison = Literal[

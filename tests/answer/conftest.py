@@ -18,7 +18,7 @@ from fedcsa.messages.messages import ExaminationReport, RiskReport
 from fedcsa.messages.policy import entries_of
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
-from fedcsa.target.adaptation import Adaptation, Stopped, promise_of
+from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates
 from fedcsa.target.promised_measures import (
@@ -28,6 +28,7 @@ from fedcsa.target.promised_measures import (
     Recalibration,
     RiskDistribution,
 )
+from fedcsa.target.verdict import promise_of
 
 MOMENTS = ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
 NASTY = (

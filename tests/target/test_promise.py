@@ -9,8 +9,8 @@ import pytest
 
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.plan import Plan
-from fedcsa.target.adaptation import Promise, promise_of, verdict_of
 from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.verdict import Promise, promise_of, verdict_of
 
 GOOD = Promise(
     risk=0.2, lower=0.15, upper=0.27, level=0.95, between_sites=0.05, ratio=0.6, skill=0.99,

@@ -14,7 +14,7 @@ from fedcsa.answer.sentences import (
     whom_sentence,
 )
 from fedcsa.answer.view import View
-from fedcsa.target.adaptation import Leg
+from fedcsa.target.verdict import Leg
 
 _TOLD = (promise_sentence, level_sentence, ratio_sentence, whom_sentence, examined_sentence)
 #: Sources beyond these are counted only.

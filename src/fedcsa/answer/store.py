@@ -38,9 +38,10 @@ from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.allowed import refused_before_fitting
 from fedcsa.models.given import GIVEN
 from fedcsa.plan import Plan
-from fedcsa.target.adaptation import Adaptation, Promise, Stopped
+from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates, fitted_model
+from fedcsa.target.verdict import Promise
 
 #: Of the file. Another one is refused: its numbers mean something else.
 FORMAT = 3

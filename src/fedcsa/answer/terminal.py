@@ -24,8 +24,8 @@ from fedcsa.answer.sentences import (
 from fedcsa.answer.view import View, candidate_text
 from fedcsa.findings import Finding
 from fedcsa.reconcile import Reconciliation
-from fedcsa.target.adaptation import Leg
 from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.verdict import Leg
 from fedcsa.words import percent, printable, sentence
 
 _STYLES = {"note": "dim", "warning": "yellow", "danger": "bold red"}

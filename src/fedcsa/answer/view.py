@@ -28,7 +28,7 @@ from fedcsa.messages.messages import ExaminationReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.plan import Plan
 from fedcsa.reconcile import Reconciliation
-from fedcsa.target.adaptation import Adaptation, Leg, Promise
+from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import reaches
 from fedcsa.target.promised_measures import (
@@ -38,6 +38,7 @@ from fedcsa.target.promised_measures import (
     Recalibration,
     RiskDistribution,
 )
+from fedcsa.target.verdict import Leg, Promise
 from fedcsa.words import percent, printable
 
 RESULT, FEDERATION, RECONCILIATION = "adaptation.json", "federation.json", "reconciliation.json"

@@ -33,7 +33,7 @@ from fedcsa.words import printable
 
 if TYPE_CHECKING:
     from fedcsa.study import Study
-    from fedcsa.target.adaptation import Verdict
+    from fedcsa.target.verdict import Verdict
 
 EXIT_INPUT, EXIT_EXCHANGE, EXIT_MODEL, EXIT_DO_NOT_USE, EXIT_BROKEN = 3, 4, 5, 6, 7
 #: As shells count: 128 and the number of the signal.

@@ -13,7 +13,7 @@ from fedcsa.errors import NoOverlapError
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import RiskReport
 from fedcsa.models.model import PENALTY, RATIO_POWER
-from fedcsa.target.adaptation import Adaptation, far_examiners
+from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.estimate import (
     FEWEST_TO_COMPARE,
     MAX_IMBALANCE,
@@ -22,6 +22,7 @@ from fedcsa.target.estimate import (
     most_rows,
     out_of_line,
 )
+from fedcsa.target.verdict import far_examiners
 
 #: The mean ratio must be 1; a good one is not off by a factor of two.
 RATIO_MEAN = (0.5, 2.0)

@@ -40,7 +40,7 @@ from fedcsa.models.given import GIVEN
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import Plan
 from fedcsa.target.accept import Asked, accept, could_be_honest, open_models
-from fedcsa.target.adaptation import Adaptation, Stopped, promise_of
+from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.conclude import findings_of, refuse_without_overlap
 from fedcsa.target.estimate import (
     combine,
@@ -63,6 +63,7 @@ from fedcsa.target.judge_given import (
     report_of_given,
 )
 from fedcsa.target.told_table import fewest_patients, rows_and_table
+from fedcsa.target.verdict import promise_of
 
 #: A flag or a level of fewer patients is named: statistical offices ask for as many.
 SMALL_LEVEL = 5
