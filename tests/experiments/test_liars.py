@@ -3,6 +3,7 @@
 import csv
 
 import pytest
+from lib.common import RESULTS, ROOT
 from privacy import liars
 
 SOME = ("model: sign flipped", "examination: risk times 150")
@@ -28,3 +29,51 @@ def test_the_quick_study_writes_a_line_a_lie(few, tmp_path):  # noqa: ARG001
 def test_every_family_has_five_sources(name):
     family, _, _ = liars.FAMILIES[name]
     assert family.n_sources == 5
+
+
+# What the page says -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def results():
+    path = RESULTS / "liars.csv"
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def farthest(lines, what):
+    """By how much a lie moves `what` at most, in per cent."""
+    return f"{100 * max(abs(float(line[f'{what} farthest']) - 1.0) for line in lines):.0f} %"
+
+
+def too_far(line, what):
+    """Runs in which `what` moves by more than a tenth, and all that were answered."""
+    answered = round(int(line["runs"]) * (1.0 - float(line["refused"])))
+    return round(answered * float(line[f"{what} moved 10 %"])), answered
+
+
+def test_the_figures_of_the_page_are_those_of_the_study(results):
+    of = {part: [line for line in results if line["in"] == part] for part, _ in liars.LIES.values()}
+    [rows] = [line for line in of["worth"] if line["lie"] == "rows: a hundred million"]
+    shifted = max(of["model"], key=lambda line: float(line["true farthest"]))
+    moved, runs = too_far(shifted, "true")
+    (promised, answered), (realised, _) = too_far(rows, "promised"), too_far(rows, "true")
+    worst = max(of["both"], key=lambda line: float(line["true farthest"]))
+    often, all_runs = too_far(worst, "true")
+    told = [float(line["promised farthest"]) for line in of["examination"]]
+    upper = max(float(line["upper farthest"]) for line in of["examination"])
+    numbers = ("no", "one", "two", "three", "four", "five")
+    model, claimed = farthest(of["model"], "true"), farthest([rows], "true")
+    at_most = farthest([rows], "promised")
+    expected = [
+        f"moves the promised risk by at most {farthest(of['model'], 'promised')}",
+        f"less than 10 % in {runs - moved} of {runs} runs ({model} in the other)",
+        f"moves both by less than 10 % in {answered - max(promised, realised)} of {answered} runs",
+        f"the promise moved by {at_most} and the realised risk by {claimed}",
+        f"up to {farthest([worst], 'true')} (over 10 % in {numbers[often]} runs of {all_runs})",
+        f"by × {min(told):.2f} to × {max(told):.2f}, the upper end up to × {upper:.1f}",
+    ]
+    page = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    text = " ".join(page.split())
+    for sentence in expected:
+        assert sentence in text
