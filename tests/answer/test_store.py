@@ -341,7 +341,7 @@ def test_a_file_that_is_not_whole_is_damage(name, how, folder):
         b"null",
         b"\xff\xfe\x00",
         b"[" * 200_000,
-        b'{"format": 2}',
+        b'{"format": 3}',
         b'{"a": NaN}',
     ],
     ids=["empty", "cut off", "a list", "null", "not text", "deep", "nothing else", "no format"],
@@ -354,7 +354,7 @@ def test_a_file_that_is_not_json_is_damage(content, folder):
         load_ledgers(folder)
 
 
-@pytest.mark.parametrize("version", [0, 1, 3, "2", None, [2]])
+@pytest.mark.parametrize("version", [0, 2, 4, "3", None, [3]])
 def test_another_format_is_refused_with_advice(version, folder):
     edit(folder, lambda content: content.update(format=version))
     with pytest.raises(ResultError, match="Read it with the version of fedcsa that wrote it"):
