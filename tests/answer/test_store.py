@@ -394,7 +394,7 @@ def edit(folder, change):
 TOLD = {"fedcsa", "study", "method", "candidate", "target_risk", "interval", "status"}
 KEYS = [
     "source_weights", "promise", "verdict", "examinations", "table", "n_target_rows", "backtest",
-    "findings", "kept", "plan", "reports", "sites", "estimates",
+    "findings", "kept", "plan", "reports", "sites", "estimates", "own_scores",
 ]  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.scores import OwnScores
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
 from fedcsa.errors import FedCSAError, MessageError, MissingExtraError, ModelError, ResultError
@@ -40,7 +41,7 @@ from fedcsa.models.given import GIVEN
 from fedcsa.plan import Plan
 from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
-from fedcsa.target.estimate import estimates, fitted_model
+from fedcsa.target.estimate import estimates, fitted_model, score_design
 from fedcsa.target.verdict import Promise
 
 #: Of the file. Another one is refused: its numbers mean something else.
@@ -245,6 +246,9 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
         "interval": plain(a.interval),
         "source_weights": dict(a.source_weights),
         "examinations": {name: plain(item) for name, item in sorted(a.examinations.items())},
+        "own_scores": None
+        if a.own_scores is None
+        else {"shares": plain(a.own_scores.shares), "n_rows": plain(a.own_scores.n_rows)},
         "estimates": {
             method: {
                 "candidate": thaw(a.plan.candidates[a.kept[found.chosen]]),
@@ -345,8 +349,28 @@ def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:
         source_weights=weights,
         examinations=examined,
         promise=None if promise is None else _promise(promise, examined),
+        own_scores=_own_scores(content["own_scores"], told),
         backtest=played,
     )
+
+
+def _own_scores(content: Mapping[str, Any] | None, told: Adaptation) -> OwnScores | None:
+    """How the target's own rows spread over scores, of the shape that the study gives them.
+
+    Parameters
+    ----------
+    content : mapping or None
+    told : Adaptation
+    """
+    if content is None:
+        return None
+    design = score_design(told.plan, told.reports)
+    shares, n_rows = (np.array(content[name], np.float64) for name in ("shares", "n_rows"))
+    groups = design.n_subgroups + 1
+    _require(shares.shape == (groups, len(design.classes), design.n_bins, 2))
+    _require(n_rows.shape == (groups,) and (n_rows >= 0.0).all())
+    _require(np.isfinite(shares).all() and (shares[..., 0] >= 0.0).all())
+    return OwnScores(design, shares, n_rows)
 
 
 def _record(kind: type[Record], content: Mapping[str, Any]) -> Record:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.special import logit
@@ -230,7 +230,7 @@ class _First:
             self.residuals.merge(other.residuals) if self.residuals and other.residuals else None,
         )
 
-    def told(self, min_rows: int, imbalance: float) -> dict[str, Array]:
+    def told(self, min_rows: int, imbalance: float) -> dict[str, Any]:
         """Outcomes by score and what follows, if there are enough rows for one cell.
 
         Parameters

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix
+from fedcsa.core.scores import OwnScores
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
 from fedcsa.errors import (
@@ -30,12 +31,21 @@ from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import NO_OVERLAP, combine, reaches, score_design
 from fedcsa.target.per_patient import PATIENT_LEVEL, Limits, coverage_by_distance, limits_of
+from fedcsa.target.promised_curves import (
+    calibration_curves,
+    decision_curve,
+    recalibration,
+    risk_distributions,
+)
 from fedcsa.target.promised_measures import (
     Calibration,
     DecisionCurve,
+    Evidence,
     MeasurePromise,
     Recalibration,
     RiskDistribution,
+    measure_promises,
+    subgroup_differences,
 )
 from fedcsa.target.verdict import Promise, Verdict, verdict_of
 
@@ -93,6 +103,8 @@ class Adaptation:
         What the reports hold, ready to predict. A given model alone is called ``"given"``.
     examinations : mapping of str to ExaminationReport
         What the sources found of the others' mixture.
+    own_scores : OwnScores or None
+        How the target's own rows spread over the model's scores; None if it only told a table.
     backtest : Backtest or None
         What happened when the sources played the target, if that was tried.
     findings : tuple of Finding
@@ -113,6 +125,7 @@ class Adaptation:
     source_weights: Mapping[str, float] = field(default_factory=dict)
     examinations: Mapping[str, ExaminationReport] = field(default_factory=dict, repr=False)
     promise: Promise | None = None
+    own_scores: OwnScores | None = field(default=None, repr=False)
     backtest: Backtest | None = field(default=None, repr=False)
     findings: tuple[Finding, ...] = ()
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
@@ -121,34 +134,48 @@ class Adaptation:
     # What the sources' score tables say of the model at the target ------------------------------
 
     @cached_property
+    def evidence(self) -> Evidence | None:
+        """What all measures rest on; None where no source that reaches the target told a table."""
+        found = {
+            name: report
+            for name, report in self.examinations.items()
+            if len(report.scores) and reaches(self.reports[name])
+        }
+        if self.promise is None or not found:
+            return None
+        promise, design = self.promise, score_design(self.plan, self.reports)
+        risk = (promise.risk, promise.lower, promise.upper, promise.between_sites)
+        return Evidence.of(found, self.source_weights, self.plan, design, self.own_scores, risk)
+
+    @cached_property
     def measures(self) -> tuple[MeasurePromise, ...]:
         """Every measure over everybody and over every subgroup."""
-        return ()
+        return () if self.evidence is None else measure_promises(self.evidence)
 
     @cached_property
     def differences(self) -> tuple[MeasurePromise, ...]:
         """Every measure of a subgroup less that of all others."""
-        return ()
+        return () if self.evidence is None else subgroup_differences(self.evidence)
 
     @cached_property
     def calibration(self) -> tuple[Calibration, ...]:
         """What happens to rows with a prediction, a curve a class."""
-        return ()
+        return () if self.evidence is None else calibration_curves(self.evidence)
 
     @cached_property
     def risk_distributions(self) -> tuple[RiskDistribution, ...]:
         """Predictions of rows with and without the event."""
-        return ()
+        return () if self.evidence is None else risk_distributions(self.evidence)
 
     @cached_property
     def recalibration(self) -> Recalibration | None:
         """A correction that is offered, and what it would change."""
-        return None
+        return None if self.evidence is None else recalibration(self.evidence)
 
     @cached_property
     def decision_curve(self) -> DecisionCurve | None:
         """Net benefit over thresholds; None unless there are two classes."""
-        return None
+        return None if self.evidence is None else decision_curve(self.evidence)
 
     @property
     def n_target_rows(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.scores import ScoreDesign
+from fedcsa.core.scores import OwnScores, ScoreDesign
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate
 from fedcsa.errors import (
@@ -62,6 +62,7 @@ from fedcsa.target.judge_given import (
     predictions_of,
     report_of_given,
 )
+from fedcsa.target.own_scores import own_scores_of
 from fedcsa.target.told_table import fewest_patients, rows_and_table
 from fedcsa.target.verdict import promise_of
 
@@ -440,12 +441,21 @@ class Target:
             source_weights=dict(self._weights),
             examinations=examined,
             promise=promise,
+            own_scores=self._own_scores(),
         )
         if adaptation.refused:  # a number would be believed
             adaptation = replace(adaptation, promise=None)
         self._findings += findings_of(adaptation)
         refuse_without_overlap(adaptation)
         return replace(adaptation, findings=tuple(self._findings))
+
+    def _own_scores(self) -> OwnScores | None:
+        """How this site's own rows spread over the model's scores, if it has rows."""
+        predicted = self._own_predictions() if self.plan.examined else None
+        if self._X is None or predicted is None:
+            return None
+        design, fewest = score_design(self.plan, self._reports), self._policy.min_cell_rows
+        return own_scores_of(design, self.plan, self.table, self._X, predicted, fewest)
 
     def without_model(self, rule: str, text: str) -> Adaptation:
         """What this site knows of a study that stopped before it had a model.
