@@ -20,7 +20,7 @@ from scipy.special import expit
 from fedcsa.core.arrays import Array
 from fedcsa.core.formulas import calibration_line, cell_log_odds
 from fedcsa.core.losses import LOG_FLOOR
-from fedcsa.core.measures import measure_columns, measure_values, on_link
+from fedcsa.core.measures import measure_columns, on_link
 from fedcsa.core.scores import OwnScores, ScoreDesign, Told, Whole
 
 #: Scores as they are: no recalibration.
@@ -59,8 +59,7 @@ def shifts(told: Told, own: OwnScores, s: int) -> Array:
     cells = [np.stack(told.table_of(c)[::2], axis=-1) for c in told.design.classes]
     here = expected_outcomes(cells, told.ends, lines, told.design, rows)
     found = _linked(there) - _linked(here)
-    used = np.array([column.measure.plug_in for column in columns])
-    return np.where(used & np.isfinite(found), found, 0.0)
+    return np.where(np.isfinite(found), found, 0.0)
 
 
 def own_sampling(own: OwnScores, s: int) -> Array:
@@ -89,8 +88,7 @@ def own_sampling(own: OwnScores, s: int) -> Array:
         x = _linked(expected_outcomes(others, _all_bins(own), lines, own.design, n))
         gap = x - share @ x
         found += (n - 1.0) * (share @ gap**2)
-    used = np.array([column.measure.plug_in for column in columns])
-    return np.where(used & np.isfinite(found), found, 0.0)
+    return np.where(np.isfinite(found), found, 0.0)
 
 
 def expected_outcomes(
@@ -148,10 +146,13 @@ def sums_of_cells(cells: Sequence[Array], design: ScoreDesign, rows: float) -> A
 
 
 def _linked(told: Told) -> Array:
-    """Every column on its scale, (…, columns)."""
-    values, rows = measure_values(told)
-    columns = measure_columns(told.design)
-    found = [on_link(c.measure, values[..., k], rows[..., k]) for k, c in enumerate(columns)]
+    """Every column that is corrected on its scale, (…, columns); 0 for the others."""
+    found = []
+    for column in measure_columns(told.design):
+        if column.measure.plug_in:
+            found.append(on_link(column.measure, *column.measure.compute(column.aspect(told))))
+        else:
+            found.append(np.zeros(told.exact.shape[:-1]))
     return np.stack(found, axis=-1)
 
 

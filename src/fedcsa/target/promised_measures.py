@@ -147,6 +147,8 @@ class Recalibration:
 
 #: The measure that is a study's loss: its promise is that of the risk, transformed.
 LOSS_MEASURES = {"squared": "rmse", "absolute": "mae", "brier": "brier", "log": "log_loss"}
+#: Points of the grid over τ: with more of them no interval changes by a thousandth of its width.
+MEASURE_TAUS = 401
 #: Why a measure cannot be promised.
 MERGED = "every source has too few rows on one side of the threshold"
 NOBODY = "no row at any source lies on that side of the threshold"
@@ -268,6 +270,16 @@ class Evidence:
         }
 
     @cached_property
+    def rests(self) -> Mapping[tuple[int, int], Array]:
+        """Values of every column outside a subgroup, by source and subgroup."""
+        return {
+            (j, s): measure_values(complement(by_subgroup[0], told))[0]
+            for j, by_subgroup in enumerate(self.told)
+            for s, told in by_subgroup.items()
+            if s and 0 in by_subgroup
+        }
+
+    @cached_property
     def corrections(self) -> Mapping[tuple[int, int], Array]:
         """What the target's own scores add to every column, by source and subgroup."""
         return {
@@ -355,7 +367,8 @@ def promise_of_measure(
         x, by_source = on_link(measure, moved[list(found.sources)], rows), {}
     x = x + np.array([evidence.corrections[j, s][k] for j in found.sources])
     kept = held_in(x, found.variances, found.spread)
-    site = new_site(kept, found.variances, found.spread, float(evidence.sampling[s, k]))
+    own = float(evidence.sampling[s, k])
+    site = new_site(kept, found.variances, found.spread, own, MEASURE_TAUS)
     told = from_link(measure, np.array(_three(site, evidence.level))).tolist()
     numbers = (*_ordered(told), site.between_sites)
     if s == 0 and moved is None and measure.name == evidence.loss and evidence.risk is not None:
@@ -432,7 +445,7 @@ def _why_not(evidence: Evidence, s: int, k: int) -> str:
     told = [by_subgroup[s] for by_subgroup in evidence.told if s in by_subgroup]
     if not told:
         return NOT_TOLD if s else TOO_FEW
-    values = [measure_values(item)[0][k] for item in told]
+    values = [found[0][k] for (_, at), found in evidence.values.items() if at == s]
     if not np.isnan(values).all():
         return TOO_FEW
     if column.threshold is not None:
@@ -463,13 +476,12 @@ def _difference(evidence: Evidence, s: int, k: int) -> MeasurePromise:
     apart, v, scales, by_source = [], [], [], {}
     for j, by_subgroup in enumerate(evidence.told):
         variance = float(evidence.variances[j][S + s, k])
-        if s not in by_subgroup or 0 not in by_subgroup or variance < 0.0:
+        if (j, s) not in evidence.rests or variance < 0.0:
             continue
         value, rows = (part[k] for part in evidence.values[j, s])
-        rest = measure_values(complement(by_subgroup[0], by_subgroup[s]))[0][k]
-        if not np.isfinite(value - rest):
+        gap = float(value - evidence.rests[j, s][k])
+        if not np.isfinite(gap):
             continue
-        gap = float(value - rest)
         slack = float(ndtri(0.5 + evidence.level / 2.0)) * variance**0.5
         by_source[evidence.names[j]] = (gap, gap - slack, gap + slack)
         slope = float(link_slope(column.measure, on_link(column.measure, value, rows)))
@@ -480,6 +492,6 @@ def _difference(evidence: Evidence, s: int, k: int) -> MeasurePromise:
         return MeasurePromise(*evidence.place(s, k), why_not=_why_not(evidence, s, k))
     spread = float(np.mean(scales))
     kept = held_in(np.array(apart), np.array(v), spread)
-    site = new_site(kept, np.array(v), spread)
+    site = new_site(kept, np.array(v), spread, points=MEASURE_TAUS)
     numbers = _ordered(_three(site, evidence.level))
     return MeasurePromise(*evidence.place(s, k), *numbers, site.between_sites, by_source)
