@@ -1,5 +1,6 @@
 """On a terminal: colour unless it is unwelcome, and progress that names the site."""
 
+import io
 import os
 import re
 import shutil
@@ -112,3 +113,20 @@ def test_long_work_says_what_it_does(command, study, tmp_path):
     }[command]
     assert "reading" in on_a_terminal(command, *words, stream="stderr")
     assert on_a_terminal(command, *words, "-q", stream="stderr") == ""
+
+
+def test_a_long_name_breaks_where_its_words_end_and_fits_eighty_columns():
+    from rich.console import Console
+
+    from fedcsa.cli.message_tables import fields_table
+
+    name = "model.standardscaler__polynomialfeatures__logisticregression.coefficients"
+    row = (name, "120 × 3", "parameter of the model:\n[[1.0, 2.0, 3.123456789]]", "rows, outcomes")
+    screen = Console(width=80, record=True, file=io.StringIO())
+    screen.print(fields_table("a message", [row, ("x" * 60, "1", "", "")]))
+    lines = screen.export_text().splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    words = " ".join("\n".join(lines).split())
+    for part in ("model.standardscaler__", "polynomialfeatures__", "logisticregression."):
+        assert f" {part} " in words
+    assert "3.123456789]]" in words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,25 +12,41 @@ from rich.text import Text
 
 from fedcsa.words import number
 
+#: Characters of a field's name on one line: the other columns need the rest of 80.
+WIDEST_NAME = 24
 
-def fields_table(title: str, rows: Iterable[Sequence[str]], more: Sequence[str] = ()) -> Table:
+
+def fields_table(title: str, rows: Iterable[Sequence[str]]) -> Table:
     """One line a field: its name, how many numbers it has, what it is and what it is made from.
 
     Parameters
     ----------
     title : str
         With the recipient.
-    rows : iterable of (field, numbers, what it is, computed from, *more)
-    more : sequence of str
-        Headings of further columns.
+    rows : iterable of (field, numbers, what it is, computed from)
     """
     table = Table(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for heading in ("field", "numbers", "what it is", "computed from", *more):
-        right = "right" if heading == "numbers" else "left"
-        table.add_column(heading, justify=right, overflow="fold")  # type: ignore[arg-type]
-    for row in rows:
-        table.add_row(*map(Text, row))
+    table.add_column("field", no_wrap=True)
+    table.add_column("numbers", no_wrap=True, justify="right")
+    for heading in ("what it is", "computed from"):
+        table.add_column(heading, overflow="fold")
+    for name, *cells in rows:
+        table.add_row(Text(broken_name(name)), *map(Text, cells))
     return table
+
+
+def broken_name(name: str) -> str:
+    """A long name over several lines, broken where its words end.
+
+    >>> broken_name("model.standardscaler__ridge.coefficients").split(chr(10))
+    ['model.standardscaler__', 'ridge.coefficients']
+    """
+    lines = [""]
+    for part in re.findall(rf"[^._]{{1,{WIDEST_NAME}}}[._]*|[._]+", name):
+        if lines[-1] and len(lines[-1]) + len(part) > WIDEST_NAME:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def attack_sentences(found: Mapping[str, Any], most: float | None = None) -> list[str]:

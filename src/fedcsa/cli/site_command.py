@@ -207,10 +207,10 @@ def _message_table(message: dict[str, Any], values: bool) -> Table:
     title += "" if message["exact"] else " (the question has not come: a stand-in)"
     rows = []
     for item in message["fields"]:
-        told = [printable(jsonlib.dumps(item["value"], ensure_ascii=False))] if values else []
-        about = (item["name"], item["numbers"], item["meaning"], item["computed_from"])
-        rows.append((*about, *told))
-    return fields_table(title, rows, ["values"] if values else [])
+        told = printable(jsonlib.dumps(item["value"], ensure_ascii=False))
+        what = f"{item['meaning']}:\n{told}" if values else item["meaning"]
+        rows.append((item["name"], item["numbers"], what, item["computed_from"]))
+    return fields_table(title, rows)
 
 
 def _print_attacks(screen: Console, found: dict[str, Any]) -> None:
