@@ -8,7 +8,16 @@ import pytest
 
 from fedcsa.words import number
 
-SECTIONS = ["sources", "balance", "backtest", "candidates", "ledger", "making"]
+SECTIONS = [
+    "sources",
+    "balance",
+    "backtest",
+    "candidates",
+    "ledger",
+    "card",
+    "checklists",
+    "making",
+]
 #: Sections that not every report has: kind -> name -> the one that it follows
 FURTHER = {
     "small": {"compared": "sources"},
@@ -52,7 +61,7 @@ def test_every_report_is_whole_quiet_and_fits_the_screen(browser, results, kind)
         for name, before in FURTHER.get(kind, {}).items():
             expected.insert(expected.index(before) + 1, name)
         if kind == "all refused":
-            expected = ["verdict", "sources", "findings", "ledger", "making"]
+            expected = ["verdict", "sources", "findings", "ledger", "card", "checklists", "making"]
         assert shown == expected
         names = page.locator("[id]").evaluate_all("all => all.map(e => e.id)")
         assert len(names) == len(set(names))

@@ -67,7 +67,7 @@ def rich(making):
         ),
         decision_curve=DecisionCurve((0.1, 0.2), (0.3, 0.2), (0.2, 0.1), (0.4, 0.3), (0.1, 0.0)),
         risk_distributions=(RiskDistribution(None, (0.0, 0.5, 1.0), (0.2, 0.8), (0.9, 0.1)),),
-        recalibration=(Recalibration(None, -0.12, 0.93, (measure("brier"),), (measure("brier"),)),),
+        recalibration=Recalibration(None, -0.12, 0.93, (measure("brier"),), (measure("brier"),)),
         hashes={"study.toml": "0123456789abcdef"},
         made_with="1.2",
     )

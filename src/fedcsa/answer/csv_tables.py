@@ -96,11 +96,11 @@ def _risks(view: View) -> _Rows:
 
 
 def _recalibration(view: View) -> _Rows:
-    for found in view.recalibration:
-        for when, items in (("before", found.before), ("after", found.after)):
-            for item in items:
-                ends = (item.estimate, item.lower, item.upper)
-                yield found.of_class, found.intercept, found.slope, when, item.name, *ends
+    found = view.recalibration
+    for when, items in (("before", found.before), ("after", found.after)) if found else ():
+        for item in items:
+            ends = (item.estimate, item.lower, item.upper)
+            yield found.intercept, found.slope, when, item.name, *ends
 
 
 def _sources(view: View) -> _Rows:
@@ -175,7 +175,7 @@ CSV_TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[View], _Rows]]] = {
     "decision_curve": (("threshold", "model", "lower", "upper", "treat_all"), _decision_curve),
     "risks": (("class", "from", "to", "with_event", "without_event"), _risks),
     "recalibration": (
-        ("class", "intercept", "slope", "when", "measure", *_ENDS),
+        ("intercept", "slope", "when", "measure", *_ENDS),
         _recalibration,
     ),
     "sources": (

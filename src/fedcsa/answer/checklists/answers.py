@@ -380,7 +380,7 @@ def model_output(view: View) -> str | None:
 
 def updating(view: View) -> str | None:
     """That a correction is offered."""
-    if not view.recalibration:
+    if view.recalibration is None:
         return None
     return (
         "an intercept and a slope from the weighted score tables: offered, never applied silently"
@@ -446,12 +446,11 @@ def performance_by_source(view: View) -> str | None:
 
 def updated(view: View) -> str | None:
     """The correction that is offered."""
-    told = [
-        (f"{item.of_class}: " if item.of_class else "")
-        + f"intercept {number(item.intercept)}, slope {number(item.slope)}"
-        for item in view.recalibration
-    ]
-    return f"{'; '.join(told)}; before and after: tables/recalibration.csv" if told else None
+    found = view.recalibration
+    if found is None:
+        return None
+    numbers = f"intercept {number(found.intercept)}, slope {number(found.slope)}"
+    return f"{numbers}; before and after: tables/recalibration.csv"
 
 
 def sensitivity_planned(view: View) -> str | None:
