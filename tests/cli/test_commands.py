@@ -363,6 +363,49 @@ def test_predictions_on_standard_output_are_those_of_python(kind, finished, invo
         assert list(columns) == ["prediction"]
 
 
+@pytest.mark.parametrize("kind", ["plain", "classes"])
+def test_intervals_and_sets_are_those_of_python(kind, finished, invoke):
+    folder = finished(kind)
+    stored = load_result(folder / "result")
+    X = Study.load(folder / "study.toml").read_rows(folder / "later.csv")
+    result = invoke("predict", folder / "result", folder / "later.csv", "--interval", "0.8")
+    assert (result.exit_code, result.stderr) == (0, "")
+    columns = columns_of(result.stdout)
+    if kind == "classes":
+        assert list(columns)[-2:] == ["possible=ill", "possible=well"]
+        found = np.array([columns["possible=ill"], columns["possible=well"]]).T == "True"
+        assert np.array_equal(found, stored.predict_set(X, 0.8))
+    else:
+        assert list(columns) == ["prediction", "lower", "upper"]
+        found = np.array([columns["lower"], columns["upper"]], dtype=float).T
+        assert np.array_equal(found, stored.predict_interval(X, 0.8))
+
+
+def test_an_end_that_too_few_rows_stand_behind_is_empty(finished, invoke, tmp_path):
+    folder = finished()
+    words = ("predict", folder / "result", folder / "new.csv", "--interval", "0.9999")
+    columns = columns_of(invoke(*words).stdout)
+    assert set(columns["lower"]) == set(columns["upper"]) == {""}
+    assert set(json.loads(invoke(*words, "--json").stdout)["lower"]) == {None}
+    for name in ("p.csv", "p.parquet"):
+        assert invoke(*words, "--out", tmp_path / name).exit_code == 0
+
+
+@pytest.mark.parametrize("level", ["0", "1", "90"])
+def test_the_level_of_an_interval_lies_between_0_and_1(level, finished, invoke):
+    folder = finished()
+    result = invoke("predict", folder / "result", folder / "new.csv", "--interval", level)
+    assert result.exit_code == 3
+    assert "between 0 and 1" in result.stderr
+
+
+def test_a_method_without_an_examination_has_no_interval(finished, invoke):
+    folder = finished("paper")
+    result = invoke("predict", folder / "result", folder / "new.csv", "--interval", "0.9")
+    assert result.exit_code == 5
+    assert "no interval per patient" in result.stderr
+
+
 def test_predictions_as_json_and_in_files_are_the_same_bits(finished, invoke, tmp_path):
     folder = finished("classes")
     arguments = ("predict", folder / "result", folder / "new.csv")

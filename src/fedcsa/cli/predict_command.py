@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +38,13 @@ def predict(
     out: Annotated[
         Path | None, out_option("FILE", "CSV or Parquet file; by default CSV on standard output.")
     ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="Add an interval, or a set of classes, that holds for this part of patients.",
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -43,10 +52,14 @@ def predict(
 
     Reads the result folder and a table; the columns may come in any order and in company.
     Predictions keep the order of the rows. A classifier adds a column of probabilities per class.
+    With --interval 0.9, nine of ten outcomes lie between 'lower' and 'upper', and nine of ten
+    patients of every class have 'possible=CLASS' true. An end is empty if too few rows of the
+    sources stand behind it.
 
     Examples
     --------
     fedcsa predict result new-patients.csv > predictions.csv
+    fedcsa predict result new-patients.csv --interval 0.9
     fedcsa predict result new-patients.parquet --out predictions.parquet
     """
     from fedcsa.answer.store import load_result
@@ -56,7 +69,7 @@ def predict(
         adaptation = load_result(result)
         X = result_study(result, adaptation).read_rows(rows)
     with working(f"predicting {len(X)} rows", quiet=quiet):
-        columns = _predictions(adaptation, X)
+        columns = _predictions(adaptation, X, interval)
         if out is not None:
             write_table(out, columns)
     if out is not None:
@@ -73,13 +86,24 @@ def predict(
         writer.writerows(zip(*columns.values(), strict=True))
 
 
-def _predictions(adaptation: Adaptation, X: Any) -> dict[str, list[Any]]:
+def _predictions(adaptation: Adaptation, X: Any, level: float | None) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {"prediction": adaptation.predict(X).tolist()}
-    if adaptation.plan.classes:
-        probabilities = adaptation.predict_proba(X)
-        for position, label in enumerate(adaptation.plan.classes):
-            columns[f"probability={label}"] = probabilities[:, position].tolist()
+    classes = adaptation.plan.classes
+    if classes:
+        columns |= _by_class("probability", classes, adaptation.predict_proba(X))
+    if level is not None and classes:
+        columns |= _by_class("possible", classes, adaptation.predict_set(X, level))
+    elif level is not None:
+        ends = adaptation.predict_interval(X, level).T.tolist()
+        for name, values in zip(("lower", "upper"), ends, strict=True):
+            columns[name] = [value if isfinite(value) else None for value in values]
     return columns
+
+
+def _by_class(what: str, classes: Sequence[Any], values: Any) -> dict[str, list[Any]]:
+    """One column a class."""
+    columns = zip(classes, values.T.tolist(), strict=True)
+    return {f"{what}={label}": column for label, column in columns}
 
 
 def result_study(result: Path, adaptation: Adaptation) -> Study:
