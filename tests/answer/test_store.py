@@ -380,6 +380,13 @@ def test_a_model_without_a_format_stays_in_its_process(tmp_path):
     assert restore(read_json(folder / "adaptation.json"), folder).promise is not None
 
 
+def test_models_that_were_too_large_to_be_written_are_not_called_damage(folder):
+    for path in (folder / "models").iterdir():
+        path.unlink()
+    with pytest.raises(ResultError, match=r"keeps no models\. They were too large .* or were rem"):
+        load_result(folder)
+
+
 # Edited files -------------------------------------------------------------------------------
 
 

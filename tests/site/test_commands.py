@@ -83,9 +83,15 @@ def test_a_steward_approves_by_name(call, federation):
     assert "approved: small@1" in call("site", "approve", "small", "--data", data).stdout
     assert approvals.decision("small@1") == "approved"
     refused = call("site", "approve", "small", "--data", data, "--refuse", "--json")
-    assert json.loads(refused.stdout) == {"study": "small@1", "decision": "refused"}
+    expected = {"study": "small@1", "decision": "refused", "has_come": True}
+    assert json.loads(refused.stdout) == expected
     assert approvals.decision("small@1") == "refused"
     assert call("site", "approve", "other", "--data", data).exit_code == 3
+    assert "has come here" not in call("site", "approve", "small", "--data", data).stdout
+    for options, follows in (((), "leave unseen"), (("--refuse",), "is refused")):
+        told = call("site", "approve", "never@2", "--data", data, *options).stdout
+        assert "No study of this id has come here" in told
+        assert follows in told
 
 
 def test_a_sites_ledger_is_shown_and_verified(call, federation):

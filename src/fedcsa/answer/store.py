@@ -99,6 +99,12 @@ def save_result(
     return folder
 
 
+_UNKEPT = (
+    "They were too large to be written, or were removed. Use fewer or smaller trees, or predict "
+    "in the process that fitted them."
+)
+
+
 def load_result(folder: str | Path) -> Adaptation:
     """Read a result; its predictions equal those of the adaptation that was saved."""
     folder = Path(folder)
@@ -113,8 +119,8 @@ def load_result(folder: str | Path) -> Adaptation:
         why = ""
         if found.kept:
             why = refused_before_fitting(thaw(found.plan.model), thaw(found.plan.candidates))
-        if why and not any((folder / "models").iterdir()):
-            raise ResultError(f"The result in {str(folder)!r} keeps no models. {why}")
+        if found.kept and not any((folder / "models").iterdir()):
+            raise ResultError(f"The result in {str(folder)!r} keeps no models. {why or _UNKEPT}")
         reports = {}
         for position, name in enumerate(_model_names(found)):
             message = decode((folder / "models" / f"{position}.fcsa").read_bytes())

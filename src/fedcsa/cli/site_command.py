@@ -247,8 +247,18 @@ def approve(
     from fedcsa.site.site_file import SiteFile
 
     decision = "refused" if refuse else "approved"
-    full = SiteLog(SiteFile.load(data).state_folder).decide(study, decision)
+    log = SiteLog(SiteFile.load(data).state_folder)
+    full = log.decide(study, decision)
+    came = log.has_come(full)
+    told = f"{decision}: {printable(full)}" + ("" if came else f"\n{_UNSEEN[decision]}")
     Output(json, quiet).answer(
-        {"study": full, "decision": decision},
-        lambda screen: screen.print(Text(f"{decision}: {printable(full)}"), soft_wrap=True),
+        {"study": full, "decision": decision, "has_come": came},
+        lambda screen: screen.print(Text(told), soft_wrap=True),
     )
+
+
+#: What follows where no study of that id has come.
+_UNSEEN = {
+    "approved": "No study of this id has come here. If one comes, its values leave unseen.",
+    "refused": "No study of this id has come here. If one comes, it is refused.",
+}

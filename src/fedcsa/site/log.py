@@ -244,9 +244,7 @@ class SiteLog:
         decision : {"approved", "refused"}
             The last one counts.
         """
-        known: list[str] = list(
-            dict.fromkeys(x["id"] for x in self.events if x["event"] in ("waiting", "decided"))
-        )
+        known = self._spoken_of()
         named = [item for item in known if study in (item, item.rpartition("@")[0])]
         if "@" in study and not named:
             named = [study]  # approved beforehand
@@ -256,6 +254,15 @@ class SiteLog:
             raise StudyError(f"Several studies have this name; say which: {', '.join(named)}.")
         self.append("decided", id=named[0], decision=decision, time=self.time)
         return named[0]
+
+    def has_come(self, study: str) -> bool:
+        """Whether a study of this id has come here: only then its values can have been seen."""
+        return any(line.get("id") == study for line in self.events if line["event"] == "waiting")
+
+    def _spoken_of(self) -> list[str]:
+        """Ids of the studies that wait or were decided on, oldest first."""
+        lines = (line for line in self.events if line["event"] in ("waiting", "decided"))
+        return list(dict.fromkeys(str(line["id"]) for line in lines))
 
     # Payloads --------------------------------------------------------------------------------
 
