@@ -219,6 +219,8 @@ def measure_values(told: Told) -> Valued:
 def on_link(measure: Measure, value: Array, rows: Array) -> Array:
     """A value on the scale without walls. Rates are moved off 0 and 1 by half a row.
 
+    An AUROC is only kept off them: half a row would pull it by more than its own error.
+
     Parameters
     ----------
     measure : Measure
@@ -226,6 +228,9 @@ def on_link(measure: Measure, value: Array, rows: Array) -> Array:
         As `Measure.compute` gives them.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
+        if measure.fewest_events and measure.link == "logit":  # a mean over pairs, not over rows
+            least = 0.5 / (rows + 1.0)
+            return np.asarray(logit(np.clip(value, least, 1.0 - least)))
         if measure.link == "logit":
             return np.asarray(logit((rows * value + 0.5) / (rows + 1.0)))
         if measure.link == "log" and measure.binomial:
