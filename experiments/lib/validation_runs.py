@@ -25,6 +25,12 @@ from sklearn.metrics import (
 
 #: A measure, and the threshold at which it is taken.
 Key = tuple[str, float | None]
+#: One candidate: what is asked is how well a model is judged, not how well it was chosen.
+LOGISTIC: dict[str, Any] = {
+    "model": LogisticRegression(max_iter=1_000),
+    "candidates": {"C": [1.0], "ratio_power": [0.5]},
+    "loss": "brier",
+}
 #: Groups of the jackknife by which the sampling error of what came true is judged.
 GROUPS = 20
 #: A probability of exactly 0 or 1 has no logit, and a ratio of 0 no logarithm.

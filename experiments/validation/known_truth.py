@@ -23,9 +23,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where `lib` is
 
 from lib.common import ROOT, options, write_provenance
-from lib.promise_runs import Lines, Study, flags_of, guess, logistic, run_default, write_packed
+from lib.promise_runs import Lines, Study, flags_of, guess, run_default, write_packed
 from lib.validation_families import VALIDATED
-from lib.validation_runs import exploded, measure_lines, patient_lines, realised, unweighted
+from lib.validation_runs import (
+    LOGISTIC,
+    exploded,
+    measure_lines,
+    patient_lines,
+    realised,
+    unweighted,
+)
 
 import fedcsa
 
@@ -41,7 +48,6 @@ class Settings:
     first_seed: int = 80_000
     seeds: int = 50
     n_truth: int = 20_000
-    inverse_penalties: tuple[float, ...] = (1.0,)  # C of the logistic regression
     thresholds: tuple[float, ...] = (0.2, 0.5)
     rare_thresholds: tuple[float, ...] = (0.05, 0.1)
     level: float = 0.9  # of the intervals for patients
@@ -67,7 +73,7 @@ def run_one(part: str, name: str, seed: int, settings: Settings) -> dict[str, An
     thresholds, learner = None, {}
     if part == "events":
         thresholds = settings.rare_thresholds if name == "rare events" else settings.thresholds
-        learner = {**logistic(settings.inverse_penalties), "thresholds": list(thresholds)}
+        learner = {**LOGISTIC, "thresholds": list(thresholds)}
     flags = flags_of([drawn.X_target, *(X for X, _ in drawn.sources.values())])
     found: dict[str, Any] = {"part": part, "family": name, "seed": seed}
     try:

@@ -18,9 +18,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where `lib` is
 
 from lib.common import ROOT, options, write_provenance
-from lib.promise_runs import Lines, Study, flags_of, guess, logistic, run_default, write_packed
+from lib.promise_runs import Lines, Study, flags_of, guess, run_default, write_packed
 from lib.real_data import DataAbsentError, Sites, stroke_trial
 from lib.validation_runs import (
+    LOGISTIC,
     exploded,
     measure_lines,
     patient_lines,
@@ -37,7 +38,6 @@ class Settings:
     """What the study fixes."""
 
     seed: int = 80_000
-    inverse_penalties: tuple[float, ...] = (1.0,)  # C of the logistic regression
     thresholds: tuple[float, ...] = (0.3, 0.6)
     level: float = 0.9  # of the sets of classes
     max_sites: int | None = None  # the smallest ones
@@ -60,7 +60,7 @@ def run_one(site: str, sites: Sites, settings: Settings) -> dict[str, Any]:
     others = {name: pair for name, pair in sites.rows.items() if name != site}
     flags = flags_of(rows for rows, _ in sites.rows.values())
     study = Study(others, X, flags, sites.public_sd)
-    learner = {**logistic(settings.inverse_penalties), "thresholds": list(settings.thresholds)}
+    learner = {**LOGISTIC, "thresholds": list(settings.thresholds)}
     found: dict[str, Any] = {"site": site, "n_target": len(y)}
     try:
         told, fitted = run_default(study, settings.seed, learner)
