@@ -44,13 +44,16 @@ if TYPE_CHECKING:
         UntrustedError,
     )
     from fedcsa.estimator import FedCSA
+    from fedcsa.evaluation import convert, evaluate
     from fedcsa.findings import Finding
     from fedcsa.messages.policy import Policy
+    from fedcsa.models.given import Formula, Term
     from fedcsa.plan import Plan
     from fedcsa.reconcile import Reconciliation
     from fedcsa.run import InProcess, run_study
     from fedcsa.source.source import Source
     from fedcsa.study import Study
+    from fedcsa.study.formula_file import load_formula
     from fedcsa.target.adaptation import Adaptation
     from fedcsa.target.backtest_result import Backtest, BacktestRow
     from fedcsa.target.target import Target
@@ -70,6 +73,7 @@ _HOMES = {
     "FedCSA": "estimator",
     "FedCSAError": "errors",
     "Finding": "findings",
+    "Formula": "models.given",
     "InProcess": "run",
     "LedgerError": "errors",
     "Leg": "target.verdict",
@@ -95,10 +99,14 @@ _HOMES = {
     "Table1": "core.table",
     "TableError": "errors",
     "Target": "target.target",
+    "Term": "models.given",
     "ULSIF": "core.ulsif",
     "UntrustedError": "errors",
     "Verdict": "target.verdict",
+    "convert": "evaluation",
     "estimate": "core.weights",
+    "evaluate": "evaluation",
+    "load_formula": "study.formula_file",
     "load_result": "answer.store",
     "plot_backtest": "answer.plots",
     "plot_balance": "answer.plots",
@@ -123,6 +131,7 @@ __all__ = [
     "FedCSA",
     "FedCSAError",
     "Finding",
+    "Formula",
     "InProcess",
     "LedgerError",
     "Leg",
@@ -148,10 +157,14 @@ __all__ = [
     "Table1",
     "TableError",
     "Target",
+    "Term",
     "UntrustedError",
     "Verdict",
     "__version__",
+    "convert",
     "estimate",
+    "evaluate",
+    "load_formula",
     "load_result",
     "plot_backtest",
     "plot_balance",

@@ -18,6 +18,8 @@ from fedcsa.data.coding import Coding, describe_columns
 from fedcsa.data.frames import as_described_matrix, as_named_matrix
 from fedcsa.errors import CandidatesError, DataError, known_parameters, must
 from fedcsa.messages.policy import Policy
+from fedcsa.models.given import given_column
+from fedcsa.models.handed import handed_over, has_classes
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
 from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.run import InProcess, Progress, run_study
@@ -167,11 +169,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         progress : function, optional
             Called with the phase, the source and "started" or "done".
         """
-        told: Array | Table1
-        if isinstance(X_target, Table1):
-            told, features = X_target, X_target.features
-        else:
-            told, features = self._encoded(X_target, "The target", None)
+        told, features = self._told(X_target)
         data, plan, common = self._prepare(sources, features, told)
         names = (*plan.features, *([plan.group] if plan.group else []))
         roles = [Source(name, *pair, features=names, **common) for name, pair in data.items()]
@@ -188,6 +186,52 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         if plan.classes:
             self.classes_ = np.asarray(plan.classes)
         return self
+
+    def evaluate(
+        self,
+        model: Any,
+        sources: Any,
+        X_target: Any,
+        *,
+        predictions: Any = None,
+        progress: Progress | None = None,
+    ) -> Adaptation:
+        """Judge a given model, or predictions that every site has, at the target.
+
+        Nothing is fitted, so ``model``, ``candidates`` and what concerns them do not matter; this
+        estimator stays as it is.
+
+        Parameters
+        ----------
+        model : fitted scikit-learn estimator, Formula, FileModel or None
+            None judges predictions.
+        sources : mapping of str to (X, y), or to (X, y, predictions) if `model` is None
+        X_target : as for `fit`
+        predictions : array of shape (rows,), optional
+            The target's own, if `model` is None and it has them.
+        progress : function, optional
+            As for `fit`.
+        """
+        told, features = self._told(X_target)
+        beside: dict[str, Any] = {}
+        if model is None:
+            sources, beside = _apart(sources)
+        data, plan, common = self._prepare(sources, features, told, (model,))
+        given = handed_over(model, plan.features, plan.classes)[1]
+        names = (*plan.features, *filter(None, (plan.group, given_column(plan.model))))
+        roles = [
+            Source(name, np.column_stack([X, *beside.get(name, ())]), y, features=names, **common)
+            for name, (X, y) in data.items()
+        ]
+        own = given if predictions is None else np.asarray(predictions, dtype=np.float64)
+        target = Target(told, plan, policy=common["policy"], given=own)
+        return _run(target, roles, progress)
+
+    def _told(self, X_target: Any) -> tuple[Array | Table1, tuple[str, ...]]:
+        """The target's rows or table, and the names of the features."""
+        if isinstance(X_target, Table1):
+            return X_target, X_target.features
+        return self._encoded(X_target, "The target", None)
 
     def backtest(self, sources: Any, *, progress: Progress | None = None) -> Backtest:
         """Let every source play the target for the others, and see which promises hold.
@@ -234,7 +278,11 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self.findings_ = adaptation.findings
 
     def _prepare(
-        self, sources: Any, features: tuple[str, ...], told: Array | Table1 | None = None
+        self,
+        sources: Any,
+        features: tuple[str, ...],
+        told: Array | Table1 | None = None,
+        given: tuple[Any, ...] = (),
     ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any]]:
         """Checked data by name, the plan, and what every site is given besides."""
         trusted = self._check_sites()
@@ -252,9 +300,14 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             if self.exchange != "rows":
                 raise must("ratio", "left out unless exchange is 'rows'", type(own_ratio).__name__)
         classes = _classes_of(data) if _classifies(self) else ()
+        model, candidates = self.model, self.candidates
+        if given:
+            classes = _classes_for(given[0], data)
+            model, candidates = handed_over(given[0], features, classes)[0], None
+            options.pop("method")
         described = self._described([X for X, _ in data.values()], told)
         plan = make_plan(
-            self.model, self.candidates, options, losses, self.trusted_types,
+            model, candidates, options, losses, self.trusted_types,
             features=features, classes=classes, **described,
         )  # fmt: skip
         common = {
@@ -405,6 +458,37 @@ def _classes_of(data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
     if len(kinds) != 1 or not all(isinstance(label, str | int | float) for label in labels):
         raise DataError("Classes must all be texts or all be numbers. Convert them first.")
     return tuple(sorted(labels))
+
+
+def _classes_for(model: Any, data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
+    """Labels of the outcome that a given model predicts; bare predictions are of two, or numbers.
+
+    Parameters
+    ----------
+    model : fitted estimator, Formula, FileModel or None
+    data : mapping of str to (X, y)
+    """
+    wanted = has_classes(model)
+    if wanted is None:
+        labels = {label for _, y in data.values() for label in np.ravel(y).tolist()}
+        wanted = len(labels) == 2
+    return _classes_of(data) if wanted else ()
+
+
+def _apart(sources: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Pairs (X, y) and predictions by name, out of triples."""
+    if not isinstance(sources, Mapping):
+        sources = {f"source-{index + 1}": item for index, item in enumerate(sources)}
+    for name, item in sources.items():
+        if not isinstance(item, tuple | list) or len(item) != 3:
+            raise DataError(
+                f"Source {name!r} must be (X, y, predictions) where no model is given. Put all "
+                "three in a tuple."
+            )
+        if len(np.shape(item[2])) != 1 or len(item[2]) != len(item[1]):
+            raise DataError(f"Source {name!r} must have one prediction for every outcome.")
+    pairs = {name: tuple(item[:2]) for name, item in sources.items()}
+    return pairs, {name: (np.asarray(i[2], dtype=np.float64),) for name, i in sources.items()}
 
 
 def _seed_of(random_state: Any) -> int:

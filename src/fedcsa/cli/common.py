@@ -188,9 +188,9 @@ def printable_lines(text: str) -> str:
 
 def read_study_text(path: Path) -> str:
     """The text of a study file that sites must agree on to the letter."""
-    from fedcsa.study.toml import read_text
+    from fedcsa.study.given_section import agreed_text
 
-    return read_text(path, "study file", "Check the path.")
+    return agreed_text(path)
 
 
 def load_study(path: Path, changes: Sequence[str] | None) -> Study:

@@ -17,6 +17,8 @@ from fedcsa.errors import DataError, gathered, must, raise_all
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from fedcsa.data.tables import TableFile
+
 
 @dataclass(frozen=True)
 class Coding:
@@ -29,6 +31,8 @@ class Coding:
     outcome : Outcome, optional
     missing_values : tuple of str
         Texts that stand for a missing cell, beside `fedcsa.data.cells.MISSING_VALUES`.
+    predictions : str
+        The column of predictions that is judged, if that is what a study does.
 
     Examples
     --------
@@ -41,6 +45,7 @@ class Coding:
     features: tuple[Feature, ...]
     outcome: Outcome | None = None
     missing_values: tuple[str, ...] = ()
+    predictions: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
@@ -68,8 +73,8 @@ class Coding:
 
     @property
     def matrix_columns(self) -> tuple[str, ...]:
-        """Names of all columns of the matrix with its group, which stands last."""
-        return (*self.columns, self.group) if self.group else self.columns
+        """Names of all columns of a source's matrix: behind the features group and predictions."""
+        return (*self.columns, *filter(None, (self.group, self.predictions)))
 
     @property
     def flags(self) -> tuple[bool, ...]:
@@ -97,9 +102,10 @@ class Coding:
         return (*names, self.outcome.name)
 
     def _in_order(self, with_group: bool) -> list[Feature]:
-        """The features in the order of the matrix, and the group behind them if asked for."""
-        groups = [f for f in self.features if f.kind == "group" and with_group]
-        return [f for f in self.features if f.kind != "group"] + groups
+        """The features in the order of the matrix; group and predictions behind them if asked."""
+        behind = [f for f in self.features if f.kind == "group"]
+        behind += [Feature(self.predictions)] if self.predictions else []
+        return [f for f in self.features if f.kind != "group"] + (behind if with_group else [])
 
     def encode(
         self,
@@ -122,7 +128,8 @@ class Coding:
             Without it, a column of outcomes is not looked at. Classes are given by their
             positions in the agreed order; `Outcome.labelled` gives their labels.
         with_group : bool
-            With it, the group, if there is one, is the matrix's last column. A target needs none.
+            With it, the group and the predictions, if there are any, are the matrix's last columns.
+            A target needs none.
         first_row : int, optional
             Number of the first row, if these are not all rows of the table.
 
@@ -150,6 +157,21 @@ class Coding:
         if problems:
             raise DataError("\n".join(problems))
         return np.hstack(blocks), y
+
+
+def read_predictions(table: TableFile, column: str, missing_values: tuple[str, ...] = ()) -> Array:
+    """A target's own column of predictions, shape (rows,).
+
+    Parameters
+    ----------
+    table : TableFile
+    column : str
+    missing_values : tuple of str
+        Spellings of a missing cell, beside the usual ones.
+    """
+    coding = Coding((Feature(column),), None, missing_values)
+    X, _ = coding.encode(table.read([column]), "the target", with_outcome=False)
+    return X[:, 0]
 
 
 def no_rows(where: str) -> DataError:

@@ -7,13 +7,14 @@ import threading
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import BATCH_ROWS
+from fedcsa.core.batches import BATCH_ROWS, Batches
 from fedcsa.data.coding import Coding, no_rows
 from fedcsa.data.databases import Query
 from fedcsa.data.tables import TableFile
@@ -123,6 +124,24 @@ class TableStream:
             f"{self._table.words} must stay as it is while a study runs; {how}. "
             "Run the study on a copy that nobody writes to."
         )
+
+
+@dataclass(frozen=True)
+class RenamedBatches:
+    """Batches of a table, under other names of its columns.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The study's names.
+    rows : Batches
+    """
+
+    columns: tuple[str, ...]
+    rows: Batches
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        return iter(self.rows)
 
 
 def _dealt(pieces: Iterable[pa.RecordBatch]) -> Generator[pa.Table]:

@@ -23,6 +23,7 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.messages.policy import Policy, records_of
 from fedcsa.models.fitted import FittedModel, LinearModel
+from fedcsa.models.given import GIVEN, given_column
 from fedcsa.plan import Plan
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.briefs import check_briefs, check_together
@@ -34,6 +35,7 @@ from fedcsa.site.source_desk import ONE, check_rows
 from fedcsa.source.certificate import Certificate
 from fedcsa.source.source import Source
 from fedcsa.target.estimate import examination_for, fitted_model, score_design
+from fedcsa.target.judge_given import Given
 from fedcsa.target.target import Target
 
 EVERY_SOURCE = "every source"
@@ -115,7 +117,7 @@ def preview(text: str, site: SiteFile) -> dict[str, Any]:
 
 
 def _as_target(look: _Look) -> None:
-    site, plan = look.site, look.agreed.study.plan()
+    site = look.site
     cohort = Cohort(site, look.log, look.agreed)
     said = {x["event"]: x for x in look.log.events if x.get("study") == look.agreed.name}
     try:
@@ -133,18 +135,24 @@ def _as_target(look: _Look) -> None:
     if look.refusals or not look.add(brief, EVERY_SOURCE, exact=True):
         return
     look.numbers = numbers_about_rows(brief)
-    request = _request(brief)
-    if not plan.candidates:  # then no model is asked for
-        pass
-    elif "chosen" in said:
+    _later_questions(look, _request(brief), said)
+
+
+def _later_questions(look: _Look, request: ModelRequest, said: Mapping[str, Any]) -> None:
+    """What the target asks after its brief: for models, unless one is given, and examinations."""
+    plan = look.agreed.study.plan()
+    if plan.candidates and "chosen" in said:
         look.add(look.stored(said["chosen"]["request"]), EVERY_SOURCE, exact=True)
-    else:
+    elif plan.candidates:
         look.add(request, EVERY_SOURCE, exact=False)
     if "mixed" in said:
         for event in ("mixed", "mixed again"):
             for name, sha256 in said.get(event, {}).get("examinations", {}).items():
                 look.add(look.stored(sha256), name, exact=True)
-    elif plan.method == "validated":
+    elif not plan.candidates:
+        given = _given_model(look.site.given(look.agreed.study))
+        look.add(_mixture(request, plan, given), EVERY_SOURCE, exact=False)
+    elif plan.examined:
         others = max(len(look.agreed.sources) - 1, 1)
         look.add(_mixture(request, plan, _zero_models(plan, others)), EVERY_SOURCE, exact=False)
 
@@ -165,12 +173,17 @@ def _as_source(look: _Look) -> None:
     look.refusals += source.refusals(brief)
     if look.refusals or not _answer(look, source, brief, exact="risk" in came):
         return
-    request = _request(brief)
-    model = _answer(look, source, came.get("model", request), exact="model" in came)
-    if plan.method != "validated":
+    request, others = _request(brief), dict[str, FittedModel]()
+    model = None
+    if plan.candidates:
+        model = _answer(look, source, came.get("model", request), exact="model" in came)
+    else:
+        others = _given_model(look.agreed.study.given())
+        if not (others or given_column(plan.model) or "examine" in came):
+            return  # only its digest was agreed on
+    if not plan.examined:
         return
     # Its own model stands in for the others', so that it is of the kind agreed on.
-    others: dict[str, FittedModel] = {}
     if isinstance(model, ModelReport):
         names = [f"source {k}" for k in range(max(len(look.agreed.sources) - 1, 1))]
         others = dict.fromkeys(names, fitted_model(model, brief, brief.sd))
@@ -233,6 +246,11 @@ def _mixture(request: ModelRequest, plan: Plan, models: Mapping[str, FittedModel
     outcome = np.full(max(len(plan.classes), 1), 1.0 / max(len(plan.classes), 1))
     outcomes, design = dict.fromkeys(weights, outcome), score_design(plan, {})
     return examination_for("", request, plan, weights, models, outcomes, design)
+
+
+def _given_model(given: Given) -> dict[str, FittedModel]:
+    """The given model; none for a column of predictions."""
+    return {} if given is None or isinstance(given, np.ndarray) else {GIVEN: given}
 
 
 def _zero_models(plan: Plan, n_others: int) -> dict[str, FittedModel]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
 from fedcsa.core.table import Table1
-from fedcsa.data.coding import Coding
-from fedcsa.data.streams import TableStream
+from fedcsa.data.coding import Coding, read_predictions
+from fedcsa.data.streams import RenamedBatches, TableStream
 from fedcsa.data.table1 import read_table1
-from fedcsa.data.tables import read_table
-from fedcsa.errors import DataError, StudyError, TableError, gathered, raise_all
+from fedcsa.data.tables import TableFile, read_table
+from fedcsa.errors import DataError, PolicyError, StudyError, TableError, gathered, raise_all
 from fedcsa.messages.codec import MAX_BYTES
 from fedcsa.messages.policy import Policy
+from fedcsa.models.fitted import FittedModel
 from fedcsa.source.source import Source
 from fedcsa.study import Study
+from fedcsa.study.given_section import is_given, model_of_section
 from fedcsa.study.study_file import build_policy
 from fedcsa.study.toml import Section, parse_toml, read_text
 
@@ -45,6 +47,11 @@ class SiteFile:
         As a source: whether to read the table in batches and never hold it.
     columns : mapping of str to str
         The table's name of a column, by the study's name of it; others are called alike.
+    predictions : mapping of str to str
+        The table's column of predictions, by what a study calls them. A study cannot judge any
+        other column.
+    model : str
+        As a target: path of a given model that is not in the study file.
     missing_values : tuple of str
         Spellings of a missing cell, beside the study's.
     policy : Policy
@@ -67,6 +74,8 @@ class SiteFile:
     cohort: str = "all rows"
     stream: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
+    predictions: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
     missing_values: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
     approve: bool = False
@@ -126,8 +135,43 @@ class SiteFile:
 
     def batches(self, study: Study) -> Batches:
         """Rows and outcomes in batches, read anew for every pass and never held."""
+        self._require_predictions(study)
         rows = TableStream(self.folder / self.table, self._coding(study), where=_WHERE)
-        return _Renamed(study.coding.matrix_columns, rows)
+        return RenamedBatches(study.coding.matrix_columns, rows)
+
+    def given(self, study: Study) -> FittedModel | Array | None:
+        """As a target: the given model, or its own column of predictions; None without either."""
+        if not is_given(study.model):
+            return None
+        column = study.coding.predictions
+        if not column:
+            section = dict(study.model)
+            if "formula" not in section:
+                section["file"] = self._model_path()
+            return model_of_section(section, self.folder, study.coding, len(study.outcome.levels))
+        if self.table1 or column not in self.predictions:
+            return None
+        spellings = (*study.missing_values, *self.missing_values)
+        table = TableFile(self.folder / self.table)
+        return read_predictions(table, self.predictions[column], spellings)
+
+    def _model_path(self) -> str:
+        if not self.model:
+            raise StudyError(
+                "The target must have the given model; this site's file names none. "
+                'Name what fedcsa convert wrote with model = "…".'
+            )
+        return self.model
+
+    def _require_predictions(self, study: Study) -> None:
+        """Raise unless this site's own file names the column of predictions that is judged."""
+        column = study.coding.predictions
+        if column and column not in self.predictions:
+            raise PolicyError(
+                "predictions",
+                f"This site's file must name its column of the predictions {column[:60]!r}; it "
+                "does not. Add it to [predictions] if the study may judge it.",
+            )
 
     def has_outcomes(self, study: Study) -> bool:
         """Whether the table has the study's column of outcomes: a source's has, a target's not."""
@@ -163,6 +207,8 @@ class SiteFile:
 
     def _read(self, study: Study, *, with_outcome: bool) -> tuple[Array, NDArray[Any] | None]:
         coding = self._coding(study)
+        if with_outcome:
+            self._require_predictions(study)
         with_group = with_outcome  # only a source must know which rows belong together
         needed = coding.needed(with_outcome=with_outcome, with_group=with_group)
         table = read_table(self.folder / self.table, needed)
@@ -175,18 +221,8 @@ class SiteFile:
         features = [replace(f, name=own.get(f.name, f.name)) for f in study.features]
         outcome = replace(study.outcome, name=own.get(study.outcome.name, study.outcome.name))
         spellings = (*study.missing_values, *self.missing_values)
-        return Coding(tuple(features), outcome, spellings)
-
-
-@dataclass(frozen=True)
-class _Renamed:
-    """Batches of a table, under the study's names of its features."""
-
-    columns: tuple[str, ...]
-    rows: Batches
-
-    def __iter__(self) -> Iterator[tuple[Array, Array]]:
-        return iter(self.rows)
+        column = study.coding.predictions
+        return Coding(tuple(features), outcome, spellings, self.predictions.get(column, column))
 
 
 SITE_TEMPLATE = """\
@@ -201,9 +237,15 @@ table = "patients.csv"            # .csv, .tsv, .parquet
 # max_bytes = 268435456           # of a message, coming or going
 # state = "state"                 # folder of the log and results
 
+# model = "model.json"            # as a target: a given model that fedcsa convert wrote
+
 # The study's name of a column = its name in the table, where they differ.
 [columns]
 # age = "AGE_YEARS"
+
+# What a study calls predictions that it may judge = the column of this table that holds them.
+[predictions]
+# "sepsis score" = "EWS_RISK"
 
 # The strict rules are in force; change only what you must.
 [policy]

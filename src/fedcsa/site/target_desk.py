@@ -208,7 +208,7 @@ class TargetDesk(Desk):
     def _role(self) -> Target:
         return Target(
             self._cohort.rows, self.agreed.study.plan(), told=self._cohort.earlier[1],
-            policy=self.site.policy,
+            policy=self.site.policy, given=self.site.given(self.agreed.study),
             min_sources=self._min_sources, refuse=self._inbox.reject,
         )  # fmt: skip
 

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from fedcsa.errors import StudyError, gathered, raise_all, unknown
+from fedcsa.models.given import GIVEN
 from fedcsa.models.registry import (
     RIDGE,
     WEIGHTED,
     model_description,
 )
+from fedcsa.study.given_section import check_given_section
 from fedcsa.study.toml import Section
 
 PIPELINE = "pipeline"
@@ -37,6 +39,9 @@ def describe_model(model: Mapping[str, Any]) -> dict[str, Any]:
     problems: list[str] = []
     section = Section(model, "[model]", problems)
     name = section.take("name", "str")
+    if name == GIVEN:
+        check_given_section(model)
+        return dict(model)
     if name == PIPELINE:
         steps = section.take("steps", "list")
         section.close()
@@ -47,7 +52,7 @@ def describe_model(model: Mapping[str, Any]) -> dict[str, Any]:
         estimator = _estimator(name, parameters)
     else:
         if name is not None and name not in (RIDGE, WEIGHTED):
-            known = (RIDGE, WEIGHTED, PIPELINE)
+            known = (RIDGE, WEIGHTED, PIPELINE, GIVEN)
             full_name = "Otherwise write the full name of a scikit-learn class."
             section.say(f"{unknown('model', name, known)} {full_name}")
         section.take("intercept", "bool", True)

@@ -14,19 +14,26 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
 from fedcsa.core.folds import dealt_labels, generator_for
 from fedcsa.core.table import Table1
-from fedcsa.data.coding import Coding
+from fedcsa.data.coding import Coding, read_predictions
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.databases import Query
-from fedcsa.data.streams import TableStream
+from fedcsa.data.streams import RenamedBatches, TableStream
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import TableFile
 from fedcsa.errors import ParameterError, StudyError, gathered, must, raise_all, unknown
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import TARGET, Brief
 from fedcsa.messages.policy import Policy
+from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import OPTIONS, Plan, make_plan
 from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
+from fedcsa.study.given_section import (
+    describe_given,
+    is_given,
+    model_of_section,
+    with_files,
+)
 from fedcsa.study.model_section import describe_model, spread_ranges
 from fedcsa.study.study_file import (
     SourceTable,
@@ -68,6 +75,8 @@ class Study:
         As in the section ``[policy]``.
     table1 : str
         Path of a Table 1 of the target, if there are no rows of it here.
+    target_predictions : str
+        The target's own column of predictions, if such a column is judged and it has one.
     folder : Path
         What relative paths start from.
     """
@@ -83,6 +92,7 @@ class Study:
     missing_values: tuple[str, ...] = ()
     policy_rules: Mapping[str, Any] = field(default_factory=dict)
     table1: str = ""
+    target_predictions: str = ""
     folder: Path = field(default=Path(), compare=False)
 
     def __post_init__(self) -> None:
@@ -99,7 +109,9 @@ class Study:
             raise must("target", "the path of a table, or empty beside a 'table1'", "both or none")
         check_sources(self.sources)
         paths = {
-            name: table["table"] if isinstance(table, Mapping) and "table" in table else table
+            name: table["table"]
+            if isinstance(table, Mapping) and set(table) == {"table"}
+            else table
             for name, table in self.sources.items()
         }
         object.__setattr__(self, "sources", paths)
@@ -129,7 +141,11 @@ class Study:
         """
         values = read_study(text, origin)
         try:
-            return cls(**values, folder=Path(folder))
+            study = cls(**values, folder=Path(folder))
+            if not is_given(study.model):
+                return study
+            about = study.folder, study.coding, len(study.outcome.levels)
+            return replace(study, model=with_files(study.model, *about))
         except ParameterError as error:
             raise StudyError(f"{origin}: {error}") from None
 
@@ -142,7 +158,8 @@ class Study:
     @property
     def coding(self) -> Coding:
         """How every site turns its table into a matrix and outcomes."""
-        return Coding(self.features, self.outcome, self.missing_values)
+        column = self.model.get("column", "") if is_given(self.model) else ""
+        return Coding(self.features, self.outcome, self.missing_values, column)
 
     def plan(self, trusted_types: Collection[str] = (), *, build: bool = False) -> Plan:
         """The design that the target announces, or one error with a line a problem.
@@ -155,8 +172,11 @@ class Study:
             Build the model as well, to see whether this site can.
         """
         coding = self.coding
+        model = describe_model(self.model)
+        if is_given(self.model):
+            model = describe_given(self.model, self.folder, coding, len(self.outcome.levels))
         plan = make_plan(
-            describe_model(self.model),
+            model,
             spread_ranges(self.candidates),
             self.options,
             trusted=trusted_types,
@@ -208,15 +228,38 @@ class Study:
 
     def read_source(self, name: str) -> tuple[Array, NDArray[Any]]:
         """Rows and outcomes of the source `name`; the group, if any, is the rows' last column."""
-        X, y = self._read(self._table_of(name), f"source {name!r}", True, with_group=True)
+        where = f"source {name!r}"
+        X, y = self._read(
+            self._table_of(name), where, True, with_group=True, coding=self._coding_of(name)
+        )
         return X, np.asarray(y)
+
+    def _coding_of(self, name: str) -> Coding:
+        """The coding under the source's own name of the column of predictions."""
+        coding, table = self.coding, self.sources.get(name)
+        own = table.get("predictions", "") if isinstance(table, Mapping) else ""
+        return replace(coding, predictions=own) if own and coding.predictions else coding
+
+    def given(self) -> FittedModel | Array | None:
+        """The given model, or the target's own column of predictions; None without either."""
+        if not is_given(self.model):
+            return None
+        if "column" not in self.model:
+            n_classes = len(self.outcome.levels)
+            return model_of_section(self.model, self.folder, self.coding, n_classes)
+        if not self.target or not self.target_predictions:
+            return None
+        return read_predictions(
+            TableFile(self.folder / self.target), self.target_predictions, self.missing_values
+        )
 
     def stream_source(self, name: str) -> Batches:
         """Rows and outcomes of the source `name` in batches, read anew for every pass.
 
         Classes are given by their positions in the agreed order.
         """
-        return TableStream(self._table_of(name), self.coding, where=f"source {name!r}")
+        rows = TableStream(self._table_of(name), self._coding_of(name), where=f"source {name!r}")
+        return RenamedBatches(self.coding.matrix_columns, rows)
 
     def read_rows(self, path: str | Path) -> Array:
         """Rows of any further table, for predictions; its path is taken as it is."""
@@ -258,7 +301,9 @@ class Study:
         sources = [
             self._source(name, policy, trusted_types, stream=stream) for name in self.sources
         ]
-        target = Target(self.read_told(), plan, policy=policy, trusted_types=trusted_types)
+        target = Target(
+            self.read_told(), plan, policy=policy, trusted_types=trusted_types, given=self.given()
+        )
         courier = InProcess(sources, progress)
         try:
             return run_study(target, courier)
@@ -285,7 +330,9 @@ class Study:
             told = self.read_told()
         if not found and plan is not None and policy is not None and told is not None:
             with gathered(found, "The target: "):
-                target = Target(told, plan, policy=policy, trusted_types=trusted_types)
+                given = self.given()
+                target = Target(told, plan, policy=policy, trusted_types=trusted_types, given=given)
+                target.check_given()
                 brief = target.brief([])
         for name in self.sources:
             with gathered(found):
@@ -324,13 +371,21 @@ class Study:
         if name not in self.sources:
             raise StudyError(unknown("source", name, self.sources))
         table = self.sources[name]
-        if isinstance(table, str):
-            return TableFile(self.folder / table)
+        if isinstance(table, str) or "table" in table:
+            path = table if isinstance(table, str) else table["table"]
+            return TableFile(self.folder / path)
         return Query(database_of(table, self.folder), table["query"], f"source {name!r}")
 
     def _read(
-        self, table: TableFile | Query, where: str, with_outcome: bool, *, with_group: bool = False
+        self,
+        table: TableFile | Query,
+        where: str,
+        with_outcome: bool,
+        *,
+        with_group: bool = False,
+        coding: Coding | None = None,
     ) -> tuple[Array, NDArray[Any] | None]:
-        coding, wanted = self.coding, {"with_outcome": with_outcome, "with_group": with_group}
+        coding = coding or self.coding
+        wanted = {"with_outcome": with_outcome, "with_group": with_group}
         X, y = coding.encode(table.read(coding.needed(**wanted)), where, **wanted)
         return X, None if y is None else self.outcome.labelled(y)

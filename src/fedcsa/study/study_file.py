@@ -81,6 +81,8 @@ def write_study(values: Mapping[str, Any]) -> str:
         document["policy"] = values["policy_rules"]
     rows, table1 = values["target"], values["table1"]
     document["target"] = {"table1": table1} if table1 else {"table": rows}
+    if values["target_predictions"]:
+        document["target"]["predictions"] = values["target_predictions"]
     document["sources"] = {
         name: {"table": table} if isinstance(table, str) else dict(table)
         for name, table in values["sources"].items()
@@ -137,12 +139,13 @@ def _read_target(values: Mapping[str, Any]) -> dict[str, Any]:
     """Where the target's rows are, or the Table 1 that stands for them; one of them is empty."""
     problems: list[str] = []
     section = Section(values, "[target]", problems)
-    found = {key: section.take(key, "str", "") for key in ("table", "table1")}
+    found = {key: section.take(key, "str", "") for key in ("table", "table1", "predictions")}
     if not problems and bool(found["table"]) == bool(found["table1"]):
         section.say("must have 'table', its rows, or 'table1', a Table 1 instead, and not both.")
     section.close()
     raise_all(problems, StudyError)
-    return {"target": found["table"], "table1": found["table1"]}
+    names = {"table": "target", "table1": "table1", "predictions": "target_predictions"}
+    return {names[key]: value for key, value in found.items()}
 
 
 def check_sources(sources: Mapping[str, Any]) -> None:
@@ -158,6 +161,7 @@ def check_sources(sources: Mapping[str, Any]) -> None:
 
 
 def _check_database(section: Section, values: Mapping[str, Any]) -> None:
+    section.take("predictions", "str", "")
     if not {"database", "adbc", "uri", "query"} & set(values) or "table" in values:
         section.take("table", "str")
         section.close()

@@ -134,7 +134,6 @@ class Target:
         # Fails here, before anything is announced, if the model cannot be built.
         if plan.candidates:
             instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
-        check_target_has(given, plan, self._X)
         self._given = given
         self.ledger = Ledger(TARGET, self._policy, clock)
         self._findings: list[Finding] = []
@@ -159,6 +158,8 @@ class Target:
     def brief(self, recipients: Collection[str]) -> Brief:
         """What this site announces to every source."""
         raise_all(self.plan.problems(recipients))  # before anyone has computed anything
+        if recipients:
+            self.check_given()
         plan, table, none = self.plan, self.table, np.empty((0, 0))
         by_rows = plan.exchange == "rows"
         brief = Brief(
@@ -176,6 +177,10 @@ class Target:
         self._brief = self.ledger.release(brief, recipients)
         self._brief_digest = digest_of(self._brief)
         return self._brief
+
+    def check_given(self) -> None:
+        """Raise unless this site has the given model that was agreed, and it can predict here."""
+        check_target_has(self._given, self.plan, self._X)
 
     def _name_small_level(self) -> None:
         """Add a finding where the table tells a flag or level that few patients have."""

@@ -1,0 +1,138 @@
+"""A given model as somebody hands it over in Python: a fitted estimator, a formula, a file's."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.errors import ModelError, must, unknown
+from fedcsa.models.fitted import EstimatorModel, FittedModel
+from fedcsa.models.given import Formula, for_columns, given_description, model_digest
+from fedcsa.models.model_file import FileModel
+from fedcsa.models.portable import PortableModel
+
+#: What a study calls the predictions that are handed over beside the rows.
+PREDICTIONS = "predictions"
+
+
+@dataclass(frozen=True)
+class InStudy:
+    """A fitted estimator as a study asks it: columns by position, classes by their codes.
+
+    Attributes
+    ----------
+    estimator : fitted scikit-learn estimator
+    order : tuple of int
+        The study's columns in the order in which it was fitted.
+    classes_ : array of int
+        Codes of its own classes; empty for a regressor.
+    """
+
+    estimator: Any
+    order: tuple[int, ...]
+    classes_: NDArray[Any]
+
+    def predict(self, X: Array) -> Array:
+        """Numbers, or codes of classes."""
+        found = self._asked("predict", X)
+        if not len(self.classes_):
+            return np.asarray(found, dtype=np.float64)
+        labels = self.estimator.classes_.tolist()
+        return np.array([self.classes_[labels.index(label)] for label in np.ravel(found).tolist()])
+
+    def predict_proba(self, X: Array) -> Array:
+        """Probabilities of its own classes."""
+        if not hasattr(self.estimator, "predict_proba"):
+            raise ModelError(
+                "A classifier must give probabilities to be judged. Calibrate it first, for "
+                "example with scikit-learn's CalibratedClassifierCV."
+            )
+        return np.asarray(self._asked("predict_proba", X), dtype=np.float64)
+
+    def _asked(self, what: str, X: Array) -> Any:
+        with warnings.catch_warnings():  # that columns have no names here: their order was checked
+            warnings.simplefilter("ignore", UserWarning)
+            return getattr(self.estimator, what)(X[:, list(self.order)])
+
+
+def has_classes(model: Any) -> bool | None:
+    """Whether a model predicts classes; None if that cannot be seen, as of bare predictions."""
+    if isinstance(model, Formula):
+        return bool(model.risks) or model.link == "logit"
+    if isinstance(model, FileModel):
+        return model.n_classes > 0
+    if model is None:
+        return None
+    return hasattr(model, "classes_")
+
+
+def handed_over(
+    model: Any, features: Sequence[str], classes: Sequence[Any]
+) -> tuple[dict[str, str], FittedModel | None]:
+    """What a plan says of a given model, and the model itself; None for bare predictions.
+
+    Parameters
+    ----------
+    model : fitted scikit-learn estimator, Formula, FileModel or None
+    features : sequence of str
+        The study's columns.
+    classes : sequence
+        Labels of the outcome in the agreed order; empty for a number.
+    """
+    if model is None:
+        return given_description(column=PREDICTIONS), None
+    found: PortableModel | None = None
+    if isinstance(model, Formula):
+        found = model.model(features, len(classes))
+    elif isinstance(model, FileModel):
+        if model.n_classes != len(classes):
+            raise ModelError("The given model must predict the study's outcome; it does not.")
+        found = for_columns(model.model, model.columns, features)
+    if found is not None:
+        title = model.title if isinstance(model, Formula) else ""
+        return given_description(title, sha256=model_digest(found)), found
+    if isinstance(model, type) or not hasattr(model, "predict"):
+        rule = "a fitted estimator, a formula, a path, or None beside predictions"
+        raise must("model", rule, type(model).__name__)
+    kind = type(model)
+    told = given_description(**{"class": f"{kind.__module__}.{kind.__qualname__}"})
+    own = InStudy(model, _order(model, features), _codes_of(model, classes))
+    return told, EstimatorModel(own, len(classes))
+
+
+def _order(estimator: Any, features: Sequence[str]) -> tuple[int, ...]:
+    """The study's columns in the order in which the estimator was fitted.
+
+    Parameters
+    ----------
+    estimator : fitted scikit-learn estimator
+    features : sequence of str
+    """
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", features)]
+    strange = [name for name in names if name not in features]
+    if strange:
+        lines = [f"In the given model: {unknown('column', n, features)}" for n in strange]
+        raise ModelError("\n".join(lines))
+    return tuple(list(features).index(name) for name in names)
+
+
+def _codes_of(estimator: Any, classes: Sequence[Any]) -> NDArray[Any]:
+    """Codes of the estimator's classes in the study's order.
+
+    Parameters
+    ----------
+    estimator : fitted scikit-learn estimator
+    classes : sequence
+    """
+    if not len(classes):
+        return np.empty(0, np.intp)
+    labels, known = np.ravel(getattr(estimator, "classes_", ())).tolist(), list(classes)
+    if not labels or any(label not in known for label in labels):
+        raise ModelError("The given model must predict the study's classes; it does not.")
+    return np.array([known.index(label) for label in labels], dtype=np.intp)
