@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, as_outcome
 from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
-from fedcsa.core.losses import Loss, evaluate, loss_named
+from fedcsa.core.losses import Loss, loss_named, row_losses
 from fedcsa.core.realised import standard_error
 from fedcsa.errors import FedCSAError, must
 from fedcsa.messages.messages import BacktestReport
@@ -156,7 +156,7 @@ class Player:
 
     def report(self, adaptation: Adaptation) -> BacktestReport:
         """Three numbers: the realised risk, its standard error, the risk of a model of its own."""
-        losses = evaluate(self._loss, adaptation.output(self._X), self._y)
+        losses = row_losses(self._loss, adaptation.output(self._X), self._y)
         message = BacktestReport(
             study=self.plan.study,
             source=self.name,

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import as_matrix, as_outcome
-from fedcsa.core.losses import Loss, evaluate, loss_named
+from fedcsa.core.losses import Loss, loss_named, row_losses
 from fedcsa.core.realised import Place, mean_interval, place
 from fedcsa.errors import DataError
 from fedcsa.findings import ADVICE, Advice
@@ -174,7 +174,7 @@ def reconcile(
             f"{where} must have {len(rows)} rows like X; it has {len(outcome)}. "
             "Give one outcome a row, in the same order."
         )
-    losses = evaluate(loss or loss_named(plan.loss), adaptation.output(rows), outcome)
+    losses = row_losses(loss or loss_named(plan.loss), adaptation.output(rows), outcome)
     lower, upper = mean_interval(losses, "" if loss else plan.loss, plan.level) or (None, None)
     if lower is not None and loss is None:  # a built-in loss is never negative
         lower = max(lower, 0.0)

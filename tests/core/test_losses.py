@@ -11,9 +11,9 @@ from fedcsa.core.losses import (
     REGRESSION,
     absolute,
     brier,
-    evaluate,
     log,
     loss_named,
+    row_losses,
     squared,
     zero_one,
 )
@@ -88,7 +88,7 @@ def test_an_unknown_loss_is_refused_with_the_known_ones():
 @pytest.mark.parametrize("name", [*REGRESSION, *CLASSIFICATION])
 def test_evaluate_returns_what_the_loss_returns(name):
     prediction, y = (PREDICTION, Y) if name in REGRESSION else (PROBABILITIES, CLASSES)
-    values = evaluate(loss_named(name), prediction, y)
+    values = row_losses(loss_named(name), prediction, y)
     assert values.dtype == np.float64
     np.testing.assert_array_equal(values, loss_named(name)(prediction, y))
 
@@ -97,13 +97,13 @@ def test_evaluate_returns_what_the_loss_returns(name):
     "returned", [[0, 1, 0, 2], (0.0, 1.0, 0.0, 2.0), np.array([0, 1, 0, 2], dtype=np.float32)]
 )
 def test_a_users_loss_may_return_anything_that_is_one_number_a_row(returned):
-    values = evaluate(lambda _prediction, _y: returned, PREDICTION, Y)
+    values = row_losses(lambda _prediction, _y: returned, PREDICTION, Y)
     assert values.dtype == np.float64
     assert values.tolist() == [0.0, 1.0, 0.0, 2.0]
 
 
 def test_a_users_loss_may_return_booleans():
-    assert evaluate(lambda p, y: p != y, PREDICTION, Y).tolist() == [0.0, 1.0, 1.0, 1.0]
+    assert row_losses(lambda p, y: p != y, PREDICTION, Y).tolist() == [0.0, 1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -120,18 +120,18 @@ def test_a_users_loss_may_return_booleans():
 )
 def test_a_users_loss_must_return_one_number_a_row(loss, text):
     with pytest.raises(ModelError, match=text):
-        evaluate(loss, PREDICTION, Y)
+        row_losses(loss, PREDICTION, Y)
 
 
 def test_a_column_of_predictions_against_a_vector_is_caught():
     # (n, 1) − (n,) broadcasts to (n, n) without a word
     with pytest.raises(ModelError, match=r"shape \(4,\); it returned shape \(4, 4\)"):
-        evaluate(squared, PREDICTION[:, None], Y)
+        row_losses(squared, PREDICTION[:, None], Y)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_loss_must_be_finite_and_the_text_quotes_no_value(bad):
     losses = np.array([123456.789, bad, 0.0, 0.0])
     with pytest.raises(DataError, match="must be finite on every row") as caught:
-        evaluate(lambda _p, _y: losses, PREDICTION, Y)
+        row_losses(lambda _p, _y: losses, PREDICTION, Y)
     assert "123456" not in str(caught.value)

@@ -14,8 +14,8 @@ from fedcsa.core.losses import (
     REGRESSION,
     RiskMoments,
     RiskTerms,
-    evaluate,
     risk_terms,
+    row_losses,
 )
 from fedcsa.core.random_effects import new_site
 from fedcsa.core.ridge import ridge_path
@@ -422,7 +422,7 @@ def test_classification_losses_are_finite_not_negative_and_zero_one_and_brier_at
     raw = raw + 1e-9
     p, y = raw / raw.sum(axis=1, keepdims=True), np.array(y, dtype=float)
     for name, loss in CLASSIFICATION.items():
-        values = evaluate(loss, p, y)
+        values = row_losses(loss, p, y)
         assert (values >= -1e-12).all(), name
         if name != "log":
             assert (values <= 1.0 + 1e-12).all(), name

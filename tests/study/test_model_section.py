@@ -68,7 +68,7 @@ def test_a_pipeline():
         ({}, r"\[model\] 'name' must be given: a text"),
         ({"name": 3}, r"\[model\] 'name' must be a text; it is a whole number"),
         ({"name": "rigde"}, r"\[model\] Unknown model 'rigde'. Did you mean 'ridge'\?"),
-        ({"name": "forest"}, r"Known: pipeline, ridge.*full name of a scikit-learn class"),
+        ({"name": "forest"}, r"Known: given, pipeline, ridge.*full name of a scikit-learn class"),
         ({"name": "ridge", "penalty": 1}, r"\[model\] Unknown model option 'penalty'"),
         ({"name": "ridge", "penalty_scale": "sum"}, r"\[model\] The 'penalty_scale' parameter"),
         ({"name": "ridge", "intercept": "no"}, r"\[model\] 'intercept' must be true or false"),

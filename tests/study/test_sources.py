@@ -125,7 +125,7 @@ def test_a_source_that_does_not_exist_is_suggested(study):
         ('database = 1, query = "FROM t ORDER BY id"', "'database' must be a text; it is a whole"),
         ('database = "n.duckdb", query = "FROM t"', "'query' must have an ORDER BY"),
         ('database = "n.duckdb", query = "DROP TABLE t"', "'query' must be one statement that"),
-        ('table = "a.csv", query = "FROM t"', "Unknown key 'query'. Known: table"),
+        ('table = "a.csv", query = "FROM t"', "Unknown key 'query'. Known: predictions, table"),
         ('adbc = "os", uri = "x", query = "FROM t ORDER BY 1"', "Unknown driver 'os'. Known"),
         ('adbc = "adbc_driver_sqlit", uri = "", query = ""', "Did you mean 'adbc_driver_sqlite'"),
         ('adbc = "adbc_driver_sqlite", query = "FROM t ORDER BY 1"', "'uri' must be given"),

@@ -130,7 +130,7 @@ def check_loss(loss: str, n_classes: int, own: Collection[str] = ()) -> None:
         raise one_of("loss", sorted(fitting), loss, f" for an outcome of {kind}")
 
 
-def evaluate(loss: Loss, prediction: Array, y: Array) -> Array:
+def row_losses(loss: Loss, prediction: Array, y: Array) -> Array:
     """Losses of every row, checked: a user's own function must return one finite number a row.
 
     Parameters

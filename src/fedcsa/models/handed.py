@@ -56,6 +56,14 @@ class InStudy:
         return np.asarray(self._asked("predict_proba", X), dtype=np.float64)
 
     def _asked(self, what: str, X: Array) -> Any:
+        """What a method of the estimator says of the rows.
+
+        Parameters
+        ----------
+        what : str
+            Name of the method.
+        X : array of shape (rows, features)
+        """
         with warnings.catch_warnings():  # that columns have no names here: their order was checked
             warnings.simplefilter("ignore", UserWarning)
             return getattr(self.estimator, what)(X[:, list(self.order)])

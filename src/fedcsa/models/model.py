@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.losses import REGRESSION, Loss, evaluate
+from fedcsa.core.losses import REGRESSION, Loss, row_losses
 from fedcsa.core.ridge import ridge_path
 from fedcsa.errors import must, one_of
 from fedcsa.models.fitted import FittedModel, LinearModel
@@ -148,7 +148,7 @@ def path_losses(path: Path, X: Array, y: Array, loss: Loss) -> tuple[Array, Mapp
             failures[index] = type(error).__name__
             continue
         if np.isfinite(prediction).all():
-            losses[:, index] = evaluate(loss, prediction, y)
+            losses[:, index] = row_losses(loss, prediction, y)
         else:
             failures[index] = "NonFinitePrediction"
     return losses, failures

@@ -14,7 +14,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
 from fedcsa.core.conformal import ResidualCounts
 from fedcsa.core.folds import fold_key, generator_for
-from fedcsa.core.losses import Loss, evaluate, sampling_variance
+from fedcsa.core.losses import Loss, row_losses, sampling_variance
 from fedcsa.core.measures import measure_variances
 from fedcsa.core.scores import JACKKNIFE_GROUPS, TABLE_COLUMNS, ScoreDesign, ScoreSums
 from fedcsa.core.subgroups import members_of_subgroups
@@ -132,7 +132,7 @@ def examine(
         shape = (len(y), len(constant)) if brief.classes else y.shape
         same = np.broadcast_to(constant, shape).copy()
         members = np.array([_losses(loss, output, y) for output in each]).reshape(-1, len(y)).T
-        losses, constants = _losses(loss, prediction, y), evaluate(loss, same, y)
+        losses, constants = _losses(loss, prediction, y), row_losses(loss, same, y)
         return w, same if prediction is None else prediction, losses, constants, members
 
     with one_blas_thread():
@@ -197,7 +197,7 @@ def _losses(loss: Loss, output: Array | None, y: Array) -> Array:
     if output is not None:
         try:
             with np.errstate(over="ignore"):
-                return np.minimum(evaluate(loss, output, y), FAILED)
+                return np.minimum(row_losses(loss, output, y), FAILED)
         except DataError:
             pass
     return np.full(len(y), FAILED)
