@@ -100,7 +100,8 @@ def _measured(view: View) -> Iterator[PageSection]:
         yield PageSection("decision", "Is it worth acting on?", svg)
     if view.subgroups:
         svg = _forests(list(subgroup_forests(view)), "subgroups")
-        yield PageSection("subgroups", "For whom", svg, result_tables.subgroup_table(view))
+        table, every = result_tables.subgroup_table(view), result_tables.every_subgroup_table(view)
+        yield PageSection("subgroups", "For whom", svg, table, (every,))
 
 
 def _made(view: View) -> Iterator[PageSection]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fedcsa.answer.forests import is_known, promised_text, title_of
+from fedcsa.answer.forests import drawn, is_known, is_same, promised_text, title_of
 from fedcsa.answer.measure_words import LOSS_NAMES, WORDS
 from fedcsa.answer.sentences import MOST_LISTED, MOST_MARKS, MOST_PRINTED
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
@@ -14,6 +14,9 @@ from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise, Recalibration
 from fedcsa.words import count, counted, interval, listed, number, percent, printable, short
+
+
+_GROUP_HEADINGS = ("subgroup", "measure", "at a new site", "less all others")
 
 
 @dataclass(frozen=True)
@@ -118,20 +121,42 @@ def measure_details(view: View) -> Iterator[Table]:
 
 
 def subgroup_table(view: View) -> Table:
-    """Every measure in every subgroup, and how far it lies from that of all others."""
+    """The measures that are drawn, in every subgroup; one line for a subgroup of too few."""
+    rows = []
+    for group in view.subgroups:
+        told = [m for kind in drawn(view) for m in _of_group(view, group) if is_same(m, kind)]
+        if told and not any(map(is_known, told)):
+            rows.append((group, "every measure", told[0].why_not, "—"))
+        else:
+            rows += _group_rows(view, told)
+    return Table("Subgroups", _GROUP_HEADINGS, rows, (0, 1, 2, 3), (1, 2, 3))
+
+
+def every_subgroup_table(view: View) -> Table:
+    """Every measure in every subgroup."""
+    rows = [row for group in view.subgroups for row in _group_rows(view, _of_group(view, group))]
+    title = "Every measure in every subgroup"
+    return Table(title, _GROUP_HEADINGS, rows, (0, 1, 2, 3), (1, 2, 3), printed=False)
+
+
+def _of_group(view: View, group: str) -> list[MeasurePromise]:
+    return [item for item in view.measures if item.subgroup == group]
+
+
+def _group_rows(view: View, told: Sequence[MeasurePromise]) -> list[tuple[str, ...]]:
+    """What is promised to a subgroup, and how far that lies from what all others may expect."""
     apart = {_key(item): item for item in view.differences}
-    rows = [
+    return [
         (
             item.subgroup,
             title_of(item),
             promised_text(item),
-            promised_text(apart[_key(item)]) if _key(item) in apart else "—",
+            promised_text(apart[_key(item)])
+            if _key(item) in apart and is_known(apart[_key(item)])
+            else "—",
         )
-        for item in sorted(view.measures, key=lambda item: item.subgroup)
-        if item.subgroup
+        for item in told
     ]
-    headings = ("subgroup", "measure", "at a new site", "less all others")
-    return Table("Subgroups", headings, rows, (0, 1, 2, 3), (1, 2, 3))
 
 
 def _key(item: MeasurePromise) -> tuple[object, ...]:
