@@ -15,7 +15,6 @@ from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise, Recalibration
 from fedcsa.words import count, counted, interval, listed, number, percent, printable, short
 
-
 _GROUP_HEADINGS = ("subgroup", "measure", "at a new site", "less all others")
 
 
