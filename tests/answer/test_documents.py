@@ -182,6 +182,10 @@ CASES = {
     "data_sharing": ({"exchange": "rows"}, "the target's rows left it", "no row left a site"),
     "characteristics": ({"exchange": "rows"}, "the sources' rows are in", "tables/target.csv"),
     "beyond_apparent": ({"method": "given"}, "made elsewhere", "3 of 3 sources examined"),
+    "prediction_rule ": (
+        {"method": "given", "model": {"column": "risk"}}, "from the column risk", "weighted mean",
+    ),
+    "specification": ({"model": {"column": "risk"}}, "with its owner", "models/ of the target's"),
     "model_type": (
         {"method": "given", "model": {"name": "given", "sha256": "f" * 64}},
         "a given model, a formula or trees with the digest ffffffffffff", "the mixture of 3",
@@ -192,14 +196,18 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_an_answer_follows_the_plan(name, rich):
     options, then, before = CASES[name]
-    assert before in getattr(answers, name)(rich)
-    assert then in getattr(answers, name)(changed(rich, **options))
+    assert before in getattr(answers, name.strip())(rich)
+    assert then in getattr(answers, name.strip())(changed(rich, **options))
 
 
 def test_answers_quote_the_numbers_of_the_result(rich):
     assert answers.performance(rich).startswith(
         "for a new site (95 %): AUROC 0.78 (0.7 to 0.85); events per 100 patients 78 (70 to 85); "
-        "sensitivity at 0.25 78 % (70 to 85 %)"
+        "1 at thresholds in tables/measures.csv"
+    )
+    [cut] = [item for item in rich.measures if item.threshold]
+    assert "sensitivity at 0.25 78 % (70 to 85 %)" in answers.performance(
+        replace(rich, measures=(cut,))
     )
     assert "old: AUROC -0.031" in answers.performance_in_subgroups(rich)
     assert answers.performance_by_source(rich).startswith(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fedcsa.answer.checklists import answers as know
 from fedcsa.answer.checklists.items import ChecklistItem, FilledItem, answer_text, fill
 from fedcsa.answer.markdown import escaped, markdown_table
-from fedcsa.answer.result_tables import Table, source_table
+from fedcsa.answer.result_tables import Table, measure_table, source_table
 from fedcsa.answer.view import View
 
 #: Sections of the card. They follow M. Mitchell and others: Model cards for model reporting,
@@ -37,9 +37,7 @@ CARD: tuple[ChecklistItem, ...] = (
         "Performance", "Subgroups", "For whom it is worse", know.performance_in_subgroups
     ),
     ChecklistItem("Performance", "Recalibration", "What would correct it", know.updated),
-    ChecklistItem(
-        "Performance", "Back-test", "Whether promises held before", know.sensitivity_found
-    ),
+    ChecklistItem("Performance", "Back-test", "Whether promises held before", know.backtest_found),
     ChecklistItem(
         "Cautions", "Limitations", "What to mind", know.limitations, "what they mean here"
     ),
@@ -77,6 +75,9 @@ def _sections(view: View) -> Iterator[str]:
             yield f"## {section}"
         lines.append(f"- **{filled.item.topic}.** {escaped(_text(filled))}")
     yield "\n".join(lines)
+    if view.measures:
+        yield "## Every measure"
+        yield markdown_table(measure_table(view))
     if view.sources:
         yield "## Sources"
         yield markdown_table(source_table(view))

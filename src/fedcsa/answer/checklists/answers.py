@@ -7,7 +7,7 @@ their items; one fact that several lists ask for is told by one function.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.sentences import NEW_SITE, examined_sentence
@@ -15,7 +15,7 @@ from fedcsa.answer.view import View, candidate_text
 from fedcsa.findings import CATALOGUE
 from fedcsa.plan import Plan
 from fedcsa.target.promised_measures import MeasurePromise
-from fedcsa.words import count, counted, listed, number, percent, sentence
+from fedcsa.words import count, counted, listed, number, percent
 
 #: Names in one answer: more belong into a table.
 MOST_NAMES = 12
@@ -312,8 +312,10 @@ def prediction_rule(view: View) -> str | None:
     """How predictions come about."""
     if view.plan is None or not view.has_model:
         return None
+    if "column" in view.plan.model:
+        return f"taken from the column {view.plan.model['column']}, which every site has"
     if was_given(view):
-        return _given_model(view.plan)
+        return "by the given model, as agreed in the study file"
     middle = "weighted mean" if view.plan.combine == "mean" else "weighted median"
     return f"the {middle} of the sources' predictions; fedcsa predict computes it"
 
@@ -398,7 +400,9 @@ def data_sharing(view: View) -> str | None:
 
 def code(view: View) -> str | None:
     """Which program computed it."""
-    return f"fedcsa {view.made_with}, an open-source program" if view.made_with else None
+    return (
+        f"computed by fedcsa {view.made_with}, an open-source program" if view.made_with else None
+    )
 
 
 def protocol(view: View) -> str | None:
@@ -411,15 +415,15 @@ def protocol(view: View) -> str | None:
 
 
 def performance(view: View) -> str | None:
-    """Every measure with its interval for a new site."""
-    told = [_measure_text(item) for item in view.everybody if _known(item)]
-    return f"for a new site ({_level(view)}): {'; '.join(told)}" if told else None
+    """The measures with their intervals for a new site, as far as they need no threshold."""
+    told = _first(view.everybody, _measure_text)
+    return f"for a new site ({_level(view)}): {told}" if told else None
 
 
 def performance_in_subgroups(view: View) -> str | None:
     """How subgroups differ from all others."""
-    told = [f"{item.subgroup}: {_measure_text(item)}" for item in view.differences if _known(item)]
-    return f"differences from all others: {listed(told, MOST_NAMES)}" if told else None
+    told = _first(view.differences, lambda item: f"{item.subgroup}: {_measure_text(item)}")
+    return f"differences from all others: {told}" if told else None
 
 
 def all_performance(view: View) -> str | None:
@@ -440,8 +444,7 @@ def performance_everywhere(view: View) -> str | None:
 
 def performance_by_source(view: View) -> str | None:
     """The range of every measure over the sources, and the standard deviation between sites."""
-    told = list(_ranges(view.everybody))
-    return "; ".join(told) if told else None
+    return _first([item for item in view.everybody if item.by_source], _range) or None
 
 
 def updated(view: View) -> str | None:
@@ -462,10 +465,14 @@ def sensitivity_planned(view: View) -> str | None:
     return "; ".join(parts) or None
 
 
+def backtest_found(view: View) -> str | None:
+    """How the back-test ended."""
+    return None if view.backtest is None else view.backtest.sentence
+
+
 def sensitivity_found(view: View) -> str | None:
     """What back-test and subgroups gave."""
-    parts = [view.backtest.sentence] if view.backtest is not None else []
-    parts += [text for text in (performance_in_subgroups(view),) if text]
+    parts = [text for text in (backtest_found(view), performance_in_subgroups(view)) if text]
     return "; ".join(parts) or None
 
 
@@ -480,7 +487,7 @@ def limitations(view: View) -> str | None:
         return None
     grave = [code for code in CATALOGUE if code in _grave(view)]
     told = [f"an interval holds for a new site {NEW_SITE}"] if view.promise is not None else []
-    told += [sentence(CATALOGUE[code][1]).rstrip(".") for code in grave]
+    told += [CATALOGUE[code][1] for code in grave]
     return "; ".join(told) or "no warning and no danger was found"
 
 
@@ -497,8 +504,10 @@ def specification(view: View) -> str | None:
     """Where the whole model is."""
     if view.plan is None or not view.has_model:
         return None
+    if "column" in view.plan.model:
+        return "with its owner: the sites have only its predictions"
     if was_given(view):
-        return _given_model(view.plan)
+        return f"with whoever gave it: {_given_model(view.plan)}"
     return "the sources' models are in models/ of the target's result folder, with their weights"
 
 
@@ -528,15 +537,20 @@ def _measure_text(item: MeasurePromise) -> str:
     return f"{_label(item)} {words.text(item.estimate)} ({words.between(item.lower, item.upper)})"
 
 
-def _ranges(items: Iterable[MeasurePromise]) -> Iterable[str]:
-    for item in items:
-        if not _known(item) or not item.by_source:
-            continue
-        words = WORDS[item.name]
-        values = {name: value for name, (value, *_) in item.by_source.items()}
-        low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
-        between = f"{words.text(values[low])} ({low}) to {words.text(values[high])} ({high})"
-        yield f"{_label(item)}: {between}, between-site sd {number(item.between_sites)}"
+def _first(items: Iterable[MeasurePromise], text: Callable[[MeasurePromise], str]) -> str:
+    """Known measures in words, those at thresholds only counted: a table has them all."""
+    known = [item for item in items if _known(item)]
+    told = [text(item) for item in known if item.threshold is None] or list(map(text, known))
+    more = len(known) - len(told)
+    return "; ".join([*told, *([f"{more} at thresholds in tables/measures.csv"] if more else [])])
+
+
+def _range(item: MeasurePromise) -> str:
+    words = WORDS[item.name]
+    values = {name: value for name, (value, *_) in item.by_source.items()}
+    low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+    between = f"{words.text(values[low])} ({low}) to {words.text(values[high])} ({high})"
+    return f"{_label(item)}: {between}, between-site sd {number(item.between_sites)}"
 
 
 def _grave(view: View) -> set[str]:
