@@ -39,6 +39,7 @@ from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.allowed import refused_before_fitting
 from fedcsa.models.given import GIVEN
 from fedcsa.plan import Plan
+from fedcsa.target.accept_scores import score_problem
 from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates, fitted_model, score_design
@@ -344,6 +345,9 @@ def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:
         name: _record(ExaminationReport, item) for name, item in content["examinations"].items()
     }
     _require(set(examined) <= set(told.reports))
+    design = score_design(told.plan, told.reports)
+    for name, report in examined.items():
+        _require(score_problem(report, design, told.reports[name]) is None)
     promise, played = content["promise"], content["backtest"]
     if played is not None:
         rows = tuple(_record(BacktestRow, row) for row in played["rows"])

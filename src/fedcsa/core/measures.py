@@ -343,7 +343,7 @@ def _variances(told: Told, left_out: Told, imbalance: float) -> Array:
         x = on_link(measure, values[k], rows[k])
         each = on_link(measure, rest[:, k], rest_rows[:, k])
         if _estimable(column, told) and np.isfinite(x) and np.isfinite(each).all():
-            chance = max(float(left_out_variance(each)), _floor(measure, x, rows[k]))
+            chance = max(float(left_out_variance(each)), least_variance(measure, x, rows[k]))
             left = imbalance**measure.imbalance * spread_unit(column, told) ** 2
             found[k] = max(chance + left, SMALLEST)
     return found
@@ -364,7 +364,7 @@ def _estimable(column: MeasureColumn, told: Told) -> bool:
     return enough
 
 
-def _floor(measure: Measure, x: Array, rows: Array) -> float:
+def least_variance(measure: Measure, x: Array, rows: Array) -> float:
     """The least variance of a rate on its scale: that of a binomial, or Poisson, count.
 
     Parameters
@@ -403,7 +403,7 @@ def _difference_variances(
         for value, rows, side in ((a[k], n_a[k], inside), (b[k], n_b[k], outside)):
             x = on_link(column.measure, value, rows)
             slope = float(link_slope(column.measure, x)) ** 2
-            chance += slope * _floor(column.measure, x, rows)
+            chance += slope * least_variance(column.measure, x, rows)
             left += slope * imbalance**column.measure.imbalance * spread_unit(column, side[0]) ** 2
         found[k] = max(float(left_out_variance(apart[:, k])), chance) + max(left, SMALLEST)
     return found

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.losses import RiskMoments
+from fedcsa.core.scores import ScoreDesign
 from fedcsa.core.subgroups import MOST_THRESHOLDS, subgroup_problems
 from fedcsa.core.table import Table1
 from fedcsa.errors import DataError
@@ -273,6 +274,16 @@ class Brief(Message):
                 self.table  # noqa: B018 - it checks itself
             except DataError:
                 self.must(False, "a table that does not contradict itself")
+
+    def score_bins(self, centre: float, unit: float) -> ScoreDesign:
+        """How scores are counted in this study, in the units of an examination.
+
+        Parameters
+        ----------
+        centre, unit : float
+        """
+        thresholds = tuple(self.thresholds.tolist())
+        return ScoreDesign(len(self.classes), thresholds, len(self.subgroups), centre, unit)
 
     @property
     def table(self) -> Table1:

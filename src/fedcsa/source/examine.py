@@ -122,10 +122,7 @@ def examine(
     """
     assert isinstance(work.weighing, TableWeighing)  # noqa: S101 - checked by the source
     ess, rate, constant = work.effective_rows, brief.loss == "zero-one", asked.constant
-    design = ScoreDesign(
-        len(brief.classes), tuple(brief.thresholds.tolist()), len(brief.subgroups),
-        asked.centre, asked.unit,
-    )  # fmt: skip
+    design = brief.score_bins(asked.centre, asked.unit)
 
     def look(batch: Batch) -> Look:
         w, y, (prediction, each) = work.weighing.judging(batch), batch.y, predict(batch)

@@ -28,6 +28,7 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import Plan
+from fedcsa.target.accept_scores import score_problem
 from fedcsa.target.estimate import fitted_model, reaches, wild_models
 
 #: No hospital has more rows; a larger claim is meant to outweigh the others.
@@ -134,6 +135,8 @@ def _accept_report(report: RiskReport, brief: Brief) -> None:
         raise MessageError(f"The report of source {name!r} must have moments if the study asks.")
     if len(report.outcome_mean) != max(classes, 1):
         raise MessageError(f"The report of source {name!r} must be on the study's outcome.")
+    if classes and report.outcome_sd:
+        raise MessageError(f"The report of source {name!r} must have no sd of classes. {_ASK}")
     shares = report.outcome_mean
     if classes and ((shares < 0.0).any() or not 1 / SLACK <= shares.sum() <= SLACK):
         raise MessageError(f"The report of source {name!r} must have shares that sum to 1. {_ASK}")
@@ -191,6 +194,9 @@ def _accept_examination(report: ExaminationReport, asked: Asked) -> None:
     explained = report.explained <= SLACK**3 * rows * report.risk_variance
     if not (sound and bounded and explained):
         raise MessageError(f"The examination of source {name!r} has an impossible risk. {_ASK}")
+    wrong = score_problem(report, brief.score_bins(question.centre, question.unit), said)
+    if wrong is not None:
+        raise MessageError(f"The examination of source {name!r} has {wrong}. {_ASK}")
 
 
 def _check_risks(report: RiskReport, *, bounded: bool) -> None:
