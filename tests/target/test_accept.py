@@ -57,7 +57,9 @@ def median_study(make, lie, model_lie=None):
     models = {name: sources[name].answer(request) for name in target.asked}
     if "e" in models:
         models["e"] = dataclasses.replace(models["e"], **(model_lie or {}))
-    return make.examined(target, sources, target.mix(models))
+    asked = target.mix(models)
+    asked.pop("e", None)  # what it would tell of its rows contradicts the lie
+    return make.examined(target, sources, asked)
 
 
 def tempting(report):
