@@ -181,7 +181,10 @@ CASES = {
     "model_output": ({"classes": ()}, "a number", "declared thresholds: 0.25"),
     "data_sharing": ({"exchange": "rows"}, "the target's rows left it", "no row left a site"),
     "characteristics": ({"exchange": "rows"}, "the sources' rows are in", "tables/target.csv"),
-    "beyond_apparent": ({"method": "given"}, "made elsewhere", "3 of 3 sources examined"),
+    "beyond_apparent": (
+        {"method": "given"}, "3 of 3 sources judged the given model on their weighted rows",
+        "3 of 3 sources examined the others' models",
+    ),
     "prediction_rule ": (
         {"method": "given", "model": {"column": "risk"}}, "from the column risk", "weighted mean",
     ),

@@ -142,6 +142,9 @@ def examined_sentence(view: View) -> str:
     promise, weights = view.promise, view.weights
     if promise is None:
         return ""
+    if view.plan is not None and view.plan.method == "given":
+        many = f"{len(promise.examined_by)} of {counted(len(view.sources), 'source')}"
+        return f"{many} judged the given model on their weighted rows"
     if len(weights) == 1:
         [name] = weights
         own = f"the promise rests on rows that the model of {name} has not seen"

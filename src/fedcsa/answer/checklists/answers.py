@@ -355,11 +355,7 @@ def evaluated_without_correction(view: View) -> str | None:
 
 def beyond_apparent(view: View) -> str | None:
     """Who judged the model."""
-    if view.promise is None:
-        return None
-    if was_given(view):
-        return "every source judged a model that was made elsewhere"
-    return examined_sentence(view)
+    return examined_sentence(view) or None
 
 
 def fairness(view: View) -> str | None:
