@@ -12,6 +12,7 @@ from fedcsa import FedCSA, MessageError, ParameterError, Policy
 from fedcsa.backtest import run_backtest
 from fedcsa.core.folds import fold_key, fold_labels, generator_for
 from fedcsa.messages.messages import BacktestReport
+from fedcsa.target.backtest_result import Backtest
 
 PENALTIES = [0.0, 0.1, 1.0]
 
@@ -252,14 +253,29 @@ def test_the_outcome_of_the_site_that_plays_does_not_reach_the_promise(site, hon
     assert all(a.promised != b.promised for a, b in others)
 
 
-def test_a_report_is_three_numbers_and_two_names():
+def test_a_report_is_a_few_numbers_and_two_names():
     kinds = {item.name: item.metadata["kind"] for item in dataclasses.fields(BacktestReport)}
     assert kinds == {
         "study": "text", "source": "text",
         "realised": "number", "standard_error": "number", "reference": "number",
+        "held_for": "vector",
     }  # fmt: skip
     with pytest.raises(MessageError, match="a standard error that is not negative"):
         BacktestReport("s", "a", 1.0, -0.1, 1.0)
+    for share in (-0.1, 1.1):
+        with pytest.raises(MessageError, match="shares of rows between 0 and 1"):
+            BacktestReport("s", "a", 1.0, 0.1, 1.0, np.array([0.9, share]))
+
+
+def test_a_patients_interval_is_tried_at_every_site_by_distance(honest):
+    for row in honest.rows:
+        assert len(row.held_for) == 4
+    rows = np.array([row.n_rows for row in honest.rows])
+    shares = np.array([row.held_for for row in honest.rows])
+    np.testing.assert_allclose(honest.held_for, rows @ shares / rows.sum())
+    assert 0.85 < np.mean(honest.held_for) < 0.97
+    silent = Backtest(tuple(dataclasses.replace(row, held_for=()) for row in honest.rows), 0.95)
+    assert silent.held_for == ()
 
 
 # Errors -------------------------------------------------------------------------------------

@@ -152,10 +152,14 @@ class Player:
             realised=report.realised,
             standard_error=report.standard_error,
             reference=report.reference or None,
+            held_for=tuple(report.held_for.tolist()),
         )
 
     def report(self, adaptation: Adaptation) -> BacktestReport:
-        """Three numbers: the realised risk, its standard error, the risk of a model of its own."""
+        """The realised risk, its standard error, the risk of a model of its own; who was covered.
+
+        Patients count as covered if their outcome lies in their interval or set.
+        """
         losses = row_losses(self._loss, adaptation.output(self._X), self._y)
         message = BacktestReport(
             study=self.plan.study,
@@ -163,6 +167,7 @@ class Player:
             realised=float(losses.mean()),
             standard_error=standard_error(losses, self._loss_name, self._groups),
             reference=self._reference(),
+            held_for=adaptation.coverage(self._X, self._y),
         )
         return self.ledger.release(message, ["study"])
 

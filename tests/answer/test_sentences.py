@@ -40,8 +40,8 @@ def result(making):
     return make
 
 
-def row(source="a", realised=1.0, reference=0.9):
-    return BacktestRow(source, 40, "use it", 1.0, 0.8, 1.3, realised, 0.1, reference)
+def row(source="a", realised=1.0, reference=0.9, held_for=()):
+    return BacktestRow(source, 40, "use it", 1.0, 0.8, 1.3, realised, 0.1, reference, held_for)
 
 
 def played(*rows):
@@ -106,6 +106,10 @@ CASES = {
     "coverage": (played(row()), played(row(realised=None)), "100 % of the intervals"),
     "calibration": (played(row(realised=0.5)), {}, "promised over realised risk is 2 on average"),
     "regret": (played(row()), played(row(reference=None)), "1.11 times that of a site's own"),
+    "held_for": (
+        played(row(held_for=(0.9, 0.9, 0.9, 0.7))), played(row()),
+        "for 90 % of patients held for 85 %, and for 70 % of the quarter farthest",
+    ),
     "left_out": (
         played(*(row(f"h{index:03}") for index in range(40))), played(row()),
         "leaves out 10 sources",

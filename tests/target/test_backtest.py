@@ -409,7 +409,9 @@ def test_the_row_of_a_back_test_holds_promise_and_outcome():
     assert found == BacktestRow(
         "c", 67, adaptation.verdict.words, promise.risk, promise.lower, promise.upper,
         report.realised, report.standard_error, report.reference,
+        tuple(report.held_for.tolist()),
     )  # fmt: skip
+    assert len(found.held_for) == 4
 
 
 def test_a_site_that_nobody_reaches_is_a_row_without_a_promise():

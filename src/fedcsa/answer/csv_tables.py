@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fedcsa.answer.checklists.filled import CHECKLISTS
 from fedcsa.answer.view import View
+from fedcsa.core.conformal import BANDS
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.words import printable
 
@@ -138,6 +139,7 @@ def _backtest(view: View) -> _Rows:
         yield (
             row.source, row.n_rows, row.promised, row.lower, row.upper, row.realised,
             row.standard_error, row.reference, row.status,
+            *(row.held_for or (None,) * BANDS),
         )  # fmt: skip
 
 
@@ -196,6 +198,7 @@ CSV_TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[View], _Rows]]] = {
             "standard_error",
             "own_model",
             "verdict",
+            *(f"patients_covered_quarter_{quarter + 1}" for quarter in range(BANDS)),
         ),
         _backtest,
     ),

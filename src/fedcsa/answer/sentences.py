@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from fedcsa.answer.forests import is_known, is_same, promised_text
 from fedcsa.answer.measure_words import WORDS
@@ -16,6 +17,7 @@ from fedcsa.findings import CATALOGUE, Finding
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, MOSTLY_OWN
+from fedcsa.target.per_patient import PATIENT_LEVEL
 from fedcsa.words import count, counted, listed, number, percent, printable, sentence
 
 #: The name of a sentence, and what it says.
@@ -323,6 +325,11 @@ def backtest_numbers(found: Backtest) -> Said:
         yield "calibration", f"promised over realised risk is {average} on average"
     if found.regret is not None:
         yield "regret", f"realised risk is {number(found.regret)} times that of a site's own model"
+    if found.held_for:
+        everybody = percent(round(fmean(found.held_for), 2))
+        far = f"{percent(round(found.held_for[-1], 2))} of the quarter farthest from their centre"
+        asked = f"an interval or set for {percent(PATIENT_LEVEL)} of patients"
+        yield "held_for", f"{asked} held for {everybody}, and for {far}"
 
 
 def _ledger(view: View) -> Said:

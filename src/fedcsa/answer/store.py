@@ -273,7 +273,7 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
 
 def backtest_to_json(backtest: Backtest) -> dict[str, Any]:
     """A back-test as plain values."""
-    derived = ("verdict", "sentence", "coverage", "calibration", "regret")
+    derived = ("verdict", "sentence", "coverage", "calibration", "regret", "held_for")
     told = {name: getattr(backtest, name) for name in derived}
     return {**plain(backtest), **told, "findings": findings_to_json(backtest.findings)}
 

@@ -9,7 +9,7 @@
     target ──  Examination        ──►  source     the others' mixture
     target ◄── ExaminationReport  ──   source     how it does on the source's weighted rows
     target ◄── Refusal            ──   source     instead of a report: the rule that forbids it
-    study  ◄── BacktestReport     ──   source     three numbers, after it has played the target
+    study  ◄── BacktestReport     ──   source     a few numbers, after it has played the target
     lead   ◄── Conclusion         ──   target     how the study ended, and no model
 
 A message checks itself when it is made, on the sending and on the receiving side alike.
@@ -484,7 +484,11 @@ class Refusal(Message):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BacktestReport(Message):
-    """What a source says after it has played the target: how the promise turned out."""
+    """What a source says after it has played the target: how the promise turned out.
+
+    `held_for` is the share of its rows whose interval or set held, by quarter of their distance
+    from its centre, nearest first; empty if there was none.
+    """
 
     name: ClassVar[str] = "backtest-report"
 
@@ -492,10 +496,13 @@ class BacktestReport(Message):
     realised: float = wire_field("number")
     standard_error: float = wire_field("number")
     reference: float = wire_field("number")
+    held_for: Array = wire_field("vector", lambda: np.empty(0))
 
     def check(self) -> None:
-        """Check that the error is not negative."""
+        """Check that the error is not negative, and that shares are."""
         self.must(self.standard_error >= 0.0, "a standard error that is not negative")
+        shares = (self.held_for >= 0.0) & (self.held_for <= 1.0)
+        self.must(bool(shares.all()), "shares of rows between 0 and 1")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

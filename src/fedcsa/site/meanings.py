@@ -161,6 +161,7 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "realised": Meaning("mean loss after this site has played the target", _OUTCOMES),
         "standard_error": Meaning("standard error of that loss", _OUTCOMES),
         "reference": Meaning("mean loss of the constant prediction", _OUTCOMES),
+        "held_for": Meaning("share of rows whose interval held, by distance", _OUTCOMES),
     },
     Conclusion.name: {
         "study": _STUDY,

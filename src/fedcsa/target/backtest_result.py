@@ -41,6 +41,9 @@ class BacktestRow:
         Risk of the mixture on the source's own rows.
     reference : float or None
         Cross-validated risk of a model fitted on the source's own rows alone.
+    held_for : tuple of float
+        Share of its rows whose interval or set held, by quarter of their distance from its
+        centre, nearest first; empty if there was none.
     """
 
     source: str
@@ -52,6 +55,7 @@ class BacktestRow:
     realised: float | None = None
     standard_error: float | None = None
     reference: float | None = None
+    held_for: tuple[float, ...] = ()
 
     @property
     def covered(self) -> bool | None:
@@ -214,6 +218,15 @@ class Backtest:
         """Share of intervals that hold the realised risk."""
         judged = self.judged
         return sum(bool(row.covered) for row in judged) / len(judged) if judged else None
+
+    @property
+    def held_for(self) -> tuple[float, ...]:
+        """Share of patients whose interval or set held, by quarter of distance, nearest first."""
+        told = [row for row in self.rows if row.held_for]
+        if not told:
+            return ()
+        shares, rows = [row.held_for for row in told], [row.n_rows for row in told]
+        return tuple(np.average(shares, axis=0, weights=rows).tolist())
 
     @property
     def calibration(self) -> float | None:

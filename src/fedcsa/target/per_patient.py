@@ -122,12 +122,15 @@ def limits_of(
 def coverage_by_distance(inside: NDArray[np.bool_], z: Array) -> Array:
     """Share of rows whose interval holds, in every quarter of the rows by distance, (quarters,).
 
+    Empty of fewer rows than quarters.
+
     Parameters
     ----------
     inside : array of bool of shape (rows,)
     z : array of shape (rows, features)
         In the target's units; the first quarter is nearest to its centre.
     """
+    if len(inside) < BANDS:
+        return np.empty(0)
     order = np.argsort(distance(z), kind="stable")
-    quarters = [part for part in np.array_split(inside[order], BANDS) if len(part)]
-    return np.array([part.mean() for part in quarters])
+    return np.array([part.mean() for part in np.array_split(inside[order], BANDS)])
