@@ -164,7 +164,8 @@ def test_the_forest_has_a_line_a_source_and_the_promise_at_the_bottom(making):
     assert (3.0, [np.sqrt(promise.lower), np.sqrt(promise.upper)]) in drawn
     names = [text.get_text() for text in forest.get_yticklabels()]
     assert names == ["a", "b", "c", "a new site"]
-    assert forest.get_xlabel() == "RMSE, 95 % interval; grey: a constant"
+    assert forest.get_xlabel() == "95 % interval; grey: a constant"
+    assert forest.get_title(loc="left") == "RMSE"
     constant = np.sqrt(promise.risk / promise.ratio)
     assert any(np.allclose(line.get_xdata(), constant) for line in forest.lines)
     assert "does not reach the target" in [text.get_text() for text in forest.texts]

@@ -314,6 +314,13 @@ def test_rare_events_are_never_told_by_a_brier_score_alone(making):
     assert "of that of a constant" in dict(said("measure", view))["ratio"]
 
 
+def test_a_brier_score_of_three_classes_is_the_sum_over_classes(making):
+    three = {"classes": ("a", "b", "c"), "loss": "brier"}
+    adaptation = making.adaptation_of("abc", ["x"], **three)
+    told = dict(said("verdict", view_of(adaptation)))["promised"]
+    assert told.startswith(f"Brier score {number(2.0 * adaptation.promise.risk)}, ")
+
+
 def test_a_squared_loss_is_told_by_its_root(making):
     adaptation = making.adaptation_of("abc", ["x"])
     told = dict(said("verdict", view_of(adaptation)))["promised"]

@@ -9,6 +9,7 @@ from typing import Literal
 
 from fedcsa.answer.measure_words import OF_LOSS, WORDS, MeasureWords
 from fedcsa.answer.view import SourceLine, View, in_units
+from fedcsa.plan import Plan
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.words import count, number, percent, printable
@@ -74,7 +75,7 @@ def title_of(measure: MeasurePromise) -> str:
     """Its title, with the class and the threshold."""
     title = WORDS[measure.name].title
     if measure.of_class is not None:
-        title += f", {measure.of_class} against the rest"
+        title += f" of {measure.of_class}"
     return title if measure.threshold is None else f"{title} at {percent(measure.threshold)}"
 
 
@@ -101,7 +102,7 @@ def source_forest(view: View, measure: MeasurePromise) -> ForestPlot:
     """What every source found, and what a new site may expect; then what came true."""
     lines = [*(_source(line, measure) for line in view.in_chart), _expected(measure, "a new site")]
     if view.plan and view.reconciliation is not None and measure is view.loss:
-        lines.append(_came(view.reconciliation, view.plan.loss))
+        lines.append(_came(view.reconciliation, view.plan))
     return _forest(view, measure, lines)
 
 
@@ -171,12 +172,12 @@ def _groups(view: View, measure: MeasurePromise) -> Iterator[ForestLine]:
             yield _expected(item, item.subgroup, "group")
 
 
-def _came(came: Reconciliation, loss: str) -> ForestLine:
+def _came(came: Reconciliation, plan: Plan) -> ForestLine:
     """What was realised, once outcomes came."""
     value, *ends = (
-        None if x is None else in_units(loss, x) for x in (came.realised, came.lower, came.upper)
+        None if x is None else in_units(plan, x) for x in (came.realised, came.lower, came.upper)
     )
-    words = WORDS[OF_LOSS.get(loss, "loss")]
+    words = WORDS[OF_LOSS.get(plan.loss, "loss")]
     told = words.text(value) if ends[0] is None else f"{words.text(value)} ({words.between(*ends)})"
     return ForestLine("realised here", "came", value, *ends, f"realised: {told}")
 
@@ -186,8 +187,8 @@ def _forest(view: View, measure: MeasurePromise, lines: Sequence[ForestLine]) ->
     words, promise = WORDS[measure.name], view.promise
     beside, what = words.beside, words.beside_is
     if is_same(measure, view.loss or measure) and promise is not None and view.plan is not None:
-        beside = measure.estimate / in_units(view.plan.loss, promise.ratio)
+        beside = in_units(view.plan, promise.risk / promise.ratio)
         what = "a constant"
-    level = "" if promise is None else f", {percent(promise.level)} interval"
-    label = f"{title_of(measure)}{level}; grey: {what}" if what else f"{title_of(measure)}{level}"
+    level = "interval" if promise is None else f"{percent(promise.level)} interval"
+    label = f"{level}; grey: {what}" if what else level
     return ForestPlot(title_of(measure), words, tuple(lines), label, beside)

@@ -93,7 +93,7 @@ def promise_sentence(view: View) -> str:
 
 
 def level_sentence(view: View) -> str:
-    """How many events there are, and how many for a hundred predicted; nothing where not known."""
+    """Events and how many were predicted; AUROC of more than two classes; as far as known."""
     known = {m.name: m for m in view.everybody if is_known(m) and m.of_class is None}
     said = (
         f"{text} {promised_text(known[name])}"
@@ -103,7 +103,13 @@ def level_sentence(view: View) -> str:
         )
         if name in known
     )
-    return "; ".join(said)
+    each = [
+        f"{m.of_class} {WORDS['auroc'].text(m.estimate)}"
+        for m in view.everybody
+        if m.name == "auroc" and m.of_class is not None and is_known(m)
+    ]
+    ranks = [f"AUROC of each class against the rest: {listed(each)}"] if each else []
+    return "; ".join((*said, *ranks))
 
 
 def ratio_sentence(view: View) -> str:

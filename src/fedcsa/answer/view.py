@@ -374,23 +374,25 @@ def _of(a: Adaptation) -> View:
     methods = tuple(
         MethodLine(
             method,
-            in_units(a.plan.loss, float(found.risk[found.chosen])),
+            in_units(a.plan, float(found.risk[found.chosen])),
             a.plan.candidates[a.kept[found.chosen]],
             dict(zip(a.sources, found.source_weights.tolist(), strict=True)),
         )
         for method, found in a.estimates.items()
     )
-    risk = None if a.refused else in_units(a.plan.loss, a.target_risk)
+    risk = None if a.refused else in_units(a.plan, a.target_risk)
     return replace(view, risk=risk, points=_points(a), methods=methods)
 
 
-def in_units(loss: str, risk: float) -> float:
-    """A risk in units that people use: the root of a squared one.
+def in_units(plan: Plan, risk: float) -> float:
+    """A risk in units that people use.
 
-    >>> in_units("squared", 4.0), in_units("brier", 0.2)
-    (2.0, 0.2)
+    A squared one becomes its root. A Brier score of more than two classes is told as the sum over
+    classes, as scikit-learn does; the loss is half of it.
     """
-    return math.sqrt(risk) if loss == "squared" else risk
+    if plan.loss == "squared":
+        return math.sqrt(risk)
+    return 2.0 * risk if plan.loss == "brier" and len(plan.classes) > 2 else risk
 
 
 def _name(plan: Plan) -> str:
@@ -408,7 +410,7 @@ def _loss(a: Adaptation) -> Iterator[MeasurePromise]:
         if (found := _found(a.examinations.get(name), a.plan)) is not None
     }
     p = a.promise
-    estimate, lower, upper = (in_units(a.plan.loss, x) for x in (p.risk, p.lower, p.upper))
+    estimate, lower, upper = (in_units(a.plan, x) for x in (p.risk, p.lower, p.upper))
     spread = p.between_sites / 2.0 if a.plan.loss == "squared" else p.between_sites
     yield MeasurePromise(
         _name(a.plan), "", None, None, estimate, lower, upper, spread, by_source=told, why_not=""
@@ -474,7 +476,7 @@ def _found(examined: ExaminationReport | None, plan: Plan) -> tuple[float, float
     step = math.exp(min(step, 300.0))  # a few rows may have a variance that overflows
     largest = 1.0 if plan.loss in BOUNDED else math.inf
     ends = examined.risk / step, min(examined.risk * step, largest)
-    value, lower, upper = (in_units(plan.loss, x) for x in (examined.risk, *ends))
+    value, lower, upper = (in_units(plan, x) for x in (examined.risk, *ends))
     return value, lower, upper
 
 

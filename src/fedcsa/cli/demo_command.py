@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -157,7 +157,7 @@ def _print(
 ) -> None:
     from fedcsa.answer.result_tables import Table
     from fedcsa.answer.terminal import print_table, print_view
-    from fedcsa.answer.view import candidate_text, in_units, view_of
+    from fedcsa.answer.view import candidate_text, view_of
 
     rows = sum(len(y) for _, y in drawn.sources.values())
     screen.print(
@@ -165,14 +165,13 @@ def _print(
         "patients\nwith outcomes (days in hospital), and no row leaves its site.\n"
     )
     print_view(screen, view_of(results[METHODS[0]]))
-    rmse = partial(in_units, "squared")
     compared = [
         (
             f"{method}{_TOLD.get(method, '')}",
             candidate_text(result.candidate),
-            number(rmse(result.target_risk)),
-            interval(*map(rmse, result.interval)) if result.interval else "—",
-            number(rmse(truth[method])),
+            number(math.sqrt(result.target_risk)),
+            interval(*map(math.sqrt, result.interval)) if result.interval else "—",
+            number(math.sqrt(truth[method])),
         )
         for method, result in results.items()
     ]

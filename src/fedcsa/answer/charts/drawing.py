@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from fedcsa.words import short
+from fedcsa.words import LONGEST
 
 #: In a report each of these is a variable of the page, so that they follow light and dark.
 INK, MUTED, FAINT, ACCENT, DANGER = "#1f2430", "#626a77", "#d4d8de", "#1f5fa6", "#b3261e"
@@ -110,8 +110,10 @@ class Chart:
 
     def say(self, axes: Axes, y: float, text: str) -> None:
         """Words in place of a mark, at the left end of a line."""
+        why = text.rpartition(": ")[2]
+        why = why if len(why) <= LONGEST else "not known"
         told = axes.annotate(
-            short(text.rpartition(": ")[2], 28), (0.02, y), xycoords=("axes fraction", "data"),
+            why, (0.02, y), xycoords=("axes fraction", "data"),
             va="center", color=DANGER, fontsize=8.5,
         )  # fmt: skip
         self.mark(told, text)

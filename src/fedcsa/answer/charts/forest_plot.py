@@ -39,7 +39,7 @@ def draw_forest_plots(
     names = [
         (short(line.name, 16 if small else 28), _COLOURS[line.kind]) for line in forests[0].lines
     ]
-    height = rows * Chart.height_of(len(names), 0.6 if small else 0.75)
+    height = rows * Chart.height_of(len(names), 0.8 if small else 0.95)
     what = ", ".join(forest.title for forest in forests)
     chart = Chart(
         f"{what}: every line and a new site", height, rows, columns, small=small, axes=axes
@@ -70,13 +70,14 @@ def _draw(chart: Chart, axes: Axes, forest: ForestPlot) -> None:
             axes.axvline(times * new, color=ACCENT, linewidth=0.8, linestyle=":", zorder=0.5)
         if y > 0:
             axes.axhline(y - 0.5, color=MUTED, linewidth=0.6)
-    if forest.words.logarithmic:
+    if forest.words.logarithmic and 20.0 * min(drawn, default=0.0) < max(drawn, default=0.0):
         chart.risk_axis(axes, drawn)
     else:
         axes.margins(x=0.06)
         axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
         axes.grid(axis="x", color=FAINT, linewidth=0.5)
+    axes.set_title(short(forest.title, 40), loc="left")
     axes.set_xlabel(forest.label)
 
 
