@@ -2,18 +2,19 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression, PoissonRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.core.losses import loss_named
 from fedcsa.errors import PolicyError
+from fedcsa.messages.fields import thaw
 from fedcsa.models.convert import to_portable
 from fedcsa.models.model import LinearRegression as Ridge
 from fedcsa.models.model import power_of
-from fedcsa.models.portable import DesignModel
-from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.models.portable import DesignModel, LinearModel
+from fedcsa.models.registry import expand_candidates, instantiate, model_description
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
 from fedcsa.source import exposure
@@ -144,6 +145,34 @@ def test_of_counts_the_row_of_the_largest_is_exposed():
     h = fitted.predict(seen[:, :2]) * np.einsum("ij,jk,ik->i", A, np.linalg.inv(G), A)
     assert h[0] > 0.5 > np.diag(A @ np.linalg.inv(A.T @ A) @ A.T)[0]
     assert shares.argmax() == 0
+    np.testing.assert_allclose(shares[0], h[0], rtol=1e-6)
+
+
+def test_of_rare_classes_the_row_of_the_largest_probability_is_exposed():
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=(200, 2)), np.zeros(200)])
+    X[0] = 4.0, 1.0, 0.0
+    y = (rng.uniform(size=200) < 0.5).astype(float)
+    labels = np.array(["no", "yes"])[y.astype(int)]
+    plan = Plan(
+        features=FEATURES,
+        model=model_description(LogisticRegression()),
+        candidates=expand_candidates("sklearn", [{"ratio_power": 0.0}]),
+        classes=("no", "yes"),
+        loss="brier",
+    )
+    brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
+    recipe, candidates = instantiate(thaw(brief.model), thaw(brief.candidates), 2, ())
+    site = SiteRows.in_memory("s", X, labels, FEATURES, 10)
+    work = prepare(brief, site.of(brief), recipe, candidates)
+    seen = next(iter(work.rows)).seen
+    model = LinearModel(np.array([1.5, 0.0, 0.0]), -6.0, "logistic")
+    p = model.predict(seen)[:, 1]
+    A = np.column_stack([np.ones(200), seen[:, :2]])
+    G = (A * (p * (1.0 - p))[:, None]).T @ A
+    h = p * (1.0 - p) * np.einsum("ij,jk,ik->i", A, np.linalg.inv(G), A)
+    assert h[0] > 0.5 > np.diag(A @ np.linalg.inv(A.T @ A) @ A.T)[0]
+    shares = outcome_shares(work, None, candidates[0], model)
     np.testing.assert_allclose(shares[0], h[0], rtol=1e-6)
 
 

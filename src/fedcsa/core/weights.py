@@ -409,6 +409,9 @@ SMALLEST_RISK = 1e-300
 LEAST_WEIGHT = 0.01
 #: The most by which one model may spoil the mixture, in the risk that examiners find.
 MOST_SPOILED = 0.1
+#: A model with more than half of the weight has it for being learnt from many rows; whoever claims
+#: them and has none is found out by a model that is worse than the others' by so much.
+MOST_WORSE = 0.05
 #: An examiner calls a model useless if its log ratio to the constant lies so many standard errors
 #: above 0: of honest models without any use one in forty then is.
 USELESS_ERRORS = 2.0
@@ -421,7 +424,8 @@ def useless_votes(
 
     It is if the log ratio lies `USELESS_ERRORS` standard errors above 0, and its weight a is at
     least `LEAST_WEIGHT`; or if a²(r − 1), by which it spoils the mixture, exceeds `MOST_SPOILED`,
-    with r its risk over the median of the other models'.
+    with r its risk over the median of the other models'; or if r − 1 exceeds `MOST_WORSE` and a
+    one half.
 
     Parameters
     ----------
@@ -435,6 +439,9 @@ def useless_votes(
     --------
     >>> useless_votes(np.array([0.5, 2.0]), np.full(2, 0.01), 1.0, np.full(2, 0.5))[1]
     array([False,  True])
+    >>> risks, weights = np.array([0.5, 0.5, 0.54]), np.array([0.2, 0.2, 0.6])
+    >>> useless_votes(risks, np.ones(3), 1.0, weights)[1]
+    array([False, False,  True])
     """
     risks = np.maximum(risk, SMALLEST_RISK)
     ratios = np.log(risks / max(constant_risk, SMALLEST_RISK))
@@ -443,4 +450,5 @@ def useless_votes(
     for k in range(len(risks) if len(risks) > 1 else 0):
         r = risks[k] / np.median(np.delete(risks, k))
         useless[k] |= weights[k] ** 2 * (r - 1.0) > MOST_SPOILED
+        useless[k] |= weights[k] > 0.5 and r - 1.0 > MOST_WORSE
     return ratios, useless

@@ -6,7 +6,7 @@ knows the row reads the outcome off the model. In a linear fit that share is the
     h_i = w_i a_iᵀ (Σ w a aᵀ + Σw θ J)⁻¹ a_i,       a = (1, columns), J without the intercept,
 
 and the model's residual is 1 − h_i of what it would be had the row not been in it; with counts, w_i
-times what the model expects of the row stands for w_i. In a leaf of a
+times what the model expects of the row stands for w_i, with classes w_i p(1 − p). In a leaf of a
 tree it is the row's share of the leaf's weight, w_i / Σ w.
 
 A patient who alone has an extreme outcome, or nearly alone an event, decides where all slopes
@@ -232,7 +232,8 @@ def _leverages(
     """The leverage h of every row.
 
     Under a log link a count counts as much as is expected of it, and the row of the largest may
-    decide alone: the larger of both leverages is taken, with these weights and without.
+    decide alone; a class counts p(1 − p), and of rare ones the row with the largest p may. The
+    largest of these leverages is taken, with such weights and without.
 
     Parameters
     ----------
@@ -242,18 +243,18 @@ def _leverages(
     model : LinearModel or DesignModel
     """
 
-    def rooted(batch: Batch, *, expected: bool = False) -> Array:
+    def rooted(batch: Batch, of: int | None = None) -> Array:
         """√w times (1, columns) of a batch, of shape (rows, 1 + columns).
 
         Parameters
         ----------
         batch : Batch
-        expected : bool
-            Whether w also holds the count that the model expects, as under a log link.
+        of : int, optional
+            An output of the model, as much as of which varies by chance w then counts.
         """
         X, weights = batch.seen, _training_weights(work, candidate, batch)
-        if expected:
-            weights = weights * np.minimum(model.predict(X), _LARGEST_COUNT)
+        if of is not None:
+            weights = weights * _varies(model, X)[:, of]
         columns = apply_steps(model.steps, X) if isinstance(model, DesignModel) else X
         return np.sqrt(weights)[:, None] * np.column_stack([np.ones(len(X)), columns])
 
@@ -263,9 +264,25 @@ def _leverages(
         return float(recipe.penalties([candidate], total)[0])
 
     shares = _shares_in_span(work, rooted, penalty)
-    if model.link != "log":
+    if model.link == "identity":
         return shares
-    return np.maximum(shares, _shares_in_span(work, partial(rooted, expected=True)))
+    n_outputs = max(len(work.rows.brief.classes), 1)
+    weighted = [_shares_in_span(work, partial(rooted, of=k)) for k in range(n_outputs)]
+    return np.maximum.reduce([shares, *weighted])
+
+
+def _varies(model: LinearModel | DesignModel, X: Array) -> Array:
+    """How much outcomes vary by chance around what the model expects, shape (rows, outputs).
+
+    Parameters
+    ----------
+    model : LinearModel or DesignModel
+        With a link: of counts, or of classes.
+    X : array of shape (rows, features)
+    """
+    expected = np.minimum(model.predict(X), _LARGEST_COUNT)
+    varies: Array = expected[:, None] if model.link == "log" else expected * (1.0 - expected)
+    return varies
 
 
 def largest_examined_share(work: Work, predict: Predictor, members: Sequence[FittedModel]) -> float:
