@@ -129,10 +129,11 @@ def test_a_command_is_the_same_in_this_process_and_in_a_shell(tmp_path: Path) ->
 
 
 @pytest.mark.data
-def test_a_study_without_python(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["without-python.md", "vendor-score.md"])
+def test_a_study_on_real_patients(page: str, tmp_path: Path) -> None:
     if not DATA.is_dir():
         pytest.skip("the stroke trial is not here: name its folder with FEDCSA_DATA")
-    check("without-python.md", tmp_path)
+    check(page, tmp_path)
 
 
 def test_the_commands_of_the_first_page(tmp_path: Path) -> None:
