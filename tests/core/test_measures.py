@@ -203,6 +203,27 @@ def test_a_rate_of_one_is_not_certain():
     assert found["sensitivity"] > 0.5
 
 
+def test_a_difference_of_two_rates_of_one_is_not_certain():
+    y, p, w = discrete_rows(2)
+    p[y == 1] = [0.01, 0.99]
+    inside = np.column_stack([np.ones(len(y), bool), np.arange(len(y)) % 2 == 0])
+    design = design_of(2, 1)
+    variances = measure_variances(sums_of(design, y, p, w, None, inside), 1)[2]
+    found = dict(zip([c.measure.name for c in measure_columns(design)], variances, strict=True))
+    assert found["sensitivity"] > 1e-5
+
+
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+def test_numbers_of_four_digits_suffice(n_classes):
+    design, rows = design_of(n_classes), discrete_rows(n_classes, 2000)
+    sums = sums_of(design, *rows)
+    rounded = np.vectorize(lambda v: float(f"{v:.3e}"))
+    exact = by_column(design, told_by(design, sums.table(), sums.sums())[0])
+    told = told_by(design, rounded(sums.table()), rounded(sums.sums()))[0]
+    for key, value in by_column(design, told).items():
+        assert value == pytest.approx(exact[key], abs=0.002), key
+
+
 # Degenerate sites -----------------------------------------------------------------------------
 
 
@@ -216,6 +237,7 @@ def degenerate():
         "no events": (np.zeros_like(y), p, w),
         "one class": (np.ones_like(y), p, w),
         "one event": ((np.arange(200) == 7).astype(float), p, w),
+        "four events": ((np.arange(200) % 53 == 7).astype(float), p, w),
         "constant predictions": (y, same, w),
         "probabilities of 0 and 1": (y, edge, w),
         "certain and right": (y, sure, w),
@@ -232,6 +254,7 @@ NOT_THERE = {
     "no events": {"auroc", "calibration_slope", "scaled_brier"},
     "one class": {"auroc", "calibration_slope", "scaled_brier"},
     "one event": {"auroc", "calibration_slope", "scaled_brier"},
+    "four events": {"auroc", "calibration_slope"},
     "constant predictions": {"calibration_slope"},
     "probabilities of 0 and 1": set(),
     "certain and right": {"calibration_slope", "brier", "scaled_brier", "log_loss"},

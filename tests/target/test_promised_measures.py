@@ -31,6 +31,7 @@ from fedcsa.target.promised_measures import (
     Evidence,
     measure_promises,
     promise_of_measure,
+    site_estimates,
     subgroup_differences,
 )
 
@@ -132,14 +133,15 @@ def test_the_targets_scores_correct_every_source_and_widen_the_interval():
     k = [c.measure.name for c in evidence.columns].index("auroc")
     plain = replace(evidence, own=None)
     own, told = evidence.own, [item[0] for item in evidence.told]
-    x = [plain.corrections[j, 0][k] for j in range(len(told))]
-    assert x == [0.0] * len(told)
-    assert [evidence.corrections[j, 0][k] for j in range(len(told))] == [
-        shifts(item, own, 0)[k] for item in told
-    ]
-    assert evidence.sampling[0, k] == own_sampling(own, 0)[k] > 0.0
-    moved = [named(item, "event_rate").estimate for item in (plain, evidence)]
-    assert moved[0] != moved[1]
+    assert [plain.corrections[j, 0][k] for j in range(len(told))] == [0.0] * len(told)
+    extra = own_sampling(own, 0)[k]
+    estimates = site_estimates(evidence, 0, k)
+    x = estimates.estimates + [shifts(item, own, 0)[k] for item in told]
+    site = new_site(x, estimates.variances, estimates.spread, extra)
+    found = named(evidence, "auroc")
+    assert extra > 0.0
+    assert found.estimate == pytest.approx(expit(site.quantile(0.5)), rel=1e-6)
+    assert (found.lower, found.upper) == pytest.approx(expit(site.interval(LEVEL)), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -159,21 +161,46 @@ def test_the_measure_that_is_the_loss_has_the_promise_of_the_risk(loss, n_classe
     assert numbers == pytest.approx(tuple(expected))
 
 
-def test_sources_that_cannot_tell_are_left_out():
-    evidence = evidence_of()
-    rng, design = np.random.default_rng(9), evidence.design
-    y, p = site_rows(rng)
-    sums = report_of(design, np.zeros_like(y), p, halves(300))
-    told = told_by(design, sums.scores, sums.score_sums)
-    more = replace(
+def test_the_promise_of_the_risk_is_for_everybody_and_for_predictions_as_they_are():
+    risk = (0.5, 0.4, 0.7, 0.1)
+    evidence = evidence_of(2, 2, own=False, loss="brier", risk=risk)
+    assert named(evidence, "brier", "women").estimate != 0.5
+    k = [c.measure.name for c in evidence.columns].index("brier")
+    assert promise_of_measure(evidence, 0, k, np.full(2, 0.1)).estimate == pytest.approx(0.1)
+
+
+def with_a_stranger(evidence, **rows):
+    """The evidence and that of one more source."""
+    report = report_of(evidence.design, *site_rows(np.random.default_rng(9), **rows), halves(300))
+    told = told_by(evidence.design, report.scores, report.score_sums)
+    n = len(evidence.names) + 1
+    return replace(
         evidence,
-        names=(*evidence.names, "none"),
+        names=(*evidence.names, "stranger"),
         told=(*evidence.told, told),
-        variances=(*evidence.variances, sums.measure_variance),
-        shares=np.full(5, 0.2),
+        variances=(*evidence.variances, report.measure_variance),
+        shares=np.full(n, 1.0 / n),
     )
-    assert "none" not in named(more, "auroc").by_source
-    assert named(more, "event_rate").by_source["none"][0] == 0.0
+
+
+def test_one_source_far_from_the_others_moves_a_promise_only_so_far():
+    evidence = evidence_of(0, 6)
+    far, farther = (
+        named(with_a_stranger(evidence, n_classes=0, level=x), "rmse") for x in (40, 80)
+    )
+    assert far.estimate == pytest.approx(farther.estimate, rel=0.02)
+    values = [value for value, *_ in farther.by_source.values()]
+    assert far.estimate < 2.0 * np.median(values)
+
+
+def test_sources_without_a_model_weigh_alike_where_no_other_is_there():
+    assert evidence_of().shares.tolist() == [0.25] * 4
+
+
+def test_sources_that_cannot_tell_are_left_out():
+    more = with_a_stranger(evidence_of(), level=-40.0)
+    assert "stranger" not in named(more, "auroc").by_source
+    assert named(more, "event_rate").by_source["stranger"][0] == 0.0
 
 
 # Where there is none --------------------------------------------------------------------------

@@ -235,13 +235,11 @@ class ScoreSums:
         rows = self.cells[:, :, 0, :, 0].sum(axis=(0, 2))
         found: list[list[Whole]] = []
         for s in range(design.n_subgroups + 1):
-            least = min(rows[s], rows[0] - rows[s]) if s else rows[0]
-            if s and not len(found[0][0]):
-                least = 0.0
+            some = rows[s] >= max(min_rows, 1) and (s == 0 or len(found[0][0]) > 0)
             told = [
                 _merged(found[0][c] if s else bins[c], walls, self._may_tell(s, c, min_rows))
                 for c in classes
-                if least >= max(min_rows, 1)
+                if some
             ]
             whole = len(told) == len(classes) and all(map(len, told))
             found.append(told if whole else [np.empty(0, np.intp) for _ in classes])
