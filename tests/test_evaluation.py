@@ -403,3 +403,56 @@ def test_a_file_for_another_outcome_is_refused(folder):
 def test_the_public_names_are_there():
     for name in ("evaluate", "convert", "load_formula", "Formula", "Term"):
         assert name in fedcsa.__all__
+
+
+# Export ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_a_final_linear_model_is_exported_in_raw_units(made, scale):
+    rng = np.random.default_rng(4)
+    sources = {
+        n: (5.0 + 3.0 * X, X @ [1.0, 2.0] + rng.normal(size=len(X)))
+        for n, (X, _) in made[0].items()
+    }
+    fitted = FedCSA(candidates=[0.1], random_state=0, scale=scale).fit(sources, 5.0 + 3.0 * made[1])
+    formula, estimator = fitted.adaptation_.formula(), fitted.adaptation_.estimator()
+    rows = rng.normal(5.0, 3.0, (50, 2))
+    wanted = fitted.predict(rows)
+    np.testing.assert_allclose(formula.model(["x0", "x1"], 0).predict(rows), wanted, rtol=1e-9)
+    with pytest.warns(UserWarning, match="feature names"):
+        np.testing.assert_allclose(estimator.predict(rows), wanted, rtol=1e-9)
+    again = evaluate(formula, sources, 5.0 + 3.0 * made[1], random_state=0)
+    assert again.promise is not None
+
+
+def test_a_mean_of_probabilities_is_exported_as_an_estimator(made):
+    named = {n: (X, np.array(["no", "yes"])[y]) for n, (X, y) in made[0].items()}
+    fitted = FedCSA(LogisticRegression(), random_state=0).fit(named, made[1])
+    estimator = fitted.adaptation_.estimator()
+    with pytest.warns(UserWarning, match="feature names"):
+        found = estimator.predict_proba(made[1])
+    np.testing.assert_allclose(found, fitted.predict_proba(made[1]), rtol=1e-9)
+    with pytest.warns(UserWarning, match="feature names"):
+        assert estimator.predict(made[1]).tolist() == fitted.predict(made[1]).tolist()
+    with pytest.raises(ModelError, match="no formula"):
+        fitted.adaptation_.formula()
+
+
+def test_a_given_formula_is_exported_as_it_was_typed_in(made):
+    sources, X_target, model = made
+    found = evaluate(typed_in(model), sources, X_target)
+    assert replace(typed_in(model), title="") == found.formula()
+    single = found.estimator()
+    assert single.classes_.tolist() == [0, 1]
+
+
+def test_what_is_no_line_is_not_exported(made):
+    sources, X_target, _ = made
+    X, y = sources["a"]
+    found = evaluate(DecisionTreeClassifier(max_depth=2).fit(X, y), sources, X_target)
+    with pytest.raises(ModelError, match="Only linear models can be exported"):
+        found.formula()
+    triples = {n: (X, y, y * 0.5 + 0.2) for n, (X, y) in sources.items()}
+    with pytest.raises(ModelError, match="no model that could be exported"):
+        evaluate(None, triples, X_target).estimator()

@@ -22,7 +22,8 @@ from fedcsa.site.meanings import meaning_of
 from fedcsa.words import number
 
 COMMANDS = [
-    "demo", "run", "check", "table", "predict", "backtest", "reconcile", "report", "ledger",
+    "demo", "run", "evaluate", "check", "table", "predict", "backtest", "reconcile", "report",
+    "ledger", "convert",
 ]  # fmt: skip
 
 

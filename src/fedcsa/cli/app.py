@@ -11,7 +11,9 @@ from fedcsa import __version__
 from fedcsa.cli.backtest_command import backtest
 from fedcsa.cli.check_command import check
 from fedcsa.cli.common import console
+from fedcsa.cli.convert_command import convert
 from fedcsa.cli.demo_command import demo
+from fedcsa.cli.evaluate_command import evaluate
 from fedcsa.cli.federation_command import federation
 from fedcsa.cli.ledger_command import ledger
 from fedcsa.cli.predict_command import predict
@@ -74,7 +76,9 @@ def _teach() -> None:
     screen.print("\nAll commands: fedcsa --help. One of them: fedcsa run --help.")
 
 
-for _command in (demo, run, check, table, predict, backtest, reconcile, report, ledger):
+for _command in (
+    demo, run, evaluate, check, table, predict, backtest, reconcile, report, ledger, convert
+):  # fmt: skip
     app.command(cls=Command)(_command)
 for _group in (federation, site, study):
     app.add_typer(_group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +28,7 @@ from fedcsa.cli.report_command import report_line
 from fedcsa.errors import FedCSAError, ResultError
 
 if TYPE_CHECKING:
+    from fedcsa.study import Study
     from fedcsa.target.adaptation import Adaptation
 
 #: Of a model that has no format of ours; which have one is on the page about models.
@@ -70,12 +72,36 @@ def run(
     fedcsa run study.toml --set level=0.9      # another option than the file's
     fedcsa run study.toml --json > answer.json # for a program
     """
+    loaded, folder = load_study(study, changes), out or Path(f"{study.stem}-result")
+    run_and_show(loaded, folder, trust or (), stream, json=json, quiet=quiet)
+
+
+def run_and_show(
+    loaded: Study,
+    folder: Path,
+    trusted: Collection[str],
+    stream: bool,
+    *,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Run a study in this process, keep its result and show it.
+
+    Parameters
+    ----------
+    loaded : Study
+    folder : Path
+        Of the result.
+    trusted : collection of str
+        Classes outside scikit-learn that the model may use.
+    stream : bool
+        Read tables in batches and never hold them.
+    json, quiet : bool
+        How to answer.
+    """
     from fedcsa.answer.store import save_result
     from fedcsa.answer.terminal import print_view
     from fedcsa.answer.view import view_of
-
-    loaded = load_study(study, changes)
-    folder = out or Path(f"{study.stem}-result")
 
     def keep(adaptation: Adaptation) -> str:
         with unbroken():
@@ -85,7 +111,7 @@ def run(
     try:
         n_sources, first = len(loaded.sources), "reading the tables"
         with site_progress(n_sources, quiet=quiet, first=first) as progress:
-            adaptation = loaded.run(trusted_types=trust or (), stream=stream, progress=progress)
+            adaptation = loaded.run(trusted_types=trusted, stream=stream, progress=progress)
     except FedCSAError as error:
         if error.adaptation is None:
             raise

@@ -223,6 +223,22 @@ def formula_text(formula: Formula) -> str:
     return format_toml(document)
 
 
+def write_formula(path: str | Path, formula: Formula) -> None:
+    """Write a formula file.
+
+    Parameters
+    ----------
+    path : path
+    formula : Formula
+    """
+    try:
+        Path(path).write_text(formula_text(formula), encoding="utf-8")
+    except OSError as error:
+        raise StudyError(
+            f"The file {str(path)!r} must be writable; {type(error).__name__} came instead."
+        ) from None
+
+
 def _written(term: Term) -> Any:
     """A term as its file has it."""
     if term.is_line:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedcsa.data.coding import Coding
 from fedcsa.errors import ModelError, StudyError, gathered, raise_all
@@ -13,6 +14,9 @@ from fedcsa.models.model_file import read_file_model
 from fedcsa.models.portable import PortableModel
 from fedcsa.study.formula_file import formula_of, parse_formula
 from fedcsa.study.toml import Section, format_toml, parse_toml, read_text
+
+if TYPE_CHECKING:
+    from fedcsa.study.study import Study
 
 #: The ways to give a model, of which a study names one.
 WAYS = ("formula", "file", "column")
@@ -127,6 +131,22 @@ def describe_given(
         assert found is not None  # noqa: S101 - a formula is a model
         return given_description(title, sha256=model_digest(found))
     return given_description(title, sha256=section["sha256"])
+
+
+def with_model(study: Study, path: Path) -> Study:
+    """The study with the given model of a file in place of its own.
+
+    Parameters
+    ----------
+    study : Study
+    path : Path
+        Of a formula (.toml) or of a converted model; taken as it is.
+    """
+    way = "formula" if path.suffix.lower() == ".toml" else "file"
+    section = {"name": GIVEN, way: str(path.absolute())}
+    changed = replace(study, model=section, candidates=None, target_predictions="")
+    about = changed.folder, changed.coding, len(changed.outcome.levels)
+    return replace(changed, model=with_files(section, *about))
 
 
 def agreed_text(path: str | Path) -> str:

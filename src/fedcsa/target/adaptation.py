@@ -25,8 +25,9 @@ from fedcsa.errors import (
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
-from fedcsa.models.fitted import FittedModel
-from fedcsa.models.given import GIVEN, given_column
+from fedcsa.models.export import estimator_of_lines, formula_of_lines, raw_lines
+from fedcsa.models.fitted import FittedModel, LinearModel
+from fedcsa.models.given import GIVEN, Formula, given_column
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import NO_OVERLAP, combine, reaches, score_design
@@ -272,6 +273,23 @@ class Adaptation:
         seen = self._standardised(rows) if self.plan.scale else rows
         weights = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
         return combine(self.models, weights, seen, self.plan.combine)
+
+    def formula(self) -> Formula:
+        """The final linear model as a formula in raw units, for use elsewhere."""
+        return formula_of_lines(self._lines(), self.plan.features)
+
+    def estimator(self) -> Any:
+        """The final linear model as a fitted scikit-learn estimator of raw columns."""
+        return estimator_of_lines(self._lines(), self.plan.features, self.plan.classes)
+
+    def _lines(self) -> list[tuple[float, LinearModel]]:
+        if self.plan.combine != "mean":
+            raise ModelError("A median of models is no linear model, so it cannot be exported.")
+        scaled, width = self.plan.scale, len(self.plan.features)
+        mean, sd = self.table.mean, self.table.sd
+        weights = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
+        units = (mean, sd) if scaled else (np.zeros(width), np.ones(width))
+        return raw_lines(self.models, weights, *units)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Numbers, or the most probable class of every row."""

@@ -1,0 +1,68 @@
+"""``fedcsa convert MODEL``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from fedcsa.cli.common import Json, Output, Quiet, named_errors, out_option, unbroken
+from fedcsa.errors import StudyError
+
+
+@named_errors
+def convert(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="Saved by XGBoost (.json) or LightGBM (.txt); or a result folder."
+        ),
+    ],
+    out: Annotated[Path, out_option("FILE", "File to write.")],
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Names of the model's columns as studies call them, in their order, with commas.",
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bring a fitted model into a format of ours, which holds no code and may travel.
+
+    For the owner of the model. A file is read as text, and neither library is needed; the trees
+    predict the same but for rounding. What is written is for a study's model section, as file. Of a
+    result folder, the final linear model is written as a formula. Fitted scikit-learn models are
+    converted in Python: fedcsa.convert(estimator, path, columns).
+
+    Examples
+    --------
+    fedcsa convert booster.json --columns "age,sex=M,crp" --out model.json
+    fedcsa convert lightgbm.txt --out model.json
+    fedcsa convert result --out formula.toml
+    """
+    told: dict[str, Any] = {"file": str(out)}
+    if out.exists():
+        raise StudyError(f"{str(out)!r} already exists. Delete it or choose another name.")
+    if model.is_dir():
+        from fedcsa.answer.store import load_result
+        from fedcsa.study.formula_file import write_formula
+
+        formula = load_result(model).formula()
+        with unbroken():
+            write_formula(out, formula)
+        told |= {"columns": len({term.column for term in formula.terms})}
+    else:
+        from fedcsa.models.foreign_trees import read_foreign
+        from fedcsa.models.model_file import write_model
+
+        names = None if columns is None else [name.strip() for name in columns.split(",")]
+        found = read_foreign(model, names)
+        with unbroken():
+            write_model(out, found)
+        told |= {"columns": len(found.columns)}
+    line = f"Model of {told['columns']} columns in {out}"
+    Output(json, quiet).answer(told, lambda screen: screen.print(Text(line), soft_wrap=True), out)

@@ -1,0 +1,67 @@
+"""``fedcsa evaluate STUDY``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcsa.cli.common import (
+    Changes,
+    Json,
+    Quiet,
+    StudyFile,
+    load_study,
+    named_errors,
+    out_option,
+)
+from fedcsa.cli.run_command import run_and_show
+from fedcsa.errors import StudyError
+
+
+@named_errors
+def evaluate(
+    study: StudyFile,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Another model than the file's: a formula (.toml), or what fedcsa convert wrote.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        out_option("DIR", "Folder for the result; by default STUDY-result, after the file."),
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Read the sources' tables in batches and never hold them."),
+    ] = False,
+    changes: Changes = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Judge a model that exists already, at a site without outcomes.
+
+    The study's section on the model gives a formula, a converted model, or a column of predictions
+    that every site has. Nothing is fitted, and no model leaves a source. The tables are all on
+    this machine; between sites, fedcsa study submit does the same. Writes a result folder; exit
+    codes as of fedcsa run.
+
+    Examples
+    --------
+    fedcsa evaluate study.toml --out result
+    fedcsa evaluate study.toml --model score.toml # another model
+    """
+    from fedcsa.study.given_section import is_given, with_model
+
+    loaded = load_study(study, changes)
+    if model is not None:
+        loaded = with_model(loaded, model)
+    if not is_given(loaded.model):
+        raise StudyError(
+            f"{study.name}: a study to evaluate must give its model; this one fits one. Write "
+            'name = "given" in [model], name a file with --model, or use: fedcsa run'
+        )
+    run_and_show(loaded, out or Path(f"{study.stem}-result"), (), stream, json=json, quiet=quiet)

@@ -1,0 +1,146 @@
+"""The final model for use elsewhere: a formula in raw units, or a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedcsa.core.arrays import Array
+from fedcsa.errors import ModelError
+from fedcsa.models.fitted import FittedModel
+from fedcsa.models.given import Formula, Term
+from fedcsa.models.portable import LinearModel
+
+#: Links of ours as a formula calls them.
+_LINKS = {"identity": "identity", "logistic": "logit"}
+
+
+def raw_lines(
+    models: Mapping[str, FittedModel], weights: Mapping[str, float], mean: Array, sd: Array
+) -> list[tuple[float, LinearModel]]:
+    """Weights and models of a mixture, each model as a line in raw units.
+
+    Parameters
+    ----------
+    models : mapping of str to FittedModel
+    weights : mapping of str to float
+    mean, sd : array of shape (features,)
+        What features were scaled by; zeros and ones if they were not.
+
+    Raises
+    ------
+    ModelError
+        If a model is no line.
+    """
+    found = []
+    for name in sorted(n for n in models if weights.get(n, 0.0) > 0.0):
+        model = models[name]
+        if not isinstance(model, LinearModel):
+            raise ModelError(
+                "Only linear models can be exported; this study's model is of another kind. The "
+                "result folder predicts with it: fedcsa predict."
+            )
+        slopes = model.coefficients / sd
+        line = LinearModel(slopes, float(model.intercept - slopes @ mean), model.link)
+        found.append((weights[name], line))
+    if not found:
+        raise ModelError("This result has no model that could be exported.")
+    return found
+
+
+def formula_of_lines(
+    lines: Sequence[tuple[float, LinearModel]], features: Sequence[str]
+) -> Formula:
+    """One formula that predicts what the lines' mixture does.
+
+    Parameters
+    ----------
+    lines : sequence of (float, LinearModel)
+        Weights and models, in raw units.
+    features : sequence of str
+    """
+    link = lines[0][1].link
+    if len(lines) > 1 and link != "identity":
+        raise ModelError(
+            "A mean of several probabilities is no formula, so this model cannot be written as "
+            "one. In Python, Adaptation.estimator() exports it."
+        )
+    total = sum(weight for weight, _ in lines)
+    slopes = sum(weight / total * line.coefficients for weight, line in lines)
+    intercept = sum(weight / total * line.intercept for weight, line in lines)
+    terms = zip(features, np.asarray(slopes).tolist(), strict=True)
+    return Formula(tuple(Term(n, b) for n, b in terms), float(intercept), _LINKS[link])
+
+
+def estimator_of_lines(
+    lines: Sequence[tuple[float, LinearModel]], features: Sequence[str], classes: Sequence[Any]
+) -> Any:
+    """A fitted scikit-learn estimator that predicts what the lines' mixture does.
+
+    Parameters
+    ----------
+    lines : sequence of (float, LinearModel)
+        Weights and models, in raw units.
+    features : sequence of str
+    classes : sequence
+        Labels of the outcome; empty for a number.
+    """
+    from sklearn.ensemble import VotingClassifier
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+    from sklearn.preprocessing import LabelEncoder
+
+    names = np.asarray(features, dtype=object)
+    if not len(classes):
+        formula = formula_of_lines(lines, features)
+        slopes = np.array([term.coefficient for term in formula.terms])
+        return _fitted(LinearRegression(), names, coef_=slopes, intercept_=formula.intercept)
+    labels = np.asarray(classes)
+    if len(lines) == 1:
+        return _logistic(LogisticRegression(), lines[0][1], names, labels)
+    members = [
+        _logistic(LogisticRegression(), line, names, np.arange(len(labels))) for _, line in lines
+    ]
+    named = [(f"source-{k + 1}", member) for k, member in enumerate(members)]
+    voting = VotingClassifier(named, voting="soft", weights=[weight for weight, _ in lines])
+    coder = LabelEncoder()
+    coder.classes_ = labels
+    return _fitted(voting, names, estimators_=members, le_=coder, classes_=labels)
+
+
+def _logistic(empty: Any, line: LinearModel, names: Any, labels: Any) -> Any:
+    """A fitted logistic regression.
+
+    Parameters
+    ----------
+    empty : LogisticRegression
+    line : LinearModel
+    names, labels : array
+        Of the features, and of the classes.
+    """
+    return _fitted(
+        empty,
+        names,
+        coef_=line.coefficients[None],
+        intercept_=np.array([line.intercept]),
+        classes_=labels,
+    )
+
+
+def _fitted(estimator: Any, names: Any, **learnt: Any) -> Any:
+    """The estimator as if it had been fitted.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    names : array of str
+        Of the features.
+    **learnt : object
+        Its attributes.
+    """
+    for key, value in learnt.items():
+        setattr(estimator, key, value)
+    if "estimators_" not in learnt:  # a mixture passes on what it is given
+        estimator.feature_names_in_, estimator.n_features_in_ = names, len(names)
+    return estimator
