@@ -1,6 +1,7 @@
 """Every measure against scikit-learn with weights, its variance against a slow jackknife."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -333,6 +334,14 @@ def test_rates_of_zero_are_finite_on_their_scale(measure):
 def test_no_measure_is_there_twice():
     names = [(m.name, m.kind) for m in MEASURES]
     assert len(set(names)) == len(names)
+
+
+def test_the_page_of_measures_has_a_row_for_each_with_its_scale_and_prior():
+    page = Path(__file__).parents[2] / "docs" / "measures.md"
+    cells = [line.strip("| ").split(" | ") for line in page.read_text("utf-8").splitlines()]
+    rows = [(c[0].strip("`"), c[1], c[3], c[4]) for c in cells if c[0].startswith("`")]
+    units = {"": "", "events": " event rates", "residuals": " residual sds"}
+    assert rows == [(m.name, m.kind, m.link, f"{m.spread:g}{units[m.spread_in]}") for m in MEASURES]
 
 
 # Calibration line -----------------------------------------------------------------------------
