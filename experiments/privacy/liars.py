@@ -5,7 +5,7 @@ four are honest. Beside the study without the lie: the promised risk, the upper 
 the true risk on fresh rows of the target's population, whether the liar's model lost its weight,
 and whether a finding or an error names the liar.
 
-Seeds: 70 000 on for development, 82 000 on for the one confirmation.
+Seeds: 70 000 on for development, 81 000 on for the one confirmation.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Settings:
     families: tuple[str, ...] = (
         "clear", "strong", "weak", "unequal", "sites differ", "table alone", "classes",
     )  # fmt: skip
-    first_seed: int = 82_000
+    first_seed: int = 81_000
     seeds: int = 5
     n_truth: int = 20_000
     inverse_penalties: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # C of the logistic regression
