@@ -258,13 +258,32 @@ def test_a_report_is_a_few_numbers_and_two_names():
     assert kinds == {
         "study": "text", "source": "text",
         "realised": "number", "standard_error": "number", "reference": "number",
-        "held_for": "vector",
+        "held_for": "vector", "measures": "matrix",
     }  # fmt: skip
     with pytest.raises(MessageError, match="a standard error that is not negative"):
         BacktestReport("s", "a", 1.0, -0.1, 1.0)
     for share in (-0.1, 1.1):
         with pytest.raises(MessageError, match="shares of rows between 0 and 1"):
             BacktestReport("s", "a", 1.0, 0.1, 1.0, np.array([0.9, share]))
+    none = np.empty(0)
+    with pytest.raises(MessageError, match="five numbers a measure"):
+        BacktestReport("s", "a", 1.0, 0.1, 1.0, none, np.zeros((1, 4)))
+    with pytest.raises(MessageError, match="the lower end first"):
+        BacktestReport("s", "a", 1.0, 0.1, 1.0, none, np.array([[0.0, 0.0, 1.0, 2.0, 1.5]]))
+
+
+def test_every_measure_is_tried_at_every_site(honest):
+    names = ["rmse", "mae", "r2", "calibration_slope", "calibration_intercept"]
+    assert [record.name for record in honest.measures] == names
+    for record in honest.measures:
+        assert record.judged == len(honest.judged)
+        assert record.covered <= record.kept <= record.judged
+    for row in honest.judged:
+        rmse = row.measures[0]
+        assert rmse.promised == pytest.approx(row.promised**0.5)
+        assert (rmse.lower, rmse.upper) == pytest.approx((row.lower**0.5, row.upper**0.5))
+        assert rmse.realised == pytest.approx(row.realised**0.5)
+        assert rmse.covered == row.covered
 
 
 def test_a_patients_interval_is_tried_at_every_site_by_distance(honest):

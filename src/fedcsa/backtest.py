@@ -23,6 +23,8 @@ from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.estimate import score_design
+from fedcsa.target.realised_measures import outcomes_of, realised_rows
 from fedcsa.target.target import Target
 
 #: As many folds as sources use by default.
@@ -153,14 +155,19 @@ class Player:
             standard_error=report.standard_error,
             reference=report.reference or None,
             held_for=tuple(report.held_for.tolist()),
+            measures=outcomes_of(
+                adaptation.measures, report.measures, score_design(self.plan, adaptation.reports)
+            ),
         )
 
     def report(self, adaptation: Adaptation) -> BacktestReport:
         """The realised risk, its standard error, the risk of a model of its own; who was covered.
 
-        Patients count as covered if their outcome lies in their interval or set.
+        Patients count as covered if their outcome lies in their interval or set. At last every
+        measure.
         """
-        losses = row_losses(self._loss, adaptation.output(self._X), self._y)
+        output = adaptation.output(self._X)
+        losses = row_losses(self._loss, output, self._y)
         message = BacktestReport(
             study=self.plan.study,
             source=self.name,
@@ -168,6 +175,14 @@ class Player:
             standard_error=standard_error(losses, self._loss_name, self._groups),
             reference=self._reference(),
             held_for=adaptation.coverage(self._X, self._y),
+            measures=realised_rows(
+                self.plan,
+                score_design(self.plan, adaptation.reports),
+                (self._X, self._y, output),
+                source=self.name,
+                patients=self._groups,
+                min_rows=self._policy.min_cell_rows,
+            ),
         )
         return self.ledger.release(message, ["study"])
 

@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcsa.core.arrays import as_matrix, as_outcome
+from fedcsa.core.arrays import Array, as_matrix, as_outcome
 from fedcsa.core.losses import Loss, loss_named, row_losses
 from fedcsa.core.realised import Place, mean_interval, place
 from fedcsa.errors import DataError
 from fedcsa.findings import ADVICE, Advice
+from fedcsa.plan import Plan
 from fedcsa.target.adaptation import Adaptation
+from fedcsa.target.estimate import score_design
+from fedcsa.target.judge_given import check_target_has, predictions_of
+from fedcsa.target.realised_measures import MeasureOutcome, outcomes_of, realised_rows
 from fedcsa.target.verdict import Verdict
 from fedcsa.words import with_interval
 
@@ -59,6 +64,8 @@ class Reconciliation:
         Of both intervals.
     advice : {"use", "care", "no"}
         Of the study, before outcomes arrived.
+    measures : tuple of MeasureOutcome
+        Every measure, promised and realised.
     """
 
     realised: float
@@ -70,6 +77,7 @@ class Reconciliation:
     promised_upper: float | None
     level: float
     advice: Advice
+    measures: tuple[MeasureOutcome, ...] = ()
 
     @property
     def _place(self) -> Place | None:
@@ -142,11 +150,17 @@ class Reconciliation:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """The same out of what `to_json` gave."""
-        return cls(**{item.name: content[item.name] for item in fields(cls)})
+        values = {item.name: content[item.name] for item in fields(cls)}
+        measures = tuple(MeasureOutcome(**item) for item in values.pop("measures"))
+        return cls(**values, measures=measures)
 
 
 def reconcile(
-    adaptation: Adaptation, X: ArrayLike, y: Any, loss: Loss | None = None
+    adaptation: Adaptation,
+    X: ArrayLike,
+    y: Any,
+    loss: Loss | None = None,
+    predicted: ArrayLike | None = None,
 ) -> Reconciliation:
     """Compare the promised risk with the outcomes of some of the target's rows.
 
@@ -159,6 +173,8 @@ def reconcile(
         Their outcomes.
     loss : function, optional
         Needed only if the study used a loss of its own.
+    predicted : array of shape (rows,), optional
+        Needed only if the study judged a column of predictions: that column of these rows.
     """
     plan = adaptation.plan
     rows = as_matrix(X, "X", n_columns=len(plan.features))
@@ -174,10 +190,34 @@ def reconcile(
             f"{where} must have {len(rows)} rows like X; it has {len(outcome)}. "
             "Give one outcome a row, in the same order."
         )
-    losses = row_losses(loss or loss_named(plan.loss), adaptation.output(rows), outcome)
+    output = adaptation.output(rows) if predicted is None else _given(predicted, plan, rows)
+    losses = row_losses(loss or loss_named(plan.loss), output, outcome)
     lower, upper = mean_interval(losses, "" if loss else plan.loss, plan.level) or (None, None)
     if lower is not None and loss is None:  # a built-in loss is never negative
         lower = max(lower, 0.0)
     promised, (low, high) = adaptation.target_risk, adaptation.interval or (None, None)
     mean, advice = float(losses.mean()), adaptation.verdict.advice
-    return Reconciliation(mean, lower, upper, len(rows), promised, low, high, plan.level, advice)
+    design = score_design(plan, adaptation.reports)
+    measures = outcomes_of(
+        adaptation.measures, realised_rows(plan, design, (rows, outcome, output)), design
+    )
+    return Reconciliation(
+        mean, lower, upper, len(rows), promised, low, high, plan.level, advice, measures
+    )
+
+
+def _given(predicted: ArrayLike, plan: Plan, rows: Array) -> Array:
+    """Predictions as a model would give them, (rows,) or (rows, classes).
+
+    Parameters
+    ----------
+    predicted : array of shape (rows,)
+        Numbers, or probabilities of the second class.
+    plan : Plan
+    rows : array of shape (rows, features)
+    """
+    column = np.asarray(predicted, dtype=np.float64)
+    check_target_has(column, plan, rows)
+    output = predictions_of(column, rows, len(plan.classes))
+    assert output is not None  # noqa: S101 - there is a column
+    return output

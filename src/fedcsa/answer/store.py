@@ -43,6 +43,7 @@ from fedcsa.target.accept_scores import score_problem
 from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates, fitted_model, score_design
+from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.target.verdict import Promise
 
 #: Of the file. Another one is refused: its numbers mean something else.
@@ -273,8 +274,10 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
 
 def backtest_to_json(backtest: Backtest) -> dict[str, Any]:
     """A back-test as plain values."""
-    derived = ("verdict", "sentence", "coverage", "calibration", "regret", "held_for")
-    told = {name: getattr(backtest, name) for name in derived}
+    derived = (
+        "verdict", "sentence", "coverage", "calibration", "regret", "held_for", "measures"
+    )  # fmt: skip
+    told = {name: plain(getattr(backtest, name)) for name in derived}
     return {**plain(backtest), **told, "findings": findings_to_json(backtest.findings)}
 
 
@@ -350,7 +353,7 @@ def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:
         _require(score_problem(report, design, told.reports[name]) is None)
     promise, played = content["promise"], content["backtest"]
     if played is not None:
-        rows = tuple(_record(BacktestRow, row) for row in played["rows"])
+        rows = tuple(_played(row) for row in played["rows"])
         played = Backtest(rows, float(played["level"]))
     return replace(
         told,
@@ -362,6 +365,13 @@ def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:
         own_scores=_own_scores(content["own_scores"], told),
         backtest=played,
     )
+
+
+def _played(content: Mapping[str, Any]) -> BacktestRow:
+    """One source of a back-test."""
+    row = _record(BacktestRow, content)
+    measures = tuple(_record(MeasureOutcome, item) for item in row.measures)  # type: ignore[arg-type]
+    return replace(row, measures=measures)
 
 
 def _own_scores(content: Mapping[str, Any] | None, told: Adaptation) -> OwnScores | None:

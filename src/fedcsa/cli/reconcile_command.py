@@ -56,8 +56,10 @@ def reconcile(
 
     with working(f"reading {outcomes}", quiet=quiet):
         adaptation = load_result(result)
-        X, y = result_study(result, adaptation).read_outcomes(outcomes)
-    found = compare(adaptation, X, y)
+        study = result_study(result, adaptation)
+        X, y = study.read_outcomes(outcomes)
+        predicted = study.read_given(outcomes)
+    found = compare(adaptation, X, y, predicted=predicted)
     content = found.to_json()
     path = result / "reconciliation.json"
     with unbroken():

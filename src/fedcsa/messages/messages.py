@@ -497,12 +497,16 @@ class BacktestReport(Message):
     standard_error: float = wire_field("number")
     reference: float = wire_field("number")
     held_for: Array = wire_field("vector", lambda: np.empty(0))
+    measures: Array = wire_field("matrix", lambda: np.empty((0, 5)))
 
     def check(self) -> None:
-        """Check that the error is not negative, and that shares are."""
+        """Check that the error is not negative, that shares are, and that ends are in order."""
         self.must(self.standard_error >= 0.0, "a standard error that is not negative")
         shares = (self.held_for >= 0.0) & (self.held_for <= 1.0)
         self.must(bool(shares.all()), "shares of rows between 0 and 1")
+        self.must(self.measures.shape[1] == 5, "five numbers a measure")
+        ordered = self.measures[:, 3] <= self.measures[:, 4]
+        self.must(ordered.all(), "intervals with the lower end first")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

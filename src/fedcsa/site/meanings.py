@@ -162,6 +162,7 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "standard_error": Meaning("standard error of that loss", _OUTCOMES),
         "reference": Meaning("mean loss of the constant prediction", _OUTCOMES),
         "held_for": Meaning("share of rows whose interval held, by distance", _OUTCOMES),
+        "measures": Meaning("every measure here, with its interval", _OUTCOMES),
     },
     Conclusion.name: {
         "study": _STUDY,

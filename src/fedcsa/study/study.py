@@ -272,6 +272,13 @@ class Study:
         X, y = self._read(TableFile(Path(path).absolute()), where, True)
         return X, np.asarray(y)
 
+    def read_given(self, path: str | Path) -> Array | None:
+        """The column of predictions of any further table; None unless a column is judged."""
+        if not is_given(self.model) or "column" not in self.model:
+            return None
+        column = self.target_predictions or self.model["column"]
+        return read_predictions(TableFile(Path(path).absolute()), column, self.missing_values)
+
     # What becomes of it ---------------------------------------------------------------------
 
     def run(

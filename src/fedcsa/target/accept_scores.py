@@ -151,8 +151,8 @@ def _part_problems(everybody: Told, part: Told) -> Iterator[str]:
     ----------
     everybody, part : Told
     """
-    for whole, ends in zip(everybody.ends, part.ends, strict=True):
-        if not np.isin(ends, whole).all():
+    for of_all, ends in zip(everybody.ends, part.ends, strict=True):
+        if not np.isin(ends, of_all).all():
             yield "cells of a subgroup that are not everybody's"
             return
     rest = complement(everybody, part)

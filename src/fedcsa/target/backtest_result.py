@@ -16,6 +16,7 @@ from scipy.special import bdtrc, ndtri
 
 from fedcsa.core.realised import Place, place
 from fedcsa.findings import Finding
+from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord, measure_records
 from fedcsa.words import number
 
 #: The chance of so many broken promises, if every promise held at its level, below which the
@@ -44,6 +45,8 @@ class BacktestRow:
     held_for : tuple of float
         Share of its rows whose interval or set held, by quarter of their distance from its
         centre, nearest first; empty if there was none.
+    measures : tuple of MeasureOutcome
+        Every measure, promised and realised.
     """
 
     source: str
@@ -56,6 +59,7 @@ class BacktestRow:
     standard_error: float | None = None
     reference: float | None = None
     held_for: tuple[float, ...] = ()
+    measures: tuple[MeasureOutcome, ...] = ()
 
     @property
     def covered(self) -> bool | None:
@@ -212,6 +216,11 @@ class Backtest:
         promises = "promise" if len(self.judged) == 1 else "promises"
         was = "was" if self.broken == 1 else "were"
         return f"{self.broken} of {len(self.judged)} {promises} {was} broken"
+
+    @property
+    def measures(self) -> tuple[MeasureRecord, ...]:
+        """How often the promises of every measure held."""
+        return measure_records([item for row in self.rows for item in row.measures])
 
     @property
     def coverage(self) -> float | None:
