@@ -193,6 +193,28 @@ def test_one_source_far_from_the_others_moves_a_promise_only_so_far():
     assert far.estimate < 2.0 * np.median(values)
 
 
+def test_a_variance_beyond_all_measure_counts_as_none():
+    evidence = evidence_of(own=False)
+    k = [c.measure.name for c in evidence.columns].index("log_loss")
+    loud = [v.copy() for v in evidence.variances]
+    loud[0][:, k] = 1e300
+    found = promise_of_measure(replace(evidence, variances=tuple(loud)), 0, k)
+    assert set(found.by_source) == set(evidence.names[1:])
+    assert np.isfinite(found.upper)
+
+
+def test_more_events_than_rows_by_rounding_are_all_rows():
+    evidence = evidence_of(own=False)
+    cells = tuple(
+        {0: replace(t[0], cells=(t[0].cells[0] * [1.0, 0.0, 1.0],))} for t in evidence.told
+    )
+    for item in cells:
+        item[0].cells[0][:, 1] = 1.05 * item[0].cells[0][:, 0]
+    [curve] = calibration_curves(replace(evidence, told=cells))
+    assert np.isfinite(curve.upper).all()
+    assert max(curve.upper) <= 1.0
+
+
 def test_sources_without_a_model_weigh_alike_where_no_other_is_there():
     assert evidence_of().shares.tolist() == [0.25] * 4
 

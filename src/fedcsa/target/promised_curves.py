@@ -188,7 +188,7 @@ def _observed(
         if classes:  # as if half a row of the rarer kind had been seen besides, as predicted
             mean = float(np.clip(mean, 1e-6, 1.0 - 1e-6))
             more = 0.5 / min(mean, 1.0 - mean)
-            rate = (rows * seen + more * mean) / (rows + more)
+            rate = (rows * min(max(seen, 0.0), 1.0) + more * mean) / (rows + more)
             gaps.append(float(logit(rate) - logit(mean)))
             v.append(1.0 / ((rows + more) * rate * (1.0 - rate)))
             units.append(1.0)

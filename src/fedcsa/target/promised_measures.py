@@ -149,6 +149,8 @@ class Recalibration:
 LOSS_MEASURES = {"squared": "rmse", "absolute": "mae", "brier": "brier", "log": "log_loss"}
 #: Points of the grid over τ: with more of them no interval changes by a thousandth of its width.
 MEASURE_TAUS = 401
+#: A variance that is so many times the square of what sites usually differ by tells nothing.
+SAYS_NOTHING = 1e6
 #: Why a measure cannot be promised.
 MERGED = "every source has too few rows on one side of the threshold"
 NOBODY = "no row at any source lies on that side of the threshold"
@@ -329,7 +331,9 @@ def site_estimates(evidence: Evidence, s: int, k: int) -> SiteEstimates:
             v.append(float(evidence.variances[j][s, k]))
             units.append(spread_unit(column, by_subgroup[s]))
     spread = column.measure.spread * (float(np.mean(units)) if units else 1.0)
-    return SiteEstimates(tuple(sources), np.array(x), np.array(v), spread)
+    told = np.array(v) <= SAYS_NOTHING * spread**2
+    kept = tuple(j for j, says in zip(sources, told, strict=True) if says)
+    return SiteEstimates(kept, np.array(x)[told], np.array(v)[told], spread)
 
 
 # Promises -----------------------------------------------------------------------------------------
