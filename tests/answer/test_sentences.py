@@ -74,6 +74,10 @@ CASES = {
     "headline": (MEASURED, {}, "AUROC: chance that the prediction is higher"),
     "new_site": (MEASURED, {}, "each number is what a new site may expect"),
     "spread": (MEASURED, {}, "the sd between sites is on the measure's own scale"),
+    "patients": (
+        {"measured": {"half_widths": (1.5, 1.6, 1.7, 2.25)}}, MEASURED,
+        "90 % of patients have an outcome within ± 1.5, ± 1.6, ± 1.7, ± 2.25 of the prediction",
+    ),
     "diagonal": (MEASURED, {}, "on the diagonal what is predicted happens"),
     "classes_left": (FIVE_CLASSES, MEASURED, "the chart shows the first 3 of 5 classes"),
     "recalibration": (MEASURED, {}, "not applied: intercept -0.2, slope 0.9"),

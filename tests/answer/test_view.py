@@ -27,7 +27,7 @@ KINDS = ("small", "one source", "two sources", "paper", "no overlap", "100 sourc
 #: What only the page shows: tables and charts of their own.
 ON_THE_PAGE = {
     "points", "methods", "backtest", "table", "before", "after", "ledgers", "calibration",
-    "risk_distributions", "recalibration", "decision_curve", "by_source",
+    "risk_distributions", "recalibration", "decision_curve", "by_source", "half_widths",
 }  # fmt: skip
 #: What is not shown as a number, but as a sentence, an order or a colour.
 NOT_SHOWN = {"plan", "findings", "value", "bar", "level", "power", "examined_by"}

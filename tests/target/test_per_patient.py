@@ -58,6 +58,16 @@ def test_intervals_lie_around_predictions_and_hold_for_as_many_as_asked(numbers)
     assert fedcsa.adaptation_.coverage(X, y).mean() == pytest.approx(inside.mean())
 
 
+def test_half_widths_are_shown_for_numbers_with_enough_rows_only(numbers, classes):
+    adaptation = numbers[0].adaptation_
+    assert adaptation.half_widths == tuple(adaptation.patient_limits.values)
+    assert classes[0].adaptation_.half_widths == ()
+    assert replace(adaptation, examinations={}).half_widths == ()
+    few = replace(adaptation)
+    few.__dict__["patient_limits"] = Limits(0.9, np.full(4, np.inf), classes=False)
+    assert few.half_widths == ()
+
+
 def test_a_higher_level_is_wider(numbers):
     fedcsa, X, _ = numbers
     widths = [np.diff(fedcsa.predict_interval(X, level)).mean() for level in (0.5, 0.8, 0.9, 0.95)]

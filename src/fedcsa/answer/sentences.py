@@ -206,6 +206,10 @@ def _measures(view: View) -> Said:
         return
     yield "new_site", "each number is what a new site may expect, with its prediction interval"
     yield "spread", "the sd between sites is on the measure's own scale: log, logit or plain"
+    if view.half_widths:
+        asked = f"{percent(PATIENT_LEVEL)} of patients have an outcome within"
+        widths = listed([f"± {number(width)}" for width in view.half_widths])
+        yield "patients", f"{asked} {widths} of the prediction, from the nearest to the farthest"
 
 
 def _calibration(view: View) -> Said:

@@ -156,6 +156,9 @@ class View:
         One each for two classes and for numbers, one a class for more; none if not told.
     recalibration : Recalibration or None
     decision_curve : DecisionCurve or None
+    half_widths : tuple of float
+        Of the interval of nine of ten patients, by distance from the target's centre, nearest
+        first; none for classes, or if too few rows stand behind it.
     sources : tuple of SourceLine
         Those that reported, the heaviest first.
     points : tuple of Point
@@ -192,6 +195,7 @@ class View:
     risk_distributions: tuple[RiskDistribution, ...] = ()
     recalibration: Recalibration | None = None
     decision_curve: DecisionCurve | None = None
+    half_widths: tuple[float, ...] = ()
     sources: tuple[SourceLine, ...] = ()
     points: tuple[Point, ...] = ()
     methods: tuple[MethodLine, ...] = ()
@@ -359,6 +363,7 @@ def _of(a: Adaptation) -> View:
         risk_distributions=a.risk_distributions,
         recalibration=a.recalibration,
         decision_curve=a.decision_curve,
+        half_widths=a.half_widths,
         sources=_sources(a, loss[0].by_source if loss else {}),
         backtest=a.backtest,
         findings=a.findings,

@@ -313,6 +313,13 @@ class Adaptation:
         """How far outcomes lie from predictions for 90 % of patients; None if nobody examined."""
         return self._limits(PATIENT_LEVEL)
 
+    @property
+    def half_widths(self) -> tuple[float, ...]:
+        """Of the interval of nine of ten patients, by distance; none for classes, or unknown."""
+        found = self.patient_limits
+        told = found is not None and not found.classes and bool(np.isfinite(found.values).all())
+        return tuple(found.values.tolist()) if found is not None and told else ()
+
     def predict_interval(self, X: ArrayLike, level: float = PATIENT_LEVEL) -> Array:
         """Lower and upper end of the interval of every row, shape (rows, 2).
 
