@@ -92,11 +92,12 @@ TERMS = {
 } | {word.lower() for word in re.findall(r"`([\w-]+)`|\*(\w[\w ]*)\*", GLOSSARY) for word in word}
 #: Technical words in sentences, tables, charts and findings.
 TECHNICAL = (
-    "agreement", "back-test", "balance", "between sites", "brief", "candidate", "constant",
-    "control variate", "density ratio", "divergence", "effective rows", "flag", "fold", "grid",
-    "imbalance", "interval", "ledger", "level", "mixture", "outcome", "policy", "promise",
-    "ratio_power", "reach", "realised", "row", "skill", "source", "standard error", "steward",
-    "target", "training weight", "weight",
+    "agreement", "auroc", "back-test", "balance", "between sites", "brief", "calibration",
+    "candidate", "constant", "control variate", "density ratio", "divergence", "effective rows",
+    "flag", "fold", "grid", "imbalance", "interval", "ledger", "level", "measure", "mixture",
+    "net benefit", "outcome", "policy", "promise", "ratio_power", "reach", "realised",
+    "recalibration", "row", "score table", "skill", "source", "standard error", "steward",
+    "subgroup", "target", "threshold", "training weight", "weight",
 )  # fmt: skip
 
 
