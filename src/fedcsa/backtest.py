@@ -174,7 +174,7 @@ class Player:
             realised=float(losses.mean()),
             standard_error=standard_error(losses, self._loss_name, self._groups),
             reference=self._reference(),
-            held_for=adaptation.coverage(self._X, self._y),
+            held_for=adaptation.coverage(self._X, output, self._y),
             measures=realised_rows(
                 self.plan,
                 score_design(self.plan, adaptation.reports),

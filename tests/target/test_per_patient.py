@@ -55,7 +55,7 @@ def test_intervals_lie_around_predictions_and_hold_for_as_many_as_asked(numbers)
     )
     inside = (lower <= y) & (y <= upper)
     assert 0.86 < inside.mean() < 0.95
-    assert fedcsa.adaptation_.coverage(X, y).mean() == pytest.approx(inside.mean())
+    assert fedcsa.adaptation_.coverage(X, fedcsa.predict(X), y).mean() == pytest.approx(inside.mean())
 
 
 def test_half_widths_are_shown_for_numbers_with_enough_rows_only(numbers, classes):
@@ -129,7 +129,7 @@ def test_without_an_examination_there_is_no_interval(numbers):
         ),
     ):
         assert nobody.patient_limits is None
-        assert len(nobody.coverage(X, y)) == 0
+        assert len(nobody.coverage(X, nobody.output(X), y)) == 0
         with pytest.raises(ModelError, match="no interval per patient"):
             nobody.predict_interval(X)
 

@@ -353,19 +353,21 @@ class Adaptation:
             )
         return self._limits_or_raise(level).sets(self.output(X))
 
-    def coverage(self, X: ArrayLike, y: Array) -> Array:
+    def coverage(self, X: ArrayLike, output: Array, y: Array) -> Array:
         """Share of rows whose interval or set holds, by quarter of distance; empty without any.
 
         Parameters
         ----------
         X : array of shape (rows, features)
+        output : array of shape (rows,) or (rows, classes)
+            What was predicted, as `output` gives it, or as a column of predictions says.
         y : array of shape (rows,)
-            Their outcomes: numbers, or codes of classes.
+            Outcomes: numbers, or codes of classes.
         """
         if self.patient_limits is None:
             return np.empty(0)
         z = self._standardised(X)
-        return coverage_by_distance(self.patient_limits.holds(self.output(X), z, y), z)
+        return coverage_by_distance(self.patient_limits.holds(output, z, y), z)
 
     def _standardised(self, X: ArrayLike) -> Array:
         """Rows in units of the target's means and sds."""
