@@ -55,7 +55,9 @@ def test_intervals_lie_around_predictions_and_hold_for_as_many_as_asked(numbers)
     )
     inside = (lower <= y) & (y <= upper)
     assert 0.86 < inside.mean() < 0.95
-    assert fedcsa.adaptation_.coverage(X, fedcsa.predict(X), y).mean() == pytest.approx(inside.mean())
+    assert fedcsa.adaptation_.coverage(X, fedcsa.predict(X), y).mean() == pytest.approx(
+        inside.mean()
+    )
 
 
 def test_half_widths_are_shown_for_numbers_with_enough_rows_only(numbers, classes):
