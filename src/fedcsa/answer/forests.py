@@ -174,12 +174,13 @@ def _groups(view: View, measure: MeasurePromise) -> Iterator[ForestLine]:
 
 def _came(came: Reconciliation, plan: Plan) -> ForestLine:
     """What was realised, once outcomes came."""
-    value, *ends = (
+    value, lower, upper = (
         None if x is None else in_units(plan, x) for x in (came.realised, came.lower, came.upper)
     )
     words = WORDS[OF_LOSS.get(plan.loss, "loss")]
-    told = words.text(value) if ends[0] is None else f"{words.text(value)} ({words.between(*ends)})"
-    return ForestLine("realised here", "came", value, *ends, f"realised: {told}")
+    ends = "" if lower is None else f" ({words.between(lower, upper)})"
+    said = f"realised: {words.text(value)}{ends}"
+    return ForestLine("realised here", "came", value, lower, upper, said)
 
 
 def _forest(view: View, measure: MeasurePromise, lines: Sequence[ForestLine]) -> ForestPlot:

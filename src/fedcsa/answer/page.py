@@ -93,8 +93,8 @@ def _measured(view: View) -> Iterator[PageSection]:
     if view.calibration:
         svg = inline(calibration_plot.draw_calibration(view), "calibration")
         told = view.recalibration
-        table = None if told is None else result_tables.recalibration_table(told)
-        yield PageSection("calibration", "Calibration", svg, table)
+        corrected = None if told is None else result_tables.recalibration_table(told)
+        yield PageSection("calibration", "Calibration", svg, corrected)
     if view.decision_curve is not None:
         svg = inline(decision_plot.draw_decision_curve(view.decision_curve), "decision")
         yield PageSection("decision", "Is it worth acting on?", svg)

@@ -121,7 +121,7 @@ def measure_details(view: View) -> Iterator[Table]:
 
 def subgroup_table(view: View) -> Table:
     """The measures that are drawn, in every subgroup; one line for a subgroup of too few."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for group in view.subgroups:
         told = [m for kind in drawn(view) for m in _of_group(view, group) if is_same(m, kind)]
         if told and not any(map(is_known, told)):
