@@ -382,6 +382,18 @@ def test_only_two_classes_have_a_decision_curve(n_classes):
     assert decision_curve(evidence_of(n_classes)) is None
 
 
+@pytest.mark.parametrize("thresholds", [(), (0.2,)])
+def test_constant_predictions_have_a_curve_at_declared_thresholds_only(thresholds):
+    y, p = site_rows(np.random.default_rng(0))
+    evidence = one_source(y, np.full_like(p, [0.49, 0.51]), thresholds)  # 0.5 is an edge
+    curve = decision_curve(evidence)
+    assert (() if curve is None else curve.thresholds) == thresholds
+    [points] = calibration_curves(evidence)
+    assert points.predicted == pytest.approx((0.51,))
+    [bars] = risk_distributions(evidence)
+    assert max(bars.with_event) == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("own", [False, True])
 def test_distributions_of_risk_sum_to_one_and_events_have_the_higher_risks(n_classes, own):

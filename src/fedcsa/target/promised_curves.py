@@ -212,12 +212,17 @@ def _observed(
 
 
 def decision_curve(evidence: Evidence) -> DecisionCurve | None:
-    """Net benefit over thresholds within the range of the scores; None unless of two classes."""
+    """Net benefit over thresholds within the range of the scores.
+
+    None unless of two classes, and where predictions are all alike and no threshold is declared.
+    """
     rates = [k for k, c in enumerate(evidence.columns) if c.measure.name == "event_rate"]
     if evidence.design.n_classes != 2 or not _told(evidence):
         return None
     rate = promise_of_measure(evidence, 0, rates[0]).estimate
     thresholds = _curve_thresholds(evidence)
+    if not thresholds:
+        return None
     points = [(t, *_benefit(evidence, t), rate - (1.0 - rate) * t / (1.0 - t)) for t in thresholds]
     return DecisionCurve(*_columns(points, 5))
 
