@@ -28,7 +28,7 @@ BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 #: A command of ours with nothing that a shell must do.
-ALONE = re.compile(r"fedcsa [^|<>&;$`\n]*")
+ALONE = re.compile(r"fedcsa [^|<>&;$`#\n]*(#[^\n]*)?")
 
 
 def steps(page: str) -> list[tuple[str, str, str]]:
