@@ -29,6 +29,10 @@ MODELS = {
     "ridge": ('name = "ridge"', "penalty = [0.01, 10.0]"),
     "classifier": ('name = "sklearn.linear_model.LogisticRegression"', "C = [0.1, 1.0]"),
     "pipeline": (PIPELINE, "fit__alpha = [0.1, 1.0]"),
+    "given": (
+        'name = "given"\nformula = { intercept = 0.1, terms = { age = 1.0, bmi = 0.9 } }',
+        "",
+    ),
 }
 
 
@@ -165,10 +169,12 @@ class Live:
         if kind == "classifier":
             outcome = 'name = "state"\nlevels = ["ill", "well"]'
         tables = "".join(f'[sources.{s}]\ntable = "{s}/table.csv"\n' for s in sources)
+        if kind != "given":
+            model += f"\n[candidates]\n{candidates}\nratio_power = [0.0]"
         path = self.folder / f"{name}.toml"
         path.write_text(
             f'name = "{name}"\nseed = 3\n[outcome]\n{outcome}\n[features]\nage = "number"\n'
-            f'bmi = "number"\n[model]\n{model}\n[candidates]\n{candidates}\nratio_power = [0.0]\n'
+            f'bmi = "number"\n[model]\n{model}\n'
             f'[policy]\npreset = "site"\n[target]\ntable = "new/table.csv"\n{tables}',
             encoding="utf-8",
         )
