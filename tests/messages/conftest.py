@@ -101,15 +101,24 @@ def all_messages():
         ),
         "examination-report": small.found,
         "examination-report-empty": dataclasses.replace(
-            small.found, reason="outcomes_alike", level=np.empty(0), level_variance=np.empty(0)
+            small.found,
+            reason="outcomes_alike",
+            level=np.empty(0),
+            level_variance=np.empty(0),
+            scores=np.empty((0, 7)),
+            score_sums=np.empty((0, 0)),
+            measure_variance=np.empty((0, 0)),
+            residuals=np.empty((0, 0)),
         ),
         "refusal": small.refusal,
         "conclusion": Conclusion("study", "done", {"a": "answered"}, "", np.arange(9, dtype="u1")),
     }
     for name, cls in MESSAGES.items():
         if name not in made:
-            fields = dataclasses.fields(cls)
-            made[name] = cls(**{item.name: SIMPLE[item.metadata["kind"]] for item in fields})
+            needed = [
+                f for f in dataclasses.fields(cls) if f.default_factory is dataclasses.MISSING
+            ]
+            made[name] = cls(**{item.name: SIMPLE[item.metadata["kind"]] for item in needed})
     return made
 
 

@@ -213,7 +213,7 @@ STRICT = {
 ELSEWHERE = {
     "max_membership_auc", "show_model", "count_band", "significant_digits", "min_level_rows",
     "max_briefs", "max_tables", "period_days", "min_changed_rows", "min_changed_share",
-    "no_own_values",
+    "no_own_values", "min_cell_rows",
 }  # fmt: skip
 
 
@@ -317,6 +317,7 @@ OFF = {
     "period_days": 0,
     "min_changed_rows": 0,
     "min_changed_share": 0.0,
+    "min_cell_rows": 1,
     "max_membership_auc": 1.0,
     "show_model": True,
     "count_band": 1,
@@ -347,7 +348,9 @@ def test_a_rule_that_differs_from_the_open_policy_is_named_with_a_message(messag
         "count_band": 10, "significant_digits": 5,
         "max_briefs": 5, "max_tables": 3, "period_days": 90,
     }  # fmt: skip
-    policy = dataclasses.replace(Policy.open(), **{rule: strict.get(rule, 0.25)})
+    policy = dataclasses.replace(
+        Policy.open(), **{rule: strict.get(rule, 5 if rule == "min_cell_rows" else 0.25)}
+    )
     named = [name for name, message in messages.items() if rule in policy.rules(message)]
     assert named
     assert all(policy.rules(messages[name]).startswith(f"{rule} ") for name in named)
@@ -357,6 +360,12 @@ def test_a_rule_that_differs_from_the_open_policy_is_named_with_a_message(messag
 def test_unknown_exchanges_are_an_error(exchanges):
     with pytest.raises(ParameterError, match="'exchanges' parameter must be made of 'table'"):
         Policy(exchanges=exchanges)
+
+
+@pytest.mark.parametrize("rows", [-1, 0, 1001])
+def test_a_cell_has_between_one_and_a_thousand_rows_at_least(rows):
+    with pytest.raises(ParameterError, match="'min_cell_rows' parameter must be between 1"):
+        Policy(min_cell_rows=rows)
 
 
 @pytest.mark.parametrize("digits", [-1, 0, 2, 18])
@@ -415,10 +424,11 @@ def test_a_released_report_has_its_numbers_rounded_and_nothing_else_changed(tool
             if kind == "number":
                 assert after == oracle(before, 3)
                 assert type(after) is float
-            elif kind not in ("vector", "arrays"):
+            elif kind not in ("vector", "matrix", "arrays"):
                 assert after == before
         for (name, before), (_, after) in zip(message.buffers(), released.buffers(), strict=True):
-            assert after.tolist() == [oracle(value, 3) for value in before.tolist()], name
+            rounded = [oracle(value, 3) for value in before.ravel().tolist()]
+            assert after.ravel().tolist() == rounded, name
             assert not after.flags.writeable
 
 

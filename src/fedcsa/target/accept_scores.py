@@ -25,7 +25,7 @@ from fedcsa.core.scores import TABLE_COLUMNS, ScoreDesign, Told, complement, tol
 from fedcsa.messages.messages import SLACK, ExaminationReport, RiskReport
 
 #: Sums of rounded numbers of either sign differ by this share of their size at most.
-ROUNDING = 0.01
+ROUNDED_SUMS = 0.01
 #: Products of smaller weights may have underflowed.
 _TINY = 1e-150
 
@@ -130,7 +130,7 @@ def _cell_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
     lower, upper = edges[first], edges[last + 1]
     some = w > 0.0
     mean = np.where(some, wp / np.where(some, w, 1.0), 0.0)
-    slack = ROUNDING * np.maximum(np.abs(mean), np.minimum(np.abs(lower), np.abs(upper)))
+    slack = ROUNDED_SUMS * np.maximum(np.abs(mean), np.minimum(np.abs(lower), np.abs(upper)))
     if (some & ((mean < lower - slack) | (mean > upper + slack))).any():
         yield "predictions outside their cell"
     if design.n_classes and ((wy < 0.0) | (wy > SLACK * w)).any():
@@ -157,7 +157,7 @@ def _part_problems(everybody: Told, part: Told) -> Iterator[str]:
             return
     rest = complement(everybody, part)
     for cells, whole in zip(rest.cells, everybody.cells, strict=True):
-        if (cells[:, 0] < -ROUNDING * whole[:, 0].max()).any():
+        if (cells[:, 0] < -ROUNDED_SUMS * whole[:, 0].max()).any():
             yield "a subgroup heavier than everybody"
 
 
@@ -242,13 +242,13 @@ def _number_problems(told: Told, w: float) -> Iterator[str]:
             yield "sums that contradict Cauchy and Schwarz"
     if py**2 > SLACK**2 * yy * pp + _TINY or min(yy, pp, absolute, squared) < 0.0:
         yield "sums that contradict Cauchy and Schwarz"
-    if abs(yy + pp - 2.0 * py - squared) > ROUNDING * size + _TINY:
+    if abs(yy + pp - 2.0 * py - squared) > ROUNDED_SUMS * size + _TINY:
         yield "residuals that do not follow from outcomes and predictions"
     cell_w, cell_y, cell_p = told.table_of(0)
     for total, cells, squares in ((y, cell_y, yy), (p, cell_p, pp)):
         if (cells**2 > SLACK**2 * cell_w * squares + _TINY).any():
             yield "cells that contradict Cauchy and Schwarz"
-        if abs(total - cells.sum()) > ROUNDING * np.sqrt(w * squares) + _TINY:
+        if abs(total - cells.sum()) > ROUNDED_SUMS * np.sqrt(w * squares) + _TINY:
             yield "cells that do not sum to their total"
 
 
