@@ -1,5 +1,6 @@
 """One view of the answer: terminal, notebook and page print the same words and the same digits."""
 
+import json
 import re
 from dataclasses import fields, is_dataclass, replace
 from html import unescape
@@ -20,7 +21,9 @@ from fedcsa.answer.terminal import print_backtest, print_reconciliation, print_v
 from fedcsa.answer.view import MOST_SOURCES, View, candidate_text, view_of
 from fedcsa.cli.common import console
 from fedcsa.reconcile import Reconciliation
+from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.promised_measures import MeasurePromise
+from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.words import count, number, percent, sentence
 
 KINDS = ("small", "one source", "two sources", "paper", "no overlap", "100 sources", "all refused")
@@ -162,3 +165,26 @@ def test_a_result_that_the_target_keeps_is_asked_for_there():
 def test_a_view_holds_no_dictionary_of_unknown_keys():
     for item in fields(View):
         assert "Any" not in str(item.type), item.name
+
+
+def test_what_came_of_every_measure_stands_on_terminal_and_page(
+    making, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "120")
+    good = MeasureOutcome("auroc", "", None, None, 0.8, 0.7, 0.9, 0.75, 0.65, 0.85)
+    bad = MeasureOutcome("sensitivity", "old", 0.2, None, 0.8, 0.7, 0.9, 0.5, 0.45, 0.55)
+    came = Reconciliation(1.0, 0.9, 1.1, 90, 1.0, 0.8, 1.3, 0.95, "use", (good, bad))
+    row = replace(making.made("small").backtest.rows[0], measures=(good, bad))
+    played = Backtest((row,), 0.95)
+    whole = replace(making.made("two sources"), backtest=played)
+    folder = save_result(whole, tmp_path / "r")
+    (folder / "reconciliation.json").write_text(json.dumps(came.to_json()), encoding="utf-8")
+    page = text_of(write_report(folder).read_text(encoding="utf-8"))
+    print_reconciliation(console(), came)
+    print_backtest(console(), played)
+    terminal = " ".join(capsys.readouterr().out.split())
+    for told in (page, terminal):
+        assert "AUROC everybody 0.8 (0.7 to 0.9) 0.75 (0.65 to 0.85) kept" in told
+        assert "sensitivity at 20 % old 80 % (70 to 90 %) 50 % (45 to 55 %) broken" in told
+        assert "AUROC everybody 1 of 1 1 of 1" in told
+        assert "sensitivity at 20 % old 0 of 1 0 of 1" in told

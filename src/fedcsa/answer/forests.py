@@ -12,6 +12,7 @@ from fedcsa.answer.view import SourceLine, View, in_units
 from fedcsa.plan import Plan
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.promised_measures import MeasurePromise
+from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord
 from fedcsa.words import count, number, percent, printable
 
 #: Measures with a forest plot on the page, of those that a study has; its own loss has one too.
@@ -71,7 +72,7 @@ class ForestPlot:
     beside: float | None
 
 
-def title_of(measure: MeasurePromise) -> str:
+def title_of(measure: MeasurePromise | MeasureOutcome | MeasureRecord) -> str:
     """Its title, with the class and the threshold."""
     title = WORDS[measure.name].title
     if measure.of_class is not None:

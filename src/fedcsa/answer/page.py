@@ -62,6 +62,9 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
 
 def sections(view: View) -> Iterator[PageSection]:
     """The sections of the page, in their order."""
+    if view.reconciliation is not None and view.reconciliation.measures:
+        table = result_tables.realised_measures_table(view.reconciliation)
+        yield PageSection("realised", "What came true", table=table)
     yield from _measured(view)
     svg = _forests([source_forest(view, item) for item in drawn(view)], "sources")
     title = "What the sources found" if view.has_model else "Sources"
@@ -114,7 +117,10 @@ def _made(view: View) -> Iterator[PageSection]:
         yield PageSection("balance", "Balance", svg, shown, tuple(every))
     if view.backtest is not None:
         svg = inline(kept_promises.draw_kept_promises(view.backtest), "backtest")
-        yield PageSection("backtest", "Back-test", svg, result_tables.backtest_table(view.backtest))
+        table = result_tables.backtest_table(view.backtest)
+        every = (result_tables.played_measures_table(view.backtest),)
+        told = every if view.backtest.measures else ()
+        yield PageSection("backtest", "Back-test", svg, table, told)
     elif view.has_model:
         yield PageSection("backtest", "Back-test")
     if view.points:

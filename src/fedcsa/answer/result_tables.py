@@ -11,6 +11,7 @@ from fedcsa.answer.sentences import MOST_LISTED, MOST_MARKS, MOST_PRINTED
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.plan import Plan
+from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise, Recalibration
 from fedcsa.words import count, counted, interval, listed, number, percent, printable, short
@@ -266,6 +267,44 @@ def backtest_table(found: Backtest) -> Table:
     )  # fmt: skip
     tones = ["far" if row.kept(found.level) is False else "" for row in order]
     return Table("Each source as the target", headings, rows, (0, 6, 7), tones=tones)
+
+
+def played_measures_table(found: Backtest) -> Table:
+    """How often the promises of every measure held in the back-test."""
+    rows = [
+        (
+            title_of(item),
+            item.subgroup or "everybody",
+            f"{item.covered} of {item.judged}",
+            f"{item.kept} of {item.judged}",
+        )
+        for item in found.measures
+    ]
+    headings = ("measure", "patients", "in the interval", "kept, with chance")
+    return Table("Promises of every measure", headings, rows, (0, 1), (0,))
+
+
+def realised_measures_table(found: Reconciliation) -> Table:
+    """Every measure as it was promised and as it came true."""
+    rows = [
+        (
+            title_of(item),
+            item.subgroup or "everybody",
+            *(
+                f"{words.text(value)} ({words.between(lower, upper)})"
+                for words in [WORDS[item.name]]
+                for value, lower, upper in (
+                    (item.promised, item.lower, item.upper),
+                    (item.realised, item.realised_lower, item.realised_upper),
+                )
+            ),
+            "kept" if item.kept else "broken",
+        )
+        for item in found.measures
+    ]
+    headings = ("measure", "patients", "promised", "realised", "promise")
+    tones = ["" if item.kept else "far" for item in found.measures]
+    return Table("Every measure", headings, rows, (0, 1, 2, 3, 4), (0, 2, 3), tones)
 
 
 # What left each site, and how the answer came about ------------------------------------------

@@ -316,6 +316,7 @@ def _backtest(view: View) -> Said:
             yield "no_backtest", f"no back-test was run. {only}"
         return
     yield "backtest", found.sentence
+    yield "risk_is", f"risk is the {view.loss_name}"
     yield from backtest_numbers(found)
     hidden = len(found.rows) - MOST_PLAYED
     if hidden > 0:

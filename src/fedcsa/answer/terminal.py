@@ -127,6 +127,9 @@ def _kinds(findings: Sequence[Finding]) -> rich.Table:
 def print_backtest(screen: Console, found: Backtest) -> None:
     """What was promised to every source that played the target, and what came true."""
     print_table(screen, result_tables.backtest_table(found))
+    if found.measures:
+        screen.print()
+        print_table(screen, result_tables.played_measures_table(found))
     colour = "yellow" if found.broken and found.verdict == "passed" else _PASSED[found.verdict]
     meaning = printable(found.sentence.removeprefix(found.verdict))
     screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), meaning))
@@ -143,6 +146,10 @@ def print_reconciliation(screen: Console, found: Reconciliation) -> None:
     """What was realised, what was promised, and what follows."""
     for text in found.lines:
         screen.print(Text(text), soft_wrap=True)
+    if found.measures:
+        screen.print()
+        print_table(screen, result_tables.realised_measures_table(found))
+        screen.print()
     if found.promised_lower is not None:
         told = f"Intervals: {percent(found.level)}, the promised one for a new site, {NEW_SITE}."
         screen.print(Text(told, style="dim"))
