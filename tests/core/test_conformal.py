@@ -186,7 +186,7 @@ def _slow_half_widths(residuals, rows, weights, level):
         variances.append(max(square / mean**2 - 1.0, SMALLEST_SPREAD) / max(rows[j] - 1.0, 0.5))
     limit = _slow_new_site(
         [
-            (math.log(RESIDUAL_ENDS[b] / factors[q]), j, weights[j] * residuals[j][q][b])
+            (math.log(ends[b] / factors[q]), j, weights[j] * residuals[j][q][b])
             for j in sources
             for q, b in cells
             if residuals[j][q][b] > 0.0
@@ -256,6 +256,18 @@ def test_a_band_that_nobody_told_of_is_as_wide_as_the_next_one_inwards():
 def test_too_few_rows_promise_nothing():
     assert np.isinf(half_widths(_told(_source(1, 8)), np.array([8.0]), np.ones(1), 0.9)).all()
     assert np.isfinite(half_widths(_told(_source(1, 9)), np.array([9.5]), np.ones(1), 0.9)).all()
+
+
+@pytest.mark.parametrize("lie", ["none err", "all are far off", "a fifth is far off"])
+def test_one_lying_source_of_five_moves_intervals_little(lie):
+    honest = _told(*(_source(k, 300) for k in range(5)))
+    rows, weights = np.full(5, 120.0), np.full(5, 0.2)
+    lies = honest.copy()
+    lies[4] = 0.0
+    lies[4, :, 0] = {"none err": 0.25, "all are far off": 0.0, "a fifth is far off": 0.2}[lie]
+    lies[4, :, -1] = 0.25 - lies[4, :, 0]
+    ratio = half_widths(lies, rows, weights, 0.9) / half_widths(honest, rows, weights, 0.9)
+    assert ((ratio > 0.75) & (ratio < 1.6)).all()
 
 
 def test_coverage_of_new_rows_is_as_asked_for():

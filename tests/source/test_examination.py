@@ -8,6 +8,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from fedcsa.core.conformal import ResidualCounts
 from fedcsa.errors import MessageError, NoSourcesError
 from fedcsa.messages.codec import encode
 from fedcsa.messages.messages import ExaminationReport, Refusal
@@ -270,3 +271,33 @@ def test_patients_without_an_error_are_a_small_rate_and_no_certainty(make, error
         assert found.risk >= 0.5 / (ess + 1.0) * (1 - 1e-9)
         assert 0.0 < found.ratio_variance < 10.0
     assert 0.0 < adaptation.promise.lower < adaptation.promise.upper < 1.0
+
+
+# Residuals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("min_rows", [1, 5])
+def test_residuals_are_told_by_distance_in_cells_of_enough_rows(make, min_rows):
+    rule = {"min_cell_rows": min_rows}
+    sources = sites(make, **dict.fromkeys(NAMES, rule))
+    target, asked = asked_of(make, sources)
+    adaptation = target.conclude({name: sources[name].answer(asked[name]) for name in sources})
+    X, y = make.rows(80, 0)
+    z = (X - adaptation.table.mean) / adaptation.table.sd
+    others = {n: a for n, a in adaptation.source_weights.items() if n != "a"}
+    mixture = sum(
+        a * adaptation.models[n].predict(z if adaptation.plan.scale else X)
+        for n, a in others.items()
+    ) / sum(others.values())
+    w = sources["a"].row_weights(target.brief(sorted(sources)))
+    expected = ResidualCounts.of(z, (y - mixture) / asked["a"].unit, w).told(min_rows)
+    np.testing.assert_allclose(adaptation.examinations["a"].residuals, expected, atol=1e-9)
+
+
+def test_classes_tell_no_residuals(make):
+    model = DecisionTreeClassifier(max_depth=2, min_samples_leaf=10)
+    plan = make.plan(model, None, classes=("no", "yes"), loss="brier")
+    sources = [make.source(name, make.labelled(80, i)) for i, name in enumerate(NAMES)]
+    adaptation = make.study(plan, sources)
+    assert all(len(report.scores) for report in adaptation.examinations.values())
+    assert not any(report.residuals.size for report in adaptation.examinations.values())

@@ -334,7 +334,9 @@ def new_site_limit(
 def half_widths(residuals: Array, rows: Array, weights: Array, level: float) -> Array:
     """Half the width of the interval of a number in every band, shape (bands,), in told units.
 
-    Infinite where too few effective rows stand behind it.
+    Infinite where too few effective rows stand behind it, or where it lies beyond the last bin. A
+    source's residuals there count as twice as large as that bin's end, so that one alone, who may
+    lie, makes no interval infinite.
 
     Parameters
     ----------
@@ -360,9 +362,11 @@ def half_widths(residuals: Array, rows: Array, weights: Array, level: float) -> 
     shares = residuals.reshape(len(residuals), -1)
     means = shares @ scaled
     locations = Locations.of(np.log(means), shares @ scaled**2 / means**2 - 1.0, rows)
-    log_ends = (np.log(RESIDUAL_ENDS) - np.log(factors)[:, None]).ravel()
-    limit = new_site_limit(log_ends, shares, rows, weights, level, locations, RESIDUAL_LOG_SCALE)
-    found: Array = factors * np.exp(limit)
+    limit = new_site_limit(
+        np.log(scaled), shares, rows, weights, level, locations, RESIDUAL_LOG_SCALE
+    )
+    half = factors * np.exp(limit)
+    found: Array = np.where(half <= RESIDUAL_ENDS[-2], half, np.inf)
     return found
 
 
