@@ -98,7 +98,9 @@ def _risks(view: View) -> _Rows:
 
 def _recalibration(view: View) -> _Rows:
     found = view.recalibration
-    for when, items in (("before", found.before), ("after", found.after)) if found else ():
+    if found is None:
+        return
+    for when, items in (("before", found.before), ("after", found.after)):
         for item in items:
             ends = (item.estimate, item.lower, item.upper)
             yield found.intercept, found.slope, when, item.name, *ends

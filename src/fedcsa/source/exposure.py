@@ -268,7 +268,8 @@ def _leverages(
         return shares
     n_outputs = max(len(work.rows.brief.classes), 1)
     weighted = [_shares_in_span(work, partial(rooted, of=k)) for k in range(n_outputs)]
-    return np.maximum.reduce([shares, *weighted])
+    largest: Array = np.maximum.reduce([shares, *weighted])
+    return largest
 
 
 def _varies(model: LinearModel | DesignModel, X: Array) -> Array:
