@@ -321,7 +321,7 @@ def test_the_limit_of_a_class_is_that_of_a_slow_loop_over_rows(level, n_classes)
             places.append(mean)
             variances.append(max(spread, SMALLEST_SPREAD) / (rows[j] - 1.0))
             mass.append(given[j] * total)
-            points += [(ends[i], j, given[j] * w[i]) for i in here]
+            points += [(finite[i], j, given[j] * w[i]) for i in here]
         a = [m / sum(mass) for m in mass]
         expected = _slow_new_site(points, places, variances, LOGIT_SCALE, a, rows, level)
         found = class_limit([told for *_, told in sources], np.array(given), c, level)
@@ -339,6 +339,22 @@ def test_a_class_of_which_too_little_is_known_is_in_every_set():
         found = [class_limit([source], np.ones(1), c, 0.9) for c in (0, 1)]
         assert math.isfinite(found[0])
         assert math.isfinite(found[1]) == known
+
+
+@pytest.mark.parametrize("p_event", [0.0, 1.0])
+def test_one_lying_source_of_five_moves_sets_little(p_event):
+    sources = [_table(seed, 200, 2) for seed in range(5)]
+    told = [source[3] for source in sources]
+    _, y, w, _ = sources[4]
+    inside, groups = np.ones((200, 1), dtype=bool), np.arange(200) % 20
+    p = np.tile([1.0 - p_event, p_event], (200, 1))
+    sums = ScoreSums.of_rows(told[0].design, y, p, w, groups, inside)
+    lie = told_by(told[0].design, sums.table(1), sums.sums(1))[0]
+    for c in (0, 1):
+        honest, lied = (
+            class_limit(some, np.full(5, 0.2), c, 0.9) for some in (told, [*told[:4], lie])
+        )
+        assert lied == pytest.approx(honest, abs=1.0)
 
 
 def test_merged_cells_of_a_score_table_move_limits_little():

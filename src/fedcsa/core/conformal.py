@@ -413,7 +413,8 @@ def class_limit(sources: Sequence[Told], weights: Array, of_class: int, level: f
     Returns
     -------
     float
-        Infinite if too few rows are of that class: then it is in every set.
+        Infinite if too few rows are of that class, or if it lies beyond the last edge of scores:
+        then the class is in every set.
     """
     told = [_of_class(source, of_class) for source in sources]
     shares, rows = np.array([share for share, _ in told]), np.array([n for _, n in told])
@@ -424,10 +425,10 @@ def class_limit(sources: Sequence[Told], weights: Array, of_class: int, level: f
     weights = (weights * total)[known]
     shares, rows, weights = shares[known] / total[known, None], rows[known], weights / weights.sum()
     ends = _class_ends(sources[0].design, of_class)
-    middle = np.where(np.isinf(ends), FAR_END, ends)
-    means = shares @ middle
-    locations = Locations.of(means, shares @ middle**2 - means**2, rows)
-    return new_site_limit(ends, shares, rows, weights, level, locations, LOGIT_SCALE)
+    means = shares @ ends
+    locations = Locations.of(means, shares @ ends**2 - means**2, rows)
+    limit = new_site_limit(ends, shares, rows, weights, level, locations, LOGIT_SCALE)
+    return limit if limit < FAR_END else float("inf")
 
 
 def _of_class(told: Told, of_class: int) -> tuple[Array, float]:
@@ -453,6 +454,9 @@ def _of_class(told: Told, of_class: int) -> tuple[Array, float]:
 def _class_ends(design: ScoreDesign, of_class: int) -> Array:
     """Largest −logit of the class's probability in every bin of scores, (bins,).
 
+    The outermost bin is open, and its rows count as if they lay at its inner edge: one source
+    alone, who may lie, puts no class into every set.
+
     Parameters
     ----------
     design : ScoreDesign
@@ -460,5 +464,5 @@ def _class_ends(design: ScoreDesign, of_class: int) -> Array:
     """
     edges = logit(design.edges)
     if of_class in design.classes:
-        return np.concatenate([[np.inf], -edges])
-    return np.append(edges, np.inf)
+        return np.concatenate([[FAR_END], -edges])
+    return np.append(edges, FAR_END)
