@@ -26,6 +26,7 @@ from fedcsa import (
     load_result,
     save_result,
 )
+from fedcsa.backtest import run_backtest
 from fedcsa.errors import MessageError, NoSourcesError
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.messages import ModelRequest
@@ -456,3 +457,23 @@ def test_what_is_no_line_is_not_exported(made):
     triples = {n: (X, y, y * 0.5 + 0.2) for n, (X, y) in sources.items()}
     with pytest.raises(ModelError, match="no model that could be exported"):
         evaluate(None, triples, X_target).estimator()
+
+
+# Back-test ---------------------------------------------------------------------------------------
+
+
+def test_every_source_plays_the_target_for_a_given_model(made, folder):
+    found = {}
+    for way in ("formula", "column"):
+        study = Study.load(folder / f"{way}.toml")
+        data = {name: study.read_source(name) for name in study.sources}
+        found[way] = run_backtest(data, study.plan(), policy=study.policy(), given=study.given())
+    assert [row.source for row in found["formula"].rows] == list(NAMES)
+    for one, other in zip(found["formula"].rows, found["column"].rows, strict=True):
+        for field in ("promised", "lower", "upper", "realised", "standard_error"):
+            assert getattr(one, field) == pytest.approx(getattr(other, field), rel=1e-9)
+        assert one.reference is None, "nothing is fitted"
+        X, y = made[0][one.source]
+        p = made[2].predict_proba(X)[:, 1]
+        assert one.realised == pytest.approx(np.mean((p - y) ** 2), rel=1e-9)
+        assert len(one.measures) == len(other.measures) > 0

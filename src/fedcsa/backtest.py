@@ -16,6 +16,7 @@ from fedcsa.core.realised import standard_error
 from fedcsa.errors import FedCSAError, must
 from fedcsa.messages.messages import BacktestReport
 from fedcsa.messages.policy import Ledger, Policy
+from fedcsa.models.given import given_column
 from fedcsa.models.model import path_losses
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions, Plan
@@ -24,6 +25,7 @@ from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import score_design
+from fedcsa.target.judge_given import Given, predictions_of
 from fedcsa.target.realised_measures import outcomes_of, realised_rows
 from fedcsa.target.target import Target
 
@@ -38,6 +40,7 @@ def run_backtest(
     policy: Policy | None = None,
     losses: LossFunctions | None = None,
     trusted_types: Collection[str] = (),
+    given: Given = None,
     progress: Progress | None = None,
 ) -> Backtest:
     """Let every source play the target for the others.
@@ -45,27 +48,29 @@ def run_backtest(
     Parameters
     ----------
     sources : mapping of str to (X, y)
-        At least two; columns in the order of ``plan.features``, the group behind them if
-        ``plan.group`` names one.
+        At least two; columns in the order of ``plan.features``, behind them the group if
+        ``plan.group`` names one, and the column of predictions if one is judged.
     plan : Plan
-        Of the study that is tested. It must use the default method: the others promise nothing.
+        Of the study that is tested. The paper's methods promise nothing.
     policy : Policy, optional
         Rules of every site; by default none, since one process sees everything anyway.
     losses : mapping of str to function, optional
         Losses of the study that are not built in.
     trusted_types : collection of str, optional
         Types outside scikit-learn that a model may hold.
+    given : FittedModel, optional
+        The given model, if the study judges one. Nothing is fitted then.
     progress : function, optional
         Called with the phase, the source and "started" or "done".
     """
     if len(sources) < 2:
         raise must("sources", "at least two, so that one can play the target", len(sources))
-    if plan.method != "validated":
+    if not plan.examined:
         rule = "'validated' for a back-test: only it promises an interval"
         raise must("method", rule, plan.method)
     # A far site is an ordinary outcome here, not an error: a row without a promise.
     plan = replace(plan, on_no_overlap="predict")
-    columns = (*plan.features, *([plan.group] if plan.group else []))
+    columns = (*plan.features, *filter(None, (plan.group, given_column(plan.model))))
     common: dict[str, Any] = {
         "policy": policy or Policy.open(),
         "losses": losses,
@@ -78,7 +83,8 @@ def run_backtest(
             for other in sorted(sources)
             if other != name
         ]
-        rows.append(Player(name, *sources[name], plan, **common).play(others, progress))
+        player = Player(name, *sources[name], plan, given=given, **common)
+        rows.append(player.play(others, progress))
     return Backtest(tuple(rows), plan.level)
 
 
@@ -88,7 +94,9 @@ class Player:
     Parameters
     ----------
     name : str
-    X : array of shape (rows, features), with the group behind them if ``plan.group`` names one
+    X : array of shape (rows, columns)
+        The features, behind them the group if ``plan.group`` names one, and the column of
+        predictions if one is judged.
     y : array of shape (rows,)
     plan : Plan
         The study's; it is carried out under a name of its own.
@@ -98,6 +106,8 @@ class Player:
         Losses of the study that are not built in.
     trusted_types : collection of str, optional
         Types outside scikit-learn that a received model may hold.
+    given : FittedModel, optional
+        The given model, if the study judges one.
     """
 
     def __init__(
@@ -110,13 +120,16 @@ class Player:
         policy: Policy,
         losses: LossFunctions | None = None,
         trusted_types: Collection[str] = (),
+        given: Given = None,
     ) -> None:
         self.name = name
         self.plan = replace(plan, study=f"{plan.study}: back-test at {name}"[:200])
         self._policy = policy
-        d = len(plan.features)
-        rows = as_matrix(X, f"X of source {name!r}", n_columns=d + bool(plan.group))
+        d, column = len(plan.features), bool(given_column(plan.model))
+        width = d + bool(plan.group) + column
+        rows = as_matrix(X, f"X of source {name!r}", n_columns=width)
         self._X = rows[:, :d]
+        self._given = rows[:, -1] if column else given
         self._groups = rows[:, d] if plan.group else None
         where = f"The outcome of source {name!r}"
         self._y = as_outcome(y, plan.classes, where)
@@ -128,7 +141,10 @@ class Player:
 
     def target(self) -> Target:
         """The site as the target, without its outcomes."""
-        return Target(self._X, self.plan, policy=self._policy, trusted_types=self._trusted)
+        return Target(
+            self._X, self.plan, policy=self._policy, trusted_types=self._trusted,
+            given=self._given,
+        )  # fmt: skip
 
     def play(self, others: Sequence[Source], progress: Progress | None = None) -> BacktestRow:
         """What the study of the others promises to this site, and what came of it.
@@ -166,7 +182,9 @@ class Player:
         Patients count as covered if their outcome lies in their interval or set. At last every
         measure.
         """
-        output = adaptation.output(self._X)
+        output = predictions_of(self._given, self._X, len(self.plan.classes))
+        if output is None:
+            output = adaptation.output(self._X)
         losses = row_losses(self._loss, output, self._y)
         message = BacktestReport(
             study=self.plan.study,
@@ -189,6 +207,8 @@ class Player:
     def _reference(self) -> float:
         """Smallest cross-validated risk over the candidates, on its own rows alone; 0 for none."""
         plan = self.plan
+        if not plan.candidates:  # the model is given
+            return 0.0
         model, candidates = instantiate(
             plan.model, plan.candidates, len(plan.classes), self._trusted
         )

@@ -78,6 +78,7 @@ def backtest(
             plan,
             policy=loaded.policy(),
             trusted_types=trust or (),
+            given=loaded.given(),
             progress=progress,
         )
     if result is not None and tested is not None:
