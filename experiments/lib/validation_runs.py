@@ -224,6 +224,8 @@ def measure_lines(
 def patient_lines(fitted: Any, X: Array, y: Array, level: float) -> list[dict[str, Any]]:
     """Whether intervals, or sets of classes, hold the outcome: all rows, and quarters by distance.
 
+    Nothing where no source reaches the target.
+
     Parameters
     ----------
     fitted : FedCSA
@@ -232,6 +234,8 @@ def patient_lines(fitted: Any, X: Array, y: Array, level: float) -> list[dict[st
     y : array of shape (rows,)
     level : float
     """
+    if fitted.adaptation_.promise is None:  # nobody examined, so nothing is said of patients
+        return []
     if hasattr(fitted, "classes_"):
         inside = fitted.predict_set(X, level)
         holds = inside[np.arange(len(y)), np.searchsorted(fitted.classes_, y)]

@@ -1,7 +1,8 @@
 """Every bar of the validation study beside what was measured.
 
 Reads the packed runs. Tables: ``validation_bars`` (what was asked, the bar, what was found, whether
-it is met), ``validation_by_measure``, ``validation_by_distance``, ``validation_stroke`` and
+it is met), ``validation_seeds``, ``validation_by_measure``, ``validation_by_distance``,
+``validation_stroke`` and
 ``validation_stroke_by_distance``.
 """
 
@@ -111,9 +112,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         path = given.results / f"{name}_{ending}.csv.gz"
         return read_packed(path) if path.is_file() else []
 
-    by_measure, by_distance = measure_table(read("measures")), patient_table(read("patients"))
+    patients = read("patients")
+    by_measure, by_distance = measure_table(read("measures")), patient_table(patients)
     stroke = stroke_table(read("stroke_measures"))
     tables: dict[str, list[dict[str, Any]]] = {
+        "seeds": seeds(patients),
         "by_measure": by_measure,
         "by_distance": by_distance,
         "stroke": stroke,
@@ -123,6 +126,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for ending, lines in tables.items():
         if lines:
             write_table(given.results, f"{name}_{ending}", lines)
+
+
+def seeds(lines: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """How many studies of how many seeds there are, and how many ended without a model."""
+    studies = {(line["part"], line["family"], line["seed"]) for line in lines}
+    known = sorted({int(seed) for _, _, seed in studies})
+    failed = sum(not line["part_of_rows"] for line in lines)
+    ends = {"first": known[0], "last": known[-1], "seeds": len(known)}
+    return [{**ends, "studies": len(studies), "failed": failed}]
 
 
 def stroke_by_distance(lines: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:

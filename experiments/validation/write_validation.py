@@ -11,6 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where `lib` is
 from lib.page import Block, Line, Results, number, run, table
 from lib.validation_tables import OVERALL
 
+#: Seeds of the confirmation, all families each.
+PLANNED = 50
 MET = {"yes": "met", "no": "**missed**"}
 #: Parts of the rows, as the page names them.
 QUARTERS = {
@@ -20,6 +22,17 @@ QUARTERS = {
     "quarter 3": "third",
     "quarter 4": "farthest quarter",
 }
+
+
+def seeds(results: Results) -> str:
+    """What was run once."""
+    [x] = results("validation_seeds")
+    first, last = (f"{int(x[key]):,}" for key in ("first", "last"))
+    return (
+        f"Confirmed once: {x['studies']} studies on {x['seeds']} of {PLANNED} fresh seeds, "
+        f"{first} to {last}; "
+        f"{x['failed']} ended without a model."
+    )
 
 
 def bars(results: Results) -> str:
@@ -93,7 +106,7 @@ def stroke(results: Results) -> str:
 
 
 BLOCKS: dict[str, Block] = {
-    block.__name__: block for block in (bars, events, numbers, patients, stroke)
+    block.__name__: block for block in (seeds, bars, events, numbers, patients, stroke)
 }
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from lib.common import ROOT, read_table
-from lib.promise_runs import write_packed
+from lib.promise_runs import read_packed, write_packed
 from lib.validation_families import VALIDATED
 from lib.validation_runs import (
     LOGITS,
@@ -19,7 +19,9 @@ from lib.validation_runs import (
     stretched,
 )
 from lib.validation_tables import OVERALL, Told, exchangeable, measure_table
-from validation import validation_bars, write_validation
+from validation import known_truth, stroke_countries, validation_bars, write_validation
+
+from fedcsa.errors import DataError
 
 DATA = ROOT.parent / "shared" / "data"
 
@@ -73,7 +75,9 @@ def test_scales_without_walls_lead_back(name):
 class Steps:
     """Every row in [0, 1], and the event where the first feature is positive."""
 
-    adaptation_ = SimpleNamespace(table=SimpleNamespace(mean=np.zeros(2), sd=np.ones(2)))
+    def __init__(self, promise=0.1):
+        table = SimpleNamespace(mean=np.zeros(2), sd=np.ones(2))
+        self.adaptation_ = SimpleNamespace(table=table, promise=promise)
 
     def predict_interval(self, X, _):
         return np.tile([0.0, 1.0], (len(X), 1))
@@ -95,6 +99,7 @@ def test_patients_are_counted_by_quarter_of_distance():
     X[:4, 0] *= -1.0
     sets = {each["part_of_rows"]: each for each in patient_lines(Sets(), X, np.zeros(8), 0.9)}
     assert (sets["all"]["covered"], sets["all"]["half_width"]) == (0.5, 1.5)
+    assert patient_lines(Sets(promise=None), X, np.zeros(8), 0.9) == []
 
 
 def test_an_interval_is_widened_by_the_sampling_error_of_what_came_true():
@@ -124,8 +129,8 @@ def results(tmp_path):
     measures = [line(), line("rmse", part="numbers", true=9.0), line("ppv", threshold=0.2)]
     rows = ("all", *(f"quarter {k}" for k in (1, 2, 3, 4)))
     patients = [
-        {"part": part, "family": "label shift", "part_of_rows": each, "covered": share}
-        | {"half_width": 1.0}
+        {"part": part, "family": "label shift", "seed": 7, "part_of_rows": each}
+        | {"covered": share, "half_width": 1.0}
         for part, share in (("events", 0.90), ("numbers", 0.80))
         for each in rows
     ]
@@ -165,9 +170,47 @@ def test_the_page_is_written_from_the_tables(results):
     write_validation.main(["--results", str(results), "--page", str(page)])
     assert "| `auroc` | 1.00; ± 0.1; 0.26 | 1.00; ± 0.1; 0.26 |" in page.read_text()
     assert "| numbers | label shift | 0.80 |" in page.read_text()
+    assert "2 studies on 1 of 50 fresh seeds, 7 to 7; 0 ended without a model" in page.read_text()
 
 
 def test_runs_become_one_line_a_measure_and_failed_ones_stay():
     runs = [{"seed": 1, "measures": [{"measure": "a"}, {"measure": "b"}]}, {"seed": 2}]
     expected = [{"seed": 1, "measure": "a"}, {"seed": 1, "measure": "b"}, {"seed": 2}]
     assert exploded(runs, "measures") == expected
+
+
+def test_the_study_runs_and_knows_its_seeds(tmp_path):
+    known_truth.main(["--quick", "--out", str(tmp_path)])
+    lines = read_packed(tmp_path / "validation_measures.csv.gz")
+    names = {(each["part"], each["measure"]) for each in lines}
+    assert {("events", "auroc"), ("events", "net_benefit"), ("numbers", "rmse")} <= names
+    assert all(float(each["lower"]) < float(each["upper"]) for each in lines)
+    assert all(each["true"] and each["unweighted"] for each in lines)
+    patients = read_packed(tmp_path / "validation_patients.csv.gz")
+    assert len(patients) == 2 * 5
+    assert all(0.8 < float(each["covered"]) <= 1.0 for each in patients)
+    assert (known_truth.FULL.first_seed, known_truth.FULL.seeds) == (80_000, 50)
+    assert known_truth.FULL.seeds == write_validation.PLANNED
+    assert len(list(known_truth.tasks(known_truth.FULL))) == 50 * 11
+
+
+def test_a_study_that_fails_says_so(monkeypatch):
+    def fails(*_):
+        raise DataError("Rows must be finite; they are not.")
+
+    monkeypatch.setattr(known_truth, "run_default", fails)
+    found = known_truth.run_one("numbers", "label shift", 0, known_truth.QUICK)
+    assert found["error"] == "DataError: Rows must be finite; they are not."
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside the project")
+def test_countries_are_targets_in_turn(tmp_path):
+    stroke_countries.main(["--quick", "--out", str(tmp_path), "--data", str(DATA)])
+    lines = read_packed(tmp_path / "validation_stroke_measures.csv.gz")
+    assert len({each["site"] for each in lines}) == stroke_countries.QUICK.max_sites
+    assert all(float(each["true_error"]) > 0.0 for each in lines if each["measure"] == "auroc")
+
+
+def test_the_page_shows_the_results_as_they_are():
+    write_validation.main(["--check"])
