@@ -134,7 +134,10 @@ def feature_columns(view: View) -> str | None:
     if view.plan is None:
         return None
     many = counted(len(view.features), "column")
-    return f"{many}, agreed by all sites before the study: {listed(view.features, MOST_NAMES)}"
+    told = f"{many}, agreed by all sites before the study: {listed(view.features, MOST_NAMES)}"
+    if "column" not in view.plan.model:
+        return told
+    return f"{told}. They describe the patients; what the given model takes, its owner knows"
 
 
 def available(view: View) -> str | None:

@@ -24,12 +24,11 @@ def checklist_tables(view: View) -> Iterator[Table]:
     """Every checklist as a table."""
     for checklist in CHECKLISTS:
         rows = [
-            (f.item.number, f.item.topic, f.item.asks, answer_text(f), f.state)
+            (f"{f.item.number} {f.item.topic}", f.item.asks, answer_text(f))
             for f in checklist.filled(view)
         ]
-        headings = ("item", "topic", "what to report", "what this study says", "state")
-        text = (0, 1, 2, 3, 4)
-        yield Table(checklist.name, headings, rows, text, (1, 2, 3), printed=False)
+        headings = ("item", "what to report", "what this study says")
+        yield Table(checklist.name, headings, rows, (0, 1, 2), (1, 2), printed=False)
 
 
 def summary_table(view: View) -> Table:
@@ -37,9 +36,9 @@ def summary_table(view: View) -> Table:
     rows = []
     for checklist in CHECKLISTS:
         states = [filled.state for filled in checklist.filled(view)]
-        rows.append((checklist.name, *(str(states.count(x)) for x in STATES), checklist.source))
-    headings = ("checklist", *STATES, "published")
-    return Table("How far the checklists are filled", headings, rows, (0, 5), (5,))
+        rows.append((checklist.name, *(str(states.count(x)) for x in STATES), checklist.doi))
+    headings = ("checklist", *STATES, "doi")
+    return Table("How far the checklists are filled", headings, rows, (0, 5))
 
 
 def checklist_lines(view: View) -> Iterator[str]:
@@ -53,6 +52,10 @@ def checklists_markdown(view: View) -> str:
     parts = [f"# Checklists of the study {escaped(view.study)}", _INTRODUCTION]
     lines = checklist_lines(view)
     for checklist, line, table in zip(CHECKLISTS, lines, checklist_tables(view), strict=True):
-        parts += [f"## {checklist.name}", f"{checklist.source}.", escaped(line)]
+        parts += [
+            f"## {checklist.name}",
+            f"{checklist.source}, doi {checklist.doi}.",
+            escaped(line),
+        ]
         parts.append(markdown_table(table))
     return "\n\n".join(parts) + "\n"

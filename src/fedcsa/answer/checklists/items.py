@@ -58,10 +58,11 @@ class FilledItem:
 
 @dataclass(frozen=True)
 class Checklist:
-    """A published list of items, with its source."""
+    """A published list of items, and where it was published."""
 
     name: str
     source: str
+    doi: str
     items: tuple[ChecklistItem, ...]
 
     def filled(self, view: View) -> tuple[FilledItem, ...]:

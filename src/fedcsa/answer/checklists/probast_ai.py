@@ -79,9 +79,9 @@ _DOMAINS: tuple[tuple[str, str, str, Answer | None, str], ...] = (
 
 PROBAST_AI = Checklist(
     "PROBAST+AI",
-    "K. G. M. Moons and others: PROBAST+AI. BMJ 2025;388:e082505, doi 10.1136/bmj-2024-082505 "
-    "(16 questions on development, D, and 18 on evaluation, E; it is a tool to judge with, and the "
-    "judgement is not made here)",
+    "K. G. M. Moons and others: PROBAST+AI. BMJ 2025;388:e082505 (16 questions on development, D, "
+    "and 18 on evaluation, E; it is a tool to judge with, and the judgement is not made here)",
+    "10.1136/bmj-2024-082505",
     (
         *_probast(
             "D",

@@ -7,8 +7,8 @@ from fedcsa.answer.checklists.items import Checklist, ChecklistItem
 
 TRIPOD_AI = Checklist(
     "TRIPOD+AI",
-    "G. S. Collins and others: TRIPOD+AI statement. BMJ 2024;385:e078378, "
-    "doi 10.1136/bmj-2023-078378 (27 items)",
+    "G. S. Collins and others: TRIPOD+AI statement. BMJ 2024;385:e078378 (27 items)",
+    "10.1136/bmj-2023-078378",
     (
         ChecklistItem(
             "1",

@@ -7,8 +7,8 @@ from fedcsa.answer.checklists.items import Checklist, ChecklistItem
 
 TRIPOD_CLUSTER = Checklist(
     "TRIPOD-Cluster",
-    "T. P. A. Debray and others: TRIPOD-Cluster checklist. BMJ 2023;380:e071018, "
-    "doi 10.1136/bmj-2022-071018 (19 items)",
+    "T. P. A. Debray and others: TRIPOD-Cluster checklist. BMJ 2023;380:e071018 (19 items)",
+    "10.1136/bmj-2022-071018",
     (
         ChecklistItem(
             "1",
