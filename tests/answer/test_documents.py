@@ -36,12 +36,15 @@ from fedcsa.target.promised_measures import (
     Recalibration,
     RiskDistribution,
 )
+from fedcsa.target.realised_measures import MeasureOutcome
 
 ITEMS = [(checklist.name, item) for checklist in CHECKLISTS for item in checklist.items]
 ALL = [*ITEMS, *(("card", item) for item in CARD)]
 NOTHING = View("s", "no", "")
 FOUND = {"a": (0.81, 0.7, 0.9), "b": (0.74, 0.6, 0.83)}
-ROW = BacktestRow("a", 40, "use it", 1.0, 0.8, 1.3, 1.0, 0.1, 0.9)
+OUTCOME = MeasureOutcome("auroc", "", None, None, 0.78, 0.7, 0.85, 0.9, 0.8, 0.95)
+ROW = BacktestRow("a", 40, "use it", 1.0, 0.8, 1.3, 1.0, 0.1, 0.9, measures=(OUTCOME,))
+CAME = Reconciliation(1.0, 0.9, 1.1, 90, 1.0, 0.8, 1.3, 0.95, "use", measures=(OUTCOME,))
 
 
 def measure(name, value=0.78, **options):
@@ -230,8 +233,7 @@ def test_answers_quote_the_numbers_of_the_result(rich):
     assert "a 81, b 74" in answers.events(rich)
     assert answers.interpretation(rich).endswith(rich.why)
     assert "fedcsa reconcile" in answers.next_steps(rich)
-    came = Reconciliation(1.0, 0.9, 1.1, 90, 1.0, 0.8, 1.3, 0.95, "use")
-    assert answers.next_steps(replace(rich, reconciliation=came)) == came.sentence
+    assert answers.next_steps(replace(rich, reconciliation=CAME)) == CAME.sentence
 
 
 def test_a_measure_that_is_not_known_is_not_told(rich):
@@ -280,7 +282,7 @@ def test_the_card_has_every_line_and_says_what_to_fill_in(rich):
 @pytest.mark.parametrize("name", CSV_TABLES)
 def test_a_table_has_rows_where_there_is_something_to_tell_and_only_there(name, rich):
     headings, rows_of = CSV_TABLES[name]
-    rows = list(rows_of(rich))
+    rows = list(rows_of(replace(rich, reconciliation=CAME)))
     assert rows
     assert all(len(row) <= len(headings) for row in rows)
     assert name == "checklists" or not list(rows_of(NOTHING))
@@ -299,6 +301,15 @@ def test_csv_files_hold_every_digit_and_no_formula(rich, tmp_path):
         first, last = csv.DictReader(file)
     assert (first["source"], first["reaches"]) == ("'=HYPERLINK(1)", "true")
     assert (last["source"], last["rows"], last["became"]) == ("'@x", "", "missing")
+
+
+def test_what_came_true_of_a_measure_stands_beside_its_promise(rich, tmp_path):
+    write_csv_tables(replace(rich, reconciliation=CAME), tmp_path)
+    for name in ("realised", "backtest_measures"):
+        with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
+            [row] = csv.DictReader(file)
+        told = [row[key] for key in ("measure", "promised", "realised", "covered", "kept")]
+        assert told == ["auroc", "0.78", "0.9", "false", "true"]
 
 
 # The folder ---------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from fedcsa.answer.checklists.filled import CHECKLISTS
 from fedcsa.answer.view import View
 from fedcsa.core.conformal import BANDS
 from fedcsa.target.promised_measures import MeasurePromise
+from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.words import printable
 
 Cell = str | float | int | bool | None
@@ -18,6 +19,9 @@ _Rows = Iterator[Sequence[Cell]]
 #: Headings of what identifies a measure.
 _MEASURE = ("measure", "subgroup", "class", "threshold")
 _ENDS = ("estimate", "lower", "upper")
+_CAME = (
+    "promised", "lower", "upper", "realised", "realised_lower", "realised_upper", "covered", "kept",
+)  # fmt: skip
 #: Texts that begin so are formulas to a spreadsheet.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -145,6 +149,23 @@ def _backtest(view: View) -> _Rows:
         )  # fmt: skip
 
 
+def _outcome(item: MeasureOutcome) -> tuple[Cell, ...]:
+    came = (item.realised, item.realised_lower, item.realised_upper, item.covered, item.kept)
+    known = (item.name, item.subgroup, item.of_class, item.threshold)
+    return *known, item.promised, item.lower, item.upper, *came
+
+
+def _backtest_measures(view: View) -> _Rows:
+    for row in view.backtest.rows if view.backtest is not None else ():
+        for item in row.measures:
+            yield row.source, *_outcome(item)
+
+
+def _realised(view: View) -> _Rows:
+    for item in view.reconciliation.measures if view.reconciliation is not None else ():
+        yield _outcome(item)
+
+
 def _findings(view: View) -> _Rows:
     for item in view.findings:
         yield item.code, item.severity, item.source, _json(item.evidence)
@@ -204,6 +225,8 @@ CSV_TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[View], _Rows]]] = {
         ),
         _backtest,
     ),
+    "backtest_measures": (("source", *_MEASURE, *_CAME), _backtest_measures),
+    "realised": ((*_MEASURE, *_CAME), _realised),
     "findings": (("code", "severity", "source", "evidence"), _findings),
     "checklists": (("checklist", "item", "topic", "state", "answer", "left_to_say"), _checklists),
 }
