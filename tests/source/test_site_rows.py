@@ -182,7 +182,8 @@ KINDS = [
 @pytest.mark.parametrize("scale", [True, False])
 def test_batches_give_the_numbers_of_the_whole_table(monkeypatch, kind, loss, scale):
     X, y, X_target = tables(kind)
-    plan = plan_for(X, loss=loss, scale=scale)
+    halves = ({"feature": "x0", "cut": 0.0},)
+    plan = plan_for(X, loss=loss, scale=scale, subgroups=halves)
     brief = Target(X_target, plan, policy=OPEN).brief(["a"])
     report, models = streamed(monkeypatch, X, y, brief)
     expected, expected_models = held(monkeypatch, X, y, brief)
