@@ -184,7 +184,7 @@ def test_what_came_of_every_measure_stands_on_terminal_and_page(
     print_backtest(console(), played)
     terminal = " ".join(capsys.readouterr().out.split())
     for told in (page, terminal):
-        assert "AUROC everybody 0.8 (0.7 to 0.9) 0.75 (0.65 to 0.85) kept" in told
-        assert "sensitivity at 20 % old 80 % (70 to 90 %) 50 % (45 to 55 %) broken" in told
-        assert "AUROC everybody 1 of 1 1 of 1" in told
-        assert "sensitivity at 20 % old 0 of 1 0 of 1" in told
+        assert "AUROC 0.8 (0.7 to 0.9) 0.75 (0.65 to 0.85) kept" in told
+        assert "sensitivity at 20 %, old 80 % (70 to 90 %) 50 % (45 to 55 %) broken" in told
+        assert "AUROC 1 of 1 1 of 1" in told
+        assert "sensitivity at 20 %, old 0 of 1 0 of 1" in told

@@ -14,6 +14,7 @@ from fedcsa.plan import Plan
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise, Recalibration
+from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord
 from fedcsa.words import count, counted, interval, listed, number, percent, printable, short
 
 _GROUP_HEADINGS = ("subgroup", "measure", "at a new site", "less all others")
@@ -273,23 +274,21 @@ def played_measures_table(found: Backtest) -> Table:
     """How often the promises of every measure held in the back-test."""
     rows = [
         (
-            title_of(item),
-            item.subgroup or "everybody",
+            _of_whom(item),
             f"{item.covered} of {item.judged}",
             f"{item.kept} of {item.judged}",
         )
         for item in found.measures
     ]
-    headings = ("measure", "patients", "in the interval", "kept, with chance")
-    return Table("Promises of every measure", headings, rows, (0, 1), (0,))
+    headings = ("measure", "in the interval", "kept, with chance")
+    return Table("Promises of every measure", headings, rows, (0,), (0,))
 
 
 def realised_measures_table(found: Reconciliation) -> Table:
     """Every measure as it was promised and as it came true."""
     rows = [
         (
-            title_of(item),
-            item.subgroup or "everybody",
+            _of_whom(item),
             *(
                 f"{words.text(value)} ({words.between(lower, upper)})"
                 for words in [WORDS[item.name]]
@@ -302,9 +301,14 @@ def realised_measures_table(found: Reconciliation) -> Table:
         )
         for item in found.measures
     ]
-    headings = ("measure", "patients", "promised", "realised", "promise")
+    headings = ("measure", "promised", "realised", "promise")
     tones = ["" if item.kept else "far" for item in found.measures]
-    return Table("Every measure", headings, rows, (0, 1, 2, 3, 4), (0, 2, 3), tones)
+    return Table("Every measure", headings, rows, (0, 1, 2, 3), (0, 1, 2), tones)
+
+
+def _of_whom(item: MeasureOutcome | MeasureRecord) -> str:
+    """A measure's title with its subgroup."""
+    return f"{title_of(item)}, {item.subgroup}" if item.subgroup else title_of(item)
 
 
 # What left each site, and how the answer came about ------------------------------------------
