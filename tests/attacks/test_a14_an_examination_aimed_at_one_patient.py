@@ -14,10 +14,11 @@ from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import Examination
 from fedcsa.messages.policy import Policy
 from fedcsa.models.convert import agreed_grid, to_portable
+from fedcsa.models.given import Formula, Term, given_description, model_digest
 from fedcsa.models.portable import LinearModel, TreeModel
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import Grid, to_bins
-from fedcsa.plan import Plan
+from fedcsa.plan import Plan, make_plan
 from fedcsa.source.source import Source
 from fedcsa.target.target import Target
 
@@ -146,3 +147,30 @@ def test_honest_lines_are_examined(combine):
     source, brief, _, _, _ = asked(None, "ridge", combine)
     lines = [LinearModel(np.array(b), 0.1) for b in ([0.8, 0.6], [0.7, 0.7], [0.9, 0.5])]
     assert examined(source, brief, lines, 0.0, combine).name == "examination-report"
+
+
+# A given model ----------------------------------------------------------------------------------
+
+
+def given_to(formula, off=False):
+    """What a source with the strict rules finds of a formula that is handed to it; its rows."""
+    model = formula.model(["a", "b"], 0)
+    description = given_description(sha256=model_digest(model))
+    plan = make_plan(description, None, {}, features=("a", "b"))
+    X, y = rows(ROWS, 0)
+    policy = Policy(max_row_leverage=float("inf")) if off else None
+    source = Source("s", X, y, features=("a", "b"), policy=policy)
+    brief = Target(rows(100, 1)[0], plan, given=model).brief(["s"])
+    source.answer(brief)
+    return examined(source, brief, [model], 0.0)
+
+
+def test_a_formula_that_gives_points_to_one_patient_is_not_examined():
+    ages = np.sort(rows(ROWS, 0)[0][:, 0])
+    band = (ages[150] - 1e-9, ages[150] + 1e-9)
+    aimed = Formula((Term("a", bounds=band, points=(SPIKE, 0.0)),))
+    found = given_to(aimed)
+    assert (found.name, found.rule) == ("refusal", "row_floors")
+    assert given_to(aimed, off=True).name == "examination-report"
+    honest = Formula((Term("a", bounds=(0.0, 1.0), points=(1.0, 2.0)), Term("b", 0.6)))
+    assert given_to(honest).name == "examination-report"
