@@ -118,8 +118,8 @@ def _made(view: View) -> Iterator[PageSection]:
     if view.backtest is not None:
         svg = inline(kept_promises.draw_kept_promises(view.backtest), "backtest")
         table = result_tables.backtest_table(view.backtest)
-        every = (result_tables.played_measures_table(view.backtest),)
-        told = every if view.backtest.measures else ()
+        played = (result_tables.played_measures_table(view.backtest),)
+        told = played if view.backtest.measures else ()
         yield PageSection("backtest", "Back-test", svg, table, told)
     elif view.has_model:
         yield PageSection("backtest", "Back-test")
