@@ -165,8 +165,10 @@ def test_the_preview_counts_as_many_numbers_as_then_leave(federation):
         left = {item.name: " × ".join(map(str, item.shape)) or "1" for item in line.entry.fields}
         assert message["message"] == line.entry.message
         shown = {item["name"]: item["numbers"] for item in message["fields"]}
+        cells = shown.pop("scores", "")  # how many follows from what the others' models predict
+        assert cells.endswith(left.get("scores", "").partition(" × ")[2])
         assert shown == {name: left[name] for name in shown}
-        assert all(left[name] in ("0", "1") for name in set(left) - set(shown))
+        assert all(left[name] in ("0", "1") for name in set(left) - {*shown, "scores"})
 
 
 # Status --------------------------------------------------------------------------------------

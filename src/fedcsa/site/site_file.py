@@ -265,6 +265,7 @@ table = "patients.csv"            # .csv, .tsv, .parquet
 # min_effective_rows = 10         # rows that carry the weight of a report
 # max_row_share = 0.2             # of the weight, on a single row
 # max_row_leverage = 0.5          # of the variance of what is told, on a single row
+# min_cell_rows = 5               # of a cell of a score table
 # max_briefs = 5                  # from one target in a period, refused ones too
 # period_days = 90
 # max_tables = 3                  # as the target: different tables of a cohort in a period
