@@ -31,6 +31,8 @@ VALUES = {
     "combine": ("median", {}, "medan"),
     "on_no_overlap": ("predict", {}, "predit"),
     "level": (0.9, {}, 2),
+    "thresholds": ([0.2], {}, [2.0]),
+    "subgroups": ([{"feature": "x", "cut": 1.0}], {}, 3),
 }
 MINIMAL = """
 name = "s"
@@ -47,14 +49,15 @@ def in_python(options):
     given = {"random_state" if name == "seed" else name: value for name, value in options.items()}
     rows = [[float(k), float(k % 3)] for k in range(12)]
     data = {name: (rows, range(12)) for name in "abcd"}
-    return FedCSA(**given)._prepare(data, ("x0", "x1"))[1]
+    return FedCSA(**given)._prepare(data, ("x", "x1"))[1]
 
 
 def in_a_file(options, tmp_path):
     """The plan of a study file."""
     path = tmp_path / "study.toml"
-    top = {name: value for name, value in options.items() if not isinstance(value, dict)}
     tables = {name: value for name, value in options.items() if isinstance(value, dict)}
+    tables |= {name: options[name] for name in options if name == "subgroups"}
+    top = {name: value for name, value in options.items() if name not in tables}
     path.write_text(format_toml(top) + MINIMAL + SOURCES + format_toml(tables), encoding="utf-8")
     return Study.load(path).plan()
 
@@ -87,6 +90,11 @@ def test_an_option_is_accepted_everywhere(name, tmp_path):
     value, others, _ = VALUES[name]
     if name == "fedle_weights":
         value = dict.fromkeys("abcd", 1.0)
+    if name == "thresholds":  # an outcome of numbers has none, and every way says so
+        for make in everywhere({name: value}, tmp_path):
+            with pytest.raises(ParameterError, match="unless the outcome has two classes"):
+                make()
+        return
     expected = make_plan("ridge", None, {**others, name: value}, features=("x",))
     for make in everywhere({**others, name: value}, tmp_path):
         assert getattr(make(), name) == getattr(expected, name)
