@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from fedcsa import FedCSA
 from fedcsa.answer.page import write_report
@@ -198,9 +199,31 @@ def small_study():
     return fedcsa
 
 
+def two_classes():
+    """A real study of two classes: thresholds, a subgroup, and one of too few patients."""
+    rng = np.random.default_rng(5)
+
+    def hospital(rows):
+        X = rng.normal(0.0, 1.0, (rows, 2))
+        return X, (rng.uniform(size=rows) < 1.0 / (1.0 + np.exp(2.0 - 1.5 * X[:, 0]))).astype(int)
+
+    groups = [
+        {"name": "over 0", "feature": "x0", "cut": 0.0},
+        {"name": "far <b>out</b>", "feature": "x1", "cut": 4.0},
+    ]
+    model = LogisticRegression()
+    fedcsa = FedCSA(
+        model, candidates={"C": [1.0]}, thresholds=[0.1, 0.3], subgroups=groups, random_state=1
+    )
+    sources = {name: hospital(250) for name in ("north", "south", "west")}
+    return fedcsa.fit(sources, hospital(100)[0]).adaptation_
+
+
 @functools.cache
 def made(kind):
     """What a study of this kind leaves."""
+    if kind == "two classes":
+        return two_classes()
     if kind == "small":
         return small_study().adaptation_
     if kind == "one source":
@@ -238,7 +261,7 @@ def made(kind):
 
 KINDS = (
     "small", "one source", "two sources", "paper", "no overlap", "100 sources", "300 features",
-    "every finding", "nasty names", "all refused",
+    "every finding", "nasty names", "all refused", "two classes",
 )  # fmt: skip
 
 

@@ -20,14 +20,20 @@ SECTIONS = [
 ]
 #: Sections that not every report has: kind -> name -> the one that it follows
 FURTHER = {
-    "small": {"compared": "sources"},
+    "small": {"measures": "verdict", "calibration": "measures", "compared": "sources"},
+    "two classes": {
+        "measures": "verdict",
+        "calibration": "measures",
+        "decision": "calibration",
+        "subgroups": "decision",
+    },
     "paper": {"compared": "sources"},
     "every finding": {"findings": "sources"},
     "nasty names": {"findings": "sources"},
 }
 CHARTS = {
-    "small": 5, "one source": 4, "two sources": 4, "paper": 2, "no overlap": 2, "100 sources": 5,
-    "300 features": 4, "every finding": 5, "nasty names": 4, "all refused": 0,
+    "two classes": 7, "small": 6, "one source": 4, "two sources": 4, "paper": 2, "no overlap": 2,
+    "100 sources": 5,    "300 features": 4, "every finding": 5, "nasty names": 4, "all refused": 0,
 }  # fmt: skip
 WIDTHS = (390, 1280)
 
@@ -78,7 +84,7 @@ def test_every_report_is_whole_quiet_and_fits_the_screen(browser, results, kind)
         assert page.asked == [(folder / "report.html").as_uri()]
 
 
-@pytest.mark.parametrize("kind", ["small", "every finding", "nasty names", "all refused"])
+@pytest.mark.parametrize("kind", ["small", "every finding", "nasty names", "two classes"])
 def test_nobody_is_shut_out(browser, results, kind):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     with opened(browser, results(kind), bypass=True) as page:
@@ -161,7 +167,7 @@ def test_it_prints_on_a_sane_number_of_pages(browser, results, kind, most):
     assert len(pdf) > 10_000
 
 
-@pytest.mark.parametrize("kind", ["small", "every finding"])
+@pytest.mark.parametrize("kind", ["small", "every finding", "two classes"])
 def test_every_table_fits_on_the_paper(browser, results, kind):
     with opened(browser, results(kind), width=680) as page:  # A4 between its margins
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -195,7 +201,7 @@ def test_foreign_names_are_text(browser, results, making):
         assert any(f"{name} column" in heard for name in making.NASTY[:4]) or "�" in heard
 
 
-@pytest.mark.parametrize("kind", ["small", "one source", "no overlap"])
+@pytest.mark.parametrize("kind", ["small", "one source", "no overlap", "two classes"])
 @pytest.mark.parametrize("size", [(1280, 900), (390, 844)], ids=["desktop", "phone"])
 def test_the_first_screen_says_whether_how_well_and_why(browser, results, kind, size):
     with opened(browser, results(kind), width=size[0]) as page:
@@ -233,3 +239,20 @@ def test_every_kind_of_finding_is_there_with_what_to_do(browser, results):
         assert code in text
         assert meaning[1:] in text
         assert advice[1:] in text
+
+
+def test_the_first_screen_of_two_classes_is_in_units_that_people_use(browser, results):
+    with opened(browser, results("two classes")) as page:
+        text = page.locator("#verdict").inner_text()
+        assert text.index("AUROC") < text.index("Brier")
+        for words in ("Events per 100 patients", "events for 100 predicted", "not enough patients"):
+            assert words in text
+        lines = page.locator("#first .mark").evaluate_all(
+            "all => all.map(m => m.getAttribute('aria-label').split(':')[0])"
+        )
+        assert lines[-3:] == ["a new site", "over 0", "far <b>out</b>"]
+        assert "threshold 10 %" in " ".join(
+            page.locator("#decision .mark").evaluate_all(
+                "all => all.map(m => m.getAttribute('aria-label'))"
+            )
+        )

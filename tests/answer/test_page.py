@@ -24,7 +24,7 @@ from fedcsa.words import number, percent, with_interval
 MOST_BYTES = 2_000_000
 KINDS = (
     "small", "one source", "two sources", "paper", "no overlap", "100 sources", "300 features",
-    "every finding", "nasty names", "all refused",
+    "every finding", "nasty names", "all refused", "two classes",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from fedcsa import FedCSA
 from fedcsa.answer.charts import risk_curve as risk
 from fedcsa.answer.charts.forest_plot import draw_forest_plots
 from fedcsa.answer.forests import source_forest
+from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.notebook import view_html
 from fedcsa.answer.sentences import promise_sentence
 from fedcsa.answer.view import Point, view_of
@@ -208,6 +209,49 @@ def test_a_chart_is_drawn_where_it_is_asked_to(making):
     display = fedcsa.plot_forest(making.made("small"), ax=ax)
     assert (display.ax_, display.figure_) == (ax, figure)
     assert ax.lines
+
+
+@pytest.mark.parametrize("name", ["plot_calibration", "plot_decision_curve"])
+def test_the_curves_of_two_classes_are_drawn_anywhere_and_of_no_other_study(making, name):
+    plot, answer = getattr(fedcsa, name), making.made("two classes")
+    ax = Figure().subplots()
+    assert plot(answer, ax=ax).ax_ is ax
+    assert len(plot(answer).axes_) == (2 if name == "plot_calibration" else 1)
+    with pytest.raises(ParameterError, match="curve"):
+        plot(making.made("paper"))
+
+
+def test_the_calibration_plot_has_the_points_and_the_band_of_the_result(making):
+    answer = making.made("two classes")
+    [curve] = answer.calibration
+    ax = fedcsa.plot_calibration(answer).ax_
+    drawn = [tuple(line.get_xydata()[0]) for line in ax.lines if len(line.get_xdata()) == 1]
+    assert drawn == list(zip(curve.predicted, curve.observed, strict=True))
+    edges = {tuple(vertex) for vertex in ax.collections[0].get_paths()[0].vertices}
+    assert {*zip(curve.predicted, curve.lower, strict=True)} <= edges
+    assert {*zip(curve.predicted, curve.upper, strict=True)} <= edges
+
+
+def test_the_decision_curve_counts_per_hundred_patients(making):
+    answer = making.made("two classes")
+    curve, ax = answer.decision_curve, fedcsa.plot_decision_curve(answer).ax_
+    lines = {line.get_label(): line for line in ax.lines}
+    assert np.allclose(lines["the model"].get_ydata(), 100.0 * np.array(curve.model))
+    assert np.allclose(lines["treat everybody"].get_ydata(), 100.0 * np.array(curve.treat_all))
+    marked = {line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 1}
+    assert set(answer.plan.thresholds) <= marked
+
+
+def test_a_measure_at_two_thresholds_has_two_panels(making):
+    display = fedcsa.plot_forest(making.made("two classes"), "sensitivity")
+    titles = [ax.get_title(loc="left") for ax in display.axes_]
+    assert titles == ["sensitivity at 10 %", "sensitivity at 30 %"]
+
+
+def test_every_measure_has_words():
+    from fedcsa.core.measures import MEASURES
+
+    assert {measure.name for measure in MEASURES} <= set(WORDS)
 
 
 # A notebook ---------------------------------------------------------------------------------

@@ -99,7 +99,9 @@ def _measured(view: View) -> Iterator[PageSection]:
         corrected = None if told is None else result_tables.recalibration_table(told)
         yield PageSection("calibration", "Calibration", svg, corrected)
     if view.decision_curve is not None:
-        svg = inline(decision_plot.draw_decision_curve(view.decision_curve), "decision")
+        declared = () if view.plan is None else view.plan.thresholds
+        chart = decision_plot.draw_decision_curve(view.decision_curve, declared)
+        svg = inline(chart, "decision")
         yield PageSection("decision", "Is it worth acting on?", svg)
     if view.subgroups:
         svg = _forests(list(subgroup_forests(view)), "subgroups")
@@ -118,9 +120,9 @@ def _made(view: View) -> Iterator[PageSection]:
     if view.backtest is not None:
         svg = inline(kept_promises.draw_kept_promises(view.backtest), "backtest")
         table = result_tables.backtest_table(view.backtest)
-        played = (result_tables.played_measures_table(view.backtest),)
-        told = played if view.backtest.measures else ()
-        yield PageSection("backtest", "Back-test", svg, table, told)
+        told = result_tables.played_measures_table(view.backtest)
+        folded = (told,) if told.rows else ()
+        yield PageSection("backtest", "Back-test", svg, table, folded)
     elif view.has_model:
         yield PageSection("backtest", "Back-test")
     if view.points:

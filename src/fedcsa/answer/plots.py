@@ -121,12 +121,13 @@ def plot_decision_curve(result: Any, *, ax: Axes | None = None) -> ChartDisplay:
     ax : matplotlib Axes, optional
         To draw in, instead of a figure of its own.
     """
-    curve = _view(result).decision_curve
-    if curve is None:
+    view = _view(result)
+    curve = view.decision_curve
+    if curve is None or view.plan is None:
         raise must("result", "one with a decision curve", "one without")
     from fedcsa.answer.charts import decision_plot
 
-    return _display(decision_plot.draw_decision_curve(curve, axes=ax))
+    return _display(decision_plot.draw_decision_curve(curve, view.plan.thresholds, axes=ax))
 
 
 def plot_balance(result: Any) -> ChartDisplay:
