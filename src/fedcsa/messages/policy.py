@@ -232,7 +232,7 @@ class Policy:
         """
         yield from self._design_refusals(brief)
         if brief.candidates:  # else nothing is fitted, and no model leaves
-            yield from self._model_refusals(brief, train_rows)
+            yield from self._model_refusals(brief)
         if brief.n_rows < self.min_target_rows:
             why = f"the target must have {self.min_target_rows} rows or more"
             yield _refusal("min_target_rows", why)
@@ -242,6 +242,8 @@ class Policy:
         if ((class_rows > 0) & (class_rows < self.min_class_rows)).any():
             why = f"every class of the outcome must have {self.min_class_rows} rows here, or none"
             yield _refusal("min_class_rows", why)
+        if brief.candidates:
+            yield from self._fit_refusals(brief, train_rows)
         if narrow_features(brief, sd, self.min_sd_share):
             yield _refusal("min_sd_share", "the target's table is too narrow for the rows here")
 
@@ -256,12 +258,14 @@ class Policy:
             if column not in self.features and not (flag and column.startswith(names)):
                 yield _refusal("features", f"{column[:100]!r} is not on this site's list")
 
-    def _model_refusals(self, brief: Brief, train_rows: int) -> Iterator[PolicyError]:
+    def _fit_refusals(self, brief: Brief, train_rows: int) -> Iterator[PolicyError]:
         if self._columns(brief) + 1 > self.max_parameters_per_row * train_rows:
             why = "the model has too many parameters for the rows here"
             yield _refusal("max_parameters_per_row", why)
         if self.min_penalty > 0.0 and _weakest(brief, train_rows) < self.min_penalty:
             yield _refusal("min_penalty", "every candidate must have a larger penalty")
+
+    def _model_refusals(self, brief: Brief) -> Iterator[PolicyError]:
         model, candidates = thaw(brief.model), thaw(brief.candidates)
         for name in [*model_names(model), *model_names(candidates)]:
             if self.models not in (None, "never") and name not in self.models:
