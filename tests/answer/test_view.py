@@ -9,6 +9,7 @@ import pytest
 
 from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.page import write_report
+from fedcsa.answer.result_tables import source_table
 from fedcsa.answer.sentences import (
     examined_sentence,
     level_sentence,
@@ -20,6 +21,7 @@ from fedcsa.answer.store import save_result
 from fedcsa.answer.terminal import print_backtest, print_reconciliation, print_view
 from fedcsa.answer.view import MOST_SOURCES, View, candidate_text, view_of
 from fedcsa.cli.common import console
+from fedcsa.findings import Finding
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.promised_measures import MeasurePromise
@@ -188,3 +190,14 @@ def test_what_came_of_every_measure_stands_on_terminal_and_page(
         assert "sensitivity at 20 %, old 80 % (70 to 90 %) 50 % (45 to 55 %) broken" in told
         assert "AUROC 1 of 1 1 of 1" in told
         assert "sensitivity at 20 %, old 0 of 1 0 of 1" in told
+
+
+def test_a_source_that_reported_and_then_refused_stands_once_under_sources(making):
+    whole = making.adaptation_of("abc", ["x"])
+    told = (*whole.findings, Finding("source-refused", "b", {"rule": "models"}))
+    found = {name: item for name, item in whole.examinations.items() if name != "b"}
+    view = view_of(replace(whole, findings=told, examinations=found))
+    rows = source_table(view).rows
+    assert sorted(row[0] for row in rows) == ["a", "b", "c"]
+    assert {row[0]: row[1] for row in rows}["b"] == "refused: models"
+    assert view.absent == {}
