@@ -54,6 +54,8 @@ OTHERWISE = {
     "seed": 4,
     "exchange": "rows",
     "ratio": {"n_centres": 5},
+    "thresholds": np.array([0.5]),
+    "subgroups": [{"name": "old", "feature": "age", "cut": 1.0}],
     "n_rows": 101,  # not in tens
     "mean": np.array([0.12345, 0.1]),  # more digits than a table has
     "sd": np.full(2, 0.29),  # below 0.3 of the public one
