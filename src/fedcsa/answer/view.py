@@ -392,11 +392,12 @@ def _of(a: Adaptation) -> View:
 def in_units(plan: Plan, risk: float) -> float:
     """A risk in units that people use.
 
-    A squared one becomes its root. A Brier score of more than two classes is told as the sum over
+    A squared one becomes its root; a negative estimate, which the paper's formulas can give, has
+    none and becomes 0. A Brier score of more than two classes is told as the sum over
     classes, as scikit-learn does; the loss is half of it.
     """
     if plan.loss == "squared":
-        return math.sqrt(risk)
+        return math.sqrt(max(risk, 0.0))
     return 2.0 * risk if plan.loss == "brier" and len(plan.classes) > 2 else risk
 
 
