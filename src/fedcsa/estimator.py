@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedcsa.backtest import run_backtest
 from fedcsa.core.arrays import Array
+from fedcsa.core.subgroups import unknown_levels
 from fedcsa.core.table import Table1, flags_of
 from fedcsa.data.coding import Coding, describe_columns
 from fedcsa.data.frames import as_described_matrix, as_named_matrix
-from fedcsa.errors import CandidatesError, DataError, known_parameters, must
+from fedcsa.errors import CandidatesError, DataError, known_parameters, must, raise_all
 from fedcsa.messages.policy import Policy
 from fedcsa.models.given import given_column
 from fedcsa.models.handed import handed_over, has_classes
@@ -310,6 +311,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             model, candidates, options, losses, self.trusted_types,
             features=features, classes=classes, **described,
         )  # fmt: skip
+        if self._coding is not None:
+            raise_all(unknown_levels(plan.subgroups, self._coding.levels))
         common = {
             "policy": self.policy or Policy.open(),
             "losses": losses,

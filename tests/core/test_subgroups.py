@@ -1,8 +1,12 @@
 """Who belongs to a declared subgroup, and which declarations are refused."""
 
+from contextlib import nullcontext
+
 import numpy as np
+import pandas as pd
 import pytest
 
+from fedcsa import FedCSA, Formula, Term
 from fedcsa.core.subgroups import (
     MOST_SUBGROUPS,
     members_of_subgroups,
@@ -47,6 +51,9 @@ def test_rows_of_a_subgroup(declared, rows):
         [{"feature": "age", "cut": "65"}],
         [{"feature": "age", "cut": True}],
         [{"feature": "age", "cut": float("nan")}],
+        [{"feature": "age", "cut": 10**400}],
+        [{"feature": "smoker", "level": float("nan")}],
+        [{"feature": "smoker", "level": 10**400}],
         [{"feature": "stage", "cut": 1.0}],
         [{"feature": "weight", "cut": 1.0}],
         [{"feature": "weight", "level": "I"}],
@@ -91,3 +98,15 @@ def test_a_study_file_declares_thresholds_and_subgroups():
 def test_a_level_that_the_column_does_not_have_is_no_subgroup():
     with pytest.raises(ParameterError, match="of levels that 'sex' has"):
         Study.parse(STUDY.replace('level = "F"', 'level = "woman"')).plan()
+
+
+@pytest.mark.parametrize("call", ["fit", "evaluate"])
+def test_in_python_such_a_level_is_no_subgroup_either(call):
+    columns = {"age": "number", "stage": {"levels": [1, 2]}}
+    rows = {"age": np.arange(60.0), "stage": np.tile([1, 2], 30)}
+    frame, y = pd.DataFrame(rows), np.arange(60.0)
+    for level, known in ((1, True), ("2", True), (3, False), ("one", False)):
+        judge = FedCSA(columns=columns, subgroups=[{"feature": "stage", "level": level}])
+        model = () if call == "fit" else (Formula((Term("age", 1.1),)),)
+        with nullcontext() if known else pytest.raises(ParameterError, match="that 'stage' has"):
+            getattr(judge, call)(*model, {"a": (frame, y)}, frame)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
+from fedcsa.errors import must
 
 #: Thresholds of risk that a study may declare: more are a curve, which is told anyway.
 MOST_THRESHOLDS = 10
@@ -55,16 +56,52 @@ def _problem(item: Any, features: Sequence[str]) -> str:
     if not isinstance(feature, str) or not isinstance(name, str) or not 0 < len(name) <= 60:
         return "each with a feature and a name that are texts, the name of 60 letters at most"
     if "cut" in item:
-        cut = item["cut"]
-        whole = isinstance(cut, int | float) and not isinstance(cut, bool) and math.isfinite(cut)
-        return "" if whole and feature in features else "cut at a number, in a feature of numbers"
+        found = _is_number(item["cut"]) and feature in features
+        return "" if found else "cut at a number, in a feature of numbers"
     level = item["level"]
-    if not isinstance(level, str | int | float):
+    if not (isinstance(level, str | bool) or _is_number(level)):
         return "of levels that are texts or numbers"
     known = any(column.startswith(f"{feature}=") for column in features)
     if known or (feature in features and not isinstance(level, str)):
         return ""
     return "of features of the study, with a level that is a number where the feature is"
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number that fits a column: finite, also as a float."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return -sys.float_info.max <= value <= sys.float_info.max
+
+
+def unknown_levels(
+    subgroups: Sequence[Mapping[str, Any]], levels: Mapping[str, Sequence[Any]]
+) -> list[str]:
+    """Subgroups of levels that their column does not have: they would be the first level's.
+
+    Parameters
+    ----------
+    subgroups : sequence of mapping
+        As `subgroup_problems` finds nothing wrong with.
+    levels : mapping of str to sequence
+        Of every column that has some.
+
+    Examples
+    --------
+    >>> unknown_levels([{"feature": "sex", "level": "m"}], {"sex": ("F", "M")})
+    ["The 'subgroups' parameter must be of levels that 'sex' has. Got 'm' instead."]
+    """
+    strange = (
+        item
+        for item in subgroups
+        if "level" in item
+        and item["feature"] in levels
+        and str(item["level"]) not in levels[item["feature"]]
+    )
+    return [
+        str(must("subgroups", f"of levels that {item['feature']!r} has", item["level"]))
+        for item in strange
+    ]
 
 
 def subgroup_name(item: Mapping[str, Any]) -> str:

@@ -82,6 +82,11 @@ class Coding:
         return tuple(flag for feature in self.features for flag in feature.flags)
 
     @property
+    def levels(self) -> dict[str, tuple[Any, ...]]:
+        """The agreed levels of every feature that has some."""
+        return {feature.name: feature.levels for feature in self.features if feature.levels}
+
+    @property
     def public_sd(self) -> Array:
         """The agreed scale of every one of `columns`; NaN for a number without one."""
         return np.array([sd for feature in self.features for sd in feature.public_sd])

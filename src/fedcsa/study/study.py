@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
 from fedcsa.core.folds import dealt_labels, generator_for
+from fedcsa.core.subgroups import unknown_levels
 from fedcsa.core.table import Table1
 from fedcsa.data.coding import Coding, read_predictions
 from fedcsa.data.columns import Feature, Outcome
@@ -188,18 +189,9 @@ class Study:
             public_sd=coding.public_sd,
             classes=self.outcome.levels,
         )
-        raise_all([*plan.problems(self.sources), *self._unknown_levels()])
+        strange = unknown_levels(plan.subgroups, coding.levels)
+        raise_all([*plan.problems(self.sources), *strange])
         return plan
-
-    def _unknown_levels(self) -> list[str]:
-        """Subgroups of levels that their column does not have: they would be the first level's."""
-        levels = {f.name: f.levels for f in self.features if f.levels}
-        return [
-            str(must("subgroups", f"of levels that {item['feature']!r} has", item["level"]))
-            for item in self.options.get("subgroups", ())
-            if item["feature"] in levels
-            and item.get("level") not in (*levels[item["feature"]], None)
-        ]
 
     def policy(self) -> Policy:
         """The rules of every site of this simulation."""
