@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from fedcsa.errors import must
 MOST_THRESHOLDS = 10
 #: Subgroups that a study may declare: of more, some differ by chance alone.
 MOST_SUBGROUPS = 6
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 def subgroup_problems(subgroups: Any, features: Sequence[str]) -> list[str]:
@@ -71,7 +71,7 @@ def _is_number(value: Any) -> bool:
     """Whether it is a number that fits a column: finite, also as a float."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
-    return -sys.float_info.max <= value <= sys.float_info.max
+    return abs(value) <= _LARGEST
 
 
 def unknown_levels(
