@@ -42,7 +42,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     "no-promise": (
         "warning",
         "nobody could examine the mixture, so there is no promise of its risk",
-        "the reasons are named at the sources; between sites only linear models are examined",
+        "the reasons are named at the sources; between sites a model needs a format of ours",
     ),
     "model-not-shown": (
         "note",
