@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import fedcsa
@@ -19,6 +20,7 @@ from fedcsa import (
     Source,
     Study,
     StudyError,
+    Table1,
     Target,
     Term,
     convert,
@@ -234,6 +236,68 @@ def test_predictions_that_are_none_are_refused(made):
         evaluate(None, good, X_target, predictions=np.zeros(3))
     with pytest.raises(DataError, match="Divide percentages by 100"):
         evaluate(None, good, X_target, predictions=np.full(len(X_target), 50.0))
+    words = {n: (X, y, ["high"] * len(y)) for n, (X, y) in sources.items()}
+    with pytest.raises(DataError, match="predictions of source 'a' must be numbers"):
+        evaluate(None, words, X_target)
+    with pytest.raises(DataError, match="predictions of the target must be numbers"):
+        evaluate(None, good, X_target, predictions="high")
+    with pytest.raises(ParameterError, match="a list of triples"):
+        evaluate(None, None, X_target)
+
+
+class Probabilities:
+    """A classifier that gives whatever `change` makes of good probabilities."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, model, change):
+        self.predict, self.model, self.change = model.predict, model, change
+
+    def predict_proba(self, X):
+        return self.change(self.model.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda p: p[:, 1], r"of shape \(200,\)"),
+        (lambda p: p[:, 1:], "has 2 classes"),
+        (lambda p: p[:-1], "for every row"),
+        (lambda p: 100.0 * p, "sum to 1"),
+        (lambda p: p * [-1.0, 1.0], "not negative"),
+    ],
+    ids=["one axis", "one column", "a row too few", "percent", "negative"],
+)
+def test_probabilities_that_are_none_are_refused(made, change, words):
+    sources, X_target, model = made
+    with pytest.raises(ModelError, match=words):
+        evaluate(Probabilities(model, change), sources, X_target)
+    # A target of a table alone does not ask the model itself.
+    table = Table1.of(X_target, ("x0", "x1"), (False, False))
+    found = evaluate(Probabilities(model, change), sources, table, random_state=0)
+    assert found.promise is None
+    assert found.verdict.words == "do not use it"
+    assert "cannot predict the rows of any source" in found.verdict.sentence
+
+
+def test_a_classifier_without_probabilities_is_told_what_to_do(made):
+    sources, X_target, _ = made
+    with pytest.raises(ModelError, match="CalibratedClassifierCV"):
+        evaluate(LinearSVC().fit(*sources["a"]), sources, X_target)
+
+
+@pytest.mark.parametrize("way", ["estimator", "formula", "column"])
+def test_no_event_at_any_source_is_a_named_outcome(made, way):
+    sources, X_target, model = made
+    none = {name: (X, 0 * y) for name, (X, y) in sources.items()}
+    given = {"estimator": model, "formula": typed_in(model), "column": None}[way]
+    if way == "column":
+        none = {n: (X, y, model.predict_proba(X)[:, 1]) for n, (X, y) in none.items()}
+    found = evaluate(given, none, X_target, random_state=0, thresholds=[0.3])
+    assert found.plan.classes == (0, 1)
+    reasons = {f.evidence["reason"] for f in found.findings if f.code == "not-examined"}
+    assert reasons == {"outcomes_alike"}
+    assert found.promise is None
 
 
 # The plan and the questions ----------------------------------------------------------------------

@@ -224,7 +224,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             Source(name, np.column_stack([X, *beside.get(name, ())]), y, features=names, **common)
             for name, (X, y) in data.items()
         ]
-        own = given if predictions is None else np.asarray(predictions, dtype=np.float64)
+        own = given if predictions is None else _predictions(predictions, "the target")
         target = Target(told, plan, policy=common["policy"], given=own)
         return _run(target, roles, progress)
 
@@ -472,16 +472,23 @@ def _classes_for(model: Any, data: Mapping[str, tuple[Array, Any]]) -> tuple[Any
     data : mapping of str to (X, y)
     """
     wanted = has_classes(model)
+    labels = {label for _, y in data.values() for label in np.ravel(y).tolist()}
+    without_event = len(labels) == 1 and labels <= {0, 1}  # then nobody else says what an event is
     if wanted is None:
-        labels = {label for _, y in data.values() for label in np.ravel(y).tolist()}
-        wanted = len(labels) == 2
-    return _classes_of(data) if wanted else ()
+        wanted = len(labels) == 2 or without_event
+    if not wanted:
+        return ()
+    known = np.ravel(getattr(model, "classes_", (0, 1) if without_event else ())).tolist()
+    return tuple(sorted(known)) if labels <= set(known) else _classes_of(data)
 
 
 def _apart(sources: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Pairs (X, y) and predictions by name, out of triples."""
-    if not isinstance(sources, Mapping):
+    if isinstance(sources, Sequence) and not isinstance(sources, str):
         sources = {f"source-{index + 1}": item for index, item in enumerate(sources)}
+    if not isinstance(sources, Mapping):
+        rule = "a mapping name -> (X, y, predictions) or a list of triples"
+        raise must("sources", rule, type(sources).__name__)
     for name, item in sources.items():
         if not isinstance(item, tuple | list) or len(item) != 3:
             raise DataError(
@@ -491,7 +498,26 @@ def _apart(sources: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         if len(np.shape(item[2])) != 1 or len(item[2]) != len(item[1]):
             raise DataError(f"Source {name!r} must have one prediction for every outcome.")
     pairs = {name: tuple(item[:2]) for name, item in sources.items()}
-    return pairs, {name: (np.asarray(i[2], dtype=np.float64),) for name, i in sources.items()}
+    return pairs, {
+        name: (_predictions(item[2], f"source {name!r}"),) for name, item in sources.items()
+    }
+
+
+def _predictions(values: Any, whose: str) -> Array:
+    """Predictions as numbers; whether they are finite is looked at later.
+
+    Parameters
+    ----------
+    values : array
+    whose : str
+    """
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        # `from None`: numpy's own text quotes the cell that it could not convert.
+        raise DataError(
+            f"The predictions of {whose} must be numbers; some are not. Convert them first."
+        ) from None
 
 
 def _seed_of(random_state: Any) -> int:

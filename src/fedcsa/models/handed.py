@@ -19,6 +19,8 @@ from fedcsa.models.portable import PortableModel
 
 #: What a study calls the predictions that are handed over beside the rows.
 PREDICTIONS = "predictions"
+#: Probabilities of single precision may miss a sum of 1 by as much.
+SUM_SLACK = 1e-3
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,21 @@ class InStudy:
                 "A classifier must give probabilities to be judged. Calibrate it first, for "
                 "example with scikit-learn's CalibratedClassifierCV."
             )
-        return np.asarray(self._asked("predict_proba", X), dtype=np.float64)
+        found = np.asarray(self._asked("predict_proba", X), dtype=np.float64)
+        if found.shape != (len(X), len(self.classes_)):
+            raise ModelError(
+                "A classifier must give a probability of each of its classes for every row; this "
+                f"one has {len(self.classes_)} classes, and gives an array of shape {found.shape}."
+            )
+        sound = (found >= 0.0).all() and np.allclose(
+            found.sum(axis=1), 1.0, rtol=0.0, atol=SUM_SLACK
+        )
+        if np.isfinite(found).all() and not sound:
+            raise ModelError(
+                "A classifier must give probabilities that are not negative and sum to 1; this "
+                "one does not."
+            )
+        return found
 
     def _asked(self, what: str, X: Array) -> Any:
         """What a method of the estimator says of the rows.

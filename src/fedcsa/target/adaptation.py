@@ -231,6 +231,9 @@ class Adaptation:
             return Verdict("care", "a method of the paper, without a promise")
         if self.refused:
             return Verdict("no", "no source resembles the target")
+        reasons = {report.reason for report in self.examinations.values()}
+        if self.plan.method == GIVEN and reasons == {"mixture_failed"}:
+            return Verdict("no", "the given model cannot predict the rows of any source")
         found = verdict_of(self.promise, len(self.reaching), self.n_target_rows)
         if self.backtest is not None and self.backtest.verdict == "failed":
             return Verdict("no", f"the back-test failed: {self.backtest.reason}", found.legs)

@@ -45,6 +45,8 @@ def check_target_has(given: Given, plan: Plan, rows: Array | None) -> None:
         return
     try:
         finite = bool(np.isfinite(given.predict(rows)).all())
+    except ModelError:  # ours, which says what is wrong with it
+        raise
     except Exception as error:  # its text may quote a cell
         raise ModelError(
             f"The given model fails on the target's rows ({type(error).__name__}). Check that it "
