@@ -85,9 +85,11 @@ def test_what_is_written_is_read_as_the_same_formula(text, tmp_path):
         ("[terms]\na = 1\n[risks]\ntotal = [0]\nrisk = [1.0]", "'risk' must be above 0 and"),
         ("[terms]\na = 1\n[risks]\ntotal = [1, 0]\nrisk = [0.1, 0.2]", "'total' must rise"),
         ("[terms]\na = 1\n[risks]\ntotal = []\nrisk = []", "same length, at least one"),
+        ("[terms]\na = 1\n[risks]\ntotal = [0, nan]\nrisk = [0.1, 0.2]", "have finite numbers"),
+        (f"[terms]\na = 1{'0' * 400}", "'a' must be a number below 1e308"),
         (f"link = 'logit'{POINTS}", "'link' must be left out beside"),
     ],
-    ids=range(23),
+    ids=range(25),
 )
 def test_a_mistake_is_named_with_its_line_and_what_to_do(text, words):
     with pytest.raises(StudyError, match=words):

@@ -177,6 +177,8 @@ def _risks(section: Section) -> tuple[tuple[float, ...], tuple[float, ...]]:
     section.close()
     if len(totals) != len(risks) or not totals:
         section.say("'total' and 'risk' must be lists of the same length, at least one.")
+    if not all(map(math.isfinite, totals)):
+        section.say("'total' must have finite numbers.")
     if any(a >= b for a, b in pairwise(totals)):
         section.say("'total' must rise.")
     if not all(0.0 < risk < 1.0 for risk in risks):

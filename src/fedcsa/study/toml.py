@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -177,7 +178,7 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
         ) from None
     except RecursionError:
         raise StudyError(f"{origin}: brackets must not be nested so deeply; close some.") from None
-    _refuse_dates(document, "", origin)
+    _refuse_values(document, "", origin)
     return document
 
 
@@ -253,16 +254,18 @@ def _key(key: str) -> str:
     return key if _BARE.fullmatch(key) else _text(key)
 
 
-def _refuse_dates(value: Any, key: str, origin: str) -> None:
-    """Dates are the one kind of TOML value that a study has no use for."""
+def _refuse_values(value: Any, key: str, origin: str) -> None:
+    """A study has no use for dates, nor for whole numbers beyond all floats."""
     if isinstance(value, dict):
         for name, item in value.items():
-            _refuse_dates(item, name, origin)
+            _refuse_values(item, name, origin)
     elif isinstance(value, list):
         for item in value:
-            _refuse_dates(item, key, origin)
+            _refuse_values(item, key, origin)
     elif not isinstance(value, str | int | float):
         raise StudyError(
             f"{origin}: {key!r} must be a text or a number; it is a date or a time. "
             "Put it in quotation marks."
         )
+    elif isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise StudyError(f"{origin}: {key!r} must be a number below 1e308; it has more digits.")
