@@ -300,6 +300,15 @@ def test_no_event_at_any_source_is_a_named_outcome(made, way):
     assert found.promise is None
 
 
+def test_scores_that_are_the_same_everywhere_make_a_calibration_plot(made):
+    sources, X_target, _ = made
+    certain = {n: (X, y, (X[:, 0] > 0.5).astype(float)) for n, (X, y) in sources.items()}
+    found = evaluate(None, certain, X_target, random_state=0)
+    [curve] = found.calibration
+    assert curve.predicted == pytest.approx((0.0, 1.0))
+    assert sum(curve.share) == pytest.approx(1.0)
+
+
 # The plan and the questions ----------------------------------------------------------------------
 
 

@@ -113,6 +113,8 @@ def _calibration(evidence: Evidence, of_class: int) -> Calibration:
     for lowest, highest in pairwise([-np.inf, *walls.tolist(), np.inf]):
         here = (scores >= lowest) & (scores < highest)
         share = float(shares[here].sum())
+        if not share > 0.0:  # scores of several sources that are the same lie in one group
+            continue
         predicted = float(shares[here] @ scores[here] / share)
         found = _observed(evidence, of_class, (lowest, highest), predicted)
         if found is not None:
