@@ -67,7 +67,7 @@ def test_a_failure_is_one_document_too(arguments, kind, code, invoke):
         (("ledger", "r", "--feilds"), "Unknown option '--feilds'. Did you mean '--fields'?"),
         (("--verson",), "Unknown option '--verson'. Did you mean '--version'?"),
         (("submit", "s.toml"), "Unknown command 'submit'. Did you mean 'study submit'?"),
-        (("xyz",), "Unknown command 'xyz'. Known: backtest, check, demo, "),
+        (("xyz",), "Unknown command 'xyz'. Known: backtest, check, convert, "),
         (("check", "s.toml", "--zzz"), "Unknown option '--zzz'. Known: --help, --json, "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
@@ -136,7 +136,7 @@ def test_files_to_fill_in_are_announced_as_json(invoke, tmp_path):
 def test_json_can_be_piped(finished, script, tmp_path):
     result = script("run", finished() / "study.toml", "-o", tmp_path / "r", "--json")
     assert (result.returncode, result.stderr) == (0, "")
-    assert document(result)["status"] == "use it with care"
+    assert document(result)["words"] == "use it with care"
 
 
 def test_a_stream_is_one_object_a_line(capsys):

@@ -264,7 +264,8 @@ def test_rows_claimed_beyond_the_bound_are_named(make):
             told |= {"n_judged": 10**7, "effective_rows": 1e7, "largest_share": 1e-7}
         return dataclasses.replace(report, **told)
 
-    adaptation, _ = study(make, risk=claim, model=claim)
+    # A score table would contradict the claim, so whoever lies tells none.
+    adaptation, _ = study(make, risk=claim, model=claim, examine=make.without_tables)
     [finding] = [f for f in adaptation.findings if f.code == "rows-claimed"]
     assert finding.source == "b"
     assert finding.evidence == {"effective rows": 1e7, "counted": 120.0 * MOST_CLAIMED}
