@@ -351,7 +351,7 @@ def test_a_level_of_few_of_the_targets_patients_is_named(make, patients, small):
     plan = make.plan(flags=(False, True), on_no_overlap="predict")
     adaptation = make.study(plan, sources, X=X)
     found = [dict(f.evidence) for f in adaptation.findings if f.code == "small-level"]
-    assert found == ([{"patients": 3.0}] if small else [])
+    assert found == ([{"column": plan.features[1], "patients": 3.0}] if small else [])
 
 
 def correlated(make, seed, rho, n=300):

@@ -63,7 +63,7 @@ from fedcsa.target.judge_given import (
     report_of_given,
 )
 from fedcsa.target.own_scores import own_scores_of
-from fedcsa.target.told_table import fewest_patients, rows_and_table
+from fedcsa.target.told_table import rarest_level, rows_and_table
 from fedcsa.target.verdict import promise_of
 
 #: A flag or a level of fewer patients is named: statistical offices ask for as many.
@@ -184,9 +184,11 @@ class Target:
 
     def _name_small_level(self) -> None:
         """Add a finding where the table tells a flag or level that few patients have."""
-        fewest = None if self._X is None else fewest_patients(self._X, self.plan)
-        if fewest is not None and fewest < SMALL_LEVEL:
-            self._findings.append(Finding("small-level", evidence={"patients": float(fewest)}))
+        rarest = None if self._X is None else rarest_level(self._X, self.plan)
+        if rarest is not None and rarest[1] < SMALL_LEVEL:
+            column, patients = rarest
+            evidence = dict[str, float | str](column=column, patients=float(patients))
+            self._findings.append(Finding("small-level", evidence=evidence))
 
     # What it chooses ------------------------------------------------------------------------
 

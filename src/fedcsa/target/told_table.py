@@ -40,8 +40,8 @@ def rows_and_table(
     return rows, Table1.of(rows, plan.features, plan.flags, plan.public_sd, fewest)
 
 
-def fewest_patients(rows: Array, plan: Plan) -> int | None:
-    """How many patients have, or lack, the rarest flag or level that some have; None without any.
+def rarest_level(rows: Array, plan: Plan) -> tuple[str, int] | None:
+    """The flag or level that fewest patients have, or lack, and how many; None without any.
 
     Parameters
     ----------
@@ -49,15 +49,16 @@ def fewest_patients(rows: Array, plan: Plan) -> int | None:
     plan : Plan
         Which features are flags; those called ``column=level`` are the levels of one column.
     """
-    n, counts = len(rows), list[float]()
+    n, counts = len(rows), dict[str, float]()
     first = dict[str, float]()  # of a column of levels, those who have none of the others
     for name, flag, count in zip(plan.features, plan.flags, rows.sum(axis=0), strict=True):
         if flag:
             column = name.partition("=")[0]
-            counts.append(count)
+            counts[name] = count
             first[column] = first.get(column, float(n)) - count
-    each = (min(count, n - count) for count in (*counts, *first.values()))
-    return min((int(count) for count in each if count > 0), default=None)
+    others = {f"{column}, first level": left for column, left in first.items()}
+    few = ((name, int(min(count, n - count))) for name, count in {**counts, **others}.items())
+    return min((item for item in few if item[1] > 0), key=lambda item: item[1], default=None)
 
 
 def _in_order(table: Table1, plan: Plan) -> Table1:
