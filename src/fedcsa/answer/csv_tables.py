@@ -114,6 +114,7 @@ def _sources(view: View) -> _Rows:
     for line in view.sources:
         yield (
             line.name, line.n_rows, line.effective_rows, line.imbalance, line.reaches, line.weight,
+            None,
         )  # fmt: skip
     for name, fate in view.absent.items():
         yield name, None, None, None, False, None, fate
