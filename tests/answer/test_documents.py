@@ -233,7 +233,7 @@ def test_answers_quote_the_numbers_of_the_result(rich):
     assert "a 81, b 74" in answers.events(rich)
     assert answers.interpretation(rich).endswith(rich.why)
     assert "fedcsa reconcile" in answers.next_steps(rich)
-    assert answers.next_steps(replace(rich, reconciliation=CAME)) == CAME.sentence
+    assert answers.next_steps(replace(rich, reconciliation=CAME)) == f"Brier score {CAME.sentence}"
 
 
 def test_a_measure_that_is_not_known_is_not_told(rich):

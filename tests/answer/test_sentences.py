@@ -14,7 +14,7 @@ from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
-from fedcsa.target.promised_measures import Calibration
+from fedcsa.target.promised_measures import Calibration, MeasurePromise
 from fedcsa.words import number
 
 ALL = re.findall(r'yield\s*\(?\s*"(\w+)"', inspect.getsource(sentences))
@@ -48,6 +48,12 @@ def played(*rows):
     return {"backtest": Backtest(rows, 0.95)}
 
 
+def beyond(*found):
+    """An AUROC of 0.8, where the sources found something else."""
+    by_source = {name: (x, x, x) for name, x in zip("abc", found, strict=False)}
+    return MeasurePromise("auroc", "", None, None, 0.8, 0.7, 0.9, 0.1, by_source)
+
+
 PAPER = {"method": "feddae", "exchange": "rows"}
 ROWS = {**PAPER, "compare": ("naive",)}
 EDGE = {"findings": [Finding("grid-edge", evidence={"parameter": "penalty", "value": 1.0})]}
@@ -62,7 +68,7 @@ MEASURED = {"measured": {}}
 FIVE_CLASSES = {"measured": {"calibration": (Calibration("x", (), (), (), (), ()),) * 5}}
 #: sentence -> what makes it true, what makes it false, and words that it must then say
 CASES = {
-    "realised": ({"beside": {"reconciliation": OUTCOMES}}, {}, "realised on 90 rows: 1 (0.9 to"),
+    "realised": ({"beside": {"reconciliation": OUTCOMES}}, {}, "error realised on 90 rows: 1 ("),
     "stopped": (ENDED, {}, "there is no model. Nobody is near."),
     "kept_away": (NOTHING, {}, "keeps its result to itself"),
     "why": ({}, ENDED, "the sources reach the target, agree, and beat a constant"),
@@ -72,7 +78,13 @@ CASES = {
     "whom": (MEASURED, PAPER, "clearly worse for over 80 (AUROC 0.6 (0.5 to 0.7)); not enough "),
     "unit": ({"loss": "absolute"}, ENDED, "MAE: mean absolute error, in units of the outcome"),
     "headline": (MEASURED, {}, "AUROC: chance that the prediction is higher"),
+    "event": (MEASURED, {}, "the event is the second class, yes"),
     "new_site": (MEASURED, {}, "each number is what a new site may expect"),
+    "outside": (
+        {"measured": {"measures": (beyond(0.7), beyond(0.81))}},
+        {"measured": {"measures": (beyond(0.7, 0.9), beyond(0.8, 0.9))}},
+        "may lie outside what the sources found",
+    ),
     "spread": (MEASURED, {}, "the sd between sites is on the measure's own scale"),
     "patients": (
         {"measured": {"half_widths": (1.5, 1.6, 1.7, 2.25)}}, MEASURED,
@@ -82,6 +94,7 @@ CASES = {
     "classes_left": (FIVE_CLASSES, MEASURED, "the chart shows the first 3 of 5 classes"),
     "recalibration": (MEASURED, {}, "not applied: intercept -0.2, slope 0.9"),
     "benefit": (MEASURED, {}, "net benefit counts true positives"),
+    "declared": ({**MEASURED, "thresholds": (0.1,)}, MEASURED, "large dots are at the declared"),
     "differences_of": (MEASURED, {}, "of the subgroup less all other patients"),
     "examined": ({"silent": "a"}, PAPER, "2 of 3 sources examined the others' models"),
     "reach": ({}, NOTHING, "at least 10 effective rows and an imbalance of at most 0.06"),

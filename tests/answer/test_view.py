@@ -4,12 +4,14 @@ import json
 import re
 from dataclasses import fields, is_dataclass, replace
 from html import unescape
+from types import SimpleNamespace
 
 import pytest
 
+from fedcsa.answer.forests import drawn, source_forest
 from fedcsa.answer.measure_words import WORDS
-from fedcsa.answer.page import write_report
-from fedcsa.answer.result_tables import source_table
+from fedcsa.answer.page import subtitle, write_report
+from fedcsa.answer.result_tables import backtest_table, design_table, source_table
 from fedcsa.answer.sentences import (
     examined_sentence,
     level_sentence,
@@ -19,7 +21,7 @@ from fedcsa.answer.sentences import (
 )
 from fedcsa.answer.store import save_result
 from fedcsa.answer.terminal import print_backtest, print_reconciliation, print_view
-from fedcsa.answer.view import MOST_SOURCES, View, candidate_text, view_of
+from fedcsa.answer.view import MOST_SOURCES, View, candidate_text, risk_name, view_of
 from fedcsa.cli.common import console
 from fedcsa.findings import Finding
 from fedcsa.reconcile import Reconciliation
@@ -190,6 +192,51 @@ def test_what_came_of_every_measure_stands_on_terminal_and_page(
         assert "sensitivity at 20 %, old 80 % (70 to 90 %) 50 % (45 to 55 %) broken" in told
         assert "AUROC 1 of 1 1 of 1" in told
         assert "sensitivity at 20 %, old 0 of 1 0 of 1" in told
+
+
+def test_what_came_true_has_a_line_in_every_forest(making):
+    good = MeasureOutcome("auroc", "", None, None, 0.8, 0.7, 0.9, 0.75, 0.65, 0.85)
+    came = Reconciliation(0.07, 0.06, 0.08, 90, 0.06, 0.04, 0.08, 0.95, "use", (good,))
+    whole = making.adaptation_of("abc", ["x"], classes=("no", "yes"), loss="brier")
+    view = replace(view_of(whole), **making.measured(), reconciliation=came)
+    last = {item.name: source_forest(view, item).lines[-1] for item in drawn(view)}
+    assert {line.name for line in last.values()} == {"realised here"}
+    told = {name: line.value for name, line in last.items()}
+    assert told == {"auroc": 0.75, "observed_expected": None, "brier": 0.07}
+
+
+def test_own_models_are_beside_a_back_test_only_where_there_are_any(making):
+    played = making.made("small").backtest
+    bare = replace(played, rows=tuple(replace(row, reference=None) for row in played.rows))
+    with_own, without = backtest_table(played), backtest_table(bare)
+    assert [heading for heading in with_own.headings if heading not in without.headings] == [
+        "own model"
+    ]
+    assert {len(row) for row in without.rows} == {len(without.headings)}
+    assert [without.headings[index] for index in without.text] == ["source", "promise", "verdict"]
+
+
+def test_the_page_names_the_model_that_was_judged(making):
+    view = view_of(making.made("small"))
+    plan = replace(view.plan)
+    object.__setattr__(plan, "method", "given")
+    object.__setattr__(plan, "model", {"name": "given", "title": "Mayo", "column": "score"})
+    judged = replace(view, plan=plan)
+    assert subtitle(judged).startswith("Judged: Mayo, at a target of ")
+    assert subtitle(view).startswith("A target of ")
+    assert ("model", "Mayo") in design_table(judged, "1").rows
+
+
+@pytest.mark.parametrize(
+    ("loss", "classes", "name"),
+    [
+        ("squared", (), "mean squared error"),
+        ("brier", ("a", "b"), "Brier score"),
+        ("brier", ("a", "b", "c"), "halved Brier score"),
+    ],
+)
+def test_a_risk_has_a_name(loss, classes, name):
+    assert risk_name(SimpleNamespace(loss=loss, classes=classes)) == name
 
 
 def test_a_source_that_reported_and_then_refused_stands_once_under_sources(making):

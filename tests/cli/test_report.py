@@ -61,7 +61,7 @@ def test_a_back_test_and_outcomes_are_added_to_it(finished, invoke):
     result = invoke("reconcile", finished / "r", finished / "other.csv")
     assert result.exit_code == 7
     html = html_of(finished / "r")
-    assert re.search(r"Realised on 90 rows: .*; far worse than promised: ", html)
+    assert re.search(r"Mean squared error realised on 90 rows: .*; far worse than promised: ", html)
     assert "Do not use it" in html
     assert "Each source as the target" in html
 
@@ -88,7 +88,7 @@ def test_a_folder_in_use_does_not_hide_why_a_study_ended(make_study, invoke, tmp
 
 def test_a_new_result_does_not_keep_an_older_ones_outcomes(finished, invoke):
     invoke("reconcile", finished / "r", finished / "later.csv")
-    assert "Realised on 90 rows: " in html_of(finished / "r")
+    assert "realised on 90 rows: " in html_of(finished / "r")
     invoke("run", finished / "study.toml", "-o", finished / "r")
     assert "Realised on" not in html_of(finished / "r")
 

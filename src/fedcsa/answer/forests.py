@@ -102,8 +102,10 @@ def promised_text(measure: MeasurePromise) -> str:
 def source_forest(view: View, measure: MeasurePromise) -> ForestPlot:
     """What every source found, and what a new site may expect; then what came true."""
     lines = [*(_source(line, measure) for line in view.in_chart), _expected(measure, "a new site")]
-    if view.plan and view.reconciliation is not None and measure is view.loss:
-        lines.append(_came(view.reconciliation, view.plan))
+    if view.plan and view.reconciliation is not None:
+        own = measure is view.loss
+        came = _came(view.reconciliation, view.plan) if own else _came_of(view, measure)
+        lines.append(came)
     return _forest(view, measure, lines)
 
 
@@ -182,6 +184,18 @@ def _came(came: Reconciliation, plan: Plan) -> ForestLine:
     ends = "" if lower is None else f" ({words.between(lower, upper)})"
     said = f"realised: {words.text(value)}{ends}"
     return ForestLine("realised here", "came", value, lower, upper, said)
+
+
+def _came_of(view: View, measure: MeasurePromise) -> ForestLine:
+    """What was realised of a measure that is not the study's loss."""
+    told = () if view.reconciliation is None else view.reconciliation.measures
+    words, key = WORDS[measure.name], (measure.name, "", None, measure.of_class)
+    for item in told:
+        if (item.name, item.subgroup, item.threshold, item.of_class) == key:
+            ends = item.realised_lower, item.realised_upper
+            said = f"realised: {words.text(item.realised)} ({words.between(*ends)})"
+            return ForestLine("realised here", "came", item.realised, *ends, said)
+    return ForestLine("realised here", "came", None, None, None, "realised here: not known")
 
 
 def _forest(view: View, measure: MeasurePromise, lines: Sequence[ForestLine]) -> ForestPlot:

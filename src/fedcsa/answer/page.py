@@ -151,7 +151,7 @@ def render(view: View) -> str:
     first = [] if view.headline is None else [first_forest(view, view.headline)]
     return environment.from_string(_asset("page.html.jinja")).render(
         title=printable(view.study),
-        subtitle=_subtitle(view),
+        subtitle=subtitle(view),
         advice=advice,
         word=word,
         sign=sign,
@@ -170,11 +170,16 @@ def render(view: View) -> str:
     )
 
 
-def _subtitle(view: View) -> str:
+def subtitle(view: View) -> str:
+    """What was judged, if anything, where, and by how many."""
     if view.table is None:
         return "A study over a federation"
     target, answered = counted(view.table.n_rows, "row"), counted(len(view.sources), "source")
-    return f"A target of {target} without outcomes; {answered} with outcomes answered."
+    told = f"target of {target} without outcomes; {answered} with outcomes answered."
+    if view.plan is None or view.plan.method != "given":
+        return f"A {told}"
+    name = str(view.plan.model.get("title") or "a given model")
+    return printable(f"Judged: {name}, at a {told}")
 
 
 def _policy(style: str, script: str) -> str:

@@ -249,6 +249,7 @@ def realised_text(row: BacktestRow, level: float) -> str:
 def backtest_table(found: Backtest) -> Table:
     """What was promised to every source that played the target."""
     order = broken_first(found)
+    own = any(row.reference is not None for row in order)  # nobody fits one beside a given model
     rows = [
         (
             row.source,
@@ -256,18 +257,19 @@ def backtest_table(found: Backtest) -> Table:
             number(row.promised),
             interval(row.lower, row.upper),
             realised_text(row, found.level),
-            number(row.reference),
+            *([number(row.reference)] if own else []),
             kept_text(row, found.level),
             row.status,
         )
         for row in order
     ]
     headings = (
-        "source", "rows", "promised", "for a new site", "realised", "own model", "promise",
-        "verdict",
+        "source", "rows", "promised", "for a new site", "realised", *(["own model"] if own else []),
+        "promise", "verdict",
     )  # fmt: skip
     tones = ["far" if row.kept(found.level) is False else "" for row in order]
-    return Table("Each source as the target", headings, rows, (0, 6, 7), tones=tones)
+    words = (0, len(headings) - 2, len(headings) - 1)
+    return Table("Each source as the target", headings, rows, words, tones=tones)
 
 
 def played_measures_table(found: Backtest) -> Table:
@@ -417,7 +419,10 @@ def _design(plan: Plan, n_target_rows: int) -> list[tuple[str, str]]:
     classes = [str(label) for label in plan.classes]
     return [
         ("method", f"{plan.method}, combined by {plan.combine}"),
-        ("model", str(plan.model.get("class") or plan.model.get("name", ""))),
+        (
+            "model",
+            next(str(plan.model[key]) for key in ("title", "class", "name") if key in plan.model),
+        ),
         ("loss", LOSS_NAMES.get(plan.loss, plan.loss)),
         ("candidates", count(len(plan.candidates))),
         ("features", listed(plan.features, 12)),

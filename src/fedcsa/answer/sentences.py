@@ -18,6 +18,7 @@ from fedcsa.models.model import RATIO_POWER
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, MOSTLY_OWN
 from fedcsa.target.per_patient import PATIENT_LEVEL
+from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.words import count, counted, listed, number, percent, printable, sentence
 
 #: The name of a sentence, and what it says.
@@ -145,6 +146,12 @@ def whom_sentence(view: View) -> str:
     return "; ".join(parts)
 
 
+def realised_sentence(view: View) -> str:
+    """What came true, and whether it was as promised; nothing before outcomes came."""
+    told = "" if view.reconciliation is None else view.reconciliation.sentence
+    return f"{view.risk_name} {told}".strip() if told else ""
+
+
 def examined_sentence(view: View) -> str:
     """Who examined what; nothing where nobody could."""
     promise, weights = view.promise, view.weights
@@ -176,7 +183,7 @@ def examined_sentence(view: View) -> str:
 def _verdict(view: View) -> Said:
     """The first screen: what came true, why, and how well."""
     if view.reconciliation is not None:
-        yield "realised", view.reconciliation.sentence
+        yield "realised", realised_sentence(view)
     if view.has_model:
         yield "why", view.why
         yield "promised", promise_sentence(view)
@@ -195,6 +202,8 @@ def _measure(view: View) -> Said:
     yield "ratio", ratio_sentence(view)
     own = view.loss_words
     yield "unit", f"{own.title}: {own.meaning}"
+    if view.plan is not None and len(view.plan.classes) == 2:
+        yield "event", f"the event is the second class, {view.plan.classes[1]}"
     if view.headline is not None and WORDS[view.headline.name] is not own:
         first = WORDS[view.headline.name]
         yield "headline", f"{first.title}: {first.meaning}"
@@ -205,11 +214,20 @@ def _measures(view: View) -> Said:
     if len(view.everybody) < 2:
         return
     yield "new_site", "each number is what a new site may expect, with its prediction interval"
+    if any(map(_is_outside, view.everybody)):
+        where = "where the target's own predictions are spread otherwise than theirs"
+        yield "outside", f"an estimate may lie outside what the sources found, {where}"
     yield "spread", "the sd between sites is on the measure's own scale: log, logit or plain"
     if view.half_widths:
         asked = f"{percent(PATIENT_LEVEL)} of patients have an outcome within"
         widths = listed([f"± {number(width)}" for width in view.half_widths])
         yield "patients", f"{asked} {widths} of the prediction, from the nearest to the farthest"
+
+
+def _is_outside(measure: MeasurePromise) -> bool:
+    """Whether a new site may expect more, or less, than any source found."""
+    values = [value for value, _, _ in measure.by_source.values()]
+    return bool(values) and not min(values) <= measure.estimate <= max(values)
 
 
 def _calibration(view: View) -> Said:
@@ -241,6 +259,8 @@ def _decision(view: View) -> Said:
             "threshold. A model is of use where its curve lies above both others"
         ),
     )
+    if view.plan is not None and view.plan.thresholds:
+        yield "declared", "large dots are at the declared thresholds"
 
 
 def _subgroups(view: View) -> Said:
@@ -316,7 +336,7 @@ def _backtest(view: View) -> Said:
             yield "no_backtest", f"no back-test was run. {only}"
         return
     yield "backtest", found.sentence
-    yield "risk_is", f"risk is the {view.loss_name}"
+    yield "risk_is", f"risk is the {view.risk_name}"
     yield from backtest_numbers(found)
     hidden = len(found.rows) - MOST_PLAYED
     if hidden > 0:

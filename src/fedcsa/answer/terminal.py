@@ -124,8 +124,16 @@ def _kinds(findings: Sequence[Finding]) -> rich.Table:
     return grid
 
 
-def print_backtest(screen: Console, found: Backtest) -> None:
-    """What was promised to every source that played the target, and what came true."""
+def print_backtest(screen: Console, found: Backtest, risk: str = "") -> None:
+    """What was promised to every source that played the target, and what came true.
+
+    Parameters
+    ----------
+    screen : Console
+    found : Backtest
+    risk : str, optional
+        What the risk is called.
+    """
     print_table(screen, result_tables.backtest_table(found))
     if found.measures:
         screen.print()
@@ -133,6 +141,8 @@ def print_backtest(screen: Console, found: Backtest) -> None:
     colour = "yellow" if found.broken and found.verdict == "passed" else _PASSED[found.verdict]
     meaning = printable(found.sentence.removeprefix(found.verdict))
     screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), meaning))
+    if risk:
+        screen.print(Text(f"Risk is the {risk}."))
     for _, text in backtest_numbers(found):
         screen.print(Text(sentence(text)))
     if found.judged:
@@ -142,9 +152,18 @@ def print_backtest(screen: Console, found: Backtest) -> None:
         print_findings(screen, found.findings)
 
 
-def print_reconciliation(screen: Console, found: Reconciliation) -> None:
-    """What was realised, what was promised, and what follows."""
-    for text in found.lines:
+def print_reconciliation(screen: Console, found: Reconciliation, risk: str = "") -> None:
+    """What was realised, what was promised, and what follows.
+
+    Parameters
+    ----------
+    screen : Console
+    found : Reconciliation
+    risk : str, optional
+        What the risk is called.
+    """
+    first, *others = found.lines
+    for text in (f"{risk} {first}".strip(), *others):
         screen.print(Text(text), soft_wrap=True)
     if found.measures:
         screen.print()

@@ -244,6 +244,11 @@ class View:
         return LOSS_NAMES.get(own, self.loss_words.title)
 
     @property
+    def risk_name(self) -> str:
+        """What the risk is that promises were compared with; nothing if the loss is not known."""
+        return "" if self.plan is None else risk_name(self.plan)
+
+    @property
     def loss_words(self) -> MeasureWords:
         """How the study's loss is told."""
         return WORDS[OF_LOSS.get(self.plan.loss, "loss") if self.plan else "loss"]
@@ -399,6 +404,12 @@ def in_units(plan: Plan, risk: float) -> float:
     if plan.loss == "squared":
         return math.sqrt(max(risk, 0.0))
     return 2.0 * risk if plan.loss == "brier" and len(plan.classes) > 2 else risk
+
+
+def risk_name(plan: Plan) -> str:
+    """What a risk is called that is not `in_units`."""
+    name = LOSS_NAMES.get(plan.loss, "loss")
+    return f"halved {name}" if plan.loss == "brier" and len(plan.classes) > 2 else name
 
 
 def _name(plan: Plan) -> str:

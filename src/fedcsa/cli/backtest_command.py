@@ -59,6 +59,7 @@ def backtest(
     """
     from fedcsa.answer.store import backtest_to_json, load_result, plain, save_result
     from fedcsa.answer.terminal import print_backtest
+    from fedcsa.answer.view import risk_name
     from fedcsa.backtest import run_backtest
 
     loaded = load_study(study, changes)
@@ -88,7 +89,7 @@ def backtest(
             line = report_line(result)
 
     def show(screen: Console) -> None:
-        print_backtest(screen, found)
+        print_backtest(screen, found, risk_name(plan))
         if result is not None:
             screen.print(Text(f"\n{line}"), soft_wrap=True)
 

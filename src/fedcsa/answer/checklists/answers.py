@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from fedcsa.answer.measure_words import WORDS
-from fedcsa.answer.sentences import NEW_SITE, examined_sentence
+from fedcsa.answer.sentences import NEW_SITE, examined_sentence, realised_sentence
 from fedcsa.answer.view import View, candidate_text
 from fedcsa.findings import CATALOGUE
 from fedcsa.plan import Plan
@@ -407,7 +407,11 @@ def code(view: View) -> str | None:
 def protocol(view: View) -> str | None:
     """The study file, by its digest."""
     digest = view.hashes.get("study.toml")
-    return f"study.toml in the result folder, SHA-256 {digest[:12]}…" if digest else None
+    return (
+        f"the study file, study.toml in the result folder, SHA-256 {digest[:12]}…"
+        if digest
+        else None
+    )
 
 
 # What was found -----------------------------------------------------------------------------
@@ -493,7 +497,7 @@ def limitations(view: View) -> str | None:
 def next_steps(view: View) -> str | None:
     """What came of it, or how to learn that."""
     if view.reconciliation is not None:
-        return view.reconciliation.sentence
+        return realised_sentence(view)
     if not view.has_model:
         return None
     return "as soon as outcomes are known at the target: fedcsa reconcile RESULT TABLE"
