@@ -550,3 +550,21 @@ def test_every_source_plays_the_target_for_a_given_model(made, folder):
         p = made[2].predict_proba(X)[:, 1]
         assert one.realised == pytest.approx(np.mean((p - y) ** 2), rel=1e-9)
         assert len(one.measures) == len(other.measures) > 0
+
+
+def test_the_unit_of_an_outcome_changes_no_measure(made):
+    rng = np.random.default_rng(4)
+    sources = {n: (X, X @ [1.0, 2.0] + rng.normal(size=len(X))) for n, (X, _) in made[0].items()}
+    halves = [{"feature": "x0", "cut": 0.0}]
+
+    def judged_in(unit):
+        triples = {n: (X, y * unit, X @ [0.9, 1.8] * unit) for n, (X, y) in sources.items()}
+        return evaluate(None, triples, made[1], random_state=0, subgroups=halves)
+
+    whole, mole = judged_in(1.0), judged_in(1e-9)
+    for name in ("measures", "differences"):
+        for a, b in zip(getattr(whole, name), getattr(mole, name), strict=True):
+            unit = 1e-9 if a.name in ("rmse", "mae", "calibration_intercept") else 1.0
+            wanted = [unit * getattr(a, end) for end in ("estimate", "lower", "upper")]
+            found = [getattr(b, end) for end in ("estimate", "lower", "upper")]
+            np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3 * unit, err_msg=a.name)

@@ -280,7 +280,24 @@ def spread_unit(column: MeasureColumn, told: Told) -> float:
     units = {"events": event_rate, "residuals": rmse}
     if not column.measure.spread_in:
         return 1.0
-    return max(float(units[column.measure.spread_in](column.aspect(told))[0]), SMALLEST)
+    least = SMALLEST * (min(told.design.unit, 1.0) if column.measure.in_units else 1.0)
+    return max(float(units[column.measure.spread_in](column.aspect(told))[0]), least)
+
+
+def smallest_variances(design: ScoreDesign) -> Array:
+    """The floor of every variance, (1 + 2·subgroups, columns), as `measure_variances` has them.
+
+    `SMALLEST`, but of a number in the outcome's units in proportion to small units: outcomes of
+    1e-5, such as mol/l, have variances below it.
+    """
+    S, columns = design.n_subgroups, measure_columns(design)
+    found = np.full((1 + 2 * S, len(columns)), SMALLEST)
+    scaled = max(SMALLEST * min(design.unit, 1.0) ** 2, np.finfo(np.float64).tiny)
+    for k, column in enumerate(columns):
+        if column.measure.in_units:  # a difference always is on the scale of the value itself
+            found[S + 1 :, k] = scaled
+            found[: S + 1, k] = scaled if column.measure.link == "identity" else SMALLEST
+    return found
 
 
 def left_out_variance(left_out: Array) -> Array:
@@ -337,6 +354,7 @@ def _variances(told: Told, left_out: Told, imbalance: float) -> Array:
     """
     columns = measure_columns(told.design)
     (values, rows), (rest, rest_rows) = measure_values(told), measure_values(left_out)
+    floors = smallest_variances(told.design)[0]
     found = np.full(len(columns), NOT_ESTIMABLE)
     for k, column in enumerate(columns):
         measure = column.measure
@@ -345,7 +363,7 @@ def _variances(told: Told, left_out: Told, imbalance: float) -> Array:
         if _estimable(column, told) and np.isfinite(x) and np.isfinite(each).all():
             chance = max(float(left_out_variance(each)), least_variance(measure, x, rows[k]))
             left = imbalance**measure.imbalance * spread_unit(column, told) ** 2
-            found[k] = max(chance + left, SMALLEST)
+            found[k] = max(chance + left, floors[k])
     return found
 
 
@@ -395,6 +413,7 @@ def _difference_variances(
     found = np.full(len(columns), NOT_ESTIMABLE)
     (a, n_a), (b, n_b) = (measure_values(side[0]) for side in (inside, outside))
     apart = measure_values(inside[1])[0] - measure_values(outside[1])[0]
+    floors = smallest_variances(inside[0].design)[-1]
     for k, column in enumerate(columns):
         enough = all(_estimable(column, side[0]) for side in (inside, outside))
         if not (enough and np.isfinite(a[k] - b[k]) and np.isfinite(apart[:, k]).all()):
@@ -405,5 +424,5 @@ def _difference_variances(
             slope = float(link_slope(column.measure, x)) ** 2
             chance += slope * least_variance(column.measure, x, rows)
             left += slope * imbalance**column.measure.imbalance * spread_unit(column, side[0]) ** 2
-        found[k] = max(float(left_out_variance(apart[:, k])), chance) + max(left, SMALLEST)
+        found[k] = max(float(left_out_variance(apart[:, k])), chance) + max(left, floors[k])
     return found

@@ -15,11 +15,11 @@ from fedcsa.core.conformal import RESIDUAL_SHAPE
 from fedcsa.core.losses import LOG_FLOOR
 from fedcsa.core.measures import (
     NOT_ESTIMABLE,
-    SMALLEST,
     least_variance,
     measure_columns,
     measure_values,
     on_link,
+    smallest_variances,
 )
 from fedcsa.core.scores import TABLE_COLUMNS, ScoreDesign, Told, complement, told_by
 from fedcsa.messages.messages import SLACK, ExaminationReport, RiskReport
@@ -69,7 +69,7 @@ def score_problem(
         )
         if wrong:
             return wrong
-    return _variance_problem(variances, told)
+    return _variance_problem(variances, told, design)
 
 
 def _residual_problem(residuals: Array, design: ScoreDesign) -> str | None:
@@ -252,16 +252,19 @@ def _number_problems(told: Told, w: float) -> Iterator[str]:
             yield "cells that do not sum to their total"
 
 
-def _variance_problem(variances: Array, told: Mapping[int, Told]) -> str | None:
+def _variance_problem(
+    variances: Array, told: Mapping[int, Told], design: ScoreDesign
+) -> str | None:
     """A variance is not below that of a binomial count, where the measure is a rate.
 
     Parameters
     ----------
     variances : array of shape (1 + 2 × subgroups, measures)
     told : mapping of int to Told
+    design : ScoreDesign
     """
     known = variances != NOT_ESTIMABLE
-    if (variances[known] < SMALLEST / SLACK).any():
+    if (known & (variances < smallest_variances(design) / SLACK)).any():
         return "a variance below its floor"
     for s, part in told.items():
         values, rows = measure_values(part)
