@@ -111,7 +111,7 @@ def test_numbers_have_no_sets_and_classes_no_intervals(numbers, classes):
         classes[0].adaptation_.predict_interval(classes[1])
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, -1.0, 90.0, float("nan")])
+@pytest.mark.parametrize("level", [0.0, 1.0, -1.0, 90.0, float("nan"), "0.9", None, [0.9]])
 def test_a_level_must_lie_between_0_and_1(numbers, level):
     with pytest.raises(ParameterError, match="'level' parameter must be between 0 and 1"):
         numbers[0].predict_interval(numbers[1], level)

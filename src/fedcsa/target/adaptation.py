@@ -383,7 +383,7 @@ class Adaptation:
         return limits_of(self.examinations, self.reports, self.reaching, design, level)
 
     def _limits_or_raise(self, level: float) -> Limits:
-        if not 0.0 < level < 1.0:
+        if not isinstance(level, int | float | np.floating) or not 0.0 < level < 1.0:
             raise must("level", "between 0 and 1, such as 0.9", level)
         found = self._limits(level)
         if found is None:
