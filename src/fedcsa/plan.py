@@ -243,7 +243,7 @@ class Plan:
     )
     thresholds: tuple[float, ...] = _option(
         (),
-        f"a list of at most {MOST_THRESHOLDS} different numbers between 0 and 1",
+        f"a list of at most {MOST_THRESHOLDS} different numbers between 0 and 1, such as [0.1]",
         lambda value: (
             _is_list(value, lambda v: _is_number(v) and 0.0 < v < 1.0)
             and len(set(value)) == len(value) <= MOST_THRESHOLDS
