@@ -304,6 +304,22 @@ def test_a_subgroup_with_more_events_differs_in_its_rate():
     assert by_name["event_rate"].by_source["s0"][0] > whole[1] - rest[1]
 
 
+def test_no_rate_no_difference_of_rates_and_no_net_benefit_is_beyond_one():
+    evidence = evidence_of(n_sources=2)
+    loud = [np.where(v > 0.0, 100.0, v) for v in evidence.variances]  # sure of nothing
+    evidence = replace(evidence, variances=loud)
+    shares = {c.measure.name for c in evidence.columns if c.measure.link == "logit"}
+    assert "ppv" in shares
+    for told in (*measure_promises(evidence), *subgroup_differences(evidence)):
+        if told.name in shares or told.name == "net_benefit":
+            ends = [(told.lower, told.upper), *(item[1:] for item in told.by_source.values())]
+            assert all(upper <= 1.0 for _, upper in ends if told.name in shares)
+            assert all(lower >= -1.0 for lower, _ in ends if told.name in shares)
+    for told in measure_promises(evidence):
+        if told.name == "net_benefit":
+            assert told.upper <= 1.0
+
+
 def test_values_that_take_the_place_of_the_sources_are_used():
     evidence = evidence_of(own=False)
     k = [c.measure.name for c in evidence.columns].index("brier")

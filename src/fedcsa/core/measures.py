@@ -115,6 +115,11 @@ class Measure:
     plug_in: bool = False
     in_units: bool = False
 
+    @property
+    def widest_gap(self) -> float:
+        """How far apart two values can lie: rates and other shares at most 1."""
+        return 1.0 if self.link == "logit" else float("inf")
+
 
 @dataclass(frozen=True)
 class MeasureColumn:
@@ -250,8 +255,8 @@ def from_link(measure: Measure, x: Array) -> Array:
     """
     if measure.link == "logit":
         return np.asarray(expit(x))
-    if measure.link == "identity":
-        return x
+    if measure.link == "identity":  # a net benefit is at most the event rate, and that at most 1
+        return np.minimum(x, 1.0) if measure.spread_in == "events" else x
     return np.asarray(np.exp(x) if measure.link == "log" else 1.0 - np.exp(x))
 
 

@@ -477,6 +477,7 @@ def _difference(evidence: Evidence, s: int, k: int) -> MeasurePromise:
         Subgroup and column.
     """
     column, S = evidence.columns[k], len(evidence.subgroups) - 1
+    most = column.measure.widest_gap
     apart, v, scales, by_source = [], [], [], {}
     for j, by_subgroup in enumerate(evidence.told):
         variance = float(evidence.variances[j][S + s, k])
@@ -487,7 +488,7 @@ def _difference(evidence: Evidence, s: int, k: int) -> MeasurePromise:
         if not np.isfinite(gap):
             continue
         slack = float(ndtri(0.5 + evidence.level / 2.0)) * variance**0.5
-        by_source[evidence.names[j]] = (gap, gap - slack, gap + slack)
+        by_source[evidence.names[j]] = (gap, max(gap - slack, -most), min(gap + slack, most))
         slope = float(link_slope(column.measure, on_link(column.measure, value, rows)))
         scales.append(slope * column.measure.spread * spread_unit(column, by_subgroup[0]))
         apart.append(gap)
@@ -497,5 +498,5 @@ def _difference(evidence: Evidence, s: int, k: int) -> MeasurePromise:
     spread = float(np.mean(scales))
     kept = held_in(np.array(apart), np.array(v), spread)
     site = new_site(kept, np.array(v), spread, points=MEASURE_TAUS)
-    numbers = _ordered(_three(site, evidence.level))
+    numbers = _ordered(np.clip(_three(site, evidence.level), -most, most).tolist())
     return MeasurePromise(*evidence.place(s, k), *numbers, site.between_sites, by_source)
