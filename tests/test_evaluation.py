@@ -300,6 +300,15 @@ def test_no_event_at_any_source_is_a_named_outcome(made, way):
     assert found.promise is None
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_score_that_ranks_backwards_is_named(made, sign):
+    sources, X, _ = made
+    terms = tuple(Term(f"x{i}", sign * slope) for i, slope in enumerate((1.0, 0.5)))
+    found = evaluate(Formula(terms, intercept=-1.0, link="logit"), sources, X)
+    named = [f.evidence["auroc"] < 0.5 for f in found.findings if f.code == "ranks-backwards"]
+    assert named == ([True] if sign < 0.0 else [])
+
+
 def test_scores_that_are_the_same_everywhere_make_a_calibration_plot(made):
     sources, X_target, _ = made
     certain = {n: (X, y, (X[:, 0] > 0.5).astype(float)) for n, (X, y) in sources.items()}

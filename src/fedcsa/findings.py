@@ -44,6 +44,11 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "nobody could examine the mixture, so there is no promise of its risk",
         "the reasons are named at the sources; between sites a model needs a format of ours",
     ),
+    "ranks-backwards": (
+        "warning",
+        "patients with the event have lower scores than those without",
+        "check which level of the outcome is the event, and the signs of the model",
+    ),
     "model-not-shown": (
         "note",
         "the site does not let other sources see its model, so the model has no weight",

@@ -26,6 +26,8 @@ from fedcsa.target.verdict import far_examiners
 
 #: The mean ratio must be 1; a good one is not off by a factor of two.
 RATIO_MEAN = (0.5, 2.0)
+#: The AUROC of a guess.
+GUESSING = 0.5
 #: With more of the weight, the answer is in effect that of one source.
 DOMINANT = 0.9
 #: A row with a larger share of the weight is named: five such rows would be the whole source.
@@ -214,11 +216,20 @@ def _numbers_of(candidate: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
+def _backwards(adaptation: Adaptation) -> Iterator[Finding]:
+    """The AUROC is surely below one half: levels of the outcome are mixed up, or a sign is."""
+    for measure in adaptation.measures:
+        if measure.name == "auroc" and not measure.subgroup and measure.upper < GUESSING:
+            of = {} if len(adaptation.plan.classes) == 2 else {"class": str(measure.of_class)}
+            yield Finding("ranks-backwards", evidence={"auroc": measure.estimate, **of})
+
+
 #: What looks for dangers, in the order of the result; a finding of one's own is one line here.
 FINDERS: list[Callable[[Adaptation], Iterable[Finding]]] = [
     _sources,
     _examination,
     _correlations,
+    _backwards,
     _dominant,
     _edges,
 ]
