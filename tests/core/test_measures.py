@@ -123,6 +123,25 @@ def of_numbers(y, p, w):
     }
 
 
+#: Sixty patients whom dcurves 1.1.7 was asked about: risks in hundredths, and who had the event.
+RISKS = (
+    "57 81 70 22 28 79 2 74 72 43 29 27 24 41 46 51 90 72 57 89 21 16 56 6 5 47 43 83 "
+    "57 47 46 24 3 19 63 20 35 2 75 16 26 79 47 77 58 67 10 50 47 79 34 55 7 36 30 15 "
+    "74 35 88 54"
+)
+EVENTS = "011101010100001000111010000111100010101101110100110000100110"
+#: Its net benefits at 0.1, 0.2, 0.35 and 0.5; some patients lie exactly there.
+DCURVES = [0.4185185185185185, 0.35833333333333334, 0.27435897435897433, 0.1]
+
+
+def test_net_benefit_equals_that_of_dcurves():
+    p, y = np.array(RISKS.split(), float) / 100.0, np.array(list(EVENTS), float)
+    design = ScoreDesign(2, (0.1, 0.2, 0.35, 0.5))
+    told = told_of(design, y, np.column_stack([1.0 - p, p]), np.full(len(y), 1.0 / len(y)))
+    found = [value for key, value in by_column(design, told).items() if key[0] == "net_benefit"]
+    np.testing.assert_allclose(found, DCURVES, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("n_classes", "peer"), [(0, of_numbers), (2, of_two_classes), (3, of_three_classes)]
 )
