@@ -30,7 +30,8 @@ federation-demo: $(STAMP)  ## run a real federation on this machine: a server, a
 
 # Arithmetic and messages are measured by their own tests; measuring all tests takes half as long again.
 MEASURED := tests/core tests/messages tests/properties
-PYTEST   := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder -q
+# Hundreds of commands are started: let them find compiled files, as those of users do.
+PYTEST   := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder -q
 CORES    := $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
 
 # The engine's tests wait more than they compute: they begin first, with a worker beside those of the cores.

@@ -271,6 +271,8 @@ def live(tmp_path_factory):
     pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
     # Workers start some sixty times: let them find compiled files, as those of real sites do.
     unwritten = os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Whoever ends the tests must not leave a federation behind.
+    ended = signal.signal(signal.SIGTERM, signal.default_int_handler)
     federation = Live(tmp_path_factory.mktemp("federation"))
     try:
         federation.start("localhost")
@@ -278,6 +280,7 @@ def live(tmp_path_factory):
         yield federation
     finally:
         federation.stop()
+        signal.signal(signal.SIGTERM, ended)
         if unwritten is not None:
             os.environ["PYTHONDONTWRITEBYTECODE"] = unwritten
 

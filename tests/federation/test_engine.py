@@ -130,7 +130,7 @@ def memory_of(pid):
     ):
         for region in psutil.Process(pid).memory_maps(grouped=False):
             first, last = (int(part, 16) for part in region.addr.split("-"))
-            if region.perms.startswith("rw"):
+            if region.perms.startswith("rw") and region.rss:  # gigabytes are reserved and empty
                 with contextlib.suppress(OSError):
                     memory.seek(first)
                     yield memory.read(last - first)

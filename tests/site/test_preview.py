@@ -161,7 +161,7 @@ def test_every_rule_that_would_refuse_is_named_not_only_the_first(federation):
         "exchanges = []\nmax_parameters_per_row = 0.001\nmin_sd_share = 50.0",
     )
     assert rules(look(federation)) == [
-        "exchanges", "features", "max_parameters_per_row", "models", "min_fold_rows",
+        "exchanges", "features", "models", "min_fold_rows", "max_parameters_per_row",
         "min_sd_share",
     ]  # fmt: skip
     federation.configure("new", '[policy]\nexchanges = []\nfeatures = ["bmi"]')
