@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self
 
@@ -115,11 +115,21 @@ class Reconciliation:
             "vary; wait for more outcomes"
         )
 
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """What was realised, what was promised if anything, and what follows."""
-        realised = with_interval(self.realised, self.lower, self.upper)
-        promised = with_interval(self.promised, self.promised_lower, self.promised_upper)
+    def lines(self, units: Callable[[float], float] = float) -> tuple[str, ...]:
+        """What was realised, what was promised if anything, and what follows.
+
+        Parameters
+        ----------
+        units : function, optional
+            From a risk to the number that is shown; it must not decrease.
+        """
+
+        def told(risk: float, *ends: float | None) -> str:
+            lower, upper = (None if end is None else units(end) for end in ends)
+            return with_interval(units(risk), lower, upper)
+
+        realised = told(self.realised, self.lower, self.upper)
+        promised = told(self.promised, self.promised_lower, self.promised_upper)
         return (
             f"realised on {self.n_rows} rows: {realised}",
             *([] if self.promised_lower is None else [f"promised: {promised}"]),
@@ -129,7 +139,7 @@ class Reconciliation:
     @property
     def sentence(self) -> str:
         """The same in one sentence."""
-        return "; ".join(self.lines)
+        return "; ".join(self.lines())
 
     @property
     def verdict(self) -> Verdict:

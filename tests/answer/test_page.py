@@ -295,7 +295,7 @@ def test_once_outcomes_arrive_the_first_screen_leads_with_them(copied, found, wo
         r'</span> ([^<]*)</h2>\s*<p class="(\w+)">([^<]*)</p>', html
     )[:1]
     assert (shown, name) == (words, "realised")
-    assert unescape(lead) == f"Mean squared error {found.sentence}."
+    assert unescape(lead) == f"RMSE {'; '.join(found.lines(math.sqrt))}."
     roots = (x if x is None else x**0.5 for x in (found.realised, found.lower, found.upper))
     assert f"realised: {with_interval(*roots)}" in html  # the forest plot has it too
 

@@ -68,7 +68,7 @@ MEASURED = {"measured": {}}
 FIVE_CLASSES = {"measured": {"calibration": (Calibration("x", (), (), (), (), ()),) * 5}}
 #: sentence -> what makes it true, what makes it false, and words that it must then say
 CASES = {
-    "realised": ({"beside": {"reconciliation": OUTCOMES}}, {}, "error realised on 90 rows: 1 ("),
+    "realised": ({"beside": {"reconciliation": OUTCOMES}}, {}, "RMSE realised on 90 rows: 1 ("),
     "stopped": (ENDED, {}, "there is no model. Nobody is near."),
     "kept_away": (NOTHING, {}, "keeps its result to itself"),
     "why": ({}, ENDED, "the sources reach the target, agree, and beat a constant"),

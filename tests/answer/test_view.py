@@ -145,9 +145,10 @@ def test_a_reconciliation_has_its_numbers_and_its_advice(realised, says, capsys)
     found = Reconciliation(
         realised, realised - 0.04, realised + 0.04, 90, 1.1, 0.8, 1.25, 0.95, "use"
     )
-    print_reconciliation(console(), found)
+    print_reconciliation(console(), found, SimpleNamespace(loss="squared", classes=()))
     told = capsys.readouterr().out
-    for text in (number(realised), "90 rows", "1.1 (0.8 to 1.25)", "95 %", found.conclusion):
+    roots = f"RMSE realised on 90 rows: {number(realised**0.5)} ("
+    for text in (roots, "1.05 (0.894 to 1.12)", "95 %", found.conclusion):
         assert text in told
     assert told.splitlines()[-1] == says
 
@@ -184,7 +185,7 @@ def test_what_came_of_every_measure_stands_on_terminal_and_page(
     folder = save_result(whole, tmp_path / "r")
     (folder / "reconciliation.json").write_text(json.dumps(came.to_json()), encoding="utf-8")
     page = text_of(write_report(folder).read_text(encoding="utf-8"))
-    print_reconciliation(console(), came)
+    print_reconciliation(console(), came, whole.plan)
     print_backtest(console(), played)
     terminal = " ".join(capsys.readouterr().out.split())
     for told in (page, terminal):

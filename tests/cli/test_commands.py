@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import re
 from dataclasses import fields
 from html import unescape
@@ -17,7 +18,7 @@ from fedcsa.answer.store import load_ledgers
 from fedcsa.answer.view import view_of
 from fedcsa.backtest import run_backtest
 from fedcsa.cli.app import app
-from fedcsa.reconcile import reconcile
+from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.site.meanings import meaning_of
 from fedcsa.words import number
 
@@ -516,8 +517,8 @@ def test_reconcile_says_and_writes_what_python_says(study_folder, invoke):
     found = reconcile(load_result(study_folder / "result"), X, y)
     result = invoke("reconcile", study_folder / "result", study_folder / "later.csv")
     assert (result.exit_code, result.stderr) == (0, "")
-    realised = f"{number(found.realised)} ({number(found.lower)} to {number(found.upper)})"
-    assert result.stdout.startswith(f"mean squared error realised on 90 rows: {realised}\n")
+    middle, low, high = (number(x**0.5) for x in (found.realised, found.lower, found.upper))
+    assert result.stdout.startswith(f"RMSE realised on 90 rows: {middle} ({low} to {high})\n")
     assert f"\n{found.conclusion}: {found.reason}\n" in result.stdout
     text = (study_folder / "result" / "reconciliation.json").read_text(encoding="utf-8")
     content = strict(text)
@@ -532,8 +533,8 @@ def test_after_outcomes_the_page_leads_with_what_was_realised(study_folder, invo
     told = strict((study_folder / "result" / "reconciliation.json").read_text(encoding="utf-8"))
     html = (study_folder / "result" / "report.html").read_text(encoding="utf-8")
     [first] = re.findall(r"</h2>\s*<p class=\"(\w+)\">([^<]*)</p>", html)[:1]
-    sentence = told["sentence"]
-    assert (first[0], unescape(first[1])) == ("realised", f"Mean squared error {sentence}.")
+    sentence = "; ".join(Reconciliation.from_json(told).lines(math.sqrt))
+    assert (first[0], unescape(first[1])) == ("realised", f"RMSE {sentence}.")
 
 
 def test_reconcile_says_why_equal_losses_conclude_nothing(study_folder, invoke):
@@ -547,7 +548,7 @@ def test_reconcile_says_why_equal_losses_conclude_nothing(study_folder, invoke):
     (study_folder / "two.csv").write_text(text, encoding="utf-8")
     result = invoke("reconcile", study_folder / "result", study_folder / "two.csv")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith("mean squared error realised on 2 rows: 0\n")
+    assert result.stdout.startswith("RMSE realised on 2 rows: 0\n")
     assert "not judged: the losses of all 2 rows are equal" in result.stdout
     content = strict((study_folder / "result" / "reconciliation.json").read_text(encoding="utf-8"))
     assert (content["lower"], content["upper"], content["kept"]) == (None, None, None)

@@ -61,7 +61,7 @@ def test_a_back_test_and_outcomes_are_added_to_it(finished, invoke):
     result = invoke("reconcile", finished / "r", finished / "other.csv")
     assert result.exit_code == 7
     html = html_of(finished / "r")
-    assert re.search(r"Mean squared error realised on 90 rows: .*; far worse than promised: ", html)
+    assert re.search(r"RMSE realised on 90 rows: .*; far worse than promised: ", html)
     assert "Do not use it" in html
     assert "Each source as the target" in html
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fedcsa.answer.measure_words import OF_LOSS, WORDS, MeasureWords
-from fedcsa.answer.view import SourceLine, View, in_units
+from fedcsa.answer.measure_words import WORDS, MeasureWords
+from fedcsa.answer.view import SourceLine, View, in_units, loss_words_of
 from fedcsa.plan import Plan
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.promised_measures import MeasurePromise
@@ -180,7 +180,7 @@ def _came(came: Reconciliation, plan: Plan) -> ForestLine:
     value, lower, upper = (
         None if x is None else in_units(plan, x) for x in (came.realised, came.lower, came.upper)
     )
-    words = WORDS[OF_LOSS.get(plan.loss, "loss")]
+    words = loss_words_of(plan)
     ends = "" if lower is None else f" ({words.between(lower, upper)})"
     said = f"realised: {words.text(value)}{ends}"
     return ForestLine("realised here", "came", value, lower, upper, said)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
 from fedcsa.answer.forests import is_known, is_same, promised_text
 from fedcsa.answer.measure_words import WORDS
-from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
+from fedcsa.answer.view import MOST_FEATURES, View, candidate_text, in_units
 from fedcsa.findings import CATALOGUE, Finding
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.target.backtest_result import Backtest
@@ -148,8 +149,12 @@ def whom_sentence(view: View) -> str:
 
 def realised_sentence(view: View) -> str:
     """What came true, and whether it was as promised; nothing before outcomes came."""
-    told = "" if view.reconciliation is None else view.reconciliation.sentence
-    return f"{view.risk_name} {told}".strip() if told else ""
+    if view.reconciliation is None:
+        return ""
+    if view.plan is None:
+        return view.reconciliation.sentence
+    lines = view.reconciliation.lines(partial(in_units, view.plan))
+    return f"{view.loss_words.title} {'; '.join(lines)}"
 
 
 def examined_sentence(view: View) -> str:

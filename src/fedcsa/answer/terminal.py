@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from rich import table as rich
 from rich.console import Console
@@ -21,8 +22,9 @@ from fedcsa.answer.sentences import (
     said,
     whom_sentence,
 )
-from fedcsa.answer.view import View, candidate_text
+from fedcsa.answer.view import View, candidate_text, in_units, loss_words_of
 from fedcsa.findings import Finding
+from fedcsa.plan import Plan
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.verdict import Leg
@@ -152,18 +154,18 @@ def print_backtest(screen: Console, found: Backtest, risk: str = "") -> None:
         print_findings(screen, found.findings)
 
 
-def print_reconciliation(screen: Console, found: Reconciliation, risk: str = "") -> None:
+def print_reconciliation(screen: Console, found: Reconciliation, plan: Plan) -> None:
     """What was realised, what was promised, and what follows.
 
     Parameters
     ----------
     screen : Console
     found : Reconciliation
-    risk : str, optional
-        What the risk is called.
+    plan : Plan
+        Of the study, whose loss is told in units that people use.
     """
-    first, *others = found.lines
-    for text in (f"{risk} {first}".strip(), *others):
+    first, *others = found.lines(partial(in_units, plan))
+    for text in (f"{loss_words_of(plan).title} {first}", *others):
         screen.print(Text(text), soft_wrap=True)
     if found.measures:
         screen.print()

@@ -251,7 +251,7 @@ class View:
     @property
     def loss_words(self) -> MeasureWords:
         """How the study's loss is told."""
-        return WORDS[OF_LOSS.get(self.plan.loss, "loss") if self.plan else "loss"]
+        return WORDS["loss"] if self.plan is None else loss_words_of(self.plan)
 
     @property
     def loss(self) -> MeasurePromise | None:
@@ -404,6 +404,11 @@ def in_units(plan: Plan, risk: float) -> float:
     if plan.loss == "squared":
         return math.sqrt(max(risk, 0.0))
     return 2.0 * risk if plan.loss == "brier" and len(plan.classes) > 2 else risk
+
+
+def loss_words_of(plan: Plan) -> MeasureWords:
+    """How a study's loss is told, `in_units`."""
+    return WORDS[_name(plan)]
 
 
 def risk_name(plan: Plan) -> str:

@@ -52,7 +52,6 @@ def reconcile(
     """
     from fedcsa.answer.store import load_result
     from fedcsa.answer.terminal import print_reconciliation
-    from fedcsa.answer.view import risk_name
     from fedcsa.reconcile import reconcile as compare
 
     with working(f"reading {outcomes}", quiet=quiet):
@@ -69,7 +68,7 @@ def reconcile(
         line = report_line(result)
 
     def show(screen: Console) -> None:
-        print_reconciliation(screen, found, risk_name(adaptation.plan))
+        print_reconciliation(screen, found, adaptation.plan)
         screen.print(Text(f"\n{line}"), soft_wrap=True)
 
     Output(json, quiet).answer(content, show, path)
