@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fedcsa.core.table import Table1
     from fedcsa.core.ulsif import ULSIF
     from fedcsa.core.weights import Estimate, estimate
+    from fedcsa.data.coding import Columns
     from fedcsa.errors import (
         BindingError,
         CandidatesError,
@@ -68,6 +69,7 @@ _HOMES = {
     "BacktestRow": "target.backtest_result",
     "BindingError": "errors",
     "CandidatesError": "errors",
+    "Columns": "data.coding",
     "DataError": "errors",
     "Estimate": "core.weights",
     "FedCSA": "estimator",
@@ -126,6 +128,7 @@ __all__ = [
     "BacktestRow",
     "BindingError",
     "CandidatesError",
+    "Columns",
     "DataError",
     "Estimate",
     "FedCSA",

@@ -15,7 +15,7 @@ from fedcsa.backtest import run_backtest
 from fedcsa.core.arrays import Array
 from fedcsa.core.subgroups import unknown_levels
 from fedcsa.core.table import Table1, flags_of
-from fedcsa.data.coding import Coding, describe_columns
+from fedcsa.data.coding import Columns, describe_columns
 from fedcsa.data.frames import as_described_matrix, as_named_matrix
 from fedcsa.errors import CandidatesError, DataError, known_parameters, must, raise_all
 from fedcsa.messages.policy import Policy
@@ -345,7 +345,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return {"flags": flags_of(rows if told is None else [*rows, told])}
 
     @property
-    def _coding(self) -> Coding | None:
+    def _coding(self) -> Columns | None:
         return None if self.columns is None else describe_columns(self.columns)
 
     def _encoded(

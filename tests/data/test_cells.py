@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcsa.data.cells import MISSING_VALUES
-from fedcsa.data.coding import Coding
+from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.errors import DataError, MissingExtraError, ParameterError
 
@@ -25,7 +25,7 @@ PLANTED, SECRET = 4711.25, "SECRET"
 def encode(features, columns, outcome=None, where="source 'a'"):
     """Encode a table given as a mapping; with the outcome if there is one."""
     table = pa.table({name: pa.chunked_array([values]) for name, values in columns.items()})
-    coding = Coding(tuple(features), outcome)
+    coding = Columns(tuple(features), outcome)
     X, y = coding.encode(table, where, with_outcome=outcome is not None)
     return X, None if y is None else outcome.labelled(y)
 
@@ -316,7 +316,7 @@ def test_a_missing_flag_is_an_error_unless_agreed_otherwise():
 @pytest.mark.parametrize(("cells", "words"), OTHER_TYPES)
 @pytest.mark.parametrize("kind", ["flag", "group"])
 def test_a_flag_or_a_group_is_no_date(kind, cells, words):
-    coding = Coding((AGE, Feature("x", kind)))
+    coding = Columns((AGE, Feature("x", kind)))
     table = pa.table({"age": pa.array([1.0]), "x": cells})
     with pytest.raises(DataError, match=f"it holds {words}") as caught:
         coding.encode(table, "it", with_outcome=False, with_group=True)
@@ -327,7 +327,7 @@ def test_a_flag_or_a_group_is_no_date(kind, cells, words):
 
 
 def grouped(cells):
-    coding = Coding((Feature("patient", "group"), AGE))
+    coding = Columns((Feature("patient", "group"), AGE))
     table = pa.table({"patient": cells, "age": pa.array([50.0] * len(cells))})
     return coding.encode(table, "source 'a'", with_outcome=False, with_group=True)[0]
 
@@ -367,7 +367,7 @@ def test_the_group_is_the_last_column_and_only_where_it_is_asked_for():
     assert X.shape == (3, 2)
     assert X[:, 0].tolist() == [50.0] * 3
     assert X[0, 1] == X[2, 1] != X[1, 1]
-    coding = Coding((Feature("patient", "group"), AGE))
+    coding = Columns((Feature("patient", "group"), AGE))
     without, _ = coding.encode(pa.table({"age": [50.0]}), "the target", with_outcome=False)
     assert without.shape == (1, 1)
 
@@ -407,7 +407,7 @@ def test_a_row_without_a_group_is_refused(cells):
 def test_chunks_with_dictionaries_of_their_own_agree():
     chunks = [pa.array(["F", "M"]).dictionary_encode(), pa.array(["M", "F"]).dictionary_encode()]
     table = pa.table({"sex": pa.chunked_array(chunks)})
-    X, _ = Coding((SEX,)).encode(table, "the target", with_outcome=False)
+    X, _ = Columns((SEX,)).encode(table, "the target", with_outcome=False)
     np.testing.assert_array_equal(X[:, 0], [0, 1, 1, 0])
 
 
@@ -452,7 +452,7 @@ def test_an_unknown_class_is_counted_and_not_shown():
 
 
 def test_an_outcome_that_is_not_asked_for_is_not_looked_at():
-    coding = Coding((AGE,), Outcome("y"))
+    coding = Columns((AGE,), Outcome("y"))
     table = pa.table({"age": [1.0], "y": [datetime.date(2020, 1, 1)]})
     X, y = coding.encode(table, "the target", with_outcome=False)
     assert y is None
@@ -461,7 +461,7 @@ def test_an_outcome_that_is_not_asked_for_is_not_looked_at():
 
 def test_a_coding_without_outcome_cannot_give_one():
     with pytest.raises(ParameterError, match="'with_outcome' parameter must be False"):
-        Coding((AGE,)).encode(pa.table({"age": [1.0]}), "it", with_outcome=True)
+        Columns((AGE,)).encode(pa.table({"age": [1.0]}), "it", with_outcome=True)
 
 
 # The table ------------------------------------------------------------------------------------
@@ -471,11 +471,11 @@ def test_features_come_in_the_agreed_order_and_further_columns_are_ignored():
     columns = {"note": pa.array([SECRET]), "sex": pa.array(["M"]), "age": pa.array([50])}
     X, _ = encode([AGE, SEX], columns)
     np.testing.assert_array_equal(X, [[50, 1]])
-    assert Coding((AGE, SEX)).columns == ("age", "sex=M")
+    assert Columns((AGE, SEX)).columns == ("age", "sex=M")
 
 
 def test_a_mapping_of_arrays_is_a_table():
-    X, _ = Coding((AGE,)).encode({"age": np.array([1.0, 2.0])}, "it", with_outcome=False)
+    X, _ = Columns((AGE,)).encode({"age": np.array([1.0, 2.0])}, "it", with_outcome=False)
     np.testing.assert_array_equal(X, [[1.0], [2.0]])
 
 
@@ -484,7 +484,7 @@ def test_a_mapping_of_arrays_is_a_table():
 )
 def test_a_mapping_that_is_no_table_is_refused_without_a_cell(columns):
     with pytest.raises(DataError, match="The target must be a table") as caught:
-        Coding((AGE,)).encode(columns, "the target", with_outcome=False)
+        Columns((AGE,)).encode(columns, "the target", with_outcome=False)
     assert SECRET not in str(caught.value)
     assert caught.value.__suppress_context__
 
@@ -566,8 +566,8 @@ def test_classes_that_cannot_be_meant_are_refused(levels, rule):
 
 
 def test_lists_become_tuples_and_nothing_can_be_changed():
-    coding = Coding([Feature("x", "levels", ["a", 1])], Outcome("y", ["no", "yes"]))
-    assert coding == Coding((Feature("x", "levels", ("a", "1")),), Outcome("y", ("no", "yes")))
+    coding = Columns([Feature("x", "levels", ["a", 1])], Outcome("y", ["no", "yes"]))
+    assert coding == Columns((Feature("x", "levels", ("a", "1")),), Outcome("y", ("no", "yes")))
     for record in (coding, coding.features[0], coding.outcome):
         with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign"):
             record.name = "z"
@@ -592,25 +592,25 @@ def test_an_outcome_has_a_name():
 )
 def test_one_name_stands_for_one_column(features, outcome):
     with pytest.raises(ParameterError, match="must be columns and an outcome of distinct names"):
-        Coding(features, outcome)
+        Columns(features, outcome)
 
 
 @pytest.mark.parametrize("features", [(), (Feature("patient", "group"),)])
 def test_a_coding_needs_a_feature(features):
     with pytest.raises(ParameterError, match="at least one feature"):
-        Coding(features, Outcome("y"))
+        Columns(features, Outcome("y"))
 
 
 def test_rows_belong_together_in_one_way_only():
     with pytest.raises(ParameterError, match="at most one group"):
-        Coding((AGE, Feature("patient", "group"), Feature("ward", "group")))
+        Columns((AGE, Feature("patient", "group"), Feature("ward", "group")))
 
 
 def test_every_column_has_its_public_scale_and_says_if_it_is_a_flag():
     sbp = Feature("sbp", missing="indicator", sd=20)
     sex = Feature("sex", "levels", ("F", "M"), sd=0.4)
     stage = Feature("stage", "levels", ("I", "II", "III"), missing="indicator")
-    coding = Coding((sbp, Feature("patient", "group"), sex, stage, Feature("smoker", "flag"), AGE))
+    coding = Columns((sbp, Feature("patient", "group"), sex, stage, Feature("smoker", "flag"), AGE))
     assert coding.columns == (
         "sbp", "sbp=missing", "sex=M", "stage=II", "stage=III", "stage=missing", "smoker", "age",
     )  # fmt: skip
@@ -620,14 +620,14 @@ def test_every_column_has_its_public_scale_and_says_if_it_is_a_flag():
     assert coding.flags == (False, True, True, True, True, True, True, False)
     assert coding.group == "patient"
     assert coding.matrix_columns == (*coding.columns, "patient")
-    assert Coding((AGE,)).group == ""
-    assert Coding((AGE,)).matrix_columns == ("age",)
+    assert Columns((AGE,)).group == ""
+    assert Columns((AGE,)).matrix_columns == ("age",)
 
 
 def test_without_pyarrow_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"Reading a table needs .*fedcsa\[tables\]"):
-        Coding((AGE,)).encode({"age": [1.0]}, "it", with_outcome=False)
+        Columns((AGE,)).encode({"age": [1.0]}, "it", with_outcome=False)
 
 
 @pytest.mark.parametrize(
@@ -642,7 +642,7 @@ def test_without_pyarrow_the_extra_is_named(monkeypatch):
     ],
 )
 def test_a_number_that_stands_for_a_missing_cell_does_so_in_every_type(feature, cells):
-    coding = Coding((feature,), None, ("-999",))
+    coding = Columns((feature,), None, ("-999",))
     X, _ = coding.encode(pa.table({"x": cells}), "source 'a'", with_outcome=False)
     np.testing.assert_array_equal(X, [[1.0, 0.0], [0.0, 1.0]])
 

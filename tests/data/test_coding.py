@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fedcsa.data.coding import Coding, describe_columns
+from fedcsa.data.coding import Columns, describe_columns
 from fedcsa.data.columns import KEYS, Feature
 from fedcsa.data.frames import as_described_matrix
 from fedcsa.errors import DataError, ParameterError
@@ -38,7 +38,7 @@ def refusal(action, error):
 
 
 def test_a_description_is_a_coding():
-    assert describe_columns(COLUMNS) == Coding(
+    assert describe_columns(COLUMNS) == Columns(
         (
             Feature("patient", "group"),
             Feature("age", sd=12.0),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from fedcsa.core.batches import BATCH_ROWS
-from fedcsa.data.coding import Coding
+from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.databases import (
     ADBC_DRIVERS,
@@ -31,7 +31,7 @@ pytest.importorskip("adbc_driver_sqlite")
 SECRET, WHERE = "SECRET-4711", "source 'a'"
 N = 2 * BATCH_ROWS + 55
 QUERY = "SELECT * FROM stays ORDER BY id"
-CODING = Coding(
+CODING = Columns(
     (
         Feature("age"),
         Feature("sex", "levels", ("F", "M")),
@@ -124,7 +124,7 @@ def test_a_query_gives_the_bits_of_the_file_at_every_pass(database, folder):
 
 @pytest.mark.parametrize("group", [(), (Feature("id", "group"),)], ids=["", "grouped"])
 def test_all_rows_at_once_are_the_rows_of_all_batches(database, group):
-    coding = Coding((*group, *CODING.features), CODING.outcome)
+    coding = Columns((*group, *CODING.features), CODING.outcome)
     needed = coding.needed(with_outcome=True, with_group=True)
     table = Query(database, QUERY, WHERE).read(needed)
     X, y = coding.encode(table, WHERE, with_outcome=True, with_group=True)

@@ -17,7 +17,7 @@ import pytest
 
 from fedcsa.core.batches import BATCH_ROWS, HeldBatches
 from fedcsa.data import tables
-from fedcsa.data.coding import Coding
+from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.csv_text import text_pieces
 from fedcsa.data.streams import AHEAD, TableStream, prefetched
@@ -27,8 +27,8 @@ from fedcsa.errors import DataError, MissingExtraError, ParameterError, TableErr
 PLANTED, SECRET = "4711.25", "SECRET"
 WHERE = "source 'a'"
 N = 2 * BATCH_ROWS + 777
-AGE = Coding((Feature("age"),), Outcome("y"))
-CODING = Coding(
+AGE = Columns((Feature("age"),), Outcome("y"))
+CODING = Columns(
     (
         Feature("age"),
         Feature("region", "levels", ("EU", "NA"), missing="indicator"),
@@ -168,7 +168,7 @@ def test_blocks_of_a_text_file_do_not_show(tmp_path, block, ending):
     [(("no", "yes"), ["no", "yes", "yes"]), ((1, 2, 10), [10, 1, 2]), ((False, True), [True] * 3)],
 )
 def test_classes_are_positions_in_the_agreed_order(tmp_path, kind, levels, cells):
-    coding = Coding((Feature("age"),), Outcome("y", levels))
+    coding = Columns((Feature("age"),), Outcome("y", levels))
     write_table(tmp_path / f"t{kind}", {"age": [1, 2, 3], "y": cells})
     ((_, y),) = stream(tmp_path / f"t{kind}", coding)
     assert y.dtype == np.float64
@@ -178,7 +178,7 @@ def test_classes_are_positions_in_the_agreed_order(tmp_path, kind, levels, cells
 
 @pytest.mark.parametrize("kind", [".csv", ".parquet"])
 def test_a_number_may_stand_for_a_missing_cell(tmp_path, kind):
-    coding = Coding((Feature("age", missing="indicator"),), Outcome("y"), ("-999",))
+    coding = Columns((Feature("age", missing="indicator"),), Outcome("y"), ("-999",))
     write_table(tmp_path / f"t{kind}", {"age": ["50", "-999", " -999 "], "y": [1, 2, 3]})
     rows = stream(tmp_path / f"t{kind}", coding)
     assert_same_bits(rows, *whole(tmp_path / f"t{kind}", coding))
@@ -373,7 +373,7 @@ def test_a_column_of_another_type_is_refused(tmp_path, columns):
 
 
 def test_missing_columns_are_suggested(tmp_path):
-    coding = Coding((Feature("AGE"), Feature("y")), Outcome("z"))
+    coding = Columns((Feature("AGE"), Feature("y")), Outcome("z"))
     expected, streamed = complaints(parquet(tmp_path), coding)
     assert streamed == expected
     assert "missing: 'AGE' (did you mean 'age'?), 'z'" in streamed[1]
@@ -381,7 +381,7 @@ def test_missing_columns_are_suggested(tmp_path):
 
 def test_a_coding_without_outcome_cannot_be_streamed(tmp_path):
     with pytest.raises(ParameterError, match="'with_outcome' parameter must be False"):
-        stream(parquet(tmp_path), Coding((Feature("age"),)))
+        stream(parquet(tmp_path), Columns((Feature("age"),)))
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
@@ -396,7 +396,7 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", [".csv", ".parquet"])
 def test_cells_that_are_wrong_are_counted_with_the_rows_of_their_batch(tmp_path, kind):
-    coding = Coding((Feature("age"), Feature("sex", "levels", ("F", "M"))), Outcome("y"))
+    coding = Columns((Feature("age"), Feature("sex", "levels", ("F", "M"))), Outcome("y"))
     ages, sexes, outcomes = ["50"] * N, ["F"] * N, ["1"] * N
     for row in (BATCH_ROWS, BATCH_ROWS + 5, 2 * BATCH_ROWS - 1):
         ages[row] = ""
@@ -492,7 +492,7 @@ def open_files():
 @pytest.mark.parametrize("kind", [".parquet", ".csv"])
 def test_the_memory_taken_does_not_grow_with_the_table(tmp_path, kind):
     features = [f"x{k}" for k in range(6)]
-    coding = Coding(tuple(map(Feature, features)), Outcome("y"))
+    coding = Columns(tuple(map(Feature, features)), Outcome("y"))
     taken = {}
     for n_batches in (10, 40):
         n = n_batches * BATCH_ROWS

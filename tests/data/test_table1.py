@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedcsa.core.table import Table1
-from fedcsa.data.coding import Coding, describe_columns
+from fedcsa.data.coding import Columns, describe_columns
 from fedcsa.data.columns import Feature
 from fedcsa.data.table1 import read_table1, write_table1
 from fedcsa.errors import DataError, TableError
@@ -225,7 +225,7 @@ def test_a_written_table_is_read_back_to_the_bit(
     tmp_path, names, kinds, levels, missing, n, sd, seed
 ):
     try:
-        coding = Coding(
+        coding = Columns(
             tuple(
                 Feature(name, kind, tuple(levels) if kind == "levels" else (), missing, sd=sd)
                 for name, kind in zip(names, kinds, strict=False)
@@ -251,7 +251,7 @@ def test_a_written_table_keeps_its_correlations_to_the_bit(tmp_path):
     X = rng.normal(size=(700, 3)) @ rng.normal(size=(3, 3)) * [1.0, 20.0, 0.01] + 5.0
     X[:, 2] = X[:, 0]
     for public in (None, [30.0, 1.0, 0.02]):
-        coding = Coding(
+        coding = Columns(
             tuple(Feature(n, sd=sd) for n, sd in zip("abc", public or [None] * 3, strict=True))
         )
         table = Table1.of(X, coding.columns, coding.flags, coding.public_sd)

@@ -18,14 +18,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedcsa.data.cells import MISSING_VALUES
-from fedcsa.data.coding import Coding
+from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.csv_text import TextFile, text_pieces
 from fedcsa.data.tables import FILE_KINDS, read_table, write_table
 from fedcsa.errors import DataError, MissingExtraError, TableError
 
 PLANTED, SECRET = "4711.25", "SECRET"
-CODING = Coding(
+CODING = Columns(
     (
         Feature("age"),
         Feature("ward", "levels", ("01", "1")),
@@ -110,7 +110,7 @@ def test_what_is_written_is_read(tmp_path, kind, numbers, data):
     if all(number is None for number in numbers):
         columns["x"] = numbers = [0.0] * len(numbers)
     write_table(tmp_path / f"t{kind}", columns)
-    coding = Coding((Feature("x", missing="indicator", fill=-7.5),))
+    coding = Columns((Feature("x", missing="indicator", fill=-7.5),))
     table = read_table(tmp_path / f"t{kind}")
     assert table.column('häufig, "t"').to_pylist() == texts
     X, _ = coding.encode(table, "it", with_outcome=False)
@@ -182,7 +182,7 @@ def test_a_wide_table_is_read(tmp_path):
 @pytest.mark.parametrize("spelling", [*MISSING_VALUES, " ", " NA "])
 def test_the_usual_spellings_of_a_missing_cell(kind, spelling):
     levels = ("1", "x") if kind == "levels" else ()
-    coding = Coding((Feature("a", kind, levels, missing="indicator"),))
+    coding = Columns((Feature("a", kind, levels, missing="indicator"),))
     X, _ = coding.encode({"a": ["1", spelling]}, "it", with_outcome=False)
     np.testing.assert_array_equal(X[:, 1], [0, 1])
 
@@ -190,8 +190,12 @@ def test_the_usual_spellings_of_a_missing_cell(kind, spelling):
 @pytest.mark.parametrize("spelling", ["?", "none", "-", "missing", "0", "na", "-999", "Null"])
 def test_other_spellings_are_values_unless_they_are_listed(spelling):
     values, levels = Feature("a", "levels", ("x", spelling)), Feature("b", "levels", ("x", "y"))
-    unknown, known = Coding((levels,)), Coding((dataclasses.replace(levels, missing="indicator"),))
-    X, _ = Coding((values,)).encode({"a": ["x", spelling]}, "it", with_outcome=False)
+    unknown = Columns((levels,))
+    known = Columns((dataclasses.replace(levels, missing="indicator"),))
+        Columns((levels,)),
+        Columns((dataclasses.replace(levels, missing="indicator"),)),
+    )
+    X, _ = Columns((values,)).encode({"a": ["x", spelling]}, "it", with_outcome=False)
     np.testing.assert_array_equal(X[:, 0], [0, 1])
     with pytest.raises(DataError, match="1 of its 2 cells is something else"):
         unknown.encode({"b": ["x", spelling]}, "it", with_outcome=False)
@@ -203,7 +207,7 @@ def test_other_spellings_are_values_unless_they_are_listed(spelling):
 @pytest.mark.parametrize("kind", [".csv", ".parquet"])
 def test_a_declared_level_is_never_a_missing_cell(tmp_path, kind):
     region = Feature("region", "levels", ("EU", "NA"), missing="indicator")
-    coding = Coding((region, Feature("b", "levels", ("x", "y"), missing="indicator")))
+    coding = Columns((region, Feature("b", "levels", ("x", "y"), missing="indicator")))
     write_table(tmp_path / f"t{kind}", {"region": ["NA", "EU", ""], "b": ["x", "NA", "x"]})
     table = read_table(tmp_path / f"t{kind}")
     X, _ = coding.encode(table, "it", with_outcome=False)
@@ -213,7 +217,7 @@ def test_a_declared_level_is_never_a_missing_cell(tmp_path, kind):
 
 def test_a_column_of_numbers_with_texts_is_counted_by_the_coding(tmp_path):
     path = written(tmp_path, f"age\n50\n{SECRET}\nNA\n")
-    coding = Coding((Feature("age", missing="indicator"),))
+    coding = Columns((Feature("age", missing="indicator"),))
     with pytest.raises(DataError, match="1 of its 3 cells is text"):
         coding.encode(read_table(path), "it", with_outcome=False)
 
@@ -401,7 +405,7 @@ def test_a_doubled_column_is_refused_if_it_is_needed(tmp_path, kind):
         pq.write_table(pa.Table.from_arrays(arrays, ["a", "b", "a"]), path)
     assert "every column once; twice or more: 'a'" in refusal(path, columns=["a"], error=DataError)
     assert read_table(path, columns=["b"]).column_names == ["b"]
-    coding = Coding((Feature("a"),))
+    coding = Columns((Feature("a"),))
     with pytest.raises(DataError, match="every column once; twice or more: 'a'"):
         coding.encode(read_table(path), "it", with_outcome=False)
 

@@ -20,7 +20,7 @@ from fedcsa.words import number, printable
 if TYPE_CHECKING:
     from fedcsa.core.arrays import Array
     from fedcsa.core.table import Table1
-    from fedcsa.data.coding import Coding
+    from fedcsa.data.coding import Columns
 
 NO_CORRELATIONS = (
     "Correlations are not told: they need two to ten columns, all numbers, and ten rows for every "
@@ -78,7 +78,7 @@ def table(
     Output(json, quiet).answer(content, partial(_print, content, coding), out)
 
 
-def _read(rows: Path, study: Path | None) -> tuple[Coding, Array]:
+def _read(rows: Path, study: Path | None) -> tuple[Columns, Array]:
     """How the columns are described, and the rows by it; without a study as numbers and flags."""
     from fedcsa.core.table import flags_of
     from fedcsa.data.coding import describe_columns
@@ -95,7 +95,7 @@ def _read(rows: Path, study: Path | None) -> tuple[Coding, Array]:
     return describe_columns(dict(zip(numbers.columns, kinds, strict=True))), X
 
 
-def _columns(told: Table1, coding: Coding) -> list[dict[str, Any]]:
+def _columns(told: Table1, coding: Columns) -> list[dict[str, Any]]:
     """Every told column: of which feature and level, and its share, or its mean and sd."""
     spots = [(f.name, column[len(f.name) + 1 :]) for f in coding.features for column in f.columns]
     return [
@@ -118,7 +118,7 @@ def _pairs(told: Table1) -> list[dict[str, Any]]:
     ]
 
 
-def _warnings(X: Array, coding: Coding) -> Iterator[str]:
+def _warnings(X: Array, coding: Columns) -> Iterator[str]:
     """A sentence for every flag or level that some, but few, patients have."""
     from fedcsa.target.target import SMALL_LEVEL
 
@@ -134,7 +134,7 @@ def _warnings(X: Array, coding: Coding) -> Iterator[str]:
             )
 
 
-def _print(content: dict[str, Any], coding: Coding, screen: Console) -> None:
+def _print(content: dict[str, Any], coding: Columns, screen: Console) -> None:
     title = f"Table 1, n = {content['n_rows']}"
     shown = Table(title=title, title_justify="left", title_style="bold")
     shown.add_column("feature")

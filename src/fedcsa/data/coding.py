@@ -1,4 +1,4 @@
-"""The agreed coding of a table: which columns become which numbers, the same at every site."""
+"""The agreed columns of a table and which numbers they become, the same at every site."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Coding:
+class Columns:
     """How every site turns its table into a matrix and outcomes.
 
     Attributes
@@ -37,7 +37,7 @@ class Coding:
     Examples
     --------
     >>> sex, patient = Feature("sex", "levels", ("F", "M")), Feature("patient", "group")
-    >>> coding = Coding((Feature("age", sd=10.0), sex, patient))
+    >>> coding = Columns((Feature("age", sd=10.0), sex, patient))
     >>> coding.columns, coding.flags, coding.matrix_columns
     (('age', 'sex=M'), (False, True), ('age', 'sex=M', 'patient'))
     """
@@ -174,7 +174,7 @@ def read_predictions(table: TableFile, column: str, missing_values: tuple[str, .
     missing_values : tuple of str
         Spellings of a missing cell, beside the usual ones.
     """
-    coding = Coding((Feature(column),), None, missing_values)
+    coding = Columns((Feature(column),), None, missing_values)
     X, _ = coding.encode(table.read([column]), "the target", with_outcome=False)
     return X[:, 0]
 
@@ -186,7 +186,7 @@ def no_rows(where: str) -> DataError:
     )
 
 
-def describe_columns(columns: Mapping[str, Any]) -> Coding:
+def describe_columns(columns: Mapping[str, Any]) -> Columns:
     """The coding that a description of columns means.
 
     Parameters
@@ -220,7 +220,7 @@ def describe_columns(columns: Mapping[str, Any]) -> Coding:
         with gathered(problems, f"Column {name!r}: "):
             features.append(describe_column(name, value))
     raise_all(problems)
-    return Coding(tuple(features))
+    return Columns(tuple(features))
 
 
 def _as_table(table: Any, where: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedcsa.core.arrays import Array, as_matrix
-from fedcsa.data.coding import Coding
+from fedcsa.data.coding import Columns
 from fedcsa.data.columns import first_few, require_columns
 from fedcsa.errors import DataError
 
@@ -66,7 +66,7 @@ def as_named_matrix(
 
 
 def as_described_matrix(
-    X: Any, where: str, coding: Coding, *, with_group: bool = False
+    X: Any, where: str, coding: Columns, *, with_group: bool = False
 ) -> tuple[Array, tuple[str, ...]]:
     """The rows of an array or frame as their description encodes them, and the columns' names.
 
@@ -77,7 +77,7 @@ def as_described_matrix(
         columns in their order, the group among them or not.
     where : str
         What to call it in an error.
-    coding : Coding
+    coding : Columns
     with_group : bool
         Whether the group, if one is described, becomes the last column. Without it, X need not
         have it.
@@ -103,7 +103,7 @@ def as_described_matrix(
     return matrix, coding.matrix_columns if with_group else coding.columns
 
 
-def _named_columns(X: Any, where: str, coding: Coding, with_group: bool) -> dict[str, Any]:
+def _named_columns(X: Any, where: str, coding: Columns, with_group: bool) -> dict[str, Any]:
     """The columns of an array by name: all that are described, or all but the group."""
     cells = np.asarray(X)
     names = [feature.name for feature in coding.features]

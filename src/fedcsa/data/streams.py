@@ -15,7 +15,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import BATCH_ROWS, Batches
-from fedcsa.data.coding import Coding, no_rows
+from fedcsa.data.coding import Columns, no_rows
 from fedcsa.data.databases import Query
 from fedcsa.data.tables import TableFile
 from fedcsa.errors import DataError, TableError
@@ -31,7 +31,7 @@ AHEAD = 2
 class TableStream:
     """The rows of a file or a query, in batches: a `fedcsa.core.batches.Batches`.
 
-    They are, to the bit, the rows that `TableFile.read` and `Coding.encode` give with outcomes
+    They are, to the bit, the rows that `TableFile.read` and `Columns.encode` give with outcomes
     and group. The memory taken does not depend on the number of rows. The next batch is decoded
     in the background.
 
@@ -39,7 +39,7 @@ class TableStream:
     ----------
     table : str, Path, TableFile or Query
         Its rows must stay as they are between passes.
-    coding : Coding
+    coding : Columns
         With an outcome.
     where : str
         Whose table it is, for the sentences: ``"source 'a'"``.
@@ -47,11 +47,11 @@ class TableStream:
     Raises
     ------
     TableError, DataError
-        As `TableFile.read` and `Coding.encode` do; also at a later batch, for what is wrong there.
+        As `TableFile.read` and `Columns.encode` do; also at a later batch, for what is wrong there.
     """
 
     def __init__(
-        self, table: str | Path | TableFile | Query, coding: Coding, *, where: str
+        self, table: str | Path | TableFile | Query, coding: Columns, *, where: str
     ) -> None:
         self._table = TableFile(table) if isinstance(table, str | Path) else table
         self._coding = coding

@@ -33,7 +33,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.table import TYPED_SLACK, Table1
 from fedcsa.data.cells import number_of
-from fedcsa.data.coding import Coding
+from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature
 from fedcsa.data.tables import write_table
 from fedcsa.errors import DataError, TableError, hint
@@ -44,13 +44,13 @@ PAIR_COLUMNS = ("with", "correlation")
 MAX_TABLE_BYTES = 2**20
 
 
-def read_table1(path: str | Path, coding: Coding) -> Table1:
+def read_table1(path: str | Path, coding: Columns) -> Table1:
     """The Table 1 in a CSV file, rounded and floored as a target's own.
 
     Parameters
     ----------
     path : str or Path
-    coding : Coding
+    coding : Columns
         How the study describes its columns.
 
     Raises
@@ -95,7 +95,7 @@ def read_table1(path: str | Path, coding: Coding) -> Table1:
         raise DataError("\n".join(f"{where}: {line}" for line in lines)) from None
 
 
-def write_table1(path: str | Path, table: Table1, coding: Coding) -> None:
+def write_table1(path: str | Path, table: Table1, coding: Columns) -> None:
     """Write a CSV file that `read_table1` reads as `table`, to the bit.
 
     Parameters
@@ -103,7 +103,7 @@ def write_table1(path: str | Path, table: Table1, coding: Coding) -> None:
     path : str or Path
         Ends with .csv. An existing file is replaced, but only once the new one is whole.
     table : Table1
-    coding : Coding
+    coding : Columns
         How the columns of `table` are described.
     """
     if Path(path).suffix.lower() != ".csv":
@@ -215,7 +215,7 @@ def _take_pair(line: _Line, numbers: set[str], pairs: dict[tuple[str, str], floa
 
 
 def _gaps(
-    coding: Coding, told: dict[str, tuple[float, float]], counts: set[float]
+    coding: Columns, told: dict[str, tuple[float, float]], counts: set[float]
 ) -> Iterator[str]:
     """A sentence for everything that the lines together lack."""
     lost = [repr(column) for column in coding.columns if column not in told]
@@ -232,7 +232,7 @@ def _gaps(
 
 
 def _correlations(
-    coding: Coding, pairs: dict[tuple[str, str], float], problems: list[str]
+    coding: Columns, pairs: dict[tuple[str, str], float], problems: list[str]
 ) -> Array | None:
     if not pairs:
         return None

@@ -35,7 +35,7 @@ class TableFile:
     """A table on disk.
 
     The cells of a CSV file stay texts, so that "01" remains what it is;
-    `fedcsa.data.coding.Coding` makes numbers of them.
+    `fedcsa.data.coding.Columns` makes numbers of them.
 
     Parameters
     ----------

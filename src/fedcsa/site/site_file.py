@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
 from fedcsa.core.table import Table1
-from fedcsa.data.coding import Coding, read_predictions
+from fedcsa.data.coding import Columns, read_predictions
 from fedcsa.data.streams import RenamedBatches, TableStream
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import TableFile, read_table
@@ -215,14 +215,14 @@ class SiteFile:
         X, y = coding.encode(table, _WHERE, with_outcome=with_outcome, with_group=with_group)
         return X, None if y is None else study.outcome.labelled(y)
 
-    def _coding(self, study: Study) -> Coding:
+    def _coding(self, study: Study) -> Columns:
         """The study's coding, under this table's names of the columns."""
         own = self.columns
         features = [replace(f, name=own.get(f.name, f.name)) for f in study.features]
         outcome = replace(study.outcome, name=own.get(study.outcome.name, study.outcome.name))
         spellings = (*study.missing_values, *self.missing_values)
         column = study.coding.predictions
-        return Coding(tuple(features), outcome, spellings, self.predictions.get(column, column))
+        return Columns(tuple(features), outcome, spellings, self.predictions.get(column, column))
 
 
 SITE_TEMPLATE = """\

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedcsa.data.coding import Coding
+from fedcsa.data.coding import Columns
 from fedcsa.errors import ModelError, StudyError, gathered, raise_all
 from fedcsa.models.given import GIVEN, for_columns, given_description, model_digest
 from fedcsa.models.model_file import read_file_model
@@ -55,7 +55,7 @@ def check_given_section(model: Mapping[str, Any]) -> None:
 
 
 def with_files(
-    model: Mapping[str, Any], folder: Path, coding: Coding, n_classes: int
+    model: Mapping[str, Any], folder: Path, coding: Columns, n_classes: int
 ) -> dict[str, Any]:
     """The section with the formula in place of its path, and the digest of a file.
 
@@ -66,7 +66,7 @@ def with_files(
     model : mapping
     folder : Path
         What paths start from.
-    coding : Coding
+    coding : Columns
     n_classes : int
         Of the outcome; 0 for numbers.
     """
@@ -88,7 +88,7 @@ def with_files(
 
 
 def model_of_section(
-    model: Mapping[str, Any], folder: Path, coding: Coding, n_classes: int
+    model: Mapping[str, Any], folder: Path, coding: Columns, n_classes: int
 ) -> PortableModel | None:
     """The given model itself; None for a column, and where only its digest is known.
 
@@ -113,7 +113,7 @@ def model_of_section(
 
 
 def describe_given(
-    model: Mapping[str, Any], folder: Path, coding: Coding, n_classes: int
+    model: Mapping[str, Any], folder: Path, coding: Columns, n_classes: int
 ) -> dict[str, str]:
     """What the plan says of the given model.
 

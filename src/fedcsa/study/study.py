@@ -15,7 +15,7 @@ from fedcsa.core.batches import Batches
 from fedcsa.core.folds import dealt_labels, generator_for
 from fedcsa.core.subgroups import unknown_levels
 from fedcsa.core.table import Table1
-from fedcsa.data.coding import Coding, read_predictions
+from fedcsa.data.coding import Columns, read_predictions
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.databases import Query
 from fedcsa.data.streams import RenamedBatches, TableStream
@@ -120,7 +120,7 @@ class Study:
         in_order = {name: self.options[name] for name in OPTIONS if name in self.options}
         object.__setattr__(self, "options", in_order)
         object.__setattr__(self, "folder", Path(self.folder))
-        Coding(self.features, self.outcome)
+        Columns(self.features, self.outcome)
 
     # The file -------------------------------------------------------------------------------
 
@@ -157,10 +157,10 @@ class Study:
     # What it means --------------------------------------------------------------------------
 
     @property
-    def coding(self) -> Coding:
+    def coding(self) -> Columns:
         """How every site turns its table into a matrix and outcomes."""
         column = self.model.get("column", "") if is_given(self.model) else ""
-        return Coding(self.features, self.outcome, self.missing_values, column)
+        return Columns(self.features, self.outcome, self.missing_values, column)
 
     def plan(self, trusted_types: Collection[str] = (), *, build: bool = False) -> Plan:
         """The design that the target announces, or one error with a line a problem.
@@ -226,7 +226,7 @@ class Study:
         )
         return X, np.asarray(y)
 
-    def _coding_of(self, name: str) -> Coding:
+    def _coding_of(self, name: str) -> Columns:
         """The coding under the source's own name of the column of predictions."""
         coding, table = self.coding, self.sources.get(name)
         own = table.get("predictions", "") if isinstance(table, Mapping) else ""
@@ -382,7 +382,7 @@ class Study:
         with_outcome: bool,
         *,
         with_group: bool = False,
-        coding: Coding | None = None,
+        coding: Columns | None = None,
     ) -> tuple[Array, NDArray[Any] | None]:
         coding = coding or self.coding
         wanted = {"with_outcome": with_outcome, "with_group": with_group}
