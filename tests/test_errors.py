@@ -69,8 +69,8 @@ def test_a_policy_error_names_its_rule():
 
 
 def test_a_missing_extra_says_how_to_install_it():
-    error = MissingExtraError("pyarrow", "tables", "Reading parquet")
+    error = MissingExtraError("duckdb", "sql", "Reading a DuckDB database")
     assert str(error) == (
-        "Reading parquet needs the package 'pyarrow'. "
-        'Install it with: pip install "fedcsa[tables]"'
+        "Reading a DuckDB database needs the package 'duckdb'. "
+        'Install it with: pip install "fedcsa[sql]"'
     )

@@ -4,7 +4,6 @@ import csv
 import inspect
 import json
 import re
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +24,6 @@ from fedcsa.answer.documents import write_documents
 from fedcsa.answer.page import write_report
 from fedcsa.answer.store import save_result
 from fedcsa.answer.view import View, view_of
-from fedcsa.errors import MissingExtraError
 from fedcsa.findings import Finding
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
@@ -337,14 +335,6 @@ def test_a_table_that_has_no_rows_any_more_is_gone(rich, tmp_path):
     assert (tmp_path / "tables" / "backtest.csv").is_file()
     write_documents(replace(rich, backtest=None), tmp_path)
     assert not (tmp_path / "tables" / "backtest.csv").exists()
-
-
-def test_documents_need_no_extra(making, tmp_path, monkeypatch):
-    folder = save_result(making.made("one source"), tmp_path / "r")
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(MissingExtraError):
-        write_report(folder)
-    assert (folder / "model-card.md").is_file()
 
 
 def test_numbers_of_numpy_are_written_as_numbers(rich, tmp_path):

@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shutil
-import sys
 from html import unescape
 from html.parser import HTMLParser
 
@@ -16,7 +15,7 @@ from fedcsa import words
 from fedcsa.answer.page import write_report
 from fedcsa.answer.store import load_result, save_result
 from fedcsa.answer.view import candidate_text
-from fedcsa.errors import MissingExtraError, ResultError
+from fedcsa.errors import ResultError
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.words import number, percent, with_interval
@@ -452,10 +451,3 @@ def test_another_format_is_refused(copied):
     edit(folder, lambda content: content.update(format=99))
     with pytest.raises(ResultError, match="must be of format 3"):
         write_report(folder)
-
-
-@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
-def test_without_the_extra_it_is_named(results, package, monkeypatch):
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtraError, match=rf"{package}.*fedcsa\[report\]"):
-        write_report(results("small"))

@@ -19,7 +19,7 @@ from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.notebook import view_html
 from fedcsa.answer.sentences import promise_sentence
 from fedcsa.answer.view import Point, view_of
-from fedcsa.errors import MissingExtraError, ParameterError
+from fedcsa.errors import ParameterError
 from fedcsa.words import number, percent, printable
 
 PLOTS = ["plot_risk", "plot_forest", "plot_balance", "plot_backtest"]
@@ -47,13 +47,6 @@ def test_a_chart_refuses_anything_else(name):
 def test_a_chart_of_no_back_test_is_refused(making):
     with pytest.raises(ParameterError, match="one with a back-test"):
         fedcsa.plot_backtest(making.made("one source"))
-
-
-@pytest.mark.parametrize("name", PLOTS)
-def test_without_matplotlib_the_extra_is_named(making, name, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"fedcsa\[report\]"):
-        getattr(fedcsa, name)(making.small_study())
 
 
 def test_drawing_leaves_pyplot_and_the_settings_alone():

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 import webbrowser
 
 import pytest
@@ -91,18 +90,3 @@ def test_a_new_result_does_not_keep_an_older_ones_outcomes(finished, invoke):
     assert "realised on 90 rows: " in html_of(finished / "r")
     invoke("run", finished / "study.toml", "-o", finished / "r")
     assert "Realised on" not in html_of(finished / "r")
-
-
-@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
-def test_without_the_extra_a_study_runs_and_one_line_says_how_to_get_it(
-    make_study, invoke, tmp_path, package, monkeypatch
-):
-    monkeypatch.setitem(sys.modules, package, None)
-    result = invoke("run", make_study(tmp_path), "-o", tmp_path / "r")
-    assert result.exit_code == 0
-    assert result.stdout.splitlines()[-1].startswith("No report: A report needs the package")
-    assert 'pip install "fedcsa[report]"' in result.stdout
-    assert not (tmp_path / "r" / "report.html").exists()
-    refused = invoke("report", tmp_path / "r")
-    assert refused.exit_code == 3
-    assert 'pip install "fedcsa[report]"' in refused.stderr

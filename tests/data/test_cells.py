@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fedcsa.data.cells import MISSING_VALUES
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature, Outcome
-from fedcsa.errors import DataError, MissingExtraError, ParameterError
+from fedcsa.errors import DataError, ParameterError
 
 AGE = Feature("age")
 SEX = Feature("sex", "levels", ("F", "M"))
@@ -622,12 +622,6 @@ def test_every_column_has_its_public_scale_and_says_if_it_is_a_flag():
     assert coding.matrix_columns == (*coding.columns, "patient")
     assert Columns((AGE,)).group == ""
     assert Columns((AGE,)).matrix_columns == ("age",)
-
-
-def test_without_pyarrow_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"Reading a table needs .*fedcsa\[tables\]"):
-        Columns((AGE,)).encode({"age": [1.0]}, "it", with_outcome=False)
 
 
 @pytest.mark.parametrize(

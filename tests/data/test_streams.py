@@ -4,7 +4,6 @@ import decimal
 import gc
 import gzip
 import os
-import sys
 import threading
 import tracemalloc
 from pathlib import Path
@@ -22,7 +21,7 @@ from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.csv_text import text_pieces
 from fedcsa.data.streams import AHEAD, TableStream, prefetched
 from fedcsa.data.tables import FILE_KINDS, read_table, write_table
-from fedcsa.errors import DataError, MissingExtraError, ParameterError, TableError
+from fedcsa.errors import DataError, ParameterError, TableError
 
 PLANTED, SECRET = "4711.25", "SECRET"
 WHERE = "source 'a'"
@@ -382,13 +381,6 @@ def test_missing_columns_are_suggested(tmp_path):
 def test_a_coding_without_outcome_cannot_be_streamed(tmp_path):
     with pytest.raises(ParameterError, match="'with_outcome' parameter must be False"):
         stream(parquet(tmp_path), Columns((Feature("age"),)))
-
-
-def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
-    path = written(tmp_path, "age,y\n1,2\n")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"Reading a table needs .*fedcsa\[tables\]"):
-        stream(path)
 
 
 # What is wrong inside cells -------------------------------------------------------------------

@@ -22,7 +22,7 @@ from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.csv_text import TextFile, text_pieces
 from fedcsa.data.tables import FILE_KINDS, read_table, write_table
-from fedcsa.errors import DataError, MissingExtraError, TableError
+from fedcsa.errors import DataError, TableError
 
 PLANTED, SECRET = "4711.25", "SECRET"
 CODING = Columns(
@@ -416,17 +416,6 @@ def test_a_parquet_text_that_is_not_utf_8_is_refused(tmp_path):
     )
     pq.write_table(pa.table({"a": bad}), tmp_path / "t.parquet")
     assert "must be a whole Parquet file" in refusal(tmp_path / "t.parquet")
-
-
-def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
-    path = written(tmp_path, "a\n1\n")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"Reading a table needs .*fedcsa\[tables\]"):
-        read_table(path)
-    with pytest.raises(MissingExtraError, match=r"Writing a Parquet file needs .*tables"):
-        write_table(tmp_path / "t.parquet", {"a": [1]})
-    write_table(tmp_path / "u.csv", {"a": [1]})
-    assert (tmp_path / "u.csv").read_text() == "a\n1\n"
 
 
 def test_pyarrow_is_imported_only_when_a_table_is_read():

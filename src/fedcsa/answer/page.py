@@ -15,7 +15,6 @@ from fedcsa.answer.card import card_table
 from fedcsa.answer.checklists.filled import checklist_tables, summary_table
 from fedcsa.answer.documents import write_documents
 from fedcsa.answer.forests import ForestPlot, drawn, first_forest, source_forest, subgroup_forests
-from fedcsa.answer.plots import require_report
 from fedcsa.answer.result_tables import Table
 from fedcsa.answer.sentences import SECTIONS, about_left_out, by_kind, said
 from fedcsa.answer.svg import inline
@@ -40,8 +39,7 @@ class PageSection:
 def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     """Write the report of a result folder: one file that needs nothing else.
 
-    The model card, the checklists and the tables go into the result folder, also without the
-    extra that the page needs.
+    The model card, the checklists and the tables go into the result folder.
 
     Parameters
     ----------
@@ -53,7 +51,6 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     folder = Path(folder)
     view = view_of(folder)
     write_documents(view, folder)
-    require_report("jinja2", "matplotlib", what="A report")
     text = render(view)
     path = folder / REPORT if out is None else Path(out)
     path.write_text(text, encoding="utf-8")

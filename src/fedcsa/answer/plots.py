@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from fedcsa.answer.forests import is_known, source_forest
 from fedcsa.answer.view import View, view_of
-from fedcsa.errors import MissingExtraError, must
+from fedcsa.errors import must
 from fedcsa.target.adaptation import Adaptation
 
 if TYPE_CHECKING:
@@ -16,13 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fedcsa.answer.charts.drawing import Chart
-
-
-def require_report(*packages: str, what: str) -> None:
-    """Raise a `MissingExtraError` unless the packages that `what` needs are here."""
-    for package in packages:
-        if find_spec(package) is None:
-            raise MissingExtraError(package, "report", what)
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,7 +156,6 @@ def _display(chart: Chart) -> ChartDisplay:
 
 
 def _view(result: Any) -> View:
-    require_report("matplotlib", what="A chart")
     adaptation = getattr(result, "adaptation_", result)
     if not isinstance(adaptation, Adaptation):
         raise must("result", "an Adaptation or a fitted FedCSA", type(result).__name__)

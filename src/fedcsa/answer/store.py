@@ -30,7 +30,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.scores import OwnScores
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
-from fedcsa.errors import FedCSAError, MessageError, MissingExtraError, ModelError, ResultError
+from fedcsa.errors import FedCSAError, MessageError, ModelError, ResultError
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.fields import thaw
@@ -211,7 +211,7 @@ def whole(folder: Path, how: str) -> Iterator[None]:
     try:
         with np.errstate(over="raise"):  # no report that was accepted is so large
             yield
-    except (ResultError, MessageError, ModelError, MissingExtraError):
+    except (ResultError, MessageError, ModelError):
         raise
     except _STRANGE:
         raise _damaged(folder, how) from None

@@ -7,14 +7,13 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.folds import mixed_bits
-from fedcsa.errors import MissingExtraError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,15 +29,6 @@ _NUMBER = r"^(?i:[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?)$"
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]*)")
 _WHOLE_WITH_ZEROS = re.compile(r"(0|-?[1-9][0-9]*)\.0+")
 _FLAG_WORDS = {"false": "0", "true": "1"}
-
-
-def arrow(purpose: str = "Reading a table") -> Any:
-    """The package pyarrow, or the advice to install it."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingExtraError("pyarrow", "tables", purpose) from None
-    return pyarrow
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,7 +93,8 @@ class Cells:
         )
 
     def _is_readable(self) -> bool:
-        pa = arrow()
+        import pyarrow as pa
+
         kind = self._kind
         types = ("is_integer", "is_floating", "is_decimal", "is_boolean", "is_null")
         if _is_text(kind) or any(getattr(pa.types, name)(kind) for name in types):
@@ -123,15 +114,20 @@ class Cells:
     @property
     def _kind(self) -> pa.DataType:
         """The type of the cells, whether they are stored by a dictionary or not."""
+        import pyarrow as pa
+
         kind = self.column.type
-        return kind.value_type if arrow().types.is_dictionary(kind) else kind
+        return kind.value_type if pa.types.is_dictionary(kind) else kind
 
     def _plain(self) -> pa.ChunkedArray:
         """The column without a dictionary, texts of one type."""
-        return self.column.cast(arrow().large_string() if _is_text(self._kind) else self._kind)
+        import pyarrow as pa
+
+        return self.column.cast(pa.large_string() if _is_text(self._kind) else self._kind)
 
     def _numbers(self) -> Array:
-        pa = arrow()
+        import pyarrow as pa
+
         if _is_text(self._kind):
             values = self._parsed()
         else:
@@ -271,7 +267,8 @@ def _cast(text: pa.ChunkedArray) -> Array | None:
 
     Among finite numbers pyarrow knows no spelling that is not one of ours, and rounds as we do.
     """
-    pa = arrow()
+    import pyarrow as pa
+
     try:
         values = np.asarray(text.cast(pa.float64()).to_numpy(), np.float64)
     except pa.ArrowException:  # its text quotes the cell

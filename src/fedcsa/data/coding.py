@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.data.cells import Cells, arrow
+from fedcsa.data.cells import Cells
 from fedcsa.data.columns import Feature, Outcome, describe_column, require_columns, sentence_start
 from fedcsa.errors import DataError, gathered, must, raise_all
 
@@ -224,7 +224,8 @@ def describe_columns(columns: Mapping[str, Any]) -> Columns:
 
 
 def _as_table(table: Any, where: str) -> Any:
-    pa = arrow()
+    import pyarrow as pa
+
     if isinstance(table, pa.Table):
         return table
     try:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from fedcsa.core.batches import BATCH_ROWS
-from fedcsa.data.cells import arrow
 from fedcsa.data.columns import require_columns, sentence_start
 from fedcsa.data.tables import check_file
 from fedcsa.errors import FedCSAError, MissingExtraError, ParameterError, TableError, unknown
@@ -131,7 +130,7 @@ class AdbcDatabase:
             package = self.driver.replace("_", "-")
             raise TableError(
                 f"The driver {self.driver!r} must be installed; it is not. Install the package "
-                f"{package!r} and 'pyarrow'."
+                f"{package!r}."
             ) from None
 
     def _read_only_uri(self) -> str:
@@ -161,7 +160,6 @@ class Query:
         problem = query_problem(query)
         if problem is not None:
             raise ParameterError(f"{sentence_start(where)}: {problem}")
-        arrow()
         self._database = database
         self._query = query
         self._where = where

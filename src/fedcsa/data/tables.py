@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcsa.core.batches import BATCH_ROWS
-from fedcsa.data.cells import arrow
 from fedcsa.data.columns import require_columns
 from fedcsa.data.csv_text import BROKEN, empty, text_pieces
 from fedcsa.errors import DataError, TableError, unknown
@@ -54,7 +53,6 @@ class TableFile:
         self.path = Path(path)
         self.kind = kind_of_table(self.path)
         self.words = f"The table {str(self.path)!r}"
-        arrow()
         check_file(self.path)
 
     def __repr__(self) -> str:
@@ -210,7 +208,7 @@ def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
 
 
 def _write_parquet(part: Path, cells: Mapping[str, list[Any]], path: Path) -> None:
-    pa = arrow("Writing a Parquet file")
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
