@@ -192,9 +192,6 @@ def test_other_spellings_are_values_unless_they_are_listed(spelling):
     values, levels = Feature("a", "levels", ("x", spelling)), Feature("b", "levels", ("x", "y"))
     unknown = Columns((levels,))
     known = Columns((dataclasses.replace(levels, missing="indicator"),))
-        Columns((levels,)),
-        Columns((dataclasses.replace(levels, missing="indicator"),)),
-    )
     X, _ = Columns((values,)).encode({"a": ["x", spelling]}, "it", with_outcome=False)
     np.testing.assert_array_equal(X[:, 0], [0, 1])
     with pytest.raises(DataError, match="1 of its 2 cells is something else"):
