@@ -79,17 +79,18 @@ def test_a_preview_of_a_refusal_names_the_rule(call, federation):
 def test_a_steward_approves_by_name(call, federation):
     data = federation.folder / "abbey" / "site.toml"
     approvals = federation.log("abbey")
-    approvals.append("waiting", study="small", target="new", phase="risk", id="small@1")
-    assert "approved: small@1" in call("site", "approve", "small", "--data", data).stdout
-    assert approvals.decision("small@1") == "approved"
+    small, never = (f"{name}@{'1' * 40}" for name in ("small", "never"))
+    approvals.append("waiting", study="small", target="new", phase="risk", id=small)
+    assert f"approved: {small}" in call("site", "approve", "small", "--data", data).stdout
+    assert approvals.decision(small) == "approved"
     refused = call("site", "approve", "small", "--data", data, "--refuse", "--json")
-    expected = {"study": "small@1", "decision": "refused", "has_come": True}
+    expected = {"study": small, "decision": "refused", "has_come": True}
     assert json.loads(refused.stdout) == expected
-    assert approvals.decision("small@1") == "refused"
+    assert approvals.decision(small) == "refused"
     assert call("site", "approve", "other", "--data", data).exit_code == 3
     assert "has come here" not in call("site", "approve", "small", "--data", data).stdout
     for options, follows in (((), "leave unseen"), (("--refuse",), "is refused")):
-        told = call("site", "approve", "never@2", "--data", data, *options).stdout
+        told = call("site", "approve", never, "--data", data, *options).stdout
         assert "No study of this id has come here" in told
         assert follows in told
 

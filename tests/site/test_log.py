@@ -8,14 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from fedcsa.errors import LedgerError, PolicyError, ResultError, StudyError
 from fedcsa.messages.messages import Refusal
 from fedcsa.site import log as log_module
-from fedcsa.site.log import EVENT_KEYS, HEAD, LOG, SiteLog, _line, open_log
+from fedcsa.site.log import EVENT_KEYS, HEAD, LOG, SiteLog, Waiting, _line, open_log
 from fedcsa.site.state import locked
 
 QUESTION = {"study": "demo", "target": "new", "phase": "risk"}
@@ -92,38 +92,94 @@ def test_a_message_to_another_site_is_not_sent_again(log):
     assert log.record("abbey", refusal(), "lead", envelope_bytes=1).kind == "sent"
 
 
-def wait(log, study="demo@1"):
-    log.claim("waiting", **QUESTION, id=study, request="a")
+ONE, TWO = (f"demo@{digit * 40}" for digit in "12")
+
+
+def wait(log, study=ONE, **more):
+    log.claim("waiting", **QUESTION, id=study, request="a", **more)
+
+
+def ids(log):
+    return [item.id for item in log.waiting()]
 
 
 def test_a_decision_is_by_name_or_id_and_the_last_one_counts(log):
     wait(log)
-    assert (log.waiting(), log.decision("demo@1")) == (["demo@1"], "")
-    assert log.decide("demo", "approved") == "demo@1"
-    assert log.decision("demo@1") == "approved"
-    log.decide("demo@1", "refused")
-    assert (log.waiting(), log.decision("demo@1")) == ([], "refused")
+    assert (ids(log), log.decision(ONE)) == ([ONE], "")
+    assert log.decide("demo", "approved") == ONE
+    assert log.decision(ONE) == "approved"
+    log.decide(ONE, "refused")
+    assert (ids(log), log.decision(ONE)) == ([], "refused")
 
 
-def test_a_study_may_be_approved_beforehand_by_its_id(log, folder):
-    log.decide("demo@1", "approved")
+def test_what_waits_says_since_when_who_asks_and_when_last(tmp_path):
+    now = datetime(2026, 11, 17, tzinfo=UTC)
+    log = SiteLog(tmp_path, lambda: now)
+    wait(log, time=log.time, lead="ada", agreed="b")
+    now += timedelta(days=2)
+    log.append("asked", nonce="1", study=ONE, phase="risk", time=log.time)
+    since, asked = "2026-11-17T00:00:00+00:00", "2026-11-19T00:00:00+00:00"
+    expected = Waiting(ONE, "risk", "new", "ada", since, asked, request="a", agreed="b")
+    assert log.waiting() == [expected]
+    log.claim("accepted", **QUESTION, id=ONE, request="a")  # its file asks no person any more
+    assert log.waiting() == []
+
+
+def test_a_decision_is_written_with_who_why_and_when(log):
     wait(log)
-    assert (SiteLog(folder).decision("demo@1"), log.waiting()) == ("approved", [])
+    log.decide("demo", "refused", "Ada", "not in our protocol", tell=True)
+    line = log.events[-1]
+    assert [line[k] for k in ("decision", "who", "reason", "tell")] == [
+        "refused", "Ada", "not in our protocol", True,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["x" * 201, "two\nlines", "\x1b[2J", "\u202egnorw"])
+@pytest.mark.parametrize("field", ["who", "reason"])
+def test_a_text_that_could_do_harm_where_it_is_shown_is_not_written(log, field, text):
+    before = len(log.events)
+    with pytest.raises(StudyError, match="at most 200 characters, all printable"):
+        log.decide(ONE, "refused", **{field: text})
+    assert len(log.events) == before
+
+
+def test_of_two_people_who_decide_at_once_the_second_is_told_of_the_first(log):
+    wait(log)
+    log.decide("demo", "approved", "Ada", seen="")
+    with pytest.raises(StudyError, match="was approved meanwhile by Ada, at 20"):
+        log.decide("demo", "refused", "Bob", seen="")
+    assert log.decision(ONE) == "approved"
+    log.decide("demo", "refused", "Bob", seen=log.events[-1]["hash"])
+    assert log.decision(ONE) == "refused"
+
+
+def test_an_unknown_decision_is_not_written(log):
+    with pytest.raises(StudyError, match="Did you mean 'approved'"):
+        log.decide(ONE, "aproved")
+
+
+def test_a_study_may_be_approved_beforehand_by_its_full_id_only(log, folder):
+    log.decide(ONE, "approved")
+    wait(log)
+    assert (SiteLog(folder).decision(ONE), ids(log)) == ("approved", [])
+    for short in (TWO[:-1], "other@9f2c", "@" + "1" * 40):
+        with pytest.raises(StudyError, match="fedcsa study id STUDY"):
+            log.decide(short, "approved")
 
 
 def test_a_study_that_was_changed_waits_anew(log):
     wait(log)
     log.decide("demo", "approved")
-    wait(log, "demo@2")
-    assert log.waiting() == ["demo@2"]
+    wait(log, TWO)
+    assert ids(log) == [TWO]
 
 
 def test_an_unknown_or_ambiguous_study_is_not_decided(log):
     wait(log)
-    with pytest.raises(StudyError, match="Did you mean 'demo@1'"):
-        log.decide("demo1", "approved")
-    wait(log, "demo@2")
-    with pytest.raises(StudyError, match="say which: demo@1, demo@2"):
+    with pytest.raises(StudyError, match="Did you mean 'demo@1"):
+        log.decide("demo@" + "1" * 39, "approved")
+    wait(log, TWO)
+    with pytest.raises(StudyError, match=f"say which: {ONE}, {TWO}"):
         log.decide("demo", "approved")
 
 
@@ -202,7 +258,7 @@ def forged(line, previous):
 )  # fmt: skip
 def test_a_changed_removed_or_inserted_line_is_named(folder, change, number):
     edit(folder, change)
-    for act in (lambda log: log.events, send, lambda log: log.decide("demo@1", "approved")):
+    for act in (lambda log: log.events, send, lambda log: log.decide(ONE, "approved")):
         with pytest.raises(LedgerError, match=f"Line {number} of"):
             act(SiteLog(folder))
 
@@ -375,7 +431,7 @@ def test_of_several_claims_at_the_same_time_one_stands_for_all(tmp_path, shared)
         lambda log: log.claim("accepted", **QUESTION),
         lambda log: log.append("asked", nonce="1"),
         send,
-        lambda log: log.decide("demo@1", "approved"),
+        lambda log: log.decide(ONE, "approved"),
     ],
     ids=["claim", "append", "record", "decide"],
 )

@@ -22,6 +22,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ _QUESTION = ("study", "target", "phase")
 EVENT_KEYS: dict[str, tuple[str, ...]] = {
     "asked": ("nonce",),  # a question came; a nonce counts once
     "waiting": (*_QUESTION, "id"),  # a question waits for a person
+    "notified": ("id",),  # the site's own command was run because a study began to wait
     "decided": ("id",),  # a person approved or refused a study; the last decision counts
     "accepted": _QUESTION,  # the one question of a phase that is answered
     "answered": _QUESTION,  # the one answer to it
@@ -61,6 +63,12 @@ EVENT_KEYS: dict[str, tuple[str, ...]] = {
     "certified": ("sha256",),  # what this site's own attacks on a model reached
     "sent": ("sha256",),  # a message is about to leave
 }
+#: What a person can say; a refusal takes an approval back.
+DECISIONS = ("approved", "refused")
+#: Characters of a reason: a sentence or two, that fits on a screen wherever it is told.
+LONGEST_REASON = 200
+#: A study's id in full: an abbreviated one would be an approval that never counts.
+_ID = re.compile("[^@]+@[0-9a-f]{40}")
 Event = dict[str, Any]
 #: Raises if an event may not be written; may return what is to be written with it.
 Allow = Callable[[], Mapping[str, Any] | None]
@@ -87,6 +95,34 @@ class Sent:
         """One line as plain values."""
         entry = dataclasses.asdict(self.entry)
         return {**entry, "kind": self.kind, "envelope_bytes": self.envelope_bytes}
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A question that waits for a person at this site.
+
+    Attributes
+    ----------
+    id : str
+        Of the study: its name, and the digest of what was agreed.
+    phase : str
+        In which the study waits.
+    target, lead : str
+        Who asks, and who submitted the study.
+    since, asked : str
+        When the question came first, and last: a lead who has given up does not ask any more.
+    request, agreed : str
+        Digests of the question and of the study's text, for `SiteLog.payload`.
+    """
+
+    id: str
+    phase: str
+    target: str
+    lead: str
+    since: str
+    asked: str
+    request: str
+    agreed: str
 
 
 class SiteLog:
@@ -229,12 +265,35 @@ class SiteLog:
         said = self.all("decided", id=study)
         return str(said[-1]["decision"]) if said else ""
 
-    def waiting(self) -> list[str]:
-        """Ids of the studies that wait for a person, oldest first."""
-        asked = dict.fromkeys(line["id"] for line in self.events if line["event"] == "waiting")
-        return [study for study in asked if not self.decision(study)]
+    def waiting(self) -> list[Waiting]:
+        """What waits for a person, oldest first; of every study its last question."""
+        events = self.events
+        asked = {x["study"]: x.get("time", "") for x in events if x["event"] == "asked"}
+        questions = {x["id"]: x for x in events if x["event"] == "waiting"}
+        return [
+            Waiting(
+                study, *(line.get(name, "") for name in ("phase", "target", "lead", "time")),
+                asked.get(study, ""), line.get("request", ""), line.get("agreed", ""),
+            )
+            for study, line in questions.items()
+            if not self.decision(study) and self._is_open(line)
+        ]  # fmt: skip
 
-    def decide(self, study: str, decision: str) -> str:
+    def _is_open(self, waiting: Event) -> bool:
+        """Whether a question that waits was not taken up yet, because nobody must be asked now."""
+        accepted = self.find("accepted", **{name: waiting[name] for name in _QUESTION})
+        return accepted is None or accepted.get("id") != waiting["id"]
+
+    def decide(
+        self,
+        study: str,
+        decision: str,
+        who: str = "",
+        reason: str = "",
+        *,
+        tell: bool = False,
+        seen: str | None = None,
+    ) -> str:
         """Write down what a person said of a study; its full id.
 
         Parameters
@@ -243,16 +302,42 @@ class SiteLog:
             Its full id, or the name of one that waits or was decided on.
         decision : {"approved", "refused"}
             The last one counts.
+        who : str
+            The person's name.
+        reason : str
+            At most `LONGEST_REASON` printable characters.
+        tell : bool
+            Whether target and lead hear the reason of a refusal; else it stays here.
+        seen : str, optional
+            Hash of the last decision on this study that the person saw, empty if there was none.
+            If another one is there meanwhile, nothing is written, and a `StudyError` names it.
         """
+        _check_decision(decision, who, reason)
+        with locked(self._folder), self._mutex:
+            full = self._full_id(study)
+            said = self.all("decided", id=full)
+            if seen is not None and seen != (said[-1]["hash"] if said else ""):
+                raise StudyError(
+                    f"{full!r} was {said[-1]['decision']} meanwhile"
+                    f"{_by(said[-1].get('who', ''))}, at {said[-1]['time']}. Look at it again."
+                )
+            content = {"decision": decision, "who": who, "reason": reason, "tell": tell}
+            self._write("decided", {"id": full, **content, "time": self.time})
+        return full
+
+    def _full_id(self, study: str) -> str:
+        """The id of a study that is named by it, or by a name that only one study here has."""
         known = self._spoken_of()
         named = [item for item in known if study in (item, item.rpartition("@")[0])]
-        if "@" in study and not named:
-            named = [study]  # approved beforehand
+        if _ID.fullmatch(study) and not named:
+            named = [study]  # decided on beforehand
         if not named:
-            raise StudyError(unknown("study that waits here", study, known))
+            raise StudyError(
+                unknown("study that waits here", study, known)
+                + " Before a study comes, name it by its full id: fedcsa study id STUDY"
+            )
         if len(named) > 1:
             raise StudyError(f"Several studies have this name; say which: {', '.join(named)}.")
-        self.append("decided", id=named[0], decision=decision, time=self.time)
         return named[0]
 
     def has_come(self, study: str) -> bool:
@@ -413,6 +498,22 @@ def _opened(previous: str, line: bytes) -> Event | None:
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
     return event if _line(previous, body) == line else None
+
+
+def _check_decision(decision: str, who: str, reason: str) -> None:
+    """Raise a `StudyError` unless a decision can be written down and told as it is."""
+    if decision not in DECISIONS:
+        raise StudyError(unknown("decision", decision, DECISIONS))
+    for name, text in (("name", who), ("reason", reason)):
+        if len(text) > LONGEST_REASON or not text.isprintable():
+            raise StudyError(
+                f"The {name} must have at most {LONGEST_REASON} characters, all printable, on one "
+                "line. Make it shorter or simpler."
+            )
+
+
+def _by(who: str) -> str:
+    return f" by {who}" if who else ""
 
 
 def _entry(line: Event) -> LedgerEntry:

@@ -97,6 +97,7 @@ class SourceDesk(Desk):
         super().__init__(name, site, agreed, seal)
         self._target = target
         self._patience = patience
+        self._lead = ""
 
     def greet(self, start: Envelope) -> bytes:
         """The signed envelope that tells the target the key for its questions.
@@ -106,6 +107,7 @@ class SourceDesk(Desk):
         start : Envelope
             The lead's.
         """
+        self._lead = start.sender
         return greeting(start, self.name, self.seal).sealed(self.seal)
 
     def answer(self, wire: bytes, closed: bytes) -> tuple[bytes, bytes]:
@@ -138,6 +140,7 @@ class SourceDesk(Desk):
         log.check_site(self.name)
         check_question(question, closed, study=self.agreed.id, me=self.name, target=self._target)
         asked = {"nonce": question.nonce, "study": self.agreed.id, "phase": question.phase}
+        asked["time"] = log.time
         if not log.claim_first("asked", **asked):
             raise BindingError("replayed", "A question must be new; this one came before.")
 
@@ -250,7 +253,8 @@ class SourceDesk(Desk):
 
     def _await_approval(self, phase: str, request: str) -> None:
         # What a steward looks at is what is answered then, and not what came in the meantime.
-        self._claim("waiting", phase, request)
+        agreed = self._log.keep(self.agreed.text.encode())
+        self._claim("waiting", phase, request, agreed=agreed, lead=self._lead, time=self._log.time)
         decision = self._log.decision(self.agreed.id)
         if decision not in _DECIDED:
             self.say(f"{_STEPS[phase]}: waiting for fedcsa site approve {self.agreed.name}")

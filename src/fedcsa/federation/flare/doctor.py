@@ -148,8 +148,9 @@ def _site(folder: Path, kit: Kit, path: Path | None) -> Iterator[Check]:
     except FedCSAError as error:
         yield "site", False, str(error)
         return
-    for study in log.waiting():
-        yield "approval", True, f"{study} waits: fedcsa site approve {study}"
+    for item in log.waiting():
+        since = f" since {item.since}" if item.since else ""
+        yield "approval", True, f"{item.id} waits{since}: fedcsa site approve {item.id}"
     lines = Status(site.state_folder).lines()
     if lines:
         yield "last", True, f"{lines[-1]['time']} {lines[-1]['text']}"
