@@ -30,6 +30,8 @@ HEAVY = {
     "pandas",
     "polars",
     "scipy",
+    "starlette",
+    "uvicorn",
 }
 
 
