@@ -86,16 +86,18 @@ def place():
         done.append(dict(visit.form))
         return Moved("/?done=1")
 
-    from fedcsa.loopback import layout
+    from fedcsa.answer import templates
 
-    asset = layout._asset
+    asset = templates.page_asset
     form = '{% from "fedcsa.loopback:layout.html.jinja" import hidden with context %}{{ hidden() }}'
-    layout._asset = lambda package, name: form if package == "tests" else asset(package, name)
+    templates.page_asset = lambda package, name: (
+        form if package == "tests" else asset(package, name)
+    )
     views = {"GET /": show, "GET /form": fill_in, "POST /do": do, "GET /named": named}
     with served(views | {"GET /failing": failing}, AGAIN) as guard:
         guard.done = done
         yield guard
-    layout._asset = asset
+    templates.page_asset = asset
 
 
 @pytest.fixture

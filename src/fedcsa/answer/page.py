@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 
 from fedcsa.answer import result_tables
@@ -18,6 +17,7 @@ from fedcsa.answer.forests import ForestPlot, drawn, first_forest, source_forest
 from fedcsa.answer.result_tables import Table
 from fedcsa.answer.sentences import SECTIONS, about_left_out, by_kind, said
 from fedcsa.answer.svg import inline
+from fedcsa.answer.templates import page_asset, templates
 from fedcsa.answer.view import View, view_of
 from fedcsa.words import counted, printable
 
@@ -137,33 +137,33 @@ def _forests(forests: Sequence[ForestPlot], name: str, *, small: bool = False) -
 
 def render(view: View) -> str:
     """The page as text."""
-    import jinja2
     from markupsafe import Markup
 
-    style, script = _asset("style.css"), _asset("script.js")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    style, script = (page_asset("fedcsa.answer", name) for name in ("style.css", "script.js"))
     advice, word, sign = view.heading
     first = [] if view.headline is None else [first_forest(view, view.headline)]
-    return environment.from_string(_asset("page.html.jinja")).render(
-        title=printable(view.study),
-        subtitle=subtitle(view),
-        advice=advice,
-        word=word,
-        sign=sign,
-        picture=_forests(first, "first", small=True),
-        legs=view.legs,
-        said={name: said(name, view) for name in SECTIONS},
-        sections=tuple(sections(view)),
-        reasons=by_kind([item for item in view.findings if item not in view.apart]),
-        apart=about_left_out(view.apart) if view.apart else "",
-        reasons_apart=by_kind(view.apart),
-        method="" if view.plan is None else view.plan.method,
-        style=Markup(style),  # noqa: S704 - files of this package
-        script=Markup(script),  # noqa: S704
-        policy=_policy(style, script),
-        version=VERSION,
+    return (
+        templates()
+        .get_template("fedcsa.answer:page.html.jinja")
+        .render(
+            title=printable(view.study),
+            subtitle=subtitle(view),
+            advice=advice,
+            word=word,
+            sign=sign,
+            picture=_forests(first, "first", small=True),
+            legs=view.legs,
+            said={name: said(name, view) for name in SECTIONS},
+            sections=tuple(sections(view)),
+            reasons=by_kind([item for item in view.findings if item not in view.apart]),
+            apart=about_left_out(view.apart) if view.apart else "",
+            reasons_apart=by_kind(view.apart),
+            method="" if view.plan is None else view.plan.method,
+            style=Markup(style),  # noqa: S704 - files of this package
+            script=Markup(script),  # noqa: S704
+            policy=_policy(style, script),
+            version=VERSION,
+        )
     )
 
 
@@ -189,7 +189,3 @@ def _policy(style: str, script: str) -> str:
 
 def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _asset(name: str) -> str:
-    return files("fedcsa.answer").joinpath(name).read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import Json, Output, Quiet, named_errors
-from fedcsa.cli.message_tables import attack_sentences, fields_table
+from fedcsa.cli.message_tables import fields_table
 from fedcsa.errors import ResultError, unknown
 from fedcsa.words import printable
 
@@ -81,6 +81,7 @@ def _state_of(path: Path) -> tuple[Path, Policy] | None:
 
 
 def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) -> None:
+    from fedcsa.site.account import told_sentences
     from fedcsa.site.briefs import briefs_by_target
     from fedcsa.site.cohort import cohort_accounts
     from fedcsa.site.log import SiteLog
@@ -96,15 +97,8 @@ def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) ->
             _print_fields(screen, [li.entry for li in lines if li.kind == "sent"], tried)
         left = sum(line.entry.n_bytes + line.envelope_bytes for line in lines)
         screen.print(f"{len(lines)} messages, {left} bytes with envelopes; the chain is intact.")
-        for told in cohorts:
-            text = (
-                f"Cohort {printable(told.cohort)}: {told.tables} of {_most(policy.max_tables)} "
-                f"tables in {days} days, {told.numbers} numbers, in {told.studies} studies."
-            )
-            screen.print(Text(text), soft_wrap=True)
-        for target, count in targets.items():
-            briefs = f"{count} of {_most(policy.max_briefs)} briefs in {days} days"
-            screen.print(Text(f"Target {printable(target)}: {briefs}."), soft_wrap=True)
+        for sentence in told_sentences(log, policy):
+            screen.print(Text(sentence), soft_wrap=True)
 
     content = {
         "messages": [
@@ -115,10 +109,6 @@ def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) ->
         "briefs": targets,
     }
     output.answer(content, show)
-
-
-def _most(limit: int | None) -> str:
-    return "any number of" if limit is None else str(limit)
 
 
 def _table(title: str, entries: Sequence[tuple[LedgerEntry, str]]) -> Table:
@@ -145,6 +135,7 @@ def _print_fields(
     screen: Console, entries: Sequence[LedgerEntry], tried: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Every field of every message, and what attacks on a model had reached before it left."""
+    from fedcsa.site.account import attack_sentences
     from fedcsa.site.meanings import meaning_of
 
     for entry in entries:

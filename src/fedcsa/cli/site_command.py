@@ -25,7 +25,7 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
-from fedcsa.cli.message_tables import attack_sentences, fields_table
+from fedcsa.cli.message_tables import fields_table
 from fedcsa.cli.program import Command, Group
 from fedcsa.errors import ProtocolError, ResultError
 from fedcsa.words import printable
@@ -174,6 +174,8 @@ def preview(
 
 
 def _print(screen: Console, found: dict[str, Any], data: Path, values: bool) -> None:
+    from fedcsa.site.account import STAND_IN
+
     screen.print(Text.assemble("Study ", (printable(found["study"]), "bold")))
     screen.print(Text(f"This site would be a {found['role']}."))
     if found["role"] == "target":
@@ -187,18 +189,17 @@ def _print(screen: Console, found: dict[str, Any], data: Path, values: bool) -> 
         screen.print(Text("This site's file would let these leave, and nothing else."))
     known = all(message["exact"] for message in found["messages"])
     if not known:
-        screen.print(Text(_NOT_EXACT), soft_wrap=True)
+        screen.print(Text(f"{STAND_IN} {_TO_SEE}"), soft_wrap=True)
     if found["role"] == "source" and found["messages"]:
         when = "at once" if known else "before their values are known"
         command = f"fedcsa site approve {shlex.quote(found['study'])} --data {data}"
         screen.print(Text(f"To approve all of them {when}: {command}"), soft_wrap=True)
 
 
-_NOT_EXACT = (
-    "Where a question has not come yet, this site's own rows, the first candidate and a model "
-    "that is zero stand in for it: names and counts are as they will be, values are not. With "
-    "approve = true in the site's file the study waits here, and a preview then shows the very "
-    "values of the first message."
+#: What to do to see values, too.
+_TO_SEE = (
+    "With approve = true in the site's file the study waits here, and a preview then shows the "
+    "very values of the first message."
 )
 
 
@@ -215,6 +216,8 @@ def _message_table(message: dict[str, Any], values: bool) -> Table:
 
 def _print_attacks(screen: Console, found: dict[str, Any]) -> None:
     """What attacks on this site's model reached, whether it would leave or not."""
+    from fedcsa.site.account import attack_sentences
+
     if found["certificate"] is None:
         return
     screen.print(Text("This site's own attacks on its model", style="bold"))

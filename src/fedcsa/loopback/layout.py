@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from fedcsa.answer.templates import page_asset, templates
 from fedcsa.words import counted, printable
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Shown:
 def file_content(address: str) -> tuple[str, str]:
     """Kind and content of one of `FILES`."""
     kind, parts = FILES[address]
-    return kind, "\n".join(_asset(package, name) for package, name in parts)
+    return kind, "\n".join(page_asset(package, name) for package, name in parts)
 
 
 def rendered(shown: Shown, base: str, csrf: str) -> str:
@@ -69,22 +69,11 @@ def rendered(shown: Shown, base: str, csrf: str) -> str:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=jinja2.FunctionLoader(lambda name: _asset(*name.split(":", 1))),
-    )
-    environment.filters |= {"printable": printable, "lines": _printable_lines, "moment": _moment}
-    environment.filters["ago"] = _ago
+    environment = templates()
+    environment.filters |= {
+        "printable": printable, "lines": _printable_lines, "moment": _moment, "ago": _ago,
+    }  # fmt: skip
     return environment
-
-
-def _asset(package: str, name: str) -> str:
-    return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def _printable_lines(text: str) -> str:

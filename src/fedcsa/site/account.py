@@ -1,0 +1,76 @@
+"""What left a site, and what would, in sentences: for the terminal and the steward's page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedcsa.messages.policy import Policy
+from fedcsa.site.briefs import briefs_by_target
+from fedcsa.site.cohort import cohort_accounts
+from fedcsa.site.log import SiteLog
+from fedcsa.words import number, printable
+
+#: Of a preview, where a question has not come.
+STAND_IN = (
+    "Where a question has not come yet, this site's own rows, the first candidate and a model "
+    "that is zero stand in for it: names and counts are as they will be, values are not."
+)
+
+
+def told_sentences(log: SiteLog, policy: Policy) -> list[str]:
+    """How many tables of a cohort, and how many briefs of a target, count in the period.
+
+    Parameters
+    ----------
+    log : SiteLog
+    policy : Policy
+        The site's.
+    """
+    days = policy.period_days
+    tables = [
+        f"Cohort {printable(told.cohort)}: {told.tables} of {_most(policy.max_tables)} "
+        f"tables in {days} days, {told.numbers} numbers, in {told.studies} studies."
+        for told in cohort_accounts(log, days)
+    ]
+    return tables + [
+        f"Target {printable(target)}: {count} of {_most(policy.max_briefs)} briefs in {days} days."
+        for target, count in briefs_by_target(log, days).items()
+    ]
+
+
+def _most(limit: int | None) -> str:
+    return "any number of" if limit is None else str(limit)
+
+
+def attack_sentences(found: Mapping[str, Any], most: float | None = None) -> list[str]:
+    """What attacks on a model reached, in words.
+
+    Parameters
+    ----------
+    found : mapping
+        As `fedcsa.source.certificate.Certificate.to_plain` gives it.
+    most : float, optional
+        The AUC above which the site's file keeps a model.
+    """
+    limit = "" if most is None else f"; above {most:g} a model stays"
+    told = [
+        f"{attack['auc']:.3f} ± {attack['error']:.3f} {words}"
+        for name, words in (("loss", "by the loss"), ("reference", "with reference models"))
+        if (attack := found[name]) is not None
+    ]
+    lines = ["Who was in the model could not be tried out: too few folds could be fitted."]
+    if told:
+        auc, rows = " and ".join(told), found["n_rows"]
+        chance = f"0.5 is chance{limit}"
+        lines = [
+            f"Who was in it can be told with an AUC of {auc} ({chance}), tried on {rows} rows."
+        ]
+    share, per_row = number(found["outcome_share"]), number(found["parameters_per_row"])
+    lines.append(f"One patient's own outcome makes up {share} of a prediction at most.")
+    leaf = found["smallest_leaf"]
+    leaves = "" if leaf is None else f"; {leaf} rows in the smallest leaf"
+    lines.append(f"It holds {per_row} fitted numbers a row{leaves}.")
+    where = ", ".join(found["own_values"])
+    held = f"It holds cells or outcomes: {where}." if where else "It holds no cell and no outcome."
+    return [*lines, held]
