@@ -1,4 +1,9 @@
-"""A real federation on loopback: a server, a target and four sources, each its own processes."""
+"""A real federation on loopback: a server, a target and four sources, each its own processes.
+
+A study costs some 25 seconds of a processor, most of it for starting Python at every site. So
+the tests have few studies, each with several things to look at; what needs no engine is tested
+between desks, in `tests/site`.
+"""
 
 import contextlib
 import csv
@@ -17,22 +22,25 @@ import pytest
 SOURCES = {"abbey": 200, "birch": 220, "castle": 240, "dunes": 260}
 #: On a loaded machine everything takes longer; nothing waits this long on a free one.
 PATIENCE = 180.0
+#: Every model of this source ends whoever opens it at the target (attack A3).
+POISONED = "castle"
+#: This source is started by its command, from a renewed kit with a key that a password locks.
+COMMANDED = "dunes"
+PASSWORD = "correct horse"  # noqa: S105 - of a test
+RIDGE = 'name = "ridge"\n[candidates]\npenalty = [0.01, 10.0]'
 PIPELINE = """name = "pipeline"
 [[model.steps]]
 name = "scale"
 class = "sklearn.preprocessing.StandardScaler"
 [[model.steps]]
 name = "fit"
-class = "sklearn.linear_model.Ridge"
-"""
-MODELS = {
-    "ridge": ('name = "ridge"', "penalty = [0.01, 10.0]"),
-    "classifier": ('name = "sklearn.linear_model.LogisticRegression"', "C = [0.1, 1.0]"),
-    "pipeline": (PIPELINE, "fit__alpha = [0.1, 1.0]"),
-    "given": (
-        'name = "given"\nformula = { intercept = 0.1, terms = { age = 1.0, bmi = 0.9 } }',
-        "",
-    ),
+class = "sklearn.linear_model.LogisticRegression"
+[candidates]
+fit__C = [0.1, 1.0]"""
+#: model and outcome of a study
+KINDS = {
+    "ridge": (RIDGE, 'name = "days"'),
+    "classes": (PIPELINE, 'name = "state"\nlevels = ["ill", "well"]'),
 }
 
 
@@ -64,12 +72,32 @@ def _hospital(rng, mean, rows):
     return {"age": X[:, 0].tolist(), "bmi": X[:, 1].tolist(), "days": y.tolist(), "state": labels}
 
 
+class ByCommand:
+    """A site that runs as its administrator starts it; to `Live`, like an engine's process."""
+
+    def __init__(self, command, said):
+        self.command = command
+        self._said = said.open("ab")
+        self._process = subprocess.Popen(command, stdout=self._said)  # noqa: S603 - our own
+        self.pid = self._process.pid
+
+    def workers(self):
+        import psutil
+
+        return [child.pid for child in psutil.Process(self.pid).children(recursive=True)]
+
+    def stop(self):
+        self._process.send_signal(signal.SIGTERM)
+        self._said.close()
+        return self._process.wait(120)
+
+
 class Live:
     """The processes of a federation, and what a test does to them."""
 
     def __init__(self, folder):
         from fedcsa.federation.federation_file import Federation
-        from fedcsa.federation.flare.kits import provision
+        from fedcsa.federation.flare.kits import provision, renew
 
         self.folder = folder
         self.processes = {}
@@ -87,6 +115,8 @@ class Live:
         users = {"lead@demo.org": "lead", "viewer@demo.org": "viewer"}
         self.federation = Federation("test", "localhost", self.port, sites, users)
         provision(self.federation, folder / "kits")
+        renew(self.federation, folder / "kits", COMMANDED, password=PASSWORD)
+        (folder / "password.txt").write_text(f"{PASSWORD}\n", encoding="utf-8")
         for name in sites:
             self.configure(name)
 
@@ -99,7 +129,7 @@ class Live:
         return self.folder / name / "state"
 
     def configure(self, name, extra=""):
-        # One target asks some twenty times in the tests' one federation.
+        # One target asks several times in the tests' one federation.
         rules = '[policy]\nmax_briefs = "none"'
         extra = extra.replace("[policy]", rules) if "[policy]" in extra else f"{extra}\n{rules}"
         text = f'table = "table.csv"\n{extra}\n'
@@ -110,9 +140,24 @@ class Live:
         from fedcsa.federation.flare.process import EngineProcess
         from fedcsa.federation.flare.settings import write_settings
 
+        if name == COMMANDED:
+            said = self.folder / "said.txt"
+            self.processes[name] = ByCommand(self.command(name), said)
+            return
         if name != "localhost":
             write_settings(self.kit(name), self.folder / name / "site.toml")
-        self.processes[name] = EngineProcess(self.kit(name), Kit.load(self.kit(name)))
+        with pytest.MonkeyPatch.context() as patch:
+            if name == "new":
+                path = [str(POISON), os.environ.get("PYTHONPATH", "")]
+                patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
+                patch.setenv("FEDCSA_TEST_POISON", f"model-report {POISONED} segfault")
+            self.processes[name] = EngineProcess(self.kit(name), Kit.load(self.kit(name)))
+
+    def command(self, name):
+        """With which an administrator starts a site."""
+        return [sys.executable, "-m", "fedcsa", "site", "start", str(self.kit(name)),
+                "--data", str(self.folder / name / "site.toml"),
+                "--password-file", str(self.folder / "password.txt")]  # fmt: skip
 
     def lines(self, name):
         from fedcsa.site.state import Status
@@ -164,17 +209,12 @@ class Live:
     # Studies ---------------------------------------------------------------------------------
 
     def study(self, name, kind="ridge", sources=tuple(SOURCES)):
-        model, candidates = MODELS[kind]
-        outcome = 'name = "days"'
-        if kind == "classifier":
-            outcome = 'name = "state"\nlevels = ["ill", "well"]'
+        model, outcome = KINDS[kind]
         tables = "".join(f'[sources.{s}]\ntable = "{s}/table.csv"\n' for s in sources)
-        if kind != "given":
-            model += f"\n[candidates]\n{candidates}\nratio_power = [0.0]"
         path = self.folder / f"{name}.toml"
         path.write_text(
             f'name = "{name}"\nseed = 3\n[outcome]\n{outcome}\n[features]\nage = "number"\n'
-            f'bmi = "number"\n[model]\n{model}\n'
+            f'bmi = "number"\n[model]\n{model}\nratio_power = [0.0]\n'
             f'[policy]\npreset = "site"\n[target]\ntable = "new/table.csv"\n{tables}',
             encoding="utf-8",
         )
@@ -188,29 +228,14 @@ class Live:
         agreed = AgreedStudy(study.read_text(encoding="utf-8"))
         SiteLog(self.state(name)).decide(agreed.id, decision)
 
-    def hold(self, study, phase):
-        """Let a study of abbey and castle come to `phase`, and wait there at the site returned.
+    def let_through(self, name, study, report):
+        """Let a site that waits send one report, and wait again at the next question.
 
-        Both must wait for approval. One of them is let go, and stopped again before the other
-        lets the phase end: so nothing depends on who is faster.
+        Something else must keep the phase from ending meanwhile.
         """
-        for name in ("abbey", "castle"):
-            self.until_waiting(name, study, 1)
-        if phase == "risk":
-            self.decide("abbey", study, "approved")
-            return "castle"
-        self.decide("castle", study, "approved")
-        self.until_sent("castle", study, "risk-report")
-        self.decide("castle", study, "asked")
-        self.decide("abbey", study, "approved")
-        self.until_waiting("castle", study, 2)
-        if phase == "model":
-            return "castle"
-        self.until_sent("abbey", study, "model-report")
-        self.decide("abbey", study, "asked")
-        self.decide("castle", study, "approved")
-        self.until_waiting("abbey", study, 3)
-        return "abbey"
+        self.decide(name, study, "approved")
+        self.until_sent(name, study, report)
+        self.decide(name, study, "asked")
 
     def until_waiting(self, name, study, number):
         text = f"phase {number} of 3: waiting for fedcsa site approve"
@@ -264,12 +289,13 @@ class Live:
 
 CONNECTED = "connected, waiting for a study"
 CHILD = "fedcsa.site.opening_child"
+POISON = Path(__file__).parents[1] / "attacks" / "poison"
 
 
 @pytest.fixture(scope="session")
 def live(tmp_path_factory):
     pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
-    # Workers start some sixty times: let them find compiled files, as those of real sites do.
+    # Workers start some thirty times: let them find compiled files, as those of real sites do.
     unwritten = os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Whoever ends the tests must not leave a federation behind.
     ended = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -294,20 +320,3 @@ def calm(live):
     yield live
     for name in SOURCES:
         live.configure(name)
-
-
-@pytest.fixture
-def sleeping():
-    """Processes put to sleep, woken again whatever happens."""
-    pids = []
-
-    def sleep(pid):
-        os.kill(pid, signal.SIGSTOP)
-        pids.append(pid)
-
-    yield sleep
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGCONT)
-        except ProcessLookupError:
-            continue
