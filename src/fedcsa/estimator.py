@@ -15,7 +15,7 @@ from fedcsa.backtest import run_backtest
 from fedcsa.core.arrays import Array
 from fedcsa.core.subgroups import unknown_levels
 from fedcsa.core.table import Table1, flags_of
-from fedcsa.data.coding import Columns, describe_columns
+from fedcsa.data.coding import Columns
 from fedcsa.data.frames import as_described_matrix, as_named_matrix
 from fedcsa.errors import CandidatesError, DataError, known_parameters, must, raise_all
 from fedcsa.messages.policy import Policy
@@ -346,7 +346,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _coding(self) -> Columns | None:
-        return None if self.columns is None else describe_columns(self.columns)
+        if self.columns is None or isinstance(self.columns, Columns):
+            return self.columns
+        return Columns(self.columns)
 
     def _encoded(
         self, X: Any, where: str, features: Sequence[str] | None, *, with_group: bool = False

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fedcsa.data.cells import MISSING_VALUES
 from fedcsa.data.coding import Columns
-from fedcsa.data.columns import Feature, Outcome
+from fedcsa.data.columns import KEYS, KINDS, Feature, Outcome
 from fedcsa.errors import DataError, ParameterError
 
 AGE = Feature("age")
@@ -510,6 +510,34 @@ def test_everything_that_is_wrong_is_said_at_once():
         assert line.count("1 of its 3 cells") == 1
 
 
+#: An example of everything that may be said of a column, and of which kinds.
+SAID = {
+    "levels": (("a", "b"), {"levels"}),
+    "other": (True, {"levels"}),
+    "since": ("2020-01-01", {"date"}),
+    "at": ("2020-01-01", {"date"}),
+    "missing": ("indicator", {"number", "flag", "levels", "date"}),
+    "fill": (1.0, {"number", "date"}),
+    "sd": (1.0, {"number", "flag", "levels", "date"}),
+    "unit": ("mg/dL", {"number"}),
+}
+
+
+@pytest.mark.parametrize("option", [name for name in KEYS if name != "kind"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_option_is_said_of_its_kinds_only(option, kind):
+    value, kinds = SAID[option]
+    options = {"levels": ("a", "b")} if kind == "levels" else {}
+    options |= {"since": "2020-01-01"} if kind == "date" and option != "at" else {}
+    options |= {"missing": "model"} if option == "fill" and kind in SAID["missing"][1] else {}
+    options[option] = value
+    if kind in kinds:
+        assert getattr(Feature("x", kind, **options), option) == value
+    else:
+        with pytest.raises(ParameterError, match=f"'{option}' parameter must be left out unless"):
+            Feature("x", kind, **options)
+
+
 # The agreement --------------------------------------------------------------------------------
 
 
@@ -519,26 +547,30 @@ def test_everything_that_is_wrong_is_said_at_once():
         ({"name": ""}, "'name' parameter must be a text that is not empty"),
         (
             {"kind": "level"},
-            r"'kind' parameter must be one of \['number', 'flag', 'levels', 'group'\]",
+            r"'kind' parameter must be one of \['number', 'flag', 'levels', 'date'",
         ),
-        ({"kind": "levels"}, "'levels' parameter must be two or more if the kind is 'levels'"),
-        ({"levels": ("a",)}, "'levels' parameter must be two or more if the kind is 'levels'"),
+        ({"kind": "levels"}, "'levels' parameter must be two or more, or one beside other"),
         ({"kind": "levels", "levels": ("a",)}, "'levels' parameter must be two or more"),
-        ({"kind": "flag", "levels": ("a", "b")}, "'levels' parameter must be two or more"),
-        ({"kind": "group", "levels": ("a", "b")}, "'levels' parameter must be two or more"),
-        ({"kind": "group", "missing": "indicator"}, "'kind' parameter must be all that is said"),
-        ({"kind": "group", "sd": 1.0}, "'kind' parameter must be all that is said of a group"),
-        ({"kind": "flag", "missing": "indicator", "fill": 0}, "'fill' parameter must be left out"),
+        ({"kind": "levels", "other": True}, "'levels' parameter must be two or more"),
+        ({"kind": "levels", "levels": ("a", "b"), "other": 1}, "'other' parameter must be true"),
+        ({"kind": "levels", "levels": ("a", "other"), "other": True}, "must be without 'other'"),
+        (
+            {"kind": "levels", "levels": ("missing", "a"), "missing": "model"},
+            "must be without 'missing'",
+        ),
         ({"kind": "levels", "levels": ("a", "a")}, "'levels' parameter must be distinct"),
         ({"kind": "levels", "levels": ("1", 1)}, "'levels' parameter must be distinct"),
         ({"kind": "levels", "levels": (1.5,)}, "'levels' parameter must be texts, whole numbers"),
         ({"kind": "levels", "levels": "FM"}, "'levels' parameter must be texts, whole numbers"),
-        ({"missing": "drop"}, r"'missing' parameter must be one of \['error', 'indicator'\]"),
-        ({"fill": 1.0}, "'fill' parameter must be left out, except for a number with missing"),
-        (
-            {"kind": "levels", "levels": ("a", "b"), "missing": "indicator", "fill": 0.0},
-            "'fill' parameter must be left out, except",
-        ),
+        ({"missing": "drop"}, r"must be one of \['error', 'indicator', 'model'\]"),
+        ({"fill": 1.0}, "'fill' parameter must be left out unless missing cells are expected"),
+        ({"kind": "date"}, "must be described with one of 'since' and 'at'. Got 'none'"),
+        ({"kind": "date", "since": "2020-01-01", "at": "2020-01-01"}, "with one of 'since'"),
+        ({"kind": "date", "since": "01.02.2020"}, "'since' parameter must be a day, written like"),
+        ({"kind": "date", "at": "2023-02-29"}, "'at' parameter must be a day, written like"),
+        ({"kind": "date", "at": datetime.datetime(2020, 1, 1)}, "'at' parameter must be a day"),
+        ({"kind": "date", "at": 2020}, "'at' parameter must be a day"),
+        ({"unit": 3}, "'unit' parameter must be a text"),
         ({"missing": "indicator", "fill": float("nan")}, "'fill' parameter must be a finite"),
         ({"missing": "indicator", "fill": True}, "'fill' parameter must be a finite"),
         ({"sd": 0}, "'sd' parameter must be a positive number"),
@@ -584,7 +616,8 @@ def test_an_outcome_has_a_name():
         ((AGE, AGE), None),
         ((AGE,), Outcome("age")),
         ((Feature("a", "levels", ("b", "c")), Feature("a=c")), None),
-        ((Feature("a", "levels", ("b", "missing"), missing="indicator"),), None),
+        ((AGE, Feature("age", "id")), None),
+        ((AGE, Feature("y", "id")), Outcome("y")),
         ((AGE, Feature("age", "group")), None),
         ((AGE, Feature("y", "group")), Outcome("y")),
         ((SEX, Feature("sex=M", "group")), None),
@@ -595,15 +628,16 @@ def test_one_name_stands_for_one_column(features, outcome):
         Columns(features, outcome)
 
 
-@pytest.mark.parametrize("features", [(), (Feature("patient", "group"),)])
+@pytest.mark.parametrize("features", [(), (Feature("patient", "group"),), (Feature("n", "id"),)])
 def test_a_coding_needs_a_feature(features):
     with pytest.raises(ParameterError, match="at least one feature"):
         Columns(features, Outcome("y"))
 
 
-def test_rows_belong_together_in_one_way_only():
-    with pytest.raises(ParameterError, match="at most one group"):
-        Columns((AGE, Feature("patient", "group"), Feature("ward", "group")))
+@pytest.mark.parametrize("kind", ["id", "group"])
+def test_rows_are_named_and_belong_together_in_one_way_only(kind):
+    with pytest.raises(ParameterError, match=f"at most one {kind}"):
+        Columns((AGE, Feature("patient", kind), Feature("ward", kind)))
 
 
 def test_every_column_has_its_public_scale_and_says_if_it_is_a_flag():

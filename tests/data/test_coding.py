@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fedcsa.data.coding import Columns, describe_columns
+from fedcsa.data.coding import Columns
 from fedcsa.data.columns import KEYS, Feature
 from fedcsa.data.frames import as_described_matrix
 from fedcsa.errors import DataError, ParameterError
@@ -38,7 +38,7 @@ def refusal(action, error):
 
 
 def test_a_description_is_a_coding():
-    assert describe_columns(COLUMNS) == Columns(
+    assert Columns(COLUMNS) == Columns(
         (
             Feature("patient", "group"),
             Feature("age", sd=12.0),
@@ -59,7 +59,7 @@ def test_every_mistake_of_a_description_is_said_at_once():
         "f": {"sd": 0},
         "g": "levels",
     }
-    lines = refusal(lambda: describe_columns(wrong), ParameterError).splitlines()
+    lines = refusal(lambda: Columns(wrong), ParameterError).splitlines()
     assert len(lines) == len(wrong)
     assert "Did you mean 'kind'?" in lines[2]
     for name, line in zip(wrong, lines, strict=True):
@@ -68,11 +68,12 @@ def test_every_mistake_of_a_description_is_said_at_once():
 
 @pytest.mark.parametrize("columns", [{}, {"p": "group"}, ["age"], None])
 def test_a_description_has_a_feature(columns):
-    refusal(lambda: describe_columns(columns), ParameterError)
+    refusal(lambda: Columns(columns), ParameterError)
 
 
 def test_all_that_a_feature_has_may_be_said():
-    assert KEYS == ("kind", "levels", "missing", "fill", "sd")
+    also = ("other", "since", "at", "missing", "fill", "sd", "unit")
+    assert list(KEYS) == ["kind", "levels", *also]
 
 
 FRAMES = {
@@ -87,7 +88,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
 def test_a_frame_is_encoded_by_name(make):
-    coding = describe_columns(COLUMNS)
+    coding = Columns(COLUMNS)
     X, names = as_described_matrix(make(CELLS), "X", coding)
     assert names == NAMES
     np.testing.assert_array_equal(X, EXPECTED)
@@ -99,7 +100,7 @@ def test_a_frame_is_encoded_by_name(make):
 
 def test_a_frame_without_the_group_will_do_where_none_is_asked_for():
     frame = pd.DataFrame(CELLS).drop(columns="patient")
-    coding = describe_columns(COLUMNS)
+    coding = Columns(COLUMNS)
     assert as_described_matrix(frame, "X", coding)[1] == NAMES
     text = refusal(lambda: as_described_matrix(frame, "X", coding, with_group=True), DataError)
     assert "missing: 'patient'" in text
@@ -108,7 +109,7 @@ def test_a_frame_without_the_group_will_do_where_none_is_asked_for():
 @pytest.mark.parametrize("dtype", [object, str])
 def test_an_array_has_the_described_columns_in_their_order(dtype):
     cells = [CELLS[name] for name in COLUMNS if name != "sex"]
-    coding = describe_columns({name: COLUMNS[name] for name in COLUMNS if name != "sex"})
+    coding = Columns({name: COLUMNS[name] for name in COLUMNS if name != "sex"})
     array = np.array(cells, dtype=dtype).T
     for X in (array, array[:, 1:]):
         found, names = as_described_matrix(X, "X", coding)
@@ -123,7 +124,7 @@ def test_an_array_has_the_described_columns_in_their_order(dtype):
 
 
 def test_whole_numbers_in_an_array_are_levels():
-    coding = describe_columns({"grade": [1, 2, 3], "flag": "flag"})
+    coding = Columns({"grade": [1, 2, 3], "flag": "flag"})
     X, _ = as_described_matrix(np.array([[2.0, 1.0], [3.0, 0.0]]), "X", coding)
     np.testing.assert_array_equal(X, [[1, 0, 1], [0, 1, 0]])
 
@@ -140,5 +141,5 @@ def test_whole_numbers_in_an_array_are_levels():
 )
 def test_cells_that_do_not_fit_are_counted_and_not_shown(name, cells, text):
     frame = pd.DataFrame({**CELLS, name: cells})
-    coding = describe_columns(COLUMNS)
+    coding = Columns(COLUMNS)
     assert text in refusal(lambda: as_described_matrix(frame, "X", coding), DataError)

@@ -6,13 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedcsa.core.table import Table1
-from fedcsa.data.coding import Columns, describe_columns
+from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature
 from fedcsa.data.table1 import read_table1, write_table1
 from fedcsa.errors import DataError, TableError
 
 PLANTED = "4711.25"
-CODING = describe_columns(
+CODING = Columns(
     {
         "patient": "group",
         "age": {"kind": "number", "sd": 12},
@@ -29,7 +29,7 @@ stage,III,0.17,,
 sbp,,140,21,
 sbp,missing,0.05,,
 """
-NUMBERS = describe_columns({"age": "number", "bmi": "number", "sbp": "number"})
+NUMBERS = Columns({"age": "number", "bmi": "number", "sbp": "number"})
 PAIRS = """feature,level,mean,sd,n,with,correlation
 age,,63,11,500,,
 bmi,,26,4,,,

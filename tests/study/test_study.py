@@ -250,8 +250,10 @@ def test_a_written_study_reads_well():
     written = Study.parse(TEXT).to_toml().strip().splitlines()
     assert set(expected) - set(written) == {
         "folds = [0.21, 0.49, 0.30]",
+        'sex = { levels = ["F", "M"] }',
         "grade = { levels = [1, 2] }",
     }
+    assert 'sex = ["F", "M"]' in written
     assert 'sbp = { missing = "indicator", fill = 140.0, sd = 20.0 }' in written
 
 
@@ -259,9 +261,15 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
     ['"', "'", "\\", "a.b", "a b", "Größe", "#1", "年齢", "[x]", "=", "\n", "\x7f", "\t"]
 )
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**9), 10**9)
+DAYS = st.dates()
+MISSING = st.sampled_from(["error", "indicator", "model"])
 FEATURES = st.one_of(
     st.builds(Feature, NAMES, st.just("flag"), sd=st.none() | st.floats(0.1, 9)),
     st.builds(Feature, NAMES, st.just("group")),
+    st.builds(Feature, NAMES, st.just("id")),
+    st.builds(Feature, NAMES, st.just("date"), since=DAYS, missing=MISSING),
+    st.builds(Feature, NAMES, st.just("date"), at=DAYS, sd=st.none() | st.floats(0.1, 9)),
+    st.builds(Feature, NAMES, unit=NAMES, missing=MISSING),
     st.builds(Feature, NAMES, sd=st.none() | st.floats(0.1, 9)),
     st.builds(Feature, NAMES, missing=st.just("indicator"), fill=st.none() | NUMBERS),
     st.builds(
@@ -269,7 +277,8 @@ FEATURES = st.one_of(
         NAMES,
         st.just("levels"),
         st.lists(NAMES, min_size=2, max_size=4, unique=True).map(tuple),
-        missing=st.sampled_from(["error", "indicator"]),
+        other=st.booleans(),
+        missing=MISSING,
     ),
 )
 LEVELS = st.one_of(

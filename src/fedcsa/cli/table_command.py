@@ -81,7 +81,7 @@ def table(
 def _read(rows: Path, study: Path | None) -> tuple[Columns, Array]:
     """How the columns are described, and the rows by it; without a study as numbers and flags."""
     from fedcsa.core.table import flags_of
-    from fedcsa.data.coding import describe_columns
+    from fedcsa.data.coding import Columns
     from fedcsa.data.tables import read_table
     from fedcsa.study import Study
 
@@ -89,10 +89,10 @@ def _read(rows: Path, study: Path | None) -> tuple[Columns, Array]:
         loaded = Study.load(study)
         return loaded.coding, loaded.read_rows(rows)
     found, where = read_table(rows), f"the table {str(rows)!r}"
-    numbers = describe_columns(dict.fromkeys(found.column_names, "number"))
+    numbers = Columns(dict.fromkeys(found.column_names, "number"))
     X, _ = numbers.encode(found, where, with_outcome=False)
     kinds = ["flag" if flag else "number" for flag in flags_of([X])]
-    return describe_columns(dict(zip(numbers.columns, kinds, strict=True))), X
+    return Columns(dict(zip(numbers.columns, kinds, strict=True))), X
 
 
 def _columns(told: Table1, coding: Columns) -> list[dict[str, Any]]:

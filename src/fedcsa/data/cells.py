@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,14 @@ GROUP_BITS = 53
 _NUMBER = r"^(?i:[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?)$"
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]*)")
 _WHOLE_WITH_ZEROS = re.compile(r"(0|-?[1-9][0-9]*)\.0+")
+#: A day of the calendar, and a time that may stand behind it.
+_DAY = r"^\d{4}-\d{2}-\d{2}$"
+_MOMENT = (
+    r"^\d{4}-\d{2}-\d{2}"
+    r"([T ]([01]\d|2[0-4]):[0-5]\d(:[0-6]\d([.,]\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)?)?$"
+)
+#: From the day that Python counts from to 1970-01-01, from which Arrow counts.
+_EPOCH = date(1970, 1, 1).toordinal()
 _FLAG_WORDS = {"false": "0", "true": "1"}
 
 
@@ -54,22 +63,27 @@ class Cells:
     missing_values: Collection[str] = ()
     first_row: int | None = None
 
-    def values(self, kind: str, levels: Sequence[str] = ()) -> Array:
+    def values(self, kind: str, levels: Sequence[str] = (), *, other: bool = False) -> Array:
         """One float64 per cell, NaN where it is missing. A new kind of column is read here.
 
         Parameters
         ----------
-        kind : {"number", "flag", "levels", "group"}
-            A flag is 0 or 1 and may be written as false or true. A cell of a group becomes a hash
+        kind : {"number", "flag", "levels", "date", "group"}
+            A flag is 0 or 1 and may be written as false or true. A date becomes the number of
+            days from 1970-01-01 to the day that is written. A cell of a group becomes a hash
             of its text: a whole number below 2**53, the same at every reading.
         levels : sequence of str
             Of the kind ``"levels"``; a cell becomes its position among them. A cell that is no
             text compares by its text: 1 and 1.0 are the level ``"1"``, true is ``"true"`` or
             ``"True"``. Among texts, ``"01"`` is not ``"1"``. A level is never a missing cell, even
             if it is spelled like one: ``"NA"`` may be North America.
+        other : bool
+            Whether a cell that is none of the levels has the position behind the last one.
         """
-        if not self._is_readable():
+        if not (self._is_readable() if kind != "date" else self._has_days()):
             return np.zeros(len(self.column))
+        if kind == "date":
+            return self._days()
         if kind == "number":
             return self._numbers()
         if kind == "flag":
@@ -78,7 +92,8 @@ class Cells:
             return self._positions(("0", "1"), words, advice, _as_flag)
         if kind == "levels":
             advice = "Check spelling, case and spaces, or agree on a further level."
-            return self._positions(levels, f"its {len(levels)} agreed level(s)", advice, str)
+            only = f"its {len(levels)} agreed level(s)"
+            return self._positions(levels, only, advice, str, other=other)
         return self._hashes()
 
     def complain(self, rule: str, count: int, state: str, advice: str) -> None:
@@ -101,15 +116,67 @@ class Cells:
             return True
         # Words for a type; its own name could hold the names of fields inside it.
         words = "bytes or another type that is neither number nor text"
+        advice = "Recode it by a rule that all sites share."
         if pa.types.is_temporal(kind):
             words = "dates or times"
+            advice = 'Describe it as a date: kind = "date" with since = "2020-01-01" or at = "…".'
         elif pa.types.is_nested(kind):
             words = "lists or records"
         self.problems.append(
-            f"{self.what} must hold numbers, texts, or true and false; it holds {words}. "
-            "Recode it by a rule that all sites share, such as days since a fixed date."
+            f"{self.what} must hold numbers, texts, or true and false; it holds {words}. {advice}"
         )
         return False
+
+    def _has_days(self) -> bool:
+        """Whether the column may hold days: dates, timestamps or texts."""
+        import pyarrow as pa
+
+        types, kind = pa.types, self._kind
+        found = (types.is_date, types.is_timestamp, types.is_null)
+        if _is_text(kind) or any(is_one(kind) for is_one in found):
+            return True
+        self.problems.append(
+            f"{self.what} must hold dates; it holds another type. Write them like 2020-01-31, or "
+            "give the column a type for dates. A number of days or an age is of kind number."
+        )
+        return False
+
+    def _days(self) -> Array:
+        """Days since 1970-01-01 of the days that are written; time and zone are dropped."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if _is_text(self._kind):
+            return self._days_of_texts()
+        column = self._plain()
+        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+            column = pc.local_timestamp(column)
+        if not pa.types.is_null(column.type):
+            column = pc.cast(column, pa.date32(), safe=False)
+        days: Array = column.cast(pa.int32()).cast(pa.float64()).to_numpy().astype(np.float64)
+        codes = [day for text in self.missing_values if (day := day_number(text)) is not None]
+        days[np.isin(days, codes)] = math.nan
+        return days
+
+    def _days_of_texts(self) -> Array:
+        import pyarrow.compute as pc
+
+        text = self._trimmed()
+        readable = pc.match_substring_regex(text, _MOMENT)
+        text = pc.if_else(readable, pc.utf8_slice_codeunits(text, 0, 10), "unreadable")
+        encoded = text.combine_chunks().dictionary_encode()
+        # Text by text, but every day once: a century has 36,525 of them.
+        numbers = [day_number(day) for day in encoded.dictionary.to_pylist()]
+        known = [math.inf if number is None else float(number) for number in numbers]
+        days = np.array([*known, math.nan])[encoded.indices.fill_null(-1).to_numpy()]
+        unreadable = np.isinf(days)
+        if unreadable.any():
+            advice = (
+                "Write days like 2020-01-31, with or without a time behind them, or list the "
+                "spelling of a missing cell in missing_values."
+            )
+            self.complain("hold dates", int(unreadable.sum()), "no such date", advice)
+        return np.where(unreadable, 0.0, days)
 
     @property
     def _kind(self) -> pa.DataType:
@@ -177,7 +244,13 @@ class Cells:
         return pc.if_else(missing, pa.scalar(None, pa.large_string()), text)
 
     def _positions(
-        self, levels: Sequence[str], only: str, advice: str, spelled: Callable[[str], str]
+        self,
+        levels: Sequence[str],
+        only: str,
+        advice: str,
+        spelled: Callable[[str], str],
+        *,
+        other: bool = False,
     ) -> Array:
         """Positions among `levels` of what `spelled` makes of every cell's text."""
         import pyarrow as pa
@@ -198,6 +271,8 @@ class Cells:
         # The entry appended last is the one that a null, at position -1, refers to.
         positions = np.array([*places, math.nan])[encoded.indices.fill_null(-1).to_numpy()]
         strange = positions < 0.0
+        if other:
+            return np.where(strange, float(len(levels)), positions)
         if strange.any():
             self.complain(f"hold only {only}", int(strange.sum()), "something else", advice)
         return np.where(strange, 0.0, positions)
@@ -252,6 +327,20 @@ def number_of(text: str) -> float | None:
         return None
     value = float(text)
     return value if math.isfinite(value) else None
+
+
+def day_number(text: str) -> int | None:
+    """Days from 1970-01-01 to a day that is written like it; None if the text is no such day.
+
+    >>> day_number("1970-03-01"), day_number("2023-02-29")
+    (59, None)
+    """
+    if not re.fullmatch(_DAY, text, re.ASCII):
+        return None
+    try:
+        return date.fromisoformat(text).toordinal() - _EPOCH
+    except ValueError:
+        return None
 
 
 def _is_text(kind: pa.DataType) -> bool:

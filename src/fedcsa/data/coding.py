@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,46 +20,148 @@ if TYPE_CHECKING:
     from fedcsa.data.tables import TableFile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False)
 class Columns:
-    """How every site turns its table into a matrix and outcomes.
+    """What every column of a table is, and how every site makes numbers of it.
 
-    Attributes
+    Parameters
     ----------
-    features : tuple of Feature
-        In the agreed order; at most one of them a group.
+    features : mapping of str to str, sequence or mapping; or sequence of Feature
+        By the name of a column ``"number"``, ``"flag"``, ``"id"``, ``"group"``, its levels in the
+        agreed order, or a mapping with ``kind`` and what else `fedcsa.data.columns.Feature` has:
+        ``levels``, ``other``, ``since``, ``at``, ``missing``, ``fill``, ``sd``, ``unit``. Their
+        order is the agreed order. At most one is an id and at most one a group.
     outcome : Outcome, optional
     missing_values : tuple of str
         Texts that stand for a missing cell, beside `fedcsa.data.cells.MISSING_VALUES`.
     predictions : str
         The column of predictions that is judged, if that is what a study does.
+    notes : tuple of str
+        What `infer` could not decide alone; it has no effect.
+
+    Raises
+    ------
+    ParameterError
+        With one line for everything that is wrong.
 
     Examples
     --------
-    >>> sex, patient = Feature("sex", "levels", ("F", "M")), Feature("patient", "group")
-    >>> coding = Columns((Feature("age", sd=10.0), sex, patient))
-    >>> coding.columns, coding.flags, coding.matrix_columns
+    >>> Columns(
+    ...     {
+    ...         "age": {"kind": "number", "sd": 10.0},
+    ...         "sex": ["F", "M"],
+    ...         "patient": "group",
+    ...     }
+    ... )
+    Columns({
+        'age': {'sd': 10.0},
+        'sex': ['F', 'M'],
+        'patient': 'group',
+    })
+    >>> _.columns, _.flags, _.matrix_columns
     (('age', 'sex=M'), (False, True), ('age', 'sex=M', 'patient'))
     """
 
     features: tuple[Feature, ...]
-    outcome: Outcome | None = None
-    missing_values: tuple[str, ...] = ()
-    predictions: str = ""
+    outcome: Outcome | None
+    missing_values: tuple[str, ...]
+    predictions: str
+    notes: tuple[str, ...] = field(compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(self.features))
+    def __init__(
+        self,
+        features: Mapping[str, Any] | Sequence[Feature],
+        outcome: Outcome | None = None,
+        missing_values: Sequence[str] = (),
+        predictions: str = "",
+        notes: Sequence[str] = (),
+    ) -> None:
+        given = _described(features) if isinstance(features, Mapping) else features
+        if not isinstance(given, list | tuple) or not all(isinstance(f, Feature) for f in given):
+            raise must("columns", "a mapping of names to descriptions", type(features).__name__)
+        values = (tuple(given), outcome, tuple(missing_values), predictions, tuple(notes))
+        for item, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, item.name, value)
+        self._check()
+
+    def _check(self) -> None:
         if not self.columns:
             raise must("features", "at least one feature", 0)
-        groups = [feature.name for feature in self.features if feature.kind == "group"]
-        if len(groups) > 1:
-            raise must("features", "described with at most one group", len(groups))
+        for kind in ("id", "group"):
+            count = sum(feature.kind == kind for feature in self.features)
+            if count > 1:
+                raise must("features", f"described with at most one {kind}", count)
         # Columns of the table, and columns of the matrix: one name, one thing, in either.
         needed = self.needed(with_outcome=self.outcome is not None, with_group=True)
-        for names in (needed, self.matrix_columns):
+        for names in ((*needed, *filter(None, [self.id])), self.matrix_columns):
             doubled = [name for name, count in Counter(names).items() if count > 1]
             if doubled:
                 raise must("features", "columns and an outcome of distinct names", doubled[0])
+
+    @classmethod
+    def infer(cls, frames: Mapping[str, Any], outcome: str | None = None) -> Columns:
+        """Propose what every column is, from the tables of one's own machine.
+
+        Look at the proposal before you use it, and at its `notes`: sentences about what the
+        tables do not agree on, or do not say. To change it, change its `described` and make
+        `Columns` of that again.
+
+        Parameters
+        ----------
+        frames : mapping of str to frame
+            A frame of pandas, Polars, pyarrow or DuckDB by the name of its site.
+        outcome : str, optional
+            The column with outcomes; it need not be in every frame.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> north = pd.DataFrame({"age": [61.5, 50.0, 47.0], "sex": ["F", "M", "F"]})
+        >>> south = pd.DataFrame({"age": [71.0, None, 39.0], "sex": ["F", "M", "M"]})
+        >>> Columns.infer({"north": north, "south": south})
+        Columns({
+            'age': {'missing': 'indicator'},
+            'sex': ['F', 'M'],
+        })
+        """
+        from fedcsa.data.infer import infer_columns
+
+        return infer_columns(frames, outcome)
+
+    def __repr__(self) -> str:
+        lines = [f"    {name!r}: {value!r}," for name, value in self.described.items()]
+        outcome = "" if self.outcome is None else f", {self.outcome!r}"
+        notes = [f"# {note}" for note in self.notes]
+        return "\n".join(["Columns({", *lines, f"}}{outcome})", *notes])
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The description as short as it can be: what `Columns` reads as these features."""
+        return {feature.name: feature.described for feature in self.features}
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]:
+        """How a model finds the table's own columns in the matrix.
+
+        One mapping per column of the table that is a feature: ``name``, ``kind``, ``levels``,
+        ``columns`` (positions in the matrix) and ``missing``: whether the last of these positions
+        is 1 where the model shall see a gap. Of an agreed value with an indicator, the indicator
+        is a flag of its own, or one more level, ``"missing"``.
+
+        Examples
+        --------
+        >>> Columns({"sex": {"levels": ["F", "M"], "missing": "model"}}).inputs == [
+        ...     {"name": "sex", "kind": "levels", "levels": ["F", "M"], "missing": True,
+        ...      "columns": [0, 1]}
+        ... ]
+        True
+        """
+        found: list[dict[str, Any]] = []
+        first = 0
+        for feature in self.features:
+            found += feature.inputs(first)
+            first += len(feature.columns)
+        return found
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,6 +172,11 @@ class Columns:
     def group(self) -> str:
         """The column that says which rows belong together, or an empty text."""
         return next((f.name for f in self.features if f.kind == "group"), "")
+
+    @property
+    def id(self) -> str:
+        """The column that names a row, or an empty text. It is never encoded and never leaves."""
+        return next((f.name for f in self.features if f.kind == "id"), "")
 
     @property
     def matrix_columns(self) -> tuple[str, ...]:
@@ -84,7 +191,7 @@ class Columns:
     @property
     def levels(self) -> dict[str, tuple[Any, ...]]:
         """The agreed levels of every feature that has some."""
-        return {feature.name: feature.levels for feature in self.features if feature.levels}
+        return {f.name: f.all_levels for f in self.features if f.levels}
 
     @property
     def public_sd(self) -> Array:
@@ -110,7 +217,7 @@ class Columns:
         """The features in the order of the matrix; group and predictions behind them if asked."""
         behind = [f for f in self.features if f.kind == "group"]
         behind += [Feature(self.predictions)] if self.predictions else []
-        return [f for f in self.features if f.kind != "group"] + (behind if with_group else [])
+        return [f for f in self.features if f.is_feature] + (behind if with_group else [])
 
     def encode(
         self,
@@ -186,41 +293,15 @@ def no_rows(where: str) -> DataError:
     )
 
 
-def describe_columns(columns: Mapping[str, Any]) -> Columns:
-    """The coding that a description of columns means.
-
-    Parameters
-    ----------
-    columns : mapping of str to str, sequence or mapping
-        By the name of a column what `fedcsa.data.columns.describe_column` takes.
-
-    Raises
-    ------
-    ParameterError
-        With one line for everything that is wrong.
-
-    Examples
-    --------
-    >>> coding = describe_columns(
-    ...     {
-    ...         "age": {"kind": "number", "sd": 12.0},
-    ...         "smoker": "flag",
-    ...         "stage": ["I", "II", "III"],
-    ...         "patient": "group",
-    ...     }
-    ... )
-    >>> coding.columns, coding.group
-    (('age', 'smoker', 'stage=II', 'stage=III'), 'patient')
-    """
-    if not isinstance(columns, Mapping):
-        raise must("columns", "a mapping of names to descriptions", type(columns).__name__)
+def _described(columns: Mapping[str, Any]) -> list[Feature]:
+    """The features that a description means, or one line for everything that is wrong."""
     features: list[Feature] = []
     problems: list[str] = []
     for name, value in columns.items():
         with gathered(problems, f"Column {name!r}: "):
             features.append(describe_column(name, value))
     raise_all(problems)
-    return Columns(tuple(features))
+    return features
 
 
 def _as_table(table: Any, where: str) -> Any:

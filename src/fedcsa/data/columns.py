@@ -8,101 +8,192 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from datetime import date, datetime
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.table import INDICATOR_SD
-from fedcsa.data.cells import Cells, level_text
+from fedcsa.data.cells import Cells, day_number, level_text
 from fedcsa.errors import DataError, ParameterError, must, nearest, one_of, unknown
 
 Label = str | int | bool
-KINDS = ("number", "flag", "levels", "group")
+ColumnKind = Literal["number", "flag", "levels", "date", "id", "group"]
+MissingRule = Literal["error", "indicator", "model"]
+KINDS: tuple[ColumnKind, ...] = ("number", "flag", "levels", "date", "id", "group")
+#: A text that is none of the agreed levels becomes this one, where that is agreed.
+OTHER = "other"
+#: The mean year of the Julian calendar, in days; ages are told in it.
+DAYS_A_YEAR = 365.25
 #: A message names so many columns and counts the others.
 _SHOWN = 5
+#: Kinds that are features; the others say something about rows.
+_FEATURES: tuple[ColumnKind, ...] = ("number", "flag", "levels", "date")
+#: The kinds of which something may be said.
+_SAID_OF: Mapping[str, tuple[ColumnKind, ...]] = {
+    "levels": ("levels",),
+    "other": ("levels",),
+    "since": ("date",),
+    "at": ("date",),
+    "missing": _FEATURES,
+    "fill": ("number", "date"),
+    "sd": _FEATURES,
+    "unit": ("number",),
+}
 
 
 @dataclass(frozen=True)
 class Feature:
     """One column of the table and what becomes of it.
 
-    A number or a flag becomes the column ``name``. Levels become one column of zeros and ones,
-    ``name=level``, for every level but the first, in the agreed order. With
-    ``missing="indicator"`` there is one more, ``name=missing``, which is 1 where the cell is
-    missing. A group is no feature: it says which rows belong together.
+    A number, a flag or a date becomes the column ``name``. Levels become one column of zeros and
+    ones, ``name=level``, for every level but the first, in the agreed order. Unless missing cells
+    are an error there is one more, ``name=missing``, which is 1 where the cell is missing. An id
+    and a group are no features. An id names the row and never leaves the site; a group says
+    which rows belong to one patient.
 
     Attributes
     ----------
     name : str
-    kind : {"number", "flag", "levels", "group"}
+    kind : {"number", "flag", "levels", "date", "id", "group"}
         A flag holds 0 and 1, or true and false.
     levels : tuple of str
-        Two or more. Whole numbers, true and false stand for their text.
-    missing : {"error", "indicator"}
+        Two or more, or one beside `other`. Whole numbers, true and false stand for their text.
+    other : bool
+        Whether a text that is none of the levels becomes the last level, ``"other"``.
+    since, at : str or date, optional
+        One of them for a date: days since that day, or years of 365.25 days until it. Only the
+        calendar day of a cell counts, as it is written: its time of day and its time zone do not.
+    missing : {"error", "indicator", "model"}
+        With ``"model"`` the model sees the gap itself and must be one that can.
     fill : float, optional
-        The agreed number in place of a missing one; 0 unless told.
+        The agreed number in place of a missing number or date; 0 unless told.
     sd : float, optional
         An agreed, public scale, see `fedcsa.core.table.Table1`. Zeros and ones have the scale
         0.5 unless told.
+    unit : str
+        Of a number, in words.
 
     Examples
     --------
     >>> Feature("stage", "levels", ("I", "II", "III")).columns
     ('stage=II', 'stage=III')
+    >>> Feature("born", "date", at="2024-06-30", missing="indicator").columns
+    ('born', 'born=missing')
     """
 
     name: str
-    kind: Literal["number", "flag", "levels", "group"] = "number"
+    kind: ColumnKind = "number"
     levels: tuple[str, ...] = ()
-    missing: Literal["error", "indicator"] = "error"
+    other: bool = False
+    since: str | None = None
+    at: str | None = None
+    missing: MissingRule = "error"
     fill: float | None = None
     sd: float | None = None
+    unit: str = ""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
         if self.kind not in KINDS:
             raise one_of("kind", KINDS, self.kind)
         object.__setattr__(self, "levels", _distinct(self.levels))
-        if len(self.levels) < 2 if self.kind == "levels" else self.levels:
-            count = len(self.levels)
-            raise must("levels", "two or more if the kind is 'levels', and none otherwise", count)
-        if self.missing not in ("error", "indicator"):
-            raise one_of("missing", ("error", "indicator"), self.missing)
-        if self.kind == "group" and (self.missing != "error" or self.sd is not None):
-            raise must("kind", "all that is said of a group", "'missing' or 'sd' beside it")
+        if self.missing not in get_args(MissingRule):
+            raise one_of("missing", get_args(MissingRule), self.missing)
+        for option, kinds in _SAID_OF.items():
+            said = getattr(self, option) != getattr(type(self), option)
+            if said and self.kind not in kinds:
+                words = " or ".join(map(repr, kinds))
+                raise must(option, f"left out unless the kind is {words}", "one")
+        self._check_levels()
+        self._check_date()
+        if self.fill is not None and self.missing == "error":
+            raise must("fill", "left out unless missing cells are expected", "one")
         if self.fill is not None:
-            if self.kind != "number" or self.missing != "indicator":
-                raise must("fill", "left out, except for a number with missing='indicator'", "one")
             object.__setattr__(self, "fill", _finite("fill", self.fill, "a finite number"))
         if self.sd is not None:
             rule = "a positive number"
             object.__setattr__(self, "sd", _finite("sd", self.sd, rule, above=0.0))
+        if not isinstance(self.unit, str):
+            raise must("unit", "a text", type(self.unit).__name__)
+
+    def _check_levels(self) -> None:
+        if not isinstance(self.other, bool):
+            raise must("other", "true or false", type(self.other).__name__)
+        if self.kind == "levels" and len(self.all_levels) < 2:
+            raise must("levels", "two or more, or one beside other = true", len(self.levels))
+        reserved = {OTHER} if self.other else set()
+        if self.missing != "error":
+            reserved.add("missing")
+        taken = sorted(reserved & set(self.levels))
+        if taken:
+            raise must("levels", f"without {taken[0]!r}, which has a meaning of its own", taken[0])
+
+    def _check_date(self) -> None:
+        days = {name: getattr(self, name) for name in ("since", "at")}
+        given = {name: day for name, day in days.items() if day is not None}
+        if self.kind == "date" and len(given) != 1:
+            raise must("a date", "described with one of 'since' and 'at'", sorted(given) or "none")
+        for name, day in given.items():
+            object.__setattr__(self, name, _iso_day(name, day))
+
+    @property
+    def is_feature(self) -> bool:
+        """Whether it becomes columns of the matrix; an id and a group do not."""
+        return self.kind in _FEATURES
+
+    @property
+    def all_levels(self) -> tuple[str, ...]:
+        """The levels, with the one for all others."""
+        return (*self.levels, OTHER) if self.other else self.levels
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that this feature becomes."""
-        if self.kind == "group":
+        if not self.is_feature:
             return ()
-        own = tuple(f"{self.name}={level}" for level in self.levels[1:]) or (self.name,)
-        return (*own, f"{self.name}=missing") if self.missing == "indicator" else own
+        own = tuple(f"{self.name}={level}" for level in self.all_levels[1:]) or (self.name,)
+        return own if self.missing == "error" else (*own, f"{self.name}=missing")
 
     @property
     def flags(self) -> tuple[bool, ...]:
         """Which of `columns` hold zeros and ones."""
-        return tuple(self.kind != "number" or k > 0 for k in range(len(self.columns)))
+        measured = self.kind in ("number", "date")
+        return tuple(not measured or k > 0 for k in range(len(self.columns)))
 
     @property
     def public_sd(self) -> tuple[float, ...]:
         """The agreed scale of each of `columns`; NaN for a number without one."""
-        own = self.sd or (math.nan if self.kind == "number" else INDICATOR_SD)
-        marks = (INDICATOR_SD,) if self.missing == "indicator" else ()
+        measured = self.kind in ("number", "date")
+        own = self.sd or (math.nan if measured else INDICATOR_SD)
+        marks = () if self.missing == "error" else (INDICATOR_SD,)
         return (own,) * (len(self.columns) - len(marks)) + marks
+
+    def inputs(self, first: int) -> list[dict[str, Any]]:
+        """How a model finds the table's own column in the matrix, see `Columns.inputs`.
+
+        Parameters
+        ----------
+        first : int
+            Position of the first of `columns`.
+        """
+        levels, places = list(self.all_levels), list(range(first, first + len(self.columns)))
+        gaps = self.missing == "model"
+        if self.missing == "indicator" and levels:
+            levels.append("missing")
+        own = {"name": self.name, "kind": self.kind, "levels": levels, "missing": gaps}
+        if self.missing != "indicator" or levels:
+            return [own | {"columns": places}] if places else []
+        mark = {"name": self.columns[-1], "kind": "flag", "levels": [], "missing": False}
+        return [own | {"columns": places[:-1]}, mark | {"columns": places[-1:]}]
 
     def encode(self, cells: Cells) -> Array:
         """The columns that `cells` become, of shape (rows, columns); of a group one of hashes."""
-        values = cells.values(self.kind, self.levels)
+        values = cells.values(self.kind, self.levels, other=self.other)
+        if self.kind == "date":
+            values = self._measured(values)
         missing = np.isnan(values)
         if self.missing == "error" and missing.any():
             other = 'agree on missing = "indicator" for this feature'
@@ -112,10 +203,29 @@ class Feature:
             cells.complain("be complete", int(missing.sum()), "missing", advice)
         blocks = [np.where(missing, self.fill or 0.0, values) if missing.any() else values]
         if self.kind == "levels":
-            blocks = [values == place for place in range(1, len(self.levels))]
-        if self.missing == "indicator":
+            blocks = [values == place for place in range(1, len(self.all_levels))]
+        if self.missing != "error":
             blocks.append(missing)
         return np.column_stack(blocks).astype(np.float64, copy=False)
+
+    def _measured(self, days: Array) -> Array:
+        """Days since 1970 as days since the agreed day, or as years until it."""
+        agreed = float(day_number(str(self.since or self.at)) or 0)
+        return days - agreed if self.since else (agreed - days) / DAYS_A_YEAR
+
+    @property
+    def described(self) -> Any:
+        """What `describe_column` reads as this column, as short as it can be."""
+        fields = [item for item in dataclasses.fields(self) if item.name != "name"]
+        options = {item.name: getattr(self, item.name) for item in fields}
+        options = {
+            item.name: options[item.name] for item in fields if options[item.name] != item.default
+        }
+        if "levels" not in options:
+            return self.kind if set(options) <= {"kind"} else options
+        options["levels"] = list(self.levels)
+        options.pop("kind")
+        return options["levels"] if len(options) == 1 else options
 
 
 @dataclass(frozen=True)
@@ -184,11 +294,21 @@ def _finite(name: str, value: object, rule: str, *, above: float = -math.inf) ->
     return float(value)  # type: ignore[arg-type]
 
 
+def _iso_day(name: str, value: object) -> str:
+    """An agreed day as an ISO text."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    if not isinstance(value, str) or day_number(value) is None:
+        got = "another text" if isinstance(value, str) else type(value).__name__
+        raise must(name, "a day, written like 2020-01-31", got)
+    return value
+
+
 # Short descriptions ---------------------------------------------------------------------------
 
 #: What may be said of a column.
 KEYS = tuple(item.name for item in dataclasses.fields(Feature) if item.name != "name")
-_WORDS = '"number", "flag", "group", a list of levels, or a table with a kind'
+_WORDS = '"number", "flag", "id", "group", a list of levels, or a table with a kind'
 
 
 def describe_column(name: str, value: Any) -> Feature:
@@ -199,8 +319,8 @@ def describe_column(name: str, value: Any) -> Feature:
     name : str
         Of the column.
     value : str, sequence or mapping
-        ``"number"``, ``"flag"`` or ``"group"``; or the levels in the agreed order; or a mapping
-        with ``kind``, ``levels``, ``sd``, ``missing``, ``fill``, as in `Feature`.
+        ``"number"``, ``"flag"``, ``"id"`` or ``"group"``; or the levels in the agreed order; or a
+        mapping with ``kind`` and whatever else `Feature` has.
 
     Raises
     ------

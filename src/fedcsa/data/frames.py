@@ -85,8 +85,8 @@ def as_described_matrix(
     Examples
     --------
     >>> import pandas as pd
-    >>> from fedcsa.data.coding import describe_columns
-    >>> coding = describe_columns({"sex": ["F", "M"], "age": "number"})
+    >>> from fedcsa.data.coding import Columns
+    >>> coding = Columns({"sex": ["F", "M"], "age": "number"})
     >>> frame = pd.DataFrame({"age": [50, 60], "sex": ["M", "F"]})
     >>> as_described_matrix(frame, "X", coding)
     (array([[ 1., 50.],

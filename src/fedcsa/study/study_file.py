@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedcsa.data.coding import describe_columns
-from fedcsa.data.columns import Feature, Outcome
+from fedcsa.data.coding import Columns
+from fedcsa.data.columns import Outcome
 from fedcsa.data.databases import AdbcDatabase, DuckDBFile, adbc_problem, query_problem
 from fedcsa.errors import ParameterError, StudyError, gathered, one_of, raise_all
 from fedcsa.messages.policy import Policy
@@ -73,7 +73,7 @@ def write_study(values: Mapping[str, Any]) -> str:
     if values["missing_values"]:
         document["missing_values"] = list(values["missing_values"])
     document["outcome"] = _given(values["outcome"])
-    document["features"] = _written_features(values["features"])
+    document["features"] = Columns(values["features"]).described
     document["model"] = values["model"]
     if values["candidates"] is not None:
         document["candidates"] = values["candidates"]
@@ -96,20 +96,8 @@ def write_study(values: Mapping[str, Any]) -> str:
 def _read_features(section: Mapping[str, Any]) -> dict[str, Any]:
     problems: list[str] = []
     with gathered(problems, "[features] "):
-        return {"features": describe_columns(section).features}
+        return {"features": Columns(section).features}
     raise StudyError("\n".join(problems))
-
-
-def _written_features(features: Sequence[Feature]) -> dict[str, Any]:
-    """What `describe_columns` reads."""
-    section: dict[str, Any] = {}
-    for feature in features:
-        options = _given(feature)
-        name = options.pop("name")
-        if "levels" in options:
-            options.pop("kind")
-        section[name] = feature.kind if set(options) <= {"kind"} else options
-    return section
 
 
 def _read_outcome(values: Mapping[str, Any]) -> dict[str, Any]:
