@@ -139,6 +139,11 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "weighting does not bring the source's means onto the target's",
         "the source does not reach the target; look at the features named",
     ),
+    "other-unit": (
+        "warning",
+        "a column looks as if it were in another unit than the target's",
+        "ask the site for its unit; if it differs, convert its column and run again",
+    ),
     "dominant-source": (
         "note",
         "one source carries most of the weight",
@@ -171,6 +176,7 @@ FROM_SOURCES: Mapping[str, tuple[str, ...]] = {
     "grid-edge": ("parameter", "value"),
     "fit-warning": ("warning", "count"),
     "narrow-table": ("features",),
+    "other-unit": ("column", "conversion", "direction"),
 }
 
 #: A source with less weight was left out in effect; among many, less than a tenth of its share.

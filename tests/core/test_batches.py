@@ -39,10 +39,11 @@ def test_a_summary_is_that_of_the_whole_table(monkeypatch, offset):
     rng = np.random.default_rng(0)
     X = rng.normal(offset, [1.0, 100.0, 1e-3], size=(60, 3))
     X[:, 1] = 5.0
-    n_rows, sds = summarise(HeldBatches(("a", "b", "c"), X, rng.normal(size=60)), 3)
+    n_rows, means, sds = summarise(HeldBatches(("a", "b", "c"), X, rng.normal(size=60)), 3)
     assert n_rows == 60
     assert sds[1] == 0.0
-    for column, sd in zip(X.T, sds, strict=True):
+    for column, mean, sd in zip(X.T, means, sds, strict=True):
+        assert mean == pytest.approx(float(np.mean(column)), rel=1e-12)
         exact = statistics.pstdev([Fraction(value) for value in column])
         assert sd == pytest.approx(float(exact), rel=1e-12, abs=0.0)
 

@@ -218,6 +218,32 @@ def test_a_source_whose_rows_are_spread_wide_refuses_a_narrow_target(make):
     assert refused(wide.answer(brief_of(make)), "row_floors")
 
 
+def other_unit(make, factor=88.4):
+    """A brief on two columns, and rows of which the second is in another unit."""
+    X, y = make.rows(30)
+    X = X + 10.0
+    return make.target(X=X).brief(["a"]), (X * [1.0, factor], y)
+
+
+def test_a_column_in_another_unit_is_told_by_its_place_and_the_conversion_alone(make):
+    brief, rows = other_unit(make)
+    [found] = [
+        f for f in make.source("a", rows).answer(brief).findings if f["code"] == "other-unit"
+    ]
+    assert found["evidence"] == {"column": 1.0, "conversion": "creatinine", "direction": "divide"}
+
+
+def test_a_refusal_for_another_unit_names_the_column_at_home_and_nothing_elsewhere(make):
+    brief, rows = other_unit(make)
+    strict = dataclasses.replace(Policy.open(), min_sd_share=0.3)
+    source = make.source("a", rows, policy=strict)
+    assert refused(source.answer(brief), "row_floors")
+    sentence = "Column 'x1' here looks like µmol/L where the target's is mg/dL: divide by 88.4."
+    assert str(source.refusal).count(sentence) == 1
+    assert [str(error).count(sentence) for error in source.refusals(brief)] == [1]
+    assert "looks like" not in str(make.source("a", policy=strict).refusals(brief))
+
+
 @pytest.mark.parametrize("digits", [3, 4, 6])
 def test_what_leaves_is_rounded(make, digits):
     brief = brief_of(make)

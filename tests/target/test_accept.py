@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from fedcsa.errors import ParameterError
 from fedcsa.messages.messages import Refusal
 from fedcsa.messages.policy import round_significant
-from fedcsa.target.accept import Asked, accept
+from fedcsa.target.accept import Asked, accept, could_be_honest
 
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
 
@@ -40,6 +40,41 @@ def test_rounding_makes_no_liar(make, loss, digits, compare):
     }
     forged = dataclasses.replace(report, **rounded)
     accept(forged, Asked("a", brief, report.in_reply_to, brief))
+
+
+UNIT = {"column": 1.0, "conversion": "glucose", "direction": "multiply"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "honest"),
+    [
+        ([{}], True),
+        ([{}, {"column": 0.0}], True),
+        ([{}, {}], False),
+        ([{"column": 2.0}], False),
+        ([{"column": -1.0}], False),
+        ([{"column": 0.5}], False),
+        ([{"column": "x1"}], False),
+        ([{"conversion": "furlongs"}], False),
+        ([{"conversion": 18.02}], False),
+        ([{"direction": "add"}], False),
+    ],
+)
+def test_only_a_number_of_the_study_and_a_known_conversion_are_accepted(make, changes, honest):
+    brief, report = reported(make)
+    told = [{"code": "other-unit", "evidence": {**UNIT, **change}} for change in changes]
+    forged = dataclasses.replace(report, findings=tuple(told))
+    assert could_be_honest(forged, Asked("a", brief, report.in_reply_to, brief)) == honest
+
+
+def test_a_flag_has_no_unit(make):
+    brief, report = reported(make)
+    forged = dataclasses.replace(report, findings=({"code": "other-unit", "evidence": dict(UNIT)},))
+    flagged = dataclasses.replace(
+        brief, flags=(False, True), mean=np.array([0.0, 0.5]), sd=np.array([1.0, 0.5])
+    )
+    assert could_be_honest(forged, Asked("a", brief, report.in_reply_to, brief))
+    assert not could_be_honest(forged, Asked("a", brief, report.in_reply_to, flagged))
 
 
 # A source that lies under a median ----------------------------------------------------------

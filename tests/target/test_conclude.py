@@ -336,6 +336,16 @@ def test_a_table_that_is_narrow_beside_a_source_is_named(make, width, narrow):
     assert all(dict(f.evidence) == {"features": 1.0} for f in named)
 
 
+def test_a_column_in_another_unit_is_named_with_the_conversion(make):
+    X, y = make.rows(200)
+    plan = make.plan(on_no_overlap="predict")
+    own = make.source("a", (X + 10.0, y)), make.source("b", ((X + 10.0) * [1.0, 88.4], y))
+    adaptation = make.study(plan, sources=own, X=X[:60] + 10.0)
+    [found] = [f for f in adaptation.findings if f.code == "other-unit"]
+    words = "looks like µmol/L where the target's is mg/dL: divide by 88.4"
+    assert (found.source, dict(found.evidence)) == ("b", {"x1": words})
+
+
 @pytest.mark.parametrize(("patients", "small"), [(0, False), (3, True), (5, False), (60, False)])
 def test_a_level_of_few_of_the_targets_patients_is_named(make, patients, small):
     def flagged(X, share):

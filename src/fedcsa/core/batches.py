@@ -100,8 +100,8 @@ class BandedBatches:
             left -= kept
 
 
-def summarise(rows: Iterable[tuple[Array, Array]], n_columns: int) -> tuple[int, Array]:
-    """How many rows there are, and the sd of every column, by one pass that checks every cell.
+def summarise(rows: Iterable[tuple[Array, Array]], n_columns: int) -> tuple[int, Array, Array]:
+    """How many rows there are, means and sds of the columns, by one pass that checks every cell.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def summarise(rows: Iterable[tuple[Array, Array]], n_columns: int) -> tuple[int,
     Examples
     --------
     >>> summarise([(np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([4.0, 4.0]))], 2)
-    (2, array([1., 0.]))
+    (2, array([2., 0.]), array([1., 0.]))
     """
     n, mean, m2 = 0, np.zeros(n_columns), np.zeros(n_columns)
     origin: Array | None = None  # the first row: means are told apart from there
@@ -123,7 +123,7 @@ def summarise(rows: Iterable[tuple[Array, Array]], n_columns: int) -> tuple[int,
         m2 += squares + n * share * (own - mean) ** 2
         mean += share * (own - mean)
         n += size
-    return n, np.sqrt(m2 / max(n, 1))
+    return n, mean if origin is None else origin + mean, np.sqrt(m2 / max(n, 1))
 
 
 def _of_batch(batch: tuple[Array, Array]) -> tuple[Array, int, Array, Array]:

@@ -97,7 +97,7 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "product_m2": Meaning(f"variation of ratio × loss, per candidate; {_COMPARED}", _OUTCOMES),
         "co_moment": Meaning(f"how ratio and ratio × loss vary together; {_COMPARED}", _OUTCOMES),
         "failed": Meaning("candidates that could not be fitted, and the kind of error", _OUTCOMES),
-        "findings": Meaning("named dangers, with counts", _OUTCOMES),
+        "findings": Meaning("named dangers, with counts; columns in another unit", _OUTCOMES),
     },
     ModelRequest.name: {
         "study": _STUDY,

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches, one_blas_thread
 from fedcsa.core.losses import Loss, check_loss, loss_named
+from fedcsa.core.units import OtherUnit, other_units
 from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import digest_of
@@ -27,7 +28,15 @@ from fedcsa.messages.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.messages.policy import Clock, Ledger, Policy, narrow_features, told_rule, utc_now
+from fedcsa.messages.policy import (
+    ROW_FLOORS,
+    Clock,
+    Ledger,
+    Policy,
+    narrow_features,
+    told_rule,
+    utc_now,
+)
 from fedcsa.models.convert import agreed_grid
 from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.model import Candidate, Model, Path
@@ -193,7 +202,7 @@ class Source:
         try:
             return self._send(message, lambda: make(message, in_reply_to))
         except PolicyError as error:
-            self.refusal = error
+            self.refusal = self._explained(error, message)
             refusal = Refusal(message.study, self.name, in_reply_to, told_rule(error.rule))
             return self.ledger.release(refusal, [TARGET])
         except FedCSAError:
@@ -272,9 +281,13 @@ class Source:
         work = self._prepared(brief, model, candidates)
         study.work, self.failures = work, work.texts
         # The strict rule refuses such a table; where it is off, the danger is named.
-        narrow = narrow_features(brief, self._rows.sd(brief.features), Policy.min_sd_share)
+        _, sd = self._rows.moments(brief.features)
+        narrow = narrow_features(brief, sd, Policy.min_sd_share)
         evidence = {"features": float(narrow)}
         dangers = [Finding("narrow-table", evidence=evidence)] if narrow else []
+        for unit in self._other_units(brief):
+            told = {"conversion": unit.conversion, "direction": unit.direction}
+            dangers.append(Finding("other-unit", evidence={"column": float(unit.column), **told}))
         most = self._policy.max_row_share
         alike = math.ceil(1.0 / most) if most > 0.0 else 1  # a rule of 0 refuses the report
         caps = largest_losses(work, len(candidates), loss, alike) if alike > 1 else None
@@ -444,18 +457,44 @@ class Source:
 
     def refusals(self, brief: Brief) -> list[PolicyError]:
         """Every rule of this site that refuses `brief`; `answer` stops at the first."""
+        return [self._explained(error, brief) for error in self._refusals(brief)]
+
+    def _explained(self, error: PolicyError, brief: Message) -> PolicyError:
+        """A refusal with the likely reason, where rows here look unlike the target's by a unit.
+
+        Parameters
+        ----------
+        error : PolicyError
+            Its text stays at this site.
+        brief : Message
+            What was asked.
+        """
+        if not isinstance(brief, Brief) or told_rule(error.rule) != ROW_FLOORS:
+            return error
+        columns = [
+            f" Column {brief.features[unit.column]!r} here {unit.words}."
+            for unit in self._other_units(brief)
+        ]
+        return PolicyError(error.rule, f"{error}{''.join(columns)}")
+
+    def _other_units(self, brief: Brief) -> list[OtherUnit]:
+        """Columns that look as if they were in another unit than the target's."""
+        own, target = self._rows.moments(brief.features), (brief.mean, brief.sd)
+        return other_units(brief.features, brief.flags, self._rows.n_rows, own, target)
+
+    def _refusals(self, brief: Brief) -> list[PolicyError]:
         rows = self._rows.of(brief)  # names a missing column
         smallest = rows.n_rows // (brief.n_folds if brief.candidates else 1)
         if brief.scheme != "cross-fit":
             smallest = int(rows.n_rows * min(brief.shares))
         train_rows = rows.n_rows if brief.refit else int(rows.n_rows * brief.shares[1])
-        sd = self._rows.sd(brief.features)
+        _, sd = self._rows.moments(brief.features)
         counts = rows.class_rows()
         return list(self._policy.refusals(brief, smallest, train_rows, sd, counts))
 
     def _admit(self, brief: Brief) -> None:
         """Ask the site's policy whether to take part, before anything is computed."""
-        for refusal in self.refusals(brief):
+        for refusal in self._refusals(brief):
             raise refusal
 
     def _chosen(self, brief: Brief, index: int) -> tuple[Model | None, Candidate]:

@@ -218,8 +218,8 @@ class SiteRows:
         return self._rows.columns
 
     @cached_property
-    def _looked(self) -> tuple[int, Array, str]:
-        """Number of rows, sds and hash, by one pass."""
+    def _looked(self) -> tuple[int, Array, Array, str]:
+        """Number of rows, means, sds and hash, by one pass."""
         sha256 = hashlib.sha256()
 
         def hashed() -> Iterator[tuple[Array, Array]]:
@@ -228,13 +228,13 @@ class SiteRows:
                 sha256.update(np.ascontiguousarray(y).data)
                 yield X, y
 
-        n_rows, sd = summarise(hashed(), len(self.columns))
+        n_rows, mean, sd = summarise(hashed(), len(self.columns))
         if not n_rows:
             raise DataError(f"Source {self.source!r} must have rows; its table has none.")
         if self._y is not None:
             y = self._y.astype(str) if self._y.dtype == object else self._y
             sha256.update(np.ascontiguousarray(y).tobytes())
-        return n_rows, sd, sha256.hexdigest()
+        return n_rows, mean, sd, sha256.hexdigest()
 
     @property
     def n_rows(self) -> int:
@@ -244,13 +244,13 @@ class SiteRows:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the rows and outcomes."""
-        return self._looked[2]
+        return self._looked[3]
 
-    def sd(self, features: Sequence[str]) -> Array:
-        """The source's own standard deviations of `features`."""
+    def moments(self, features: Sequence[str]) -> tuple[Array, Array]:
+        """The source's own means and standard deviations of `features`."""
         order = [self.columns.index(name) for name in features]
-        own: Array = self._looked[1][order]
-        return own
+        _, mean, sd, _ = self._looked
+        return mean[order], sd[order]
 
     def of(self, brief: Brief) -> StudyRows:
         """The rows as `brief` wants to see them."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.losses import BOUNDED, CLASSIFICATION, REGRESSION
+from fedcsa.core.units import CONVERSIONS, DIRECTIONS
 from fedcsa.errors import BindingError, FedCSAError, MessageError, ModelError, ProtocolError
 from fedcsa.findings import FROM_SOURCES
 from fedcsa.messages.fields import Message
@@ -127,6 +128,7 @@ def _accept_report(report: RiskReport, brief: Brief) -> None:
             f"candidates and {len(brief.features)} features."
         )
     _check_words(report)
+    _check_units(report, brief)
     if brief.scheme == "cross-fit" and report.n_judged != report.n_rows:
         raise MessageError(f"The report of source {name!r} must judge every row once.")
     if report.n_folds > brief.n_folds:
@@ -232,6 +234,26 @@ def _check_words(report: RiskReport) -> None:
         texts += [text for text in evidence.values() if isinstance(text, str)]
     if not all(text.isidentifier() and len(text) <= LONGEST_NAME for text in texts):
         raise MessageError(f"{where} must give reasons by name, not in words. {_ASK}")
+
+
+def _check_units(report: RiskReport, brief: Brief) -> None:
+    """A column in another unit is a number of the study, and the conversion a known one.
+
+    Parameters
+    ----------
+    report : RiskReport
+    brief : Brief
+    """
+    numbers = {float(i) for i, flag in enumerate(brief.flags) if not flag}
+    told = [item["evidence"] for item in report.findings if item["code"] == "other-unit"]
+    if len({item["column"] for item in told}) < len(told) or not all(
+        item["column"] in numbers
+        and item["conversion"] in CONVERSIONS
+        and item["direction"] in DIRECTIONS
+        for item in told
+    ):
+        where = f"The report of source {report.source!r}"
+        raise MessageError(f"{where} must name columns and conversions that there are. {_ASK}")
 
 
 def _check_moments(report: RiskReport, *, bounded: bool) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from fedcsa.core.losses import risk_terms
+from fedcsa.core.units import OtherUnit
 from fedcsa.errors import NoOverlapError
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import RiskReport
@@ -73,7 +74,7 @@ def _sources(adaptation: Adaptation) -> Iterator[Finding]:
     for name in adaptation.sources:
         report = adaptation.reports[name]
         for item in report.findings:
-            yield Finding(str(item["code"]), name, item["evidence"])
+            yield _told(item, name, adaptation.plan.features)
         if report.failed:
             reasons = ", ".join(sorted(set(report.failed.values())))
             evidence = {"candidates": float(len(report.failed)), "of": float(len(report.risk))}
@@ -82,6 +83,24 @@ def _sources(adaptation: Adaptation) -> Iterator[Finding]:
             yield from _ratio(adaptation, name, report)
         yield from _weights(adaptation, name, report)
     yield from _claims(adaptation)
+
+
+def _told(item: Mapping[str, Any], source: str, features: Sequence[str]) -> Finding:
+    """A finding of a source's own; a column and a conversion get their words here.
+
+    Parameters
+    ----------
+    item : mapping
+        As in its report, accepted.
+    source : str
+    features : sequence of str
+        Of the study.
+    """
+    code, evidence = str(item["code"]), item["evidence"]
+    if code == "other-unit":
+        unit = OtherUnit(int(evidence["column"]), evidence["conversion"], evidence["direction"])
+        evidence = {features[unit.column]: unit.words}
+    return Finding(code, source, evidence)
 
 
 def _claims(adaptation: Adaptation) -> Iterator[Finding]:

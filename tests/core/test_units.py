@@ -1,0 +1,119 @@
+"""Columns in another unit are named, honest ones are not."""
+
+import numpy as np
+import pytest
+
+from fedcsa.core.units import CONVERSIONS, DIRECTIONS, OtherUnit, other_units
+
+#: conversion -> (name of a column, mean and sd in the smaller unit, whether it is skewed)
+REALISTIC = {
+    "glucose": ("glucose", 7.4, 2.6, True),
+    "cholesterol": ("total_chol", 5.1, 1.1, False),
+    "creatinine": ("creatinine", 1.2, 0.8, True),
+    "triglycerides": ("Triglycerides", 1.7, 1.0, True),
+    "bilirubin": ("bilirubin", 0.8, 0.5, True),
+    "urea": ("BUN", 6.0, 2.0, True),
+    "lactate": ("lactate", 1.8, 0.9, True),
+    "calcium": ("calcium", 2.3, 0.15, False),
+    "temperature": ("temp", 37.1, 0.7, False),
+    "length": ("height", 66.5, 3.9, False),
+    "weight": ("weight", 78.0, 15.0, False),
+    "ounces": ("birth_weight", 120.0, 18.0, False),
+    "pressure": ("paCO2", 5.3, 0.9, False),
+    "years": ("age", 66.0, 13.0, False),
+    "months": ("age", 66.0, 13.0, False),
+    "hours": ("delay", 3.2, 1.5, True),
+    "days": ("los", 6.0, 3.5, True),
+    "weeks": ("gestation", 39.0, 1.8, False),
+    "ten": ("albumin", 4.1, 0.5, False),
+    "hundred": ("ejection_fraction", 0.52, 0.12, False),
+    "thousand": ("platelets", 0.24, 0.08, True),
+    "million": ("count", 4.6, 0.6, False),
+}
+ROWS = 300
+
+
+def drawn(rng, mean, sd, skewed, rows=ROWS):
+    """Rows of a column: log-normal if it is skewed."""
+    if not skewed:
+        return rng.normal(mean, sd, rows)
+    shape = np.log1p((sd / mean) ** 2)
+    return rng.lognormal(np.log(mean) - shape / 2, np.sqrt(shape), rows)
+
+
+def found(name, here, there):
+    own, told = ((np.array([x.mean()]), np.array([x.std()])) for x in (here, there))
+    return other_units([name], [False], len(here), own, told)
+
+
+def test_every_conversion_has_a_realistic_column():
+    assert set(REALISTIC) == set(CONVERSIONS)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("key", CONVERSIONS)
+def test_a_conversion_is_recognised_although_patients_differ(key, direction):
+    """A site's mean is off by up to half an sd, its sd by up to a fifth."""
+    name, mean, sd, skewed = REALISTIC[key]
+    units, rng, right = CONVERSIONS[key], np.random.default_rng(3), 0
+    for _ in range(40):
+        moved, wider = mean + rng.uniform(-0.5, 0.5) * sd, sd * rng.uniform(1 / 1.2, 1.2)
+        one, other = drawn(rng, moved, wider, skewed), drawn(rng, mean, sd, skewed)
+        large = units.factor * (one if direction == "divide" else other) + units.offset
+        here, there = (large, other) if direction == "divide" else (one, large)
+        right += found(name, here, there) == [OtherUnit(0, key, direction)]
+    assert right >= 36
+
+
+def test_honest_sites_are_hardly_ever_accused():
+    """Means up to 2 sds apart, sds up to half as large again: fewer than 1 column in 1,000."""
+    rng, accused, columns = np.random.default_rng(4), 0, 0
+    for name, mean, sd, skewed in REALISTIC.values():
+        for _ in range(100):
+            moved, wider = mean + rng.uniform(-2.0, 2.0) * sd, sd * rng.uniform(1 / 1.5, 1.5)
+            if skewed:
+                moved = max(moved, 0.2 * mean)
+            rows = int(rng.integers(30, 300))
+            pair = drawn(rng, moved, wider, skewed, rows), drawn(rng, mean, sd, skewed, rows)
+            accused += len(found(name, *pair))
+            columns += 1
+    assert accused <= columns / 1000
+
+
+@pytest.mark.parametrize(
+    ("mean", "sd"),
+    [
+        ((0.0, 0.0), (1.0, 10.0)),  # about zero: no factor can be seen
+        ((5.0, 50.0), (0.0, 10.0)),  # constants have no unit
+        ((5.0, 50.0), (1.0, 0.0)),
+        ((5.0, 50.0), (1.0, 1.0)),  # the mean alone
+        ((5.0, 5.0), (1.0, 10.0)),  # the sd alone
+        ((5.0, 50.0), (1.0, np.inf)),
+    ],
+)
+def test_what_no_unit_explains_is_left_alone(mean, sd):
+    own, told = ((np.array([mean[k]]), np.array([sd[k]])) for k in (1, 0))
+    assert other_units(["x"], [False], ROWS, own, told) == []
+
+
+def test_flags_and_a_few_rows_are_left_alone():
+    own, told = (np.array([50.0]), np.array([10.0])), (np.array([5.0]), np.array([1.0]))
+    assert other_units(["x"], [False], 10, own, told) == [OtherUnit(0, "ten", "divide")]
+    assert other_units(["x"], [True], 10, own, told) == []
+    assert other_units(["x"], [False], 9, own, told) == []
+
+
+def test_the_name_of_a_column_decides_between_conversions_that_both_fit():
+    own, told = (np.array([88.5]), np.array([20.0])), (np.array([1.0]), np.array([0.23]))
+    for name, key in [("crea", "creatinine"), ("trig_0", "triglycerides")]:
+        assert other_units([name], [False], ROWS, own, told) == [OtherUnit(0, key, "divide")]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("key", CONVERSIONS)
+def test_every_conversion_is_told_in_words(key, direction):
+    words, units = OtherUnit(0, key, direction).words, CONVERSIONS[key]
+    assert f"{direction} by {units.factor:.4g}" in words
+    assert units.larger in words
+    assert units.smaller in words
+    assert key.isidentifier()
