@@ -135,7 +135,7 @@ def test_whole_numbers_in_an_array_are_levels():
         ("stage", ["I", "II", PLANTED], "agreed level"),
         ("smoker", [1, 0, 4711], "only 0 and 1"),
         ("age", ["50", PLANTED, "1"], "is text"),
-        ("age", [50, PLANTED, 1.5], "each of one type"),
+        ("age", [50, PLANTED, 1.5], "cells of one type"),
         ("age", [50.0, None, 1.5], "must be complete"),
     ],
 )

@@ -110,9 +110,9 @@ class Cells:
     def _is_readable(self) -> bool:
         import pyarrow as pa
 
-        kind = self._kind
+        kind = self.kind
         types = ("is_integer", "is_floating", "is_decimal", "is_boolean", "is_null")
-        if _is_text(kind) or any(getattr(pa.types, name)(kind) for name in types):
+        if is_text(kind) or any(getattr(pa.types, name)(kind) for name in types):
             return True
         # Words for a type; its own name could hold the names of fields inside it.
         words = "bytes or another type that is neither number nor text"
@@ -131,9 +131,9 @@ class Cells:
         """Whether the column may hold days: dates, timestamps or texts."""
         import pyarrow as pa
 
-        types, kind = pa.types, self._kind
+        types, kind = pa.types, self.kind
         found = (types.is_date, types.is_timestamp, types.is_null)
-        if _is_text(kind) or any(is_one(kind) for is_one in found):
+        if is_text(kind) or any(is_one(kind) for is_one in found):
             return True
         self.problems.append(
             f"{self.what} must hold dates; it holds another type. Write them like 2020-01-31, or "
@@ -146,7 +146,7 @@ class Cells:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if _is_text(self._kind):
+        if is_text(self.kind):
             return self._days_of_texts()
         column = self._plain()
         if pa.types.is_timestamp(column.type) and column.type.tz is not None:
@@ -179,7 +179,7 @@ class Cells:
         return np.where(unreadable, 0.0, days)
 
     @property
-    def _kind(self) -> pa.DataType:
+    def kind(self) -> pa.DataType:
         """The type of the cells, whether they are stored by a dictionary or not."""
         import pyarrow as pa
 
@@ -190,12 +190,12 @@ class Cells:
         """The column without a dictionary, texts of one type."""
         import pyarrow as pa
 
-        return self.column.cast(pa.large_string() if _is_text(self._kind) else self._kind)
+        return self.column.cast(pa.large_string() if is_text(self.kind) else self.kind)
 
     def _numbers(self) -> Array:
         import pyarrow as pa
 
-        if _is_text(self._kind):
+        if is_text(self.kind):
             values = self._parsed()
         else:
             # Not `safe`: that would refuse whole numbers above 2**53, in words that quote them.
@@ -288,8 +288,8 @@ class Cells:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        kind = self._kind
-        if _is_text(kind):
+        kind = self.kind
+        if is_text(kind):
             texts = self._trimmed()
         else:
             texts = self._plain().cast(pa.large_string())
@@ -343,7 +343,8 @@ def day_number(text: str) -> int | None:
         return None
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether cells of this type are texts."""
     return str(kind) in ("string", "large_string", "string_view")
 
 

@@ -1,23 +1,117 @@
-"""Arrays, pandas and Polars frames as one matrix with named columns."""
+"""Arrays and frames of any library as one matrix with named columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedcsa.core.arrays import Array, as_matrix
+from fedcsa.data.cells import Cells, is_text
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import first_few, require_columns
 from fedcsa.errors import DataError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_INFER = (
+    'Say what every column is: FedCSA(columns=Columns.infer({"name": frame, …})) proposes it, '
+    "from fedcsa import Columns."
+)
+
+
+# Any frame ------------------------------------------------------------------------------------
+
 
 def column_names(X: Any) -> tuple[str, ...] | None:
     """Names of a frame's columns; None for an array, which has none."""
-    if not hasattr(X, "columns") or not hasattr(X, "to_numpy"):
+    import narwhals.stable.v2 as nw
+
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError:  # which of them is said by `require_columns`
+        names = getattr(X, "column_names", None)
+        return tuple(map(str, X.columns if names is None else names))
+    if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         return None
-    return tuple(str(name) for name in X.columns)
+    return tuple(map(str, frame.collect_schema().names()))
+
+
+def frame_columns(X: Any, names: Sequence[str], where: str) -> dict[str, pa.ChunkedArray]:
+    """Columns of a frame by name, all of them as pyarrow has them.
+
+    Parameters
+    ----------
+    X : frame
+        Of pandas, Polars (lazy too), pyarrow, DuckDB or whatever else narwhals knows. What is
+        not computed yet is computed once.
+    names : sequence of str
+        Columns that it has. A frame's own names need not be texts.
+    where : str
+        What to call it in an error.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame_columns(pd.DataFrame({"age": [50, 60], 7: ["a", "b"]}), ["7"], "X")["7"].to_pylist()
+    ['a', 'b']
+    """
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(X)
+    if isinstance(frame, nw.LazyFrame):
+        try:
+            frame = frame.select(names).collect("pyarrow")
+        except Exception:  # whatever the library's own; its text may quote a cell
+            raise DataError(
+                f"{where} must be a frame that can be computed; this one cannot. Compute it on "
+                "its own to see why."
+            ) from None
+    found = dict(zip(map(str, frame.columns), frame.iter_columns(), strict=True))
+    return {
+        name: arrow_column(found[name].to_native(), f"{where}: column {name!r}") for name in names
+    }
+
+
+def arrow_column(column: Any, what: str) -> pa.ChunkedArray:
+    """One column of any library as pyarrow has it.
+
+    Parameters
+    ----------
+    column : array or series of shape (rows,)
+    what : str
+        Begins the sentence if it cannot be done.
+    """
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        return column
+    try:
+        if hasattr(column, "to_arrow"):  # Polars
+            found = column.to_arrow()
+        elif column.dtype == object:
+            found = pa.array(list(map(_written_day, column)), from_pandas=True)
+        else:
+            found = pa.array(column, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):  # its text quotes a cell
+        raise DataError(
+            f"{what} must hold cells of one type; they are of several, or of one that is no "
+            "column's. Make it an array of one kind."
+        ) from None
+    return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
+
+
+def _written_day(cell: Any) -> Any:
+    """The day of a moment with a time zone: among several zones pyarrow would keep the first."""
+    if isinstance(cell, datetime) and cell.tzinfo is not None:
+        return cell.date()
+    return cell
+
+
+# Without a description ------------------------------------------------------------------------
 
 
 def as_named_matrix(
@@ -59,10 +153,28 @@ def as_named_matrix(
             "Rename or drop columns first."
         )
     columns = [
-        as_matrix(np.asarray(cells)[:, None], f"{where}: column {name!r}")
-        for name, cells in _by_name(X, wanted).items()
+        _numbers(cells, f"{where}: column {name!r}")
+        for name, cells in frame_columns(X, wanted, where).items()
     ]
-    return np.hstack(columns), wanted
+    return np.hstack(columns) if columns else as_matrix(np.empty((0, 0)), where), wanted
+
+
+def _numbers(column: pa.ChunkedArray, what: str) -> Array:
+    """A column of numbers as a matrix of one column; anything else should be described."""
+    import pyarrow as pa
+
+    if pa.types.is_float64(column.type) and column.num_chunks == 1 and not column.null_count:
+        return as_matrix(column.to_numpy()[:, None], what)  # not copied
+    cells = Cells(column, what, [])
+    kind, types = cells.kind, pa.types
+    is_one = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
+    if not any(is_number(kind) for is_number in is_one):
+        words = "texts" if is_text(kind) else "dates or another type"
+        raise DataError(f"{what} must hold numbers; it holds {words}. {_INFER}")
+    return as_matrix(cells.values("number")[:, None], what)
+
+
+# By a description -----------------------------------------------------------------------------
 
 
 def as_described_matrix(
@@ -74,7 +186,7 @@ def as_described_matrix(
     ----------
     X : array or frame of shape (rows, columns)
         A frame's columns are found by name; further ones are ignored. An array has the described
-        columns in their order, the group among them or not.
+        columns in their order, the id among them or not, and the group too if it is not needed.
     where : str
         What to call it in an error.
     coding : Columns
@@ -85,7 +197,6 @@ def as_described_matrix(
     Examples
     --------
     >>> import pandas as pd
-    >>> from fedcsa.data.coding import Columns
     >>> coding = Columns({"sex": ["F", "M"], "age": "number"})
     >>> frame = pd.DataFrame({"age": [50, 60], "sex": ["M", "F"]})
     >>> as_described_matrix(frame, "X", coding)
@@ -93,41 +204,33 @@ def as_described_matrix(
            [ 0., 60.]]), ('sex=M', 'age'))
     """
     names = column_names(X)
+    needed = coding.needed(with_outcome=False, with_group=with_group)
     if names is None:
-        table = _named_columns(X, where, coding, with_group)
+        table = _named_columns(X, where, coding, needed)
     else:
-        needed = coding.needed(with_outcome=False, with_group=with_group)
         require_columns(names, needed, where)
-        table = {name: _cells(column) for name, column in _by_name(X, needed).items()}
+        table = frame_columns(X, needed, where)
     matrix, _ = coding.encode(table, where, with_outcome=False, with_group=with_group)
     return matrix, coding.matrix_columns if with_group else coding.columns
 
 
-def _named_columns(X: Any, where: str, coding: Columns, with_group: bool) -> dict[str, Any]:
-    """The columns of an array by name: all that are described, or all but the group."""
+def _named_columns(
+    X: Any, where: str, coding: Columns, needed: Sequence[str]
+) -> dict[str, pa.ChunkedArray]:
+    """The needed columns of an array: it has all that are described, or lacks some that are not."""
     cells = np.asarray(X)
     names = [feature.name for feature in coding.features]
-    if not with_group and cells.ndim == 2 and cells.shape[1] == len(names) - bool(coding.group):
-        names = [name for name in names if name != coding.group]
-    if cells.ndim != 2 or cells.shape[1] != len(names):
+    choices = [names, [name for name in names if name != coding.id]]
+    choices.append([name for name in names if name in needed])
+    width = cells.shape[1] if cells.ndim == 2 else -1
+    found = next((choice for choice in choices if len(choice) == width), None)
+    if found is None:
         shape = "x".join(map(str, cells.shape))
         raise DataError(
             f"{where} must have the {len(names)} described columns in their order; "
             f"its shape is {shape}. Use a frame to give columns by name."
         )
-    return {name: _cells(cells[:, index]) for index, name in enumerate(names)}
-
-
-def _cells(column: Any) -> Any:
-    """A column as pyarrow takes it: Polars has its own way, and objects are seldom texts only."""
-    if hasattr(column, "to_arrow"):
-        return column.to_arrow()
-    if isinstance(column, np.ndarray) and column.dtype.kind == "O":
-        return column.tolist()
-    return column
-
-
-def _by_name(X: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Columns of a frame, whose own names need not be texts."""
-    originals = {str(name): name for name in X.columns}
-    return {name: X[originals[name]] for name in names}
+    return {
+        name: arrow_column(cells[:, found.index(name)], f"{where}: column {name!r}")
+        for name in needed
+    }
