@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+BASE   := $(VENV)/.base
+SITE   := $(VENV)/.site
 STAMP  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -11,20 +13,31 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP)  ## make .venv with the exact versions and hashes of requirements.txt
+setup: $(STAMP)  ## make .venv with everything, the exact versions and hashes of requirements*.txt
 
-$(STAMP): pyproject.toml requirements.txt
+# Three steps, each on top of the one before: fedcsa itself, a site of a federation, the tools of developers.
+$(BASE): pyproject.toml requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedcsa needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing fedcsa and its tools into $(VENV) (a minute or so the first time)"
+	@echo "Installing fedcsa into $(VENV) (0.6 GB, a minute or so, the first time only)"
 	@$(PIP) --require-hashes -r requirements.txt
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(STAMP)  ## run the built-in consortium: five hospitals and a new one
+$(SITE): $(BASE) requirements-site.txt
+	@echo "Adding what a site of a federation needs (0.2 GB more, the first time only)"
+	@$(PIP) --require-hashes -r requirements-site.txt
+	@touch $@
+
+$(STAMP): $(SITE) requirements-dev.txt
+	@echo "Adding the tools of developers (0.6 GB more, the first time only)"
+	@$(PIP) --require-hashes -r requirements-dev.txt
+	@touch $@
+
+demo: $(BASE)  ## run the built-in consortium: five hospitals and a new one
 	@$(BIN)/fedcsa demo --out demo
 
-federation-demo: $(STAMP)  ## run a real federation on this machine: a server, a target, four sources
+federation-demo: $(SITE)  ## run a real federation on this machine: a server, a target, four sources
 	@rm -rf federation-demo
 	@$(BIN)/fedcsa federation demo --out federation-demo
 
@@ -56,16 +69,16 @@ docs: $(STAMP)  ## build the documentation; warnings are errors
 sbom: $(STAMP)  ## write the software bill of materials (CycloneDX) to dist/
 	@$(BIN)/python .ci/write_sbom.py dist/fedcsa.cdx.json
 
-audit: $(STAMP)  ## ask for known vulnerabilities of requirements.txt; says so where nobody answers
-	@$(BIN)/python .ci/audit.py requirements.txt dist/audit.json
+audit: $(STAMP)  ## ask for known vulnerabilities of requirements-dev.txt; says so where nobody answers
+	@$(BIN)/python .ci/audit.py requirements-dev.txt dist/audit.json
 
 # pip accepts no hashes beside a requirement without a version, so the old versions go in without them.
 RENEWED := build/requirements
-requirements:  ## write requirements.txt with the versions it has; UPGRADE=1 for the newest
+requirements:  ## write requirements*.txt with the versions they have; UPGRADE=1 for the newest
 	@rm -rf $(RENEWED) && $(PYTHON) -m venv $(RENEWED)
-	@$(if $(UPGRADE),true,sed -n 's/^\([a-z].*==[^ ]*\).*/\1/p' requirements.txt) > $(RENEWED)/versions.txt
+	@$(if $(UPGRADE),true,sed -n 's/^\([a-z].*==[^ ]*\).*/\1/p' requirements*.txt) > $(RENEWED)/versions.txt
 	@$(RENEWED)/bin/python -m pip install --quiet --disable-pip-version-check -c $(RENEWED)/versions.txt '.[dev]'
-	@$(RENEWED)/bin/python .ci/write_requirements.py requirements.txt
+	@$(RENEWED)/bin/python .ci/write_requirements.py .
 
 picture: $(STAMP)  ## take the picture of the demo's report for the README (needs chromium)
 	$(BIN)/python docs/picture.py

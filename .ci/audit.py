@@ -1,6 +1,6 @@
-"""Ask pip-audit for known vulnerabilities of requirements.txt, and say plainly if it got no answer.
+"""Ask pip-audit for known vulnerabilities of what is pinned, and say plainly if it got no answer.
 
-    python .ci/audit.py requirements.txt dist/audit.json
+    python .ci/audit.py requirements-dev.txt dist/audit.json
 
 pip-audit ends well if the vulnerability service knows no package at all, as behind a mirror. This
 script counts such packages as not audited. Exit code 1: a package is vulnerable. Exit code 0:

@@ -1,10 +1,10 @@
-"""Write requirements.txt: every package of the development environment, exact, with its hashes.
+"""Write requirements.txt, -site.txt and -dev.txt: every package, exact, with its hashes.
 
-    python .ci/write_requirements.py requirements.txt
+    python .ci/write_requirements.py .
 
-Run it with the interpreter of an environment that holds the wanted versions. pip's package index
-tells the hashes of *every* file of a version, so one list serves every platform. No address is
-written down.
+Each list includes the one before it, and no package is in two of them. Run it with the interpreter
+of an environment that holds the wanted versions. pip's package index tells the hashes of *every*
+file of a version, so one list serves every platform. No address is written down.
 """
 
 import json
@@ -12,15 +12,28 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from write_sbom import closure, normal
+
+_FILE = Path(__file__).parents[1] / "pyproject.toml"
+PROJECT = tomllib.loads(_FILE.read_text(encoding="utf-8"))["project"]
+#: Each list includes the one before it: its name, the extras it covers, and whom it serves.
+LISTS = {
+    "requirements.txt": ((), "what fedcsa needs, extras aside: `make demo` installs it"),
+    "requirements-site.txt": (("all", "federation", "page"), "what a site of a federation needs"),
+    "requirements-dev.txt": (("dev",), "the tools of developers: `make setup` installs all"),
+}
 HEAD = """\
-# Exact versions and hashes of the development environment. `make setup` installs them with
-# `pip install --require-hashes`. `make requirements` writes this file.
+# Exact versions and hashes of {what}.
+# `pip install --require-hashes -r` takes this file; `make requirements` writes it.
 """
 #: Names of files that pip installs: wheels and archives of source.
 FILE = re.compile(r"(?P<name>.+?)-(?P<version>[^-]+)(?:-.+\.whl|\.tar\.gz|\.zip)$")
@@ -57,11 +70,6 @@ def index() -> str:
     return told or subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603
 
 
-def normal(text: str) -> str:
-    """A name as the index spells it."""
-    return re.sub(r"[-_.]+", "-", text).lower()
-
-
 def hashes(page: str, name: str, version: str) -> list[str]:
     """The sha256 of every file of one version that a page of the index lists.
 
@@ -91,15 +99,40 @@ def entry(at: str, name: str, version: str) -> str:
     return " \\\n".join([f"{name}=={version}", *(f"    --hash=sha256:{one}" for one in found)])
 
 
-def main(path: Path) -> None:
+def declared(extras: Sequence[str]) -> Iterator[Requirement]:
+    """What the project declares for a list of extras; what builds it belongs to every list."""
+    yield Requirement("hatchling")
+    lines = [*PROJECT["dependencies"]]
+    for extra in extras:
+        lines += PROJECT["optional-dependencies"][extra]
+    for need in map(Requirement, lines):
+        if need.name == PROJECT["name"]:
+            yield from declared(sorted(need.extras))
+        else:
+            yield need
+
+
+def needed(extras: Sequence[str]) -> set[str]:
+    """Every package that a list must name, as installed in this environment."""
+    found: set[str] = set()
+    for need in declared(extras):
+        found |= set(closure(normal(need.name), frozenset(need.extras))[0])
+    return found - {"pip", "setuptools"}  # an environment has them already
+
+
+def main(folder: Path) -> None:
     """Ask for the hashes of everything that is installed, and write them."""
     installed = json.loads(pip("list", "--format=json", "--exclude-editable"))
     pins = sorted((normal(one["name"]), one["version"]) for one in installed)
-    pins = [pin for pin in pins if pin[0] not in {"pip", "setuptools", "fedcsa"}]
-    at = index()
+    at, before, last = index(), "", set[str]()
     with ThreadPoolExecutor(8) as pool:
-        entries = pool.map(lambda pin: entry(at, *pin), pins)
-        path.write_text(HEAD + "\n".join(entries) + "\n", encoding="utf-8")
+        for name, (extras, what) in LISTS.items():
+            names = needed(extras) - last
+            here = [pin for pin in pins if pin[0] in names]
+            entries = pool.map(lambda pin: entry(at, *pin), here)
+            text = HEAD.format(what=what) + before + "\n".join(entries) + "\n"
+            (folder / name).write_text(text, encoding="utf-8")
+            before, last = f"-r {name}\n", last | names
 
 
 if __name__ == "__main__":

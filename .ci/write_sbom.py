@@ -2,8 +2,8 @@
 
     python .ci/write_sbom.py dist/fedcsa.cdx.json
 
-It lists what a site installs with `pip install "fedcsa[all,federation]"`, as installed in this
-environment. Hashes are in requirements.txt. The same environment gives the same bytes: there is no
+It lists what a site installs with `pip install "fedcsa[all,federation,page]"`, as installed in this
+environment. Hashes are in requirements*.txt. The same environment gives the same bytes: there is no
 time and no random number in it.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 #: What a site installs beyond the package itself; what only developers need is not listed.
-EXTRAS = frozenset({"all", "federation"})
+EXTRAS = frozenset({"all", "federation", "page"})
 #: Longer fields hold the text of a licence, not its name.
 LONGEST_NAME = 80
 

@@ -4,8 +4,10 @@ import importlib.util
 import json
 import re
 import subprocess
+import sys
 import tomllib
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,13 +15,22 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-LISTED = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-ENTRIES = [line for line in LISTED.replace("\\\n", "").splitlines() if not line.startswith("#")]
+LISTS = ("requirements.txt", "requirements-site.txt", "requirements-dev.txt")
+
+
+def entries(name):
+    text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", "")
+    return [line for line in text.splitlines() if not line.startswith(("#", "-r "))]
+
+
+ENTRIES = [entry for name in LISTS for entry in entries(name)]
 PIN = re.compile(r"([a-z0-9-]+)==(\S+)((?: +--hash=sha256:[0-9a-f]{64})+)")
 
 
 def load(name):
     path = ROOT / ".ci" / f"{name}.py"
+    if str(path.parent) not in sys.path:  # the scripts import each other
+        sys.path.append(str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -50,15 +61,36 @@ def test_what_the_project_declares_is_pinned_to_a_version_it_allows(wanted):
         assert need.specifier.contains(pins[name], prereleases=True)
 
 
+def test_no_package_is_pinned_twice_and_every_list_includes_the_one_before():
+    names = [entry.split("==")[0] for entry in ENTRIES]
+    assert len(names) == len(set(names))
+    for before, name in pairwise(LISTS):
+        assert f"\n-r {before}\n" in (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_a_list_names_all_that_its_extras_need():
+    script, listed = load("write_requirements"), set()
+    assert tuple(script.LISTS) == LISTS
+    for name, (extras, _) in script.LISTS.items():
+        listed |= {entry.split("==")[0] for entry in entries(name)}
+        assert listed == script.needed(extras)
+
+
 def test_the_build_installs_by_hash_and_nothing_else():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    rule = re.search(r"^\$\(STAMP\):.*?^\n", makefile, re.M | re.S)[0]
-    installs = re.findall(r"\$\(PIP\) (.*)", rule)
-    assert installs == [
-        "--require-hashes -r requirements.txt",
-        "--no-deps --no-build-isolation -e .",
+    rules = re.findall(r"^\$\((?:BASE|SITE|STAMP)\):.*?^\n", makefile, re.M | re.S)
+    assert [re.findall(r"\$\(PIP\) (.*)", rule) for rule in rules] == [
+        ["--require-hashes -r requirements.txt", "--no-deps --no-build-isolation -e ."],
+        ["--require-hashes -r requirements-site.txt"],
+        ["--require-hashes -r requirements-dev.txt"],
     ]
-    assert "pip install" not in rule
+    assert not any("pip install" in rule for rule in rules)
+
+
+def test_a_demo_installs_no_tool_of_developers():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    needs = dict(re.findall(r"^((?:federation-)?demo): (\S+) ", makefile, re.M))
+    assert needs == {"demo": "$(BASE)", "federation-demo": "$(SITE)"}
 
 
 def test_a_build_runs_the_tests_the_bill_and_the_audit():
@@ -138,7 +170,7 @@ def audited(monkeypatch, tmp_path, packages=None, error=""):
 
     monkeypatch.setattr(audit.subprocess, "run", run)
     record = tmp_path / "dist" / "audit.json"
-    return audit.main(ROOT / "requirements.txt", record), json.loads(record.read_text())
+    return audit.main(ROOT / "requirements-dev.txt", record), json.loads(record.read_text())
 
 
 def test_an_audit_without_findings_ends_well(monkeypatch, tmp_path, capsys):

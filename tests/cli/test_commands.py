@@ -122,13 +122,6 @@ def test_the_demo_writes_a_study_tables_and_a_result_with_the_same_numbers(demo,
         assert f" {command} {out}" in result.stdout
 
 
-def test_the_suggestions_of_the_demo_work(demo, invoke):
-    out = demo[0]
-    assert invoke("reconcile", out / "result", out / "tables" / "outcomes-later.csv").exit_code == 0
-    assert invoke("predict", out / "result", out / "tables" / "new.csv").exit_code == 0
-    assert invoke("ledger", out / "result").exit_code == 0
-
-
 def test_the_demo_names_the_folder_as_it_is_called(demo):
     out, result, _ = demo
     assert f"Written to {out}" in result.stdout.replace("\n", "")
