@@ -9,7 +9,7 @@ from fedcsa.messages.messages import MESSAGES
 from fedcsa.models.portable import _TREE_ARRAYS, LinearModel
 from fedcsa.models.steps import _ARRAYS
 from fedcsa.models.trees import Cuts, Grid
-from fedcsa.site.meanings import ARRAYS, MEANINGS, meaning_of
+from fedcsa.site.meanings import ARRAYS, IN_SHORT, MEANINGS, meaning_of
 
 FIELDS = [(name, f.name) for name, kind in MESSAGES.items() for f in dataclasses.fields(kind)]
 
@@ -24,6 +24,11 @@ def test_every_field_of_every_message_has_its_own_description(message, field):
 
 def test_no_description_is_of_a_field_that_does_not_exist():
     assert {(m, f) for m, fields in MEANINGS.items() for f in fields} == set(FIELDS)
+
+
+def test_every_message_is_told_in_one_sentence_of_its_own():
+    assert set(IN_SHORT) == set(MESSAGES)
+    assert len(set(IN_SHORT.values())) == len(MESSAGES)
 
 
 def test_every_array_of_every_format_has_its_own_description():

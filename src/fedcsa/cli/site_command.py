@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import shlex
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,7 @@ from fedcsa.cli.common import (
 )
 from fedcsa.cli.message_tables import fields_table
 from fedcsa.cli.program import Command, Group
+from fedcsa.cli.site_page_command import Port, page, steward_page
 from fedcsa.errors import ProtocolError, ResultError
 from fedcsa.words import printable
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 site = typer.Typer(name="site", cls=Group, no_args_is_help=True, help="Run a site of a federation.")
 Data = Annotated[Path, typer.Option("--data", metavar="SITE", help="The site's own file.")]
 SITE_FILE = Path("site.toml")
+site.command(cls=Command)(page)
 
 
 @site.command(cls=Command)
@@ -74,6 +77,10 @@ def start(
     kit: Annotated[Path, typer.Argument(metavar="KIT", help="This site's start-up kit.")],
     data: Data = SITE_FILE,
     password_file: PasswordFile = None,
+    with_page: Annotated[
+        bool, typer.Option("--page", help="Serve the steward's page, too: see fedcsa site page.")
+    ] = False,
+    page_port: Port = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -81,11 +88,12 @@ def start(
 
     Reads its file and its table; keeps its log in its state folder. With --json, one object a
     line: time, study, text. Ctrl-C is the ordinary end (exit code 0); 4 if the engine ends by
-    itself.
+    itself. With --page, prints a link that opens the steward's page once.
 
     Examples
     --------
     fedcsa site start kits/abbey --data site.toml
+    fedcsa site start kits/abbey --data site.toml --page
     """
     from fedcsa.federation.flare import require_engine
     from fedcsa.site.log import SiteLog
@@ -103,7 +111,8 @@ def start(
         log = SiteLog(folder)
         log.check_site(about.participant)
         log.check_kit(kit)
-        _run_engine(kit, data, about, Status(folder), Output(json, quiet))
+        port = page_port if with_page else None
+        _run_engine(kit, data, about, Status(folder), Output(json, quiet), port)
 
 
 def _check_kit(kit: Path, role: str) -> None:
@@ -119,8 +128,19 @@ def _check_kit(kit: Path, role: str) -> None:
         raise ProtocolError("\n".join(problems))
 
 
-def _run_engine(kit: Path, data: Path, about: Kit, status: Status, output: Output) -> None:
-    """Run the engine until Ctrl-C, and print what the site says meanwhile."""
+def _run_engine(
+    kit: Path, data: Path, about: Kit, status: Status, output: Output, port: int | None
+) -> None:
+    """Run the engine until Ctrl-C, and print what the site says meanwhile; a page if it has a port.
+
+    Parameters
+    ----------
+    kit, data : Path
+    about : Kit
+    status : Status
+    output : Output
+    port : int or None
+    """
     from fedcsa.federation.flare.doctor import PID
     from fedcsa.federation.flare.process import EngineProcess, until_stopped
     from fedcsa.federation.flare.settings import write_settings
@@ -128,7 +148,11 @@ def _run_engine(kit: Path, data: Path, about: Kit, status: Status, output: Outpu
     seen = len(status.lines())
     status.say(f"connecting to {about.host}:{about.port}")
     write_settings(kit, data)
-    with until_stopped() as stopped, EngineProcess(kit, about) as process:
+    with (
+        until_stopped() as stopped,
+        EngineProcess(kit, about) as process,
+        nullcontext() if port is None else steward_page(kit, data, about, port, output),
+    ):
         (kit / PID).write_text(f"{process.pid}\n")
         while not stopped.is_set() and process.poll() is None:
             lines = status.lines(seen)

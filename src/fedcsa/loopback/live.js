@@ -1,14 +1,17 @@
 "use strict";
 // Parts marked data-live are renewed every few seconds; the page works without this.
 const renew = async () => {
-  if (document.hidden || !document.querySelector("[data-live]")) return;
+  const parts = [...document.querySelectorAll("[data-live]")];
+  if (document.hidden || !parts.length) return;
   const answer = await fetch(location.href, { cache: "no-store" });
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-  for (const part of document.querySelectorAll("[data-live]")) {
+  for (const part of parts) {
     const other = fresh.getElementById(part.id);
-    if (other && other.innerHTML !== part.innerHTML && !part.contains(document.activeElement))
-      part.replaceChildren(...document.adoptNode(other).childNodes);
+    if (!other || other.innerHTML === part.innerHTML) continue;
+    if (part.contains(document.activeElement)) continue; // nobody loses their place
+    if (!other.hasAttribute("data-live")) part.removeAttribute("data-live");
+    part.replaceChildren(...document.adoptNode(other).childNodes);
   }
 };
-setInterval(() => renew().catch(() => {}), 3000);
+setInterval(() => renew().catch(() => {}), 2000);

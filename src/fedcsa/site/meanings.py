@@ -45,6 +45,20 @@ _ANSWERED = Meaning("hash of the message that is answered", _NOTHING)
 _BRIEF = Meaning("hash of the brief, by which sources know which weights are meant", _NOTHING)
 _COMPARED = "for the paper's methods, if the study compares them"
 
+#: message -> what it tells, in one sentence
+IN_SHORT: Mapping[str, str] = {
+    Brief.name: "what is agreed, and the table of means and spreads of the rows here",
+    RiskReport.name: "how far the rows here resemble the target's, and how large the mean loss "
+    "of every candidate is",
+    ModelRequest.name: "which candidate was chosen",
+    ModelReport.name: "one model, fitted on the rows here; unless this site's file forbids it, "
+    "the other sources examine it, without this site's name",
+    Examination.name: "the sources' models without names, for one source to examine",
+    ExaminationReport.name: "how well the other sites' models do on the rows here",
+    Refusal.name: "that this site refuses, and under which rule",
+    BacktestReport.name: "what came true when this site played the target",
+    Conclusion.name: "what came of the study, to whoever submitted it",
+}
 #: message -> field -> its meaning
 MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
     Brief.name: {

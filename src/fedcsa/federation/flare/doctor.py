@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import ssl
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+import psutil
 from cryptography import x509
 
 from fedcsa.data.tables import read_table
@@ -123,13 +123,17 @@ def _way(folder: Path, kit: Kit) -> Iterator[Check]:
         yield "server", False, f"{why} Is the server up? Does the firewall let this site out?"
 
 
-def _running(folder: Path) -> Iterator[Check]:
+def engine_runs(kit: Path) -> bool:
+    """Whether the engine of the kit in this folder runs on this machine."""
     try:
-        os.kill(int((folder / PID).read_text()), 0)
+        return bool(psutil.pid_exists(int((kit / PID).read_text())))
     except (OSError, ValueError):
-        yield "site", True, f"not running; start it with: fedcsa site start {folder}"
-    else:
-        yield "site", True, "running"
+        return False
+
+
+def _running(folder: Path) -> Iterator[Check]:
+    start = f"not running; start it with: fedcsa site start {folder}"
+    yield "site", True, "running" if engine_runs(folder) else start
 
 
 def _site(folder: Path, kit: Kit, path: Path | None) -> Iterator[Check]:
