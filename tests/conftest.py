@@ -15,6 +15,7 @@ os.environ.setdefault(
 )
 
 import dataclasses
+import shutil
 from types import SimpleNamespace
 
 import hypothesis
@@ -42,6 +43,27 @@ LONG = ("tests/federation/test_engine.py", "tests/test_console.py")
 def pytest_collection_modifyitems(items):
     """Begin with the long files, so that none is left to one process at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+
+
+# One browser a file ---------------------------------------------------------------------------
+
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")  # its event loop must not outlive the tests that need it
+def browser():
+    """Chromium, or a skip that names it."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("chromium is not installed here")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed here")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield started
+        started.close()
 
 
 # Small sites, and a way to let any of them talk ----------------------------------------------

@@ -1,7 +1,6 @@
-"""Results of every shape, made of the real classes, and one browser for all tests."""
+"""Results of every shape, made of the real classes."""
 
 import functools
-import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -39,10 +38,6 @@ NASTY = (
     "$\\alpha$ 年齢 🏥 עברית",
     "tab\tbell\x07null\x00",
 )
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 
 
 def plan_of(features, candidates=(0.0, 0.1, 1.0), **options):
@@ -286,16 +281,3 @@ def making():
         small_study=small_study, without_model=without_model, measured=measured,
         promised=promised,
     )  # fmt: skip
-
-
-@pytest.fixture(scope="module")  # its event loop must not outlive the tests that need it
-def browser():
-    """Chromium, or a skip that names it."""
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.skip("chromium is not installed here")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed here")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield started
-        started.close()

@@ -169,8 +169,8 @@ class StewardPage:
         decision, who, reason = (
             " ".join(form.get(name, "").split()) for name in ("decision", "who", "reason")
         )
-        notice = ""
-        if study.seen == form.get("seen"):  # else the log says who was first
+        seen, notice = form.get("seen", ""), ""
+        if study.seen == seen:  # else the log says who was first
             notice = self._why_not(study, decision, form.get("shown", ""))
             notice = notice or ("" if who else _NO_NAME)
             notice = notice or ("" if reason or decision != "refused" else _NO_REASON)
@@ -178,8 +178,7 @@ class StewardPage:
             return self._show_study(study, notice, visit)
         _, log = self._open()
         try:
-            seen, tell = form.get("seen", ""), "tell" in form
-            log.decide(study.id, decision, who, reason, tell=tell, seen=seen)
+            log.decide(study.id, decision, who, reason, tell="tell" in form, seen=seen)
         except StudyError as error:
             return self._show_study(self._study(study.id), str(error), visit)
         return Moved(f"/study?{urlencode({'id': study.id})}")
