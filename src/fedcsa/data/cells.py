@@ -161,7 +161,7 @@ class Cells:
     def _days_of_texts(self) -> Array:
         import pyarrow.compute as pc
 
-        text = self._trimmed()
+        text = self.texts()
         readable = pc.match_substring_regex(text, _MOMENT)
         text = pc.if_else(readable, pc.utf8_slice_codeunits(text, 0, 10), "unreadable")
         encoded = text.combine_chunks().dictionary_encode()
@@ -217,7 +217,7 @@ class Cells:
         values = None if numeric else _cast(self.column)
         if values is not None:
             return values
-        text = self._trimmed()
+        text = self.texts()
         values = _cast(text)
         if values is not None:
             return values
@@ -233,7 +233,7 @@ class Cells:
         read[~number.fill_null(True).to_numpy().astype(bool)] = 0.0
         return read
 
-    def _trimmed(self) -> pa.ChunkedArray:
+    def texts(self) -> pa.ChunkedArray:
         """Texts without blanks around them, null where a cell is missing."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -290,7 +290,7 @@ class Cells:
 
         kind = self.kind
         if is_text(kind):
-            texts = self._trimmed()
+            texts = self.texts()
         else:
             texts = self._plain().cast(pa.large_string())
             if pa.types.is_floating(kind) or pa.types.is_decimal(kind):

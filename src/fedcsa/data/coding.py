@@ -118,11 +118,8 @@ class Columns:
         >>> import pandas as pd
         >>> north = pd.DataFrame({"age": [61.5, 50.0, 47.0], "sex": ["F", "M", "F"]})
         >>> south = pd.DataFrame({"age": [71.0, None, 39.0], "sex": ["F", "M", "M"]})
-        >>> Columns.infer({"north": north, "south": south})
-        Columns({
-            'age': {'missing': 'indicator'},
-            'sex': ['F', 'M'],
-        })
+        >>> Columns.infer({"north": north, "south": south}).described
+        {'age': {'missing': 'indicator', 'fill': 50.0}, 'sex': ['F', 'M']}
         """
         from fedcsa.data.infer import infer_columns
 

@@ -193,7 +193,7 @@ class Feature:
         """The columns that `cells` become, of shape (rows, columns); of a group one of hashes."""
         values = cells.values(self.kind, self.levels, other=self.other)
         if self.kind == "date":
-            values = self._measured(values)
+            values = self.measured(values)
         missing = np.isnan(values)
         if self.missing == "error" and missing.any():
             other = 'agree on missing = "indicator" for this feature'
@@ -208,7 +208,7 @@ class Feature:
             blocks.append(missing)
         return np.column_stack(blocks).astype(np.float64, copy=False)
 
-    def _measured(self, days: Array) -> Array:
+    def measured(self, days: Array) -> Array:
         """Days since 1970 as days since the agreed day, or as years until it."""
         agreed = float(day_number(str(self.since or self.at)) or 0)
         return days - agreed if self.since else (agreed - days) / DAYS_A_YEAR

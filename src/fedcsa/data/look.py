@@ -1,0 +1,163 @@
+"""One column of one table at a glance: what its cells are, and how many differ."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from fedcsa.core.arrays import Array
+from fedcsa.data.cells import Cells, is_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: More different texts are no agreed levels: a matrix of as many columns says little of each.
+MOST_LEVELS = 20
+#: Rows of one patient, at most: with more of them on average a column rather names wards.
+MOST_ROWS_OF_ONE = 5
+#: Words in the names of columns that name a row or a patient.
+_PERSONS = {"patient", "pat", "subject", "person", "participant", "case", "record", "mrn", "pid"}
+_NUMBERS = {"id", "no", "nr", "num", "number", "key", "code", "mrn", "uuid", "guid"}
+
+Cell = Literal["empty", "number", "flag", "date", "text", "other"]
+
+
+@dataclass(frozen=True, repr=False)
+class Look:
+    """What one column is at one site.
+
+    Attributes
+    ----------
+    site : str
+    cells : {"empty", "number", "flag", "date", "text", "other"}
+        A text that is a number, a flag or a date everywhere counts as one.
+    rows, missing, distinct : int
+    values : array of shape (cells that are not missing,)
+        Numbers, zeros and ones, or days since 1970-01-01.
+    levels : tuple of str
+        The different texts, unless there are too many: sorted, or as an ordered category has them.
+    ordered : bool
+        Whether the table itself says their order.
+    truths : bool
+        Whether a flag is written as true and false.
+    part_numbers : bool
+        Whether some of its texts are numbers and others are not.
+    """
+
+    site: str
+    cells: Cell
+    rows: int
+    missing: int
+    distinct: int
+    values: Array
+    levels: tuple[str, ...] = ()
+    ordered: bool = False
+    truths: bool = False
+    part_numbers: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds whole numbers only."""
+        return self.cells in ("number", "flag") and bool(np.all(self.values % 1 == 0))
+
+    @property
+    def unique(self) -> bool:
+        """Whether all its cells differ and none is missing."""
+        return self.distinct == self.rows
+
+    @property
+    def repeats(self) -> bool:
+        """Whether its cells could name patients with several rows."""
+        return self.distinct < self.rows <= MOST_ROWS_OF_ONE * self.distinct
+
+
+def look_at(column: pa.ChunkedArray, site: str) -> Look:
+    """What a column is.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray of shape (rows,)
+    site : str
+        Name of the table.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    cells, nothing = Cells(column, "", []), np.empty(0)
+    kind, rows = cells.kind, len(column)
+    if is_text(kind):
+        return _look_at_texts(cells, site)
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return _of_values(cells.values("date"), "date", site)
+    if pa.types.is_boolean(kind):
+        return _of_values(cells.values("flag"), "flag", site, truths=True)
+    if pa.types.is_null(kind):
+        return Look(site, "empty", rows, rows, 0, nothing)
+    numbers = cells.values("number")
+    if cells.problems and "infinite" not in cells.problems[0]:
+        return Look(site, "other", rows, column.null_count, 0, nothing)
+    look = _of_values(numbers, "number", site)
+    distinct = pc.count_distinct(column.combine_chunks(), mode="only_valid").as_py()
+    flag = look.cells == "number" and bool(np.isin(look.values, (0.0, 1.0)).all())
+    return Look(site, "flag" if flag else look.cells, rows, look.missing, distinct, look.values)
+
+
+def _of_values(values: Array, cells: Cell, site: str, *, truths: bool = False) -> Look:
+    known = values[~np.isnan(values)]
+    missing = len(values) - len(known)
+    cells = cells if len(known) else "empty"
+    distinct = len(np.unique(known))
+    return Look(site, cells, len(values), missing, distinct, known, truths=truths)
+
+
+def _look_at_texts(cells: Cells, site: str) -> Look:
+    import pyarrow as pa
+
+    trimmed = cells.texts().combine_chunks()
+    encoded = trimmed.dictionary_encode().dictionary
+    rows, missing, distinct = len(trimmed), trimmed.null_count, len(encoded)
+    if not distinct:
+        return Look(site, "empty", rows, missing, 0, np.empty(0))
+    for kind in ("flag", "number", "date"):
+        trial = Cells(pa.chunked_array([encoded]), "", [])
+        trial.values(kind)
+        if not trial.problems:
+            values = Cells(pa.chunked_array([trimmed.drop_null()]), "", []).values(kind)
+            truths = kind == "flag" and encoded[0].as_py().lower() in ("true", "false")
+            return Look(site, kind, rows, missing, distinct, values, truths=truths)
+    trial = Cells(pa.chunked_array([encoded]), "", [])
+    wrong = int(np.count_nonzero(trial.values("number") == 0.0))
+    texts = encoded.to_pylist() if distinct <= MOST_LEVELS else []
+    ordered = pa.types.is_dictionary(cells.column.type) and cells.column.type.ordered
+    levels = _in_order(cells, texts) if ordered else sorted(texts)
+    return Look(
+        site, "text", rows, missing, distinct, np.empty(0), tuple(levels),
+        ordered=ordered, part_numbers=wrong < distinct,
+    )  # fmt: skip
+
+
+def _in_order(cells: Cells, texts: list[str]) -> list[str]:
+    """The texts in the order of an ordered category."""
+    categories = cells.column.unify_dictionaries().chunk(0).dictionary.to_pylist()
+    return [text.strip() for text in categories if text is not None and text.strip() in texts]
+
+
+def is_named_like_an_id(name: str) -> bool:
+    """Whether a column's name says that it names rows or patients.
+
+    >>> [is_named_like_an_id(name) for name in ("patientID", "mrn", "visit_no", "age", "humid")]
+    [True, True, True, False, False]
+    """
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    words = [word for word in re.split(r"[\W_]+", apart.lower()) if word]
+    if not words:
+        return False
+    alone = len(words) == 1 and (words[0] in _PERSONS or words[0] in ("id", "uuid", "guid"))
+    return alone or (len(words) > 1 and words[-1] in _NUMBERS and words[0] not in _COUNTS)
+
+
+#: "n_no", "count_number" count something; they name nobody.
+_COUNTS = {"n", "count", "total", "postal", "zip"}
