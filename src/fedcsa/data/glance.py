@@ -22,11 +22,11 @@ MOST_ROWS_OF_ONE = 5
 _PERSONS = {"patient", "pat", "subject", "person", "participant", "case", "record", "mrn", "pid"}
 _NUMBERS = {"id", "no", "nr", "num", "number", "key", "code", "mrn", "uuid", "guid"}
 
-Cell = Literal["empty", "number", "flag", "date", "text", "other"]
+CellKind = Literal["empty", "number", "flag", "date", "text", "other"]
 
 
 @dataclass(frozen=True, repr=False)
-class Look:
+class Glance:
     """What one column is at one site.
 
     Attributes
@@ -48,7 +48,7 @@ class Look:
     """
 
     site: str
-    cells: Cell
+    cells: CellKind
     rows: int
     missing: int
     distinct: int
@@ -74,7 +74,7 @@ class Look:
         return self.distinct < self.rows <= MOST_ROWS_OF_ONE * self.distinct
 
 
-def look_at(column: pa.ChunkedArray, site: str) -> Look:
+def glance_at(column: pa.ChunkedArray, site: str) -> Glance:
     """What a column is.
 
     Parameters
@@ -89,51 +89,53 @@ def look_at(column: pa.ChunkedArray, site: str) -> Look:
     cells, nothing = Cells(column, "", []), np.empty(0)
     kind, rows = cells.kind, len(column)
     if is_text(kind):
-        return _look_at_texts(cells, site)
+        return _glance_at_texts(cells, site)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return _of_values(cells.values("date"), "date", site)
     if pa.types.is_boolean(kind):
         return _of_values(cells.values("flag"), "flag", site, truths=True)
     if pa.types.is_null(kind):
-        return Look(site, "empty", rows, rows, 0, nothing)
+        return Glance(site, "empty", rows, rows, 0, nothing)
     numbers = cells.values("number")
     if cells.problems and "infinite" not in cells.problems[0]:
-        return Look(site, "other", rows, column.null_count, 0, nothing)
-    look = _of_values(numbers, "number", site)
+        return Glance(site, "other", rows, column.null_count, 0, nothing)
+    glance = _of_values(numbers, "number", site)
     distinct = pc.count_distinct(column.combine_chunks(), mode="only_valid").as_py()
-    flag = look.cells == "number" and bool(np.isin(look.values, (0.0, 1.0)).all())
-    return Look(site, "flag" if flag else look.cells, rows, look.missing, distinct, look.values)
+    flag = glance.cells == "number" and bool(np.isin(glance.values, (0.0, 1.0)).all())
+    return Glance(
+        site, "flag" if flag else glance.cells, rows, glance.missing, distinct, glance.values
+    )
 
 
-def _of_values(values: Array, cells: Cell, site: str, *, truths: bool = False) -> Look:
+def _of_values(values: Array, cells: CellKind, site: str, *, truths: bool = False) -> Glance:
     known = values[~np.isnan(values)]
     missing = len(values) - len(known)
     cells = cells if len(known) else "empty"
     distinct = len(np.unique(known))
-    return Look(site, cells, len(values), missing, distinct, known, truths=truths)
+    return Glance(site, cells, len(values), missing, distinct, known, truths=truths)
 
 
-def _look_at_texts(cells: Cells, site: str) -> Look:
+def _glance_at_texts(cells: Cells, site: str) -> Glance:
     import pyarrow as pa
 
     trimmed = cells.texts().combine_chunks()
     encoded = trimmed.dictionary_encode().dictionary
     rows, missing, distinct = len(trimmed), trimmed.null_count, len(encoded)
     if not distinct:
-        return Look(site, "empty", rows, missing, 0, np.empty(0))
+        return Glance(site, "empty", rows, missing, 0, np.empty(0))
     for kind in ("flag", "number", "date"):
         trial = Cells(pa.chunked_array([encoded]), "", [])
         trial.values(kind)
         if not trial.problems:
             values = Cells(pa.chunked_array([trimmed.drop_null()]), "", []).values(kind)
             truths = kind == "flag" and encoded[0].as_py().lower() in ("true", "false")
-            return Look(site, kind, rows, missing, distinct, values, truths=truths)
+            return Glance(site, kind, rows, missing, distinct, values, truths=truths)
     trial = Cells(pa.chunked_array([encoded]), "", [])
     wrong = int(np.count_nonzero(trial.values("number") == 0.0))
     texts = encoded.to_pylist() if distinct <= MOST_LEVELS else []
     ordered = pa.types.is_dictionary(cells.column.type) and cells.column.type.ordered
     levels = _in_order(cells, texts) if ordered else sorted(texts)
-    return Look(
+    return Glance(
         site, "text", rows, missing, distinct, np.empty(0), tuple(levels),
         ordered=ordered, part_numbers=wrong < distinct,
     )  # fmt: skip
