@@ -327,7 +327,7 @@ def _preview_table(message: dict[str, Any]) -> Table:
         (item["name"], item["numbers"], item["meaning"], item["computed_from"])
         for item in message["fields"]
     ]
-    return _table("Its fields", rows)
+    return _table(f"Fields of the {message['message']} {message['sha256'][:8]}", rows)
 
 
 def _table(caption: str, rows: Sequence[tuple[str, ...]]) -> Table:
@@ -352,7 +352,7 @@ def _attacks(certificate: dict[str, Any] | None, most: float | None = None) -> l
 
 def _fields_table(entry: LedgerEntry) -> Table:
     rows = [(x.name, x.numbers, *meaning_of(entry.message, x.name)) for x in entry.fields]
-    return _table("Its fields", rows)
+    return _table(f"Fields of the {entry.message} {entry.sha256[:8]}", rows)
 
 
 def _sent_table(sent: Sequence[Sent], caption: str) -> Table:
