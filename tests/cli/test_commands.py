@@ -368,7 +368,7 @@ def test_intervals_and_sets_are_those_of_python(kind, finished, invoke):
     columns = columns_of(result.stdout)
     if kind == "classes":
         assert list(columns)[-2:] == ["possible=ill", "possible=well"]
-        found = np.array([columns["possible=ill"], columns["possible=well"]]).T == "True"
+        found = np.array([columns["possible=ill"], columns["possible=well"]]).T == "true"
         assert np.array_equal(found, stored.predict_set(X, 0.8))
     else:
         assert list(columns) == ["prediction", "lower", "upper"]

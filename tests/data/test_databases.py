@@ -14,11 +14,11 @@ from fedcsa.core.batches import BATCH_ROWS
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.databases import (
-    ADBC_DRIVERS,
-    AdbcDatabase,
-    DuckDBFile,
+    DatabaseFile,
     Query,
-    adbc_problem,
+    Server,
+    database_problem,
+    open_database,
     query_problem,
 )
 from fedcsa.data.streams import TableStream
@@ -91,9 +91,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(params=["duckdb", "sqlite"])
 def database(request, folder):
-    if request.param == "duckdb":
-        return DuckDBFile(folder / "north.duckdb")
-    return AdbcDatabase("adbc_driver_sqlite", "file:north.db", folder)
+    return open_database("north.duckdb" if request.param == "duckdb" else "north.db", folder)
 
 
 def stream(database, query=QUERY, coding=CODING):
@@ -135,7 +133,7 @@ def test_all_rows_at_once_are_the_rows_of_all_batches(database, group):
 
 
 def test_the_types_of_a_database_are_read(folder):
-    rows = stream(DuckDBFile(folder / "north.duckdb"), "FROM typed ORDER BY id")
+    rows = stream(DatabaseFile(folder / "north.duckdb"), "FROM typed ORDER BY id")
     cells = in_order(columns())
     X = np.concatenate([part for part, _ in rows])
     np.testing.assert_array_equal(X[:, 0], np.array(cells["age"]) > 50)
@@ -165,8 +163,7 @@ def test_an_abandoned_pass_ends_its_thread(database):
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc/self/fd")
 @pytest.mark.parametrize("name", ["north.duckdb", "north.db"])
 def test_an_error_that_is_kept_keeps_no_database_open(folder, name):
-    sqlite = AdbcDatabase("adbc_driver_sqlite", "file:north.db", folder)
-    database = DuckDBFile(folder / name) if name.endswith(".duckdb") else sqlite
+    database = DatabaseFile(folder / name)
     query = "SELECT id, y, sbp, age, 'X' AS sex FROM stays ORDER BY id"
     with pytest.raises(DataError, match="agreed level") as kept:
         list(stream(database, query))
@@ -221,8 +218,8 @@ def test_queries_that_may_run(query):
 
 def test_a_database_is_opened_for_reading_only(folder):
     for database in (
-        DuckDBFile(folder / "north.duckdb"),
-        AdbcDatabase("adbc_driver_sqlite", "file:north.db", folder),
+        DatabaseFile(folder / "north.duckdb"),
+        DatabaseFile(folder / "north.db"),
     ):
         with pytest.raises(Exception, match=r"(?i)read.?only"):  # noqa: SIM117
             with database.reading("DELETE FROM stays") as reader:
@@ -231,7 +228,7 @@ def test_a_database_is_opened_for_reading_only(folder):
 
 def test_a_query_reaches_no_other_file_and_no_variable(folder):
     parquet_path = folder / "stays.parquet"
-    duck = DuckDBFile(folder / "north.duckdb")
+    duck = DatabaseFile(folder / "north.duckdb")
     file_query = f"SELECT * FROM '{parquet_path}' ORDER BY id"  # noqa: S608
     for query in (file_query, "SELECT * FROM here ORDER BY id"):
         here = pa.table(columns(9))
@@ -250,7 +247,7 @@ def test_a_query_reaches_no_other_file_and_no_variable(folder):
     ],
 )
 def test_a_query_changes_no_setting(folder, query):
-    duck = DuckDBFile(folder / "north.duckdb")
+    duck = DatabaseFile(folder / "north.duckdb")
     with pytest.raises(duckdb.InvalidInputException, match="configuration has been locked"):  # noqa: SIM117
         with duck.reading(query) as reader:
             reader.read_all()
@@ -258,7 +255,7 @@ def test_a_query_changes_no_setting(folder, query):
 
 def test_no_extension_is_loaded_by_itself(folder):
     query = "SELECT value FROM duckdb_settings() WHERE name LIKE 'auto%known_extensions'"
-    with DuckDBFile(folder / "north.duckdb").reading(query) as reader:
+    with DatabaseFile(folder / "north.duckdb").reading(query) as reader:
         assert reader.read_all().column("value").to_pylist() == ["false", "false"]
 
 
@@ -278,15 +275,15 @@ def test_a_query_that_the_database_cannot_answer(database):
 
 def test_a_cell_that_breaks_the_query_is_not_quoted(folder):
     query = "SELECT id, y, sbp, sex, CAST(age AS DOUBLE) AS age FROM texts ORDER BY id"
-    text = refusal(lambda: list(stream(DuckDBFile(folder / "north.duckdb"), query)), TableError)
+    text = refusal(lambda: list(stream(DatabaseFile(folder / "north.duckdb"), query)), TableError)
     assert "it fails (ConversionException)" in text
-    sqlite = AdbcDatabase("adbc_driver_sqlite", "file:north.db", folder)
+    sqlite = DatabaseFile(folder / "north.db")
     text = refusal(lambda: list(stream(sqlite, "SELECT * FROM mixed ORDER BY id")), TableError)
     assert "cast a column that holds cells of several types" in text
 
 
 def test_cells_that_are_wrong_are_counted_with_their_rows(folder):
-    rows = stream(DuckDBFile(folder / "north.duckdb"), "FROM texts ORDER BY id")
+    rows = stream(DatabaseFile(folder / "north.duckdb"), "FROM texts ORDER BY id")
     text = refusal(lambda: list(rows))
     assert "'age' of source 'a' must hold numbers; 16384 of its cells in rows 1 to 16384" in text
 
@@ -307,7 +304,7 @@ def test_another_number_of_rows_is_a_change(tmp_path):
             connection.execute(statement)
 
     insert("CREATE TABLE stays AS SELECT 1 AS id, 2.5 AS age, 'F' AS sex, 1.0 AS sbp, 0.5 AS y")
-    rows = stream(DuckDBFile(path))
+    rows = stream(DatabaseFile(path))
     assert [len(y) for _, y in rows] == [len(y) for _, y in rows] == [1]
     insert("INSERT INTO stays SELECT 2, 2.5, 'F', 1.0, 0.5")
     text = refusal(lambda: list(rows), TableError)
@@ -317,7 +314,7 @@ def test_another_number_of_rows_is_a_change(tmp_path):
 
 def test_rows_in_another_order_are_a_change(folder):
     for query in ("FROM stays ORDER BY random()", "FROM (FROM stays ORDER BY random(), id)"):
-        rows = stream(DuckDBFile(folder / "north.duckdb"), query)
+        rows = stream(DatabaseFile(folder / "north.duckdb"), query)
         assert sum(len(y) for _, y in rows) == N
         text = refusal(partial(list, rows), TableError)
         assert "What the query of source 'a' gives must stay as it is" in text
@@ -329,7 +326,7 @@ def test_a_database_that_changes_between_passes_is_refused(tmp_path, change):
     with sqlite3.connect(tmp_path / "t.db") as connection:
         connection.execute("CREATE TABLE stays (id, y REAL, sbp REAL, sex TEXT, age REAL)")
         connection.execute("INSERT INTO stays VALUES (1, 0.5, 1.0, 'F', 2.5), (2, 1, 2, 'F', 3)")
-    rows = stream(AdbcDatabase("adbc_driver_sqlite", "file:t.db", tmp_path))
+    rows = stream(DatabaseFile(tmp_path / "t.db"))
     assert [len(y) for _, y in rows] == [len(y) for _, y in rows] == [2]
     with connection:
         connection.execute(f"UPDATE stays SET {change} WHERE id = 2")  # noqa: S608
@@ -355,29 +352,30 @@ def test_a_caller_may_write_into_a_batch(database):
 
 
 def test_a_database_that_is_not_there_or_not_one(tmp_path):
-    for database in (
-        DuckDBFile(tmp_path / "north.duckdb"),
-        AdbcDatabase("adbc_driver_sqlite", "file:north.duckdb", tmp_path),
-    ):
-        rows, path = stream(database), tmp_path / "north.duckdb"
-        path.unlink(missing_ok=True)
-        text = refusal(partial(list, rows), TableError)
-        assert text.startswith(f"The database {str(path)!r} must be there; no such file")
-        path.touch()
-        text = refusal(partial(list, rows), TableError)
-        assert text.startswith(f"The database {str(path)!r} must have rows")
-        path.write_text(SECRET * 500)
-        assert "it fails (" in refusal(partial(list, rows), TableError)
+    rows, path = stream(DatabaseFile(tmp_path / "north.duckdb")), tmp_path / "north.duckdb"
+    text = refusal(partial(list, rows), TableError)
+    assert text.startswith(f"The database {str(path)!r} must be there; no such file")
+    path.touch()
+    text = refusal(partial(list, rows), TableError)
+    assert text.startswith(f"The database {str(path)!r} must have rows")
+    path.write_text(SECRET * 500)
+    text = refusal(partial(list, rows), TableError)
+    assert "must be a DuckDB or SQLite file; it is neither" in text
 
 
-# ADBC -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("start", [b"SQLite format 3\0", b"\0" * 8 + b"DUCK"])
+def test_a_damaged_database_is_refused(tmp_path, start):
+    (tmp_path / "t.db").write_bytes(start + SECRET.encode() * 500)
+    assert "it fails (" in refusal(partial(list, stream(DatabaseFile(tmp_path / "t.db"))))
 
 
-@pytest.mark.parametrize("driver", ["os", "adbc_driver_sqlite.dbapi", "adbc_driver_sqlit", ""])
-def test_no_other_driver_is_imported(driver, tmp_path, monkeypatch):
-    monkeypatch.setattr("importlib.import_module", lambda *_: pytest.fail("it is imported"))
-    with pytest.raises(ParameterError, match="Unknown driver"):
-        AdbcDatabase(driver, "file:north.db", tmp_path)
+# Addresses ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["mysql", "snowflake", "grpc+tls", "postgresq", "file"])
+def test_no_other_server_is_asked(scheme):
+    with pytest.raises(ParameterError, match="Unknown kind of database"):
+        open_database(f"{scheme}://host/db")
 
 
 @pytest.mark.parametrize(
@@ -410,54 +408,42 @@ def test_no_other_driver_is_imported(driver, tmp_path, monkeypatch):
 )
 def test_a_password_does_not_belong_into_a_study(uri):
     with pytest.raises(ParameterError, match="must hold no password") as caught:
-        AdbcDatabase("adbc_driver_postgresql", uri)
+        open_database(uri)
     assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "uri",
+    "database",
     [
-        "file:south.db",
-        "file:C:/x/y.db",
-        "file:C:/x@home/y.db",
+        "south.db",
+        "C:/x/y.db",
+        "C:\\x@home\\y.db",
+        "data/password/south.duckdb",
         "postgresql://u@h:5432/db",
-        "postgresql://h:5432/db",
+        "postgres://h:5432/db",
         "postgresql://h/db?sslmode=require",
         "postgresql://h:5432/db?user=jane@org",
         "postgresql://h:5432,i:5433/db?user=jane%40org",
         "postgresql://jane%40org@h:5432/db?passfile=/home/jane/.pgpass",
         "postgresql://u@secret:5432/token",
-        "host=h port=5432 dbname=db",
-        "jane@myorg-acct/db/schema?warehouse=w",
-        "jane@acct/db?private_key_path=key.p8",
-        "grpc+tls://h:443",
-        "",
     ],
 )
-def test_an_address_without_a_password_may_be_used(uri):
-    driver = "adbc_driver_sqlite" if uri.startswith("file:") else "adbc_driver_postgresql"
-    assert adbc_problem(driver, uri) is None
-
-
-@pytest.mark.parametrize("uri", ["north.db", "file:north.db?mode=rwc", ":memory:"])
-def test_an_sqlite_address_is_a_path(uri):
-    with pytest.raises(ParameterError, match="'uri' must be file: and a path"):
-        AdbcDatabase("adbc_driver_sqlite", uri)
+def test_a_path_or_an_address_without_a_password_may_be_used(database):
+    assert database_problem(database) is None
 
 
 def test_the_address_is_not_shown():
-    assert "host" not in repr(AdbcDatabase("adbc_driver_postgresql", "postgresql://host/db"))
+    assert "host" not in repr(Query(Server("postgresql://host/db"), QUERY, WHERE))
 
 
 def test_a_driver_that_is_not_installed_is_named(folder, monkeypatch):
-    for driver in ADBC_DRIVERS:
-        monkeypatch.setitem(sys.modules, f"{driver}.dbapi", None)
-    sqlite = AdbcDatabase("adbc_driver_sqlite", "file:north.db", folder)
-    with pytest.raises(MissingExtraError, match=r"SQLite database needs .*fedcsa\[sql\]"):
-        list(stream(sqlite))
-    other = AdbcDatabase("adbc_driver_postgresql", "postgresql://host/db")
-    with pytest.raises(TableError, match="Install the package 'adbc-driver-postgresql'"):
-        list(stream(other))
+    for driver in ("sqlite", "postgresql"):
+        monkeypatch.setitem(sys.modules, f"adbc_driver_{driver}.dbapi", None)
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(MissingExtraError, match=r"DuckDB database needs .*fedcsa\[sql\]"):
-        list(stream(DuckDBFile(folder / "north.duckdb")))
+    for database, what in (
+        (DatabaseFile(folder / "north.db"), "an SQLite database"),
+        (DatabaseFile(folder / "north.duckdb"), "a DuckDB database"),
+        (Server("postgresql://host/db"), "from a PostgreSQL server"),
+    ):
+        with pytest.raises(MissingExtraError, match=rf"Reading {what} needs .*fedcsa\[sql\]"):
+            list(stream(database))

@@ -15,14 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedcsa.core.batches import BATCH_ROWS, HeldBatches
-from fedcsa.data import tables
+from fedcsa.data import table_file
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.csv_text import text_pieces
 from fedcsa.data.streams import AHEAD, TableStream, prefetched
-from fedcsa.data.tables import FILE_KINDS, read_table, write_table
+from fedcsa.data.table_file import FILE_KINDS as READ_KINDS
+from fedcsa.data.tables import open_table, write_table
 from fedcsa.errors import DataError, ParameterError, TableError
 
+FILE_KINDS = tuple(kind for kind in READ_KINDS if kind != ".xlsx")
 PLANTED, SECRET = "4711.25", "SECRET"
 WHERE = "source 'a'"
 N = 2 * BATCH_ROWS + 777
@@ -73,7 +75,7 @@ def finite(table):
 
 
 def whole(path, coding):
-    table = read_table(path, coding.needed(with_outcome=True, with_group=True))
+    table = open_table(path).read(coding.needed(with_outcome=True, with_group=True))
     return coding.encode(table, WHERE, with_outcome=True, with_group=True)
 
 
@@ -292,7 +294,13 @@ def test_damage_far_behind_is_found_in_the_pass_that_reaches_it(tmp_path, name, 
     assert words in streamed[1]
 
 
-def test_a_row_longer_than_the_stream_can_hold_is_an_open_mark(tmp_path):
+def test_a_row_longer_than_a_block_is_read_in_large_blocks(tmp_path):
+    path = written(tmp_path, f'age,note,y\n{MANY}1,"{SECRET}{"x" * 3_000_000}",2\n5,,6\n')
+    assert_same_bits(stream(path), *whole(path, AGE))
+
+
+def test_a_row_longer_than_any_block_is_an_open_mark(tmp_path, monkeypatch):
+    monkeypatch.setattr(table_file, "_LARGE_BLOCK_BYTES", 1 << 20)
     path = written(tmp_path, f'age,note,y\n1,"{SECRET}{"x" * 3_000_000}\n2,3,4\n')
     assert "close every quotation mark" in complaint(lambda: list(stream(path)))[1]
 
@@ -355,7 +363,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, kind):
     path.mkdir()
     assert "it is a folder" in complaint(lambda: stream(path))[1]
     assert "the file is empty" in complaint(lambda: stream(written(tmp_path, b"", f"u{kind}")))[1]
-    assert "Unknown kind of table" in complaint(lambda: stream(tmp_path / "t.xlsx"))[1]
+    assert "Unknown kind of table" in complaint(lambda: stream(tmp_path / "t.ods"))[1]
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
@@ -443,7 +451,7 @@ def test_a_time_that_changes_is_a_change(tmp_path):
 @pytest.mark.parametrize("content", ["age,y\n1,2\n", f"age,y\n{SECRET}"])
 def test_a_file_that_changes_during_a_pass_is_refused(tmp_path, content, monkeypatch):
     path = written(tmp_path, f"age,note,y\n{MANY}")
-    whole_pass = tables.text_pieces
+    whole_pass = table_file.text_pieces
 
     def cut_short(*arguments):
         pieces = whole_pass(*arguments)
@@ -453,7 +461,7 @@ def test_a_file_that_changes_during_a_pass_is_refused(tmp_path, content, monkeyp
             raise TableError("It must be whole.")
         yield from pieces
 
-    monkeypatch.setattr(tables, "text_pieces", cut_short)
+    monkeypatch.setattr(table_file, "text_pieces", cut_short)
     assert "its size or its time is another" in complaint(lambda: list(stream(path)))[1]
 
 

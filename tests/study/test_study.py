@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcsa.data.columns import Feature, Outcome
-from fedcsa.data.tables import TableFile, write_table
+from fedcsa.data.table_file import TableFile
+from fedcsa.data.tables import write_table
 from fedcsa.errors import DataError, NoSourcesError, ParameterError, StudyError, TableError
 from fedcsa.messages.policy import Policy
 from fedcsa.models.registry import default_candidates
@@ -511,14 +512,14 @@ def test_a_source_that_is_not_in_the_study(study):
 def test_outcomes_at_the_target_are_never_read(study, folder, monkeypatch):
     asked = []
 
-    read = TableFile.read
+    read = TableFile.pieces
 
     def spy(self, columns=None):
-        table = read(self, columns)
-        asked.append((self.path.name, table.column_names))
-        return table
+        for piece in read(self, columns):
+            asked.append((self.path.name, piece.schema.names))
+            yield piece
 
-    monkeypatch.setattr(TableFile, "read", spy)
+    monkeypatch.setattr(TableFile, "pieces", spy)
     before = study.read_target()
     write_table(folder / "new.csv", rows_of(80, 0, outcome=[SECRET] * 80))
     np.testing.assert_array_equal(study.read_target(), before)

@@ -49,6 +49,20 @@ StudyFile = Annotated[
 ResultFolder = Annotated[
     Path, typer.Argument(metavar="RESULT", help="A result folder, as fedcsa run writes it.")
 ]
+RowsPlace = Annotated[
+    str,
+    typer.Argument(
+        metavar="ROWS",
+        help="A table: CSV, TSV, Parquet, Excel; or with --query a DuckDB or SQLite file, or the "
+        "address of a PostgreSQL server.",
+    ),
+]
+RowsQuery = Annotated[
+    str, typer.Option("--query", metavar="SQL", help="What to ask if ROWS is a database.")
+]
+RowsSheet = Annotated[
+    str, typer.Option("--sheet", metavar="NAME", help="Which sheet, if ROWS is a workbook.")
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on standard output instead.")
 ]
@@ -163,6 +177,18 @@ class Screen(Console):
     def on_broken_pipe(self) -> None:
         """Pass the error on."""
         raise BrokenPipeError from None
+
+
+def place_of(rows: str, query: str, sheet: str) -> dict[str, str]:
+    """Where a table is that a command names, as `fedcsa.data.tables.open_table` takes it."""
+    if query:
+        return {"database": rows, "query": query}
+    return {"table": rows, "sheet": sheet} if sheet else {"table": rows}
+
+
+def shown_place(rows: str) -> str:
+    """A table as a command names it on screen: an address may hold more than others should see."""
+    return "the server's rows" if "://" in rows else rows
 
 
 def console(*, stderr: bool = False) -> Console:

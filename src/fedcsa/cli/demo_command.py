@@ -143,7 +143,7 @@ def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> No
     for name, (X, y) in drawn.sources.items():
         columns = dict(zip(FEATURES, X.T.tolist(), strict=True))
         write_table(out / _path_of(name), {**columns, "days": y.tolist()})
-    write_table(out / study.target, dict(zip(FEATURES, drawn.target.T.tolist(), strict=True)))
+    write_table(tables / "new.csv", dict(zip(FEATURES, drawn.target.T.tolist(), strict=True)))
     later = dict(zip(FEATURES, drawn.judge_rows[:LATER_ROWS].T.tolist(), strict=True))
     write_table(
         tables / "outcomes-later.csv", {**later, "days": drawn.judge_outcomes[:LATER_ROWS].tolist()}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import sys
-from collections.abc import Sequence
-from math import isfinite
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +16,14 @@ from fedcsa.cli.common import (
     Output,
     Quiet,
     ResultFolder,
+    RowsPlace,
+    RowsQuery,
+    RowsSheet,
     named_errors,
     out_option,
+    place_of,
     print_json,
+    shown_place,
     working,
 )
 from fedcsa.errors import ResultError
@@ -32,11 +36,13 @@ if TYPE_CHECKING:
 @named_errors
 def predict(
     result: ResultFolder,
-    rows: Annotated[
-        Path, typer.Argument(metavar="ROWS", help="A table with the study's features.")
-    ],
+    rows: RowsPlace,
     out: Annotated[
         Path | None, out_option("FILE", "CSV or Parquet file; by default CSV on standard output.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column of ROWS to keep; repeat it, or say all."),
     ] = None,
     interval: Annotated[
         float | None,
@@ -45,13 +51,16 @@ def predict(
             help="Add an interval, or a set of classes, that holds for this part of patients.",
         ),
     ] = None,
+    query: RowsQuery = "",
+    sheet: RowsSheet = "",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Predict new rows with the model of a result.
 
-    Reads the result folder and a table; the columns may come in any order and in company.
-    Predictions keep the order of the rows. A classifier adds a column of probabilities per class.
+    Reads the result folder and a table; the columns may come in any order and in company. The
+    table may be of any length. Predictions keep the order of the rows and begin with the study's
+    id, if it has one. A classifier adds a column of probabilities per class.
     With --interval 0.9, nine of ten outcomes lie between 'lower' and 'upper', and nine of ten
     patients of every class have 'possible=CLASS' true. An end is empty if too few rows of the
     sources stand behind it.
@@ -60,50 +69,54 @@ def predict(
     --------
     fedcsa predict result new-patients.csv > predictions.csv
     fedcsa predict result new-patients.csv --interval 0.9
-    fedcsa predict result new-patients.parquet --out predictions.parquet
+    fedcsa predict result new-patients.parquet --keep all --out p.parquet
+    fedcsa predict result db.duckdb --query "SELECT * FROM t ORDER BY id"
     """
     from fedcsa.answer.store import load_result
-    from fedcsa.data.tables import write_table
+    from fedcsa.study.predicting import predicted_batches
 
-    with working(f"reading {rows}", quiet=quiet):
-        adaptation = load_result(result)
-        X = result_study(result, adaptation).read_rows(rows)
-    with working(f"predicting {len(X)} rows", quiet=quiet):
-        columns = _predictions(adaptation, X, interval)
-        if out is not None:
-            write_table(out, columns)
-    if out is not None:
+    where = place_of(rows, query, sheet)
+    adaptation = load_result(result)
+    study = result_study(result, adaptation)
+    with working(f"predicting {shown_place(rows)}", quiet=quiet):
+        pieces = predicted_batches(study, adaptation, where, keep=keep or (), level=interval)
+        with closing(pieces):
+            _write(pieces, out, json=json, quiet=quiet)
+
+
+def _write(
+    pieces: Iterable[Mapping[str, Any]], out: Path | None, *, json: bool, quiet: bool
+) -> None:
+    """Write predictions to a file, or all at once as JSON, or as CSV to standard output."""
+    from fedcsa.data.tables import TableWriter, writing_table
+
+    if out is None and json:
+        print_json(_joined(pieces))
+    elif out is None:
+        with closing(TableWriter(sys.stdout.buffer, ".csv")) as writer:
+            for piece in pieces:
+                writer.write(piece)
+    else:
+        n_rows = 0
+        with writing_table(out) as writer:
+            for piece in pieces:
+                writer.write(piece)
+                n_rows += len(piece["prediction"])
         Output(json, quiet).answer(
-            {"file": str(out), "rows": len(X)},
-            lambda screen: screen.print(Text(f"{len(X)} predictions in {out}"), soft_wrap=True),
+            {"file": str(out), "rows": n_rows},
+            lambda screen: screen.print(Text(f"{n_rows} predictions in {out}"), soft_wrap=True),
             out,
         )
-    elif json:
-        print_json(columns)
-    else:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
 
 
-def _predictions(adaptation: Adaptation, X: Any, level: float | None) -> dict[str, list[Any]]:
-    columns: dict[str, list[Any]] = {"prediction": adaptation.predict(X).tolist()}
-    classes = adaptation.plan.classes
-    if classes:
-        columns |= _by_class("probability", classes, adaptation.predict_proba(X))
-    if level is not None and classes:
-        columns |= _by_class("possible", classes, adaptation.predict_set(X, level))
-    elif level is not None:
-        ends = adaptation.predict_interval(X, level).T.tolist()
-        for name, values in zip(("lower", "upper"), ends, strict=True):
-            columns[name] = [value if isfinite(value) else None for value in values]
+def _joined(pieces: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """All pieces as lists of plain values."""
+    columns: dict[str, list[Any]] = {}
+    for piece in pieces:
+        for name, values in piece.items():
+            listed = values.tolist() if hasattr(values, "tolist") else values.to_pylist()
+            columns.setdefault(name, []).extend(listed)
     return columns
-
-
-def _by_class(what: str, classes: Sequence[Any], values: Any) -> dict[str, list[Any]]:
-    """One column a class."""
-    columns = zip(classes, values.T.tolist(), strict=True)
-    return {f"{what}={label}": column for label, column in columns}
 
 
 def result_study(result: Path, adaptation: Adaptation) -> Study:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +15,11 @@ from fedcsa.cli.common import (
     Output,
     Quiet,
     ResultFolder,
+    RowsQuery,
+    RowsSheet,
     named_errors,
+    place_of,
+    shown_place,
     unbroken,
     working,
 )
@@ -31,11 +34,14 @@ if TYPE_CHECKING:
 def reconcile(
     result: ResultFolder,
     outcomes: Annotated[
-        Path,
+        str,
         typer.Argument(
-            metavar="OUTCOMES", help="A table of the target's rows with their outcomes."
+            metavar="OUTCOMES",
+            help="A table of the target's rows with their outcomes, or with --query a database.",
         ),
     ],
+    query: RowsQuery = "",
+    sheet: RowsSheet = "",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -54,11 +60,12 @@ def reconcile(
     from fedcsa.answer.terminal import print_reconciliation
     from fedcsa.reconcile import reconcile as compare
 
-    with working(f"reading {outcomes}", quiet=quiet):
+    where = place_of(outcomes, query, sheet)
+    with working(f"reading {shown_place(outcomes)}", quiet=quiet):
         adaptation = load_result(result)
         study = result_study(result, adaptation)
-        X, y = study.read_outcomes(outcomes)
-        predicted = study.read_given(outcomes)
+        X, y = study.read_outcomes(where)
+        predicted = study.read_given(where)
     found = compare(adaptation, X, y, predicted=predicted)
     content = found.to_json()
     path = result / "reconciliation.json"

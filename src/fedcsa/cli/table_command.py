@@ -82,13 +82,13 @@ def _read(rows: Path, study: Path | None) -> tuple[Columns, Array]:
     """How the columns are described, and the rows by it; without a study as numbers and flags."""
     from fedcsa.core.table import flags_of
     from fedcsa.data.coding import Columns
-    from fedcsa.data.tables import read_table
+    from fedcsa.data.tables import open_table
     from fedcsa.study import Study
 
     if study is not None:
         loaded = Study.load(study)
         return loaded.coding, loaded.read_rows(rows)
-    found, where = read_table(rows), f"the table {str(rows)!r}"
+    found, where = open_table(rows).read(), f"the table {str(rows)!r}"
     numbers = Columns(dict.fromkeys(found.column_names, "number"))
     X, _ = numbers.encode(found, where, with_outcome=False)
     kinds = ["flag" if flag else "number" for flag in flags_of([X])]

@@ -199,7 +199,10 @@ class Cells:
             values = self._parsed()
         else:
             # Not `safe`: that would refuse whole numbers above 2**53, in words that quote them.
-            values = self._plain().cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+            plain = self._plain()
+            if pa.types.is_decimal(plain.type):  # its own cast is off by the last bit
+                plain = plain.cast(pa.string())
+            values = plain.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
             codes = [number_of(text) for text in self.missing_values]
             values[np.isin(values, [code for code in codes if code is not None])] = math.nan
         infinite = np.isinf(values)

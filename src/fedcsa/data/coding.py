@@ -17,7 +17,7 @@ from fedcsa.errors import DataError, gathered, must, raise_all
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fedcsa.data.tables import TableFile
+    from fedcsa.data.tables import AnyTable
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -268,12 +268,12 @@ class Columns:
         return np.hstack(blocks), y
 
 
-def read_predictions(table: TableFile, column: str, missing_values: tuple[str, ...] = ()) -> Array:
+def read_predictions(table: AnyTable, column: str, missing_values: tuple[str, ...] = ()) -> Array:
     """A target's own column of predictions, shape (rows,).
 
     Parameters
     ----------
-    table : TableFile
+    table : AnyTable
     column : str
     missing_values : tuple of str
         Spellings of a missing cell, beside the usual ones.

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 
 #: What a parser may raise at a damaged file, besides pyarrow's own errors.
 BROKEN = (OSError, ValueError, EOFError, MemoryError, OverflowError, zlib.error)
+#: A last row that is appended to every table, to see whether a quotation is left open.
 _END = "fedcsa-end-of-table"
 _NUMBER_LIKE = re.compile(r"\s*[+-]?[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?\s*")
+
+
+class LongRowError(TableError):
+    """A row does not fit into a block: it is long, or a quotation mark is left open."""
 
 
 def text_pieces(
@@ -45,32 +50,20 @@ def text_pieces(
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
+    names = header_of(path, kind, block_bytes, columns)
+    wanted = list(names if columns is None else columns)
     ragged = _Ragged()
     note = ragged.note
-    separator = "\t" if kind.startswith(".tsv") else ","
-    options = {
-        "read_options": pa_csv.ReadOptions(use_threads=False, block_size=block_bytes),
-        "parse_options": pa_csv.ParseOptions(
-            delimiter=separator, newlines_in_values=True, invalid_row_handler=note
-        ),
-    }
-    file = None
+    options = _options(kind, block_bytes, note)
+    file = last = None  # the last piece may be the one with the end mark
     try:
-        with TextFile(path) as file:
-            start = pa.BufferReader(file.read(block_bytes))
-        with _let_go(note), pa_csv.open_csv(start, **options) as reader:
-            names = reader.schema.names
-        _check_header(path, names, columns)
-        wanted = list(names if columns is None else columns)
-        ragged.count = 0
         convert = pa_csv.ConvertOptions(
             column_types=dict.fromkeys(wanted, pa.string()),
             include_columns=[] if columns is None else wanted,
             strings_can_be_null=False,
         )
-        end = separator.join([_END] * len(names)) + "\n"
+        end = separator_of(kind).join([_END] * len(names)) + "\n"
         with TextFile(path, end) as file, _let_go(file, note):
-            last = None  # the piece that may be the one with the end mark
             for piece in _parsed(pa.PythonFile(file, "r"), {"convert_options": convert, **options}):
                 if not piece.num_rows:
                     continue
@@ -85,6 +78,52 @@ def text_pieces(
     if last is None or any(column[-1].as_py() != _END for column in last.columns):
         raise _open_quotation(path)
     yield last.slice(0, last.num_rows - 1)
+
+
+def header_of(
+    path: Path, kind: str, block_bytes: int, columns: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """The names in the first line of a file, which must hold `columns` if they are given.
+
+    Parameters
+    ----------
+    path, kind, columns
+        As for `text_pieces`.
+    block_bytes : int
+        The line must fit into it.
+    """
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    note = _Ragged().note  # of a row that the end of the block cuts off
+    file = None
+    try:
+        with TextFile(path) as file:
+            start = pa.BufferReader(file.read(block_bytes))
+        options = _options(kind, block_bytes, note)
+        with _let_go(note), pa_csv.open_csv(start, **options) as reader:
+            names = tuple(reader.schema.names)
+    except (pa.ArrowException, *BROKEN) as error:
+        raise _text_error(path, kind, (file and file.problem) or error) from None
+    _check_header(path, names, columns)
+    return names
+
+
+def _options(kind: str, block_bytes: int, note: Callable[[Any], str]) -> dict[str, Any]:
+    """How a text is parsed; `note` is told of every row with too many or too few cells."""
+    import pyarrow.csv as pa_csv
+
+    return {
+        "read_options": pa_csv.ReadOptions(use_threads=False, block_size=block_bytes),
+        "parse_options": pa_csv.ParseOptions(
+            delimiter=separator_of(kind), newlines_in_values=True, invalid_row_handler=note
+        ),
+    }
+
+
+def separator_of(kind: str) -> str:
+    """What stands between cells in a file of this ending."""
+    return "\t" if kind.startswith(".tsv") else ","
 
 
 def _parsed(source: Any, options: dict[str, Any]) -> Generator[pa.RecordBatch]:
@@ -145,7 +184,7 @@ def _text_error(path: Path, kind: str, error: Exception) -> DataError:
     if isinstance(error, DataError):
         return error
     if "straddl" in str(error):  # one row fills a block and more
-        return _open_quotation(path)
+        return LongRowError(str(_open_quotation(path)))
     return TableError(
         f"The table {str(path)!r} must be a whole table, as its ending ({kind}) says; it is "
         "cut off, damaged or of another kind. Export it again."

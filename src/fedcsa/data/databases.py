@@ -1,4 +1,4 @@
-"""Queries of databases, opened for reading only; and which queries may run."""
+"""Queries of DuckDB, SQLite and PostgreSQL, for reading only; and which queries may run."""
 
 from __future__ import annotations
 
@@ -13,20 +13,15 @@ from urllib.parse import quote, unquote
 
 from fedcsa.core.batches import BATCH_ROWS
 from fedcsa.data.columns import require_columns, sentence_start
-from fedcsa.data.tables import check_file
+from fedcsa.data.foreign_types import plain_piece
+from fedcsa.data.table_file import InPieces, check_file
 from fedcsa.errors import FedCSAError, MissingExtraError, ParameterError, TableError, unknown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_SQLITE = "adbc_driver_sqlite"
-#: Modules that may be imported because a study file says so; nothing else is.
-ADBC_DRIVERS = (
-    _SQLITE,
-    "adbc_driver_postgresql",
-    "adbc_driver_snowflake",
-    "adbc_driver_flightsql",
-)
+#: How the address of a server begins; everything else is the path of a file.
+SERVER_SCHEMES = ("postgresql", "postgres")
 #: A study file may come from elsewhere: its query must not reach other files, nor variables of
 #: this program, nor load code, nor change these settings, nor fill the memory when it sorts. What
 #: does not fit is put beside the database and removed in the end.
@@ -36,8 +31,12 @@ _DUCKDB_CONFIG: Mapping[str, str] = {
     "autoload_known_extensions": "false",
     "lock_configuration": "true",
     "python_enable_replacements": "false",
-    "memory_limit": "1GB",
+    "memory_limit": "300MB",
 }
+#: Of a server's answer at a time: some batches of rows.
+_SERVER_BYTES = 1 << 22
+#: Where a file begins, and where a DuckDB file has its mark.
+_SQLITE_START, _DUCKDB_MARK = b"SQLite format 3\0", slice(8, 12)
 _NOT_CODE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.S)
 _READS = re.compile(r"(select|with|from)\b", re.I)
 _WRITES = re.compile(r"\b(insert|update|delete|merge|into|create|drop|alter|truncate)\b", re.I)
@@ -51,30 +50,46 @@ _ACTS = re.compile(
 _ORDERED = re.compile(r"\border\s+by\b", re.I)
 #: user:password@, with or without a scheme before it. A colon that begins :// is none of these, nor
 #: is that of a port before a query that holds an @.
-_USER_AND_PASSWORD = re.compile(
-    r"(?!file:)[^?]*:(?!//|\d{1,5}(,[^@?]*)?(/[^@?]*)?\?\w+=).*@", re.I | re.S
-)
+_USER_AND_PASSWORD = re.compile(r"[^?]*:(?!//|\d{1,5}(,[^@?]*)?(/[^@?]*)?\?\w+=).*@", re.I | re.S)
 _SECRET_KEY = re.compile(
     r"(pass(word|wd|phrase|code)|pwd|token|secret([_-]?access)?([_-]?key)?|(private|api)[_-]?key"
     r"|pkcs8_value|authorization)\s*=|authorization\s*:",
     re.I,
 )
+_DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
 @dataclass(frozen=True)
-class DuckDBFile:
-    """A DuckDB database on disk."""
+class DatabaseFile:
+    """A DuckDB or SQLite database on disk; its first bytes tell which."""
 
     path: Path
 
     @contextmanager
     def reading(self, query: str) -> Iterator[pa.RecordBatchReader]:
         """The answer to `query`, piece by piece."""
+        check_file(self.path, "database")
+        with self.path.open("rb") as file:
+            start = file.read(16)
+        if start == _SQLITE_START:
+            with self._sqlite(query) as reader:
+                yield reader
+        elif start[_DUCKDB_MARK] == b"DUCK":
+            with self._duckdb(query) as reader:
+                yield reader
+        else:
+            raise TableError(
+                f"The database {str(self.path)!r} must be a DuckDB or SQLite file; it is neither, "
+                "or damaged. Check the path."
+            )
+
+    @contextmanager
+    def _duckdb(self, query: str) -> Iterator[pa.RecordBatchReader]:
         try:
             import duckdb
         except ImportError:
             raise MissingExtraError("duckdb", "sql", "Reading a DuckDB database") from None
-        check_file(self.path, "database")
         # The reader is closed before the connection: as long as one is open, however it came to be
         # left behind, the next connection would wait for its end.
         with (
@@ -83,87 +98,92 @@ class DuckDBFile:
         ):
             yield reader
 
-
-@dataclass(frozen=True)
-class AdbcDatabase:
-    """A database behind a driver of ADBC.
-
-    Parameters
-    ----------
-    driver : str
-        One of `ADBC_DRIVERS`.
-    uri : str
-        As the driver wants it, without a password: a study is copied into the result folder.
-        For SQLite, ``file:`` and a path.
-    folder : Path
-        What the path of an SQLite file is relative to.
-    """
-
-    driver: str
-    uri: str = field(repr=False)
-    folder: Path = Path()
-
-    def __post_init__(self) -> None:
-        problem = adbc_problem(self.driver, self.uri)
-        if problem is not None:
-            raise ParameterError(f"An ADBC database: {problem}")
-
     @contextmanager
-    def reading(self, query: str) -> Iterator[pa.RecordBatchReader]:
-        """The answer to `query`, piece by piece."""
-        dbapi = self._dbapi()
-        with dbapi.connect(self._read_only_uri()) as connection, connection.cursor() as cursor:
-            if self.driver == _SQLITE:  # it tells the type of a column from the first batch
-                rows = {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}
-                cursor.adbc_statement.set_options(**rows)
+    def _sqlite(self, query: str) -> Iterator[pa.RecordBatchReader]:
+        driver = _driver("sqlite", "Reading an SQLite database")
+        uri = f"file:{quote(self.path.absolute().as_posix())}?mode=ro"
+        with driver.connect(uri) as connection, connection.cursor() as cursor:
+            # It tells the type of a column from the first batch.
+            rows = {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}
+            cursor.adbc_statement.set_options(**rows)
             cursor.execute(query)
             with cursor.fetch_record_batch() as reader:
                 yield reader
 
-    def _dbapi(self) -> Any:
-        try:
-            return importlib.import_module(f"{self.driver}.dbapi")
-        except ImportError:
-            if self.driver == _SQLITE:
-                package = "adbc-driver-sqlite"
-                raise MissingExtraError(package, "sql", "Reading an SQLite database") from None
-            package = self.driver.replace("_", "-")
-            raise TableError(
-                f"The driver {self.driver!r} must be installed; it is not. Install the package "
-                f"{package!r}."
-            ) from None
 
-    def _read_only_uri(self) -> str:
-        if self.driver != _SQLITE:
-            return self.uri
-        path = (self.folder / self.uri.removeprefix("file:")).absolute()
-        check_file(path, "database")
-        return f"file:{quote(path.as_posix())}?mode=ro"
+@dataclass(frozen=True)
+class Server:
+    """A PostgreSQL server.
+
+    Parameters
+    ----------
+    address : str
+        ``postgresql://user@host/database``, without a password: a study is copied into the
+        result folder. The driver finds it in ``~/.pgpass`` or in PGPASSWORD.
+    """
+
+    address: str = field(repr=False)
+
+    @contextmanager
+    def reading(self, query: str) -> Iterator[pa.RecordBatchReader]:
+        """The answer to `query` in a transaction that may only read, piece by piece."""
+        driver = _driver("postgresql", "Reading from a PostgreSQL server")
+        with driver.connect(self.address) as connection, connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION READ ONLY")
+            size = {"adbc.postgresql.batch_size_hint_bytes": str(_SERVER_BYTES)}
+            cursor.adbc_statement.set_options(**size)
+            cursor.execute(query)
+            with cursor.fetch_record_batch() as reader:
+                yield reader
 
 
-class Query:
+def open_database(database: str, folder: Path = Path()) -> DatabaseFile | Server:
+    """The database that a study names.
+
+    Parameters
+    ----------
+    database : str
+        Path of a DuckDB or SQLite file, or the address of a PostgreSQL server.
+    folder : Path
+        What the path is relative to.
+    """
+    problem = database_problem(database)
+    if problem is not None:
+        raise ParameterError(problem)
+    return Server(database) if _SCHEME.match(database) else DatabaseFile(folder / database)
+
+
+def _driver(name: str, purpose: str) -> Any:
+    """A driver of ADBC; only those that are named here are ever imported."""
+    try:
+        return importlib.import_module(f"adbc_driver_{name}.dbapi")
+    except ImportError:
+        raise MissingExtraError(f"adbc-driver-{name}", "sql", purpose) from None
+
+
+class Query(InPieces):
     """The rows that a query gives: asked anew for every pass, and never held.
 
     Parameters
     ----------
-    database : DuckDBFile or AdbcDatabase
+    database : DatabaseFile or Server
         Opened for every pass, for reading only.
     query : str
         One SELECT. Every pass must give the same rows in the same order, so it must end with an
         ORDER BY on a key, in which no two rows are equal. A stream that gets others ends with an
         error.
-    where : str
+    whose : str
         Whose query it is, for the sentences: ``"source 'a'"``.
     """
 
-    def __init__(self, database: DuckDBFile | AdbcDatabase, query: str, where: str) -> None:
+    def __init__(self, database: DatabaseFile | Server, query: str, whose: str) -> None:
         problem = query_problem(query)
         if problem is not None:
-            raise ParameterError(f"{sentence_start(where)}: {problem}")
+            raise ParameterError(f"{sentence_start(whose)}: {problem}")
         self._database = database
         self._query = query
-        self._where = where
-        self.words = f"What the query of {where} gives"
+        self._whose = whose
+        self.words = f"What the query of {whose} gives"
 
     def __repr__(self) -> str:
         return f"Query({self._database!r})"
@@ -171,28 +191,31 @@ class Query:
     def state(self) -> None:
         """A database has no time of its own: a stream compares its rows from pass to pass."""
 
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        """All rows at once."""
-        import pyarrow as pa
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in their order."""
+        with self._reading() as reader:
+            return tuple(reader.schema.names)
 
-        pieces = list(self.pieces(columns))
-        empty = pa.table({name: pa.array([], pa.float64()) for name in columns})
-        return pa.Table.from_batches(pieces) if pieces else empty
-
-    def pieces(self, columns: Sequence[str]) -> Generator[pa.RecordBatch]:
+    def pieces(self, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch]:
         """The rows in their order, a piece at a time."""
+        with self._reading() as reader:
+            names = list(reader.schema.names if columns is None else columns)
+            require_columns(reader.schema.names, names, f"the query of {self._whose}")
+            for piece in reader:
+                piece = plain_piece(piece.select(names), self.words)
+                piece.validate(full=True)  # texts that are not UTF-8
+                yield piece
+
+    @contextmanager
+    def _reading(self) -> Iterator[pa.RecordBatchReader]:
         try:
             with self._database.reading(self._query) as reader:
-                require_columns(reader.schema.names, columns, f"the query of {self._where}")
-                for piece in reader:
-                    piece = piece.select(list(columns))
-                    piece.validate(full=True)  # texts that are not UTF-8
-                    yield piece
+                yield reader
         except FedCSAError:
             raise
-        except Exception as error:  # a database's own text quotes cells
+        except Exception as error:  # a database's own text quotes cells, and the address
             raise TableError(
-                f"{sentence_start(self._where)} must have a query that its database can answer; "
+                f"{sentence_start(self._whose)} must have a query that its database can answer; "
                 f"it fails ({type(error).__name__}). Try it in the database by itself, and cast a "
                 "column that holds cells of several types."
             ) from None
@@ -229,15 +252,21 @@ def _name_or_space(match: re.Match[str]) -> str:
     return name if match[0].startswith('"') and name.isidentifier() else " "
 
 
-def adbc_problem(driver: str, uri: str) -> str | None:
-    """What the driver or the address must be and is not, or None if both may be used."""
-    if driver not in ADBC_DRIVERS:
-        return f"'adbc': {unknown('driver', driver, ADBC_DRIVERS)}"
-    if any(_USER_AND_PASSWORD.match(t) or _SECRET_KEY.search(t) for t in (uri, unquote(uri))):
+def database_problem(database: str) -> str | None:
+    """What the path or the address of a database must be and is not; None if it may be used.
+
+    >>> database_problem("stays.duckdb"), database_problem("postgresql://reader@host/stays")
+    (None, None)
+    """
+    scheme = _SCHEME.match(database)
+    address = _DRIVE.sub("", database)  # C:/stays.db holds no password
+    texts = (address, unquote(address))
+    if any(_USER_AND_PASSWORD.match(text) or _SECRET_KEY.search(text) for text in texts):
         return (
-            "'uri' must hold no password, since a result folder keeps the study; it holds one. "
-            "Put it where the driver looks for it, such as a password file."
+            "'database' must hold no password, since a result folder keeps the study; it holds "
+            "one. Put it into the driver's password file, ~/.pgpass."
         )
-    if driver == _SQLITE and (not uri.startswith("file:") or "?" in uri):
-        return "'uri' must be file: and a path, such as file:north.db; it is something else."
+    if scheme is not None and scheme[1].lower() not in SERVER_SCHEMES:
+        known = unknown("kind of database", scheme[1].lower(), SERVER_SCHEMES)
+        return f"'database' must be a file or an address of PostgreSQL. {known}"
     return None

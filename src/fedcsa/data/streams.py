@@ -9,21 +9,21 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import BATCH_ROWS, Batches
 from fedcsa.data.coding import Columns, no_rows
-from fedcsa.data.databases import Query
-from fedcsa.data.tables import TableFile
+from fedcsa.data.tables import AnyTable, open_table
 from fedcsa.errors import DataError, TableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _Batch = tuple[Array, Array]
+_Item = TypeVar("_Item")
 #: Batches that are made before they are asked for: one to hand over, one in the making.
 AHEAD = 2
 
@@ -31,32 +31,39 @@ AHEAD = 2
 class TableStream:
     """The rows of a file or a query, in batches: a `fedcsa.core.batches.Batches`.
 
-    They are, to the bit, the rows that `TableFile.read` and `Columns.encode` give with outcomes
-    and group. The memory taken does not depend on the number of rows. The next batch is decoded
-    in the background.
+    They are, to the bit, the rows that `read_rows` gives with outcomes and group. The memory
+    taken does not depend on the number of rows. The next batch is decoded in the background.
 
     Parameters
     ----------
-    table : str, Path, TableFile or Query
+    table : str, Path or AnyTable
         Its rows must stay as they are between passes.
     coding : Columns
         With an outcome.
     where : str
         Whose table it is, for the sentences: ``"source 'a'"``.
+    with_outcome : bool
+        Without, as for a target: outcomes and group are not read, and outcomes are told as zeros.
 
     Raises
     ------
     TableError, DataError
-        As `TableFile.read` and `Columns.encode` do; also at a later batch, for what is wrong there.
+        As `read_rows` does; also at a later batch, for what is wrong there.
     """
 
     def __init__(
-        self, table: str | Path | TableFile | Query, coding: Columns, *, where: str
+        self,
+        table: str | Path | AnyTable,
+        coding: Columns,
+        *,
+        where: str,
+        with_outcome: bool = True,
     ) -> None:
-        self._table = TableFile(table) if isinstance(table, str | Path) else table
+        self._table = open_table(table) if isinstance(table, str | Path) else table
         self._coding = coding
         self._where = where
-        self._needed = coding.needed(with_outcome=True, with_group=True)
+        self._with_outcome = with_outcome
+        coding.needed(with_outcome=with_outcome)  # a description without an outcome is refused here
         self._state = self._table.state()
         self._last: tuple[int, int] | None = None  # rows and checksum of the pass before
 
@@ -66,7 +73,7 @@ class TableStream:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the features in the order of the matrix, and of the group behind them."""
-        return self._coding.matrix_columns
+        return self._coding.matrix_columns if self._with_outcome else self._coding.columns
 
     def __iter__(self) -> Iterator[_Batch]:
         """Start a pass."""
@@ -76,25 +83,17 @@ class TableStream:
         self._require_same_file()
         problem: DataError | None = None
         try:
+            batches = encoded_batches(
+                self._table, self._coding, self._where, with_outcome=self._with_outcome
+            )
             # Left to itself, the table would stay open for as long as somebody keeps an error.
-            with closing(self._table.pieces(self._needed)) as pieces:
-                yield from self._compared(self._batches(pieces))
+            with closing(batches):
+                yield from self._compared(batches)
         except DataError as error:
             problem = error
         self._require_same_file()  # if it is another one, nothing else is worth saying
         if problem is not None:
             raise problem
-
-    def _batches(self, pieces: Iterable[pa.RecordBatch]) -> Generator[_Batch]:
-        first_row = 1
-        for table in _dealt(pieces):
-            X, y = self._coding.encode(
-                table, self._where, with_outcome=True, with_group=True, first_row=first_row
-            )
-            yield X, np.asarray(y)
-            first_row += table.num_rows
-        if first_row == 1:
-            raise no_rows(self._where)
 
     def _compared(self, batches: Iterable[_Batch]) -> Generator[_Batch]:
         """`batches`, and an error if they were other ones at the last pass that was not left early.
@@ -104,7 +103,7 @@ class TableStream:
         rows = checksum = 0
         for X, y in batches:
             rows += len(y)
-            if isinstance(self._table, Query):  # before the caller, who may write, has them
+            if self._state is None:  # before the caller, who may write, has them
                 for part in (y, X):
                     checksum = zlib.crc32(np.ascontiguousarray(part).data, checksum)
             yield X, y
@@ -127,6 +126,78 @@ class TableStream:
 
 
 @dataclass(frozen=True)
+class RowStream:
+    """The rows of a target in batches: a `fedcsa.core.batches.RowBatches`.
+
+    Attributes
+    ----------
+    stream : TableStream
+        Without outcomes.
+    """
+
+    stream: TableStream
+
+    def __iter__(self) -> Iterator[Array]:
+        """Start a pass."""
+        return (X for X, _ in self.stream)
+
+
+def encoded_batches(
+    table: AnyTable, coding: Columns, where: str, *, with_outcome: bool
+) -> Generator[_Batch]:
+    """Rows and outcomes as numbers, in batches; the group behind the features, beside outcomes.
+
+    Parameters
+    ----------
+    table : AnyTable
+    coding : Columns
+    where : str
+        Whose table it is, for the sentences.
+    with_outcome : bool
+        Without it, outcomes and group are not read, and zeros stand for the outcomes.
+    """
+    asked = {"with_outcome": with_outcome, "with_group": with_outcome}
+    first_row = 1
+    with closing(table.pieces(coding.needed(**asked))) as pieces:
+        for rows in dealt(pieces):
+            X, y = coding.encode(rows, where, **asked, first_row=first_row)
+            yield X, np.zeros(len(X)) if y is None else y
+            first_row += rows.num_rows
+    if first_row == 1:
+        raise no_rows(where)
+
+
+def read_rows(
+    table: AnyTable, coding: Columns, where: str, *, with_outcome: bool
+) -> tuple[Array, Array]:
+    """All rows and outcomes as numbers, held in memory.
+
+    Batch by batch: a table of texts takes several times the memory of its numbers.
+
+    Parameters
+    ----------
+    table, coding, where, with_outcome
+        As for `encoded_batches`.
+
+    Raises
+    ------
+    DataError
+        With one line for everything that is wrong, counted over all rows.
+    """
+    try:
+        with closing(encoded_batches(table, coding, where, with_outcome=with_outcome)) as batches:
+            held = list(batches)
+    except TableError:
+        raise
+    except DataError:  # the same over all rows, for the counts
+        asked = {"with_outcome": with_outcome, "with_group": with_outcome}
+        coding.encode(table.read(coding.needed(**asked)), where, **asked)
+        raise
+    X, y = zip(*held, strict=True)
+    return np.concatenate(X), np.concatenate(y)
+
+
+@dataclass(frozen=True)
 class RenamedBatches:
     """Batches of a table, under other names of its columns.
 
@@ -144,7 +215,7 @@ class RenamedBatches:
         return iter(self.rows)
 
 
-def _dealt(pieces: Iterable[pa.RecordBatch]) -> Generator[pa.Table]:
+def dealt(pieces: Iterable[pa.RecordBatch]) -> Generator[pa.Table]:
     """The rows of `pieces` in tables of `BATCH_ROWS` rows, the last one aside."""
     import pyarrow as pa
 
@@ -162,7 +233,7 @@ def _dealt(pieces: Iterable[pa.RecordBatch]) -> Generator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def prefetched(make: Callable[[], Generator[_Batch]]) -> Generator[_Batch]:
+def prefetched(make: Callable[[], Generator[_Item]]) -> Generator[_Item]:
     """The items of ``make()``, of which at most `AHEAD` are made before they are asked for.
 
     They are made in one thread, which ends with the last item, with an error, which is raised
@@ -172,7 +243,7 @@ def prefetched(make: Callable[[], Generator[_Batch]]) -> Generator[_Batch]:
     >>> list(prefetched(lambda: (number**2 for number in range(4))))
     [0, 1, 4, 9]
     """
-    made: queue.SimpleQueue[tuple[_Batch] | BaseException | None] = queue.SimpleQueue()
+    made: queue.SimpleQueue[tuple[_Item] | BaseException | None] = queue.SimpleQueue()
     room = threading.Semaphore(AHEAD)
     unwanted = threading.Event()
 

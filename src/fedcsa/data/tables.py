@@ -1,196 +1,109 @@
-"""Tables on disk: CSV and Parquet, through pyarrow.
-
-Whatever is wrong with a file becomes a `TableError` that names its path; pyarrow's own texts
-quote cells, and an error text may cross from one site to another.
-"""
+"""Open any table, file or query, in one way; and write one."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
-import gzip
 import io
-import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from fedcsa.core.batches import BATCH_ROWS
-from fedcsa.data.columns import require_columns
-from fedcsa.data.csv_text import BROKEN, empty, text_pieces
-from fedcsa.errors import DataError, TableError, unknown
+from fedcsa.data.csv_text import separator_of
+from fedcsa.data.databases import Query, open_database
+from fedcsa.data.excel import ExcelSheet
+from fedcsa.data.table_file import TableFile, kind_of_table
+from fedcsa.errors import DataError, ParameterError, TableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FILE_KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
-#: A line longer than a block could not be read. In pieces, pyarrow reads some 32 blocks ahead.
-_BLOCK_BYTES, _PIECE_BYTES = 1 << 24, 1 << 20
-_BUFFER_BYTES = 1 << 17  # of every column of a Parquet file that is read in pieces
+#: Rows of a row group of a Parquet file that is written: small ones cost time and space.
+_GROUP_ROWS = 1 << 17
+#: The path of a table; or its ``table`` and ``sheet``; or its ``database`` and ``query``.
+Where = str | Path | Mapping[str, str]
 
 
-class TableFile:
-    """A table on disk.
+class AnyTable(Protocol):
+    """A table that is read in pieces or at once, wherever it is."""
 
-    The cells of a CSV file stay texts, so that "01" remains what it is;
-    `fedcsa.data.coding.Columns` makes numbers of them.
+    words: str
+
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in their order."""
+        ...
+
+    def pieces(self, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch]:
+        """The rows in their order, a piece at a time, of all columns or of `columns`."""
+        ...
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows at once, of all columns or of `columns`."""
+        ...
+
+    def state(self) -> object:
+        """Changes if the rows do; None if nobody can say."""
+        ...
+
+
+def open_table(where: Where, *, folder: Path = Path(), whose: str = "the table") -> AnyTable:
+    """A table by its path, or by its database and query.
+
+    Parameters
+    ----------
+    where : str, Path or mapping
+        Path of a CSV, TSV, Parquet or Excel file; or a mapping with ``table`` and, for a workbook
+        of several sheets, ``sheet``; or with ``database`` (a DuckDB or SQLite file, or the
+        address of a PostgreSQL server) and ``query``.
+    folder : Path
+        What relative paths start from.
+    whose : str
+        Whose table it is, for the sentences about a query: ``"source 'a'"``.
+
+    Raises
+    ------
+    TableError
+        If it is not there; later, if it is damaged.
+    """
+    asked = dict(where) if isinstance(where, Mapping) else {"table": str(where)}
+    if "database" in asked:
+        return Query(open_database(asked["database"], folder), asked.get("query", ""), whose)
+    path, sheet = folder / asked["table"], asked.get("sheet", "")
+    if kind_of_table(path) == ".xlsx":
+        return ExcelSheet(path, sheet)
+    if sheet:
+        raise ParameterError(f"A sheet must be one of an Excel workbook; {str(path)!r} is none.")
+    return TableFile(path)
+
+
+def words_of(where: Where) -> str:
+    """What to call a table in a sentence: by its path, never by an address."""
+    if not isinstance(where, Mapping):
+        return f"the table {str(where)!r}"
+    return f"the table {where['table']!r}" if "table" in where else "the query's answer"
+
+
+# Writing --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def writing_table(path: str | Path) -> Iterator[TableWriter]:
+    """A table to write in pieces; an existing file is replaced once the new one is whole.
 
     Parameters
     ----------
     path : str or Path
         Its ending tells its kind: .csv, .csv.gz, .tsv, .tsv.gz or .parquet.
-
-    Raises
-    ------
-    TableError
-        If the file is not there; later, if it is not a whole table.
-    DataError
-        If a column is missing.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self.kind = kind_of_table(self.path)
-        self.words = f"The table {str(self.path)!r}"
-        check_file(self.path)
-
-    def __repr__(self) -> str:
-        return f"TableFile({str(self.path)!r})"
-
-    def state(self) -> tuple[int, int]:
-        """Size and time of the file: while they are the same, so are its rows."""
-        check_file(self.path)
-        state = self.path.stat()
-        return state.st_size, state.st_mtime_ns
-
-    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows at once, of all columns or of `columns`."""
-        import pyarrow as pa
-
-        if self.kind != ".parquet":
-            pieces = text_pieces(self.path, self.kind, columns, _BLOCK_BYTES)
-            return pa.Table.from_batches(list(pieces))
-        with self._parquet(columns, {}) as (file, names):
-            table = file.read(columns=names)
-            table.validate(full=True)  # texts that are not UTF-8, lengths that do not fit
-            return table
-
-    def pieces(self, columns: Sequence[str]) -> Generator[pa.RecordBatch]:
-        """The rows in their order, a piece at a time."""
-        if self.kind != ".parquet":
-            yield from text_pieces(self.path, self.kind, columns, _PIECE_BYTES)
-            return
-        # With a buffer, a column is read as it is needed, and not a whole row group at once.
-        options = {"pre_buffer": False, "buffer_size": _BUFFER_BYTES}
-        with self._parquet(columns, options) as (file, names):
-            for piece in file.iter_batches(BATCH_ROWS, columns=names):
-                piece.validate(full=True)
-                yield piece
-
-    @contextmanager
-    def _parquet(
-        self, columns: Sequence[str] | None, options: Mapping[str, Any]
-    ) -> Iterator[tuple[Any, list[str] | None]]:
-        """The open Parquet file and the columns to read of it."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            with pq.ParquetFile(self.path, page_checksum_verification=True, **options) as file:
-                if columns is not None:
-                    where = f"the table {str(self.path)!r}"
-                    require_columns(file.schema_arrow.names, columns, where)
-                yield file, None if columns is None else list(columns)
-        except DataError:
-            raise
-        except (pa.ArrowException, *BROKEN):
-            raise TableError(
-                f"{self.words} must be a whole Parquet file; it is cut off, damaged or of "
-                f"another kind than its ending ({self.kind}) says. Copy or export it again."
-            ) from None
-
-
-def read_table(path: str | Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a table at once.
-
-    Parameters
-    ----------
-    path : str or Path
-        As for `TableFile`.
-    columns : sequence of str, optional
-        The columns to read; by default all.
-
-    Returns
-    -------
-    pyarrow.Table
-    """
-    return TableFile(path).read(columns)
-
-
-def check_file(path: Path, what: str = "table") -> None:
-    """Refuse early what a parser would refuse in its own words."""
-    try:
-        if path.is_dir():
-            raise TableError(
-                f"The {what} {str(path)!r} must be one file; it is a folder. Name a file in it."
-            )
-        size = path.stat().st_size
-        if not os.access(path, os.R_OK):
-            raise PermissionError
-    except FileNotFoundError:
-        raise TableError(
-            f"The {what} {str(path)!r} must be there; no such file. Check the path: in a study "
-            "it is relative to the study file."
-        ) from None
-    except OSError as error:
-        raise TableError(
-            f"The {what} {str(path)!r} must be open to reading; it is not "
-            f"({type(error).__name__}). Ask for the right to read it."
-        ) from None
-    if not size:
-        raise empty(path, what)
-
-
-def kind_of_table(path: Path) -> str:
-    """The kind of table that the ending of `path` tells, one of `FILE_KINDS`."""
-    name = path.name.lower()
-    for kind in FILE_KINDS:
-        if name.endswith(kind):
-            return kind
-    ending = "".join(path.suffixes[-2:] if name.endswith(".gz") else path.suffixes[-1:])
-    raise TableError(f"{unknown('kind of table', ending, FILE_KINDS)} The path is {str(path)!r}.")
-
-
-def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Write a table that `read_table` reads again, numbers to the bit.
-
-    Parameters
-    ----------
-    path : str or Path
-        Its ending tells its kind, as for `TableFile`. An existing file is replaced, but only
-        once the new one is whole.
-    columns : mapping of str to sequence
-        Of one length.
     """
     path = Path(path)
     kind = kind_of_table(path)
-    cells = {
-        str(name): values.tolist() if hasattr(values, "tolist") else list(values)
-        for name, values in columns.items()
-    }
-    lengths = sorted({len(values) for values in cells.values()})
-    if len(lengths) != 1:
-        raise DataError(
-            f"The table {str(path)!r} must have columns of one length; it has {len(cells)} of "
-            f"lengths {lengths}. Give every row a cell in each."
-        )
+    if kind == ".xlsx":
+        raise TableError("A table must be written as CSV or Parquet; .xlsx is only read.")
     part = path.with_name(f".{path.name}.part")
     try:
-        if kind == ".parquet":
-            _write_parquet(part, cells, path)
-        else:
-            _write_text(part, cells, kind)
+        with closing(TableWriter(part, kind)) as writer:
+            yield writer
         part.replace(path)
     except UnicodeEncodeError:
         raise DataError(
@@ -207,27 +120,171 @@ def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
             part.unlink(missing_ok=True)
 
 
-def _write_parquet(part: Path, cells: Mapping[str, list[Any]], path: Path) -> None:
+class TableWriter:
+    """Writes a table piece by piece to a file, or as CSV to an open stream of bytes.
+
+    Parameters
+    ----------
+    sink : Path or file of bytes
+    kind : str
+        One of `FILE_KINDS` that can be written.
+    """
+
+    def __init__(self, sink: Path | BinaryIO, kind: str) -> None:
+        self._sink = sink
+        self._kind = kind
+        self._schema: pa.Schema | None = None
+        self._stack = ExitStack()
+        self._write: Callable[[pa.Table], None] | None = None
+
+    def write(self, columns: Mapping[str, Any]) -> None:
+        """Append rows.
+
+        Parameters
+        ----------
+        columns : mapping of str to sequence
+            Of one length; the same names and types in every piece.
+        """
+        import pyarrow as pa
+
+        lengths = sorted({len(values) for values in columns.values()})
+        if len(lengths) != 1:
+            raise DataError(
+                f"A table must have columns of one length; it has {len(columns)} of lengths "
+                f"{lengths}. Give every row a cell in each."
+            )
+        try:
+            mixed = self._kind != ".parquet"  # texts hold anything
+            table = pa.table({str(name): _column(cells, mixed) for name, cells in columns.items()})
+            table = table.cast(self._schema or table.schema)
+        except UnicodeEncodeError:
+            raise
+        except (pa.ArrowException, TypeError, ValueError):  # its text quotes a cell
+            raise DataError(
+                "A table must have columns of one type each, of numbers, texts or true and false. "
+                "Convert those that mix them."
+            ) from None
+        if self._write is None:
+            self._schema = table.schema
+            begin = _begin_parquet if self._kind == ".parquet" else _begin_text
+            self._write = begin(self._stack, self._sink, self._kind, table.schema)
+        self._write(table)
+
+    def close(self) -> None:
+        """Write what is left, and close what this writer opened."""
+        self._stack.close()
+
+
+def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write a table that `open_table` reads again, numbers to the bit.
+
+    Parameters
+    ----------
+    path : str or Path
+        As for `writing_table`.
+    columns : mapping of str to sequence
+        Of one length.
+    """
+    with writing_table(path) as writer:
+        writer.write(columns)
+
+
+def _column(cells: Any, mixed: bool) -> Any:
+    """A column as pyarrow takes it; one of several types as texts, if it may be `mixed`."""
+    import pyarrow as pa
+
+    if isinstance(cells, pa.Array | pa.ChunkedArray):
+        return cells
+    if getattr(getattr(cells, "dtype", None), "kind", "O") in "fiubU":  # no need to make objects
+        return pa.array(cells)
+    listed = cells.tolist() if hasattr(cells, "tolist") else list(cells)
+    try:
+        return pa.array(listed)
+    except (pa.ArrowException, TypeError, ValueError):
+        if not mixed:
+            raise
+    return pa.array([None if cell is None else str(cell) for cell in listed])
+
+
+def _begin_parquet(
+    stack: ExitStack,
+    sink: Any,
+    kind: str,  # noqa: ARG001
+    schema: pa.Schema,
+) -> Callable[[pa.Table], None]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        table = pa.table(dict(cells))
-    except UnicodeEncodeError:
-        raise
-    except (pa.ArrowException, TypeError, ValueError):  # its text quotes a cell
-        raise DataError(
-            f"The table {str(path)!r} must have columns of one type each, of numbers, texts or "
-            "true and false. Convert those that mix them."
-        ) from None
-    pq.write_table(table, part, write_page_checksum=True)
+    writer = stack.enter_context(pq.ParquetWriter(sink, schema, write_page_checksum=True))
+    held: list[pa.Table] = []
+
+    def flush() -> None:
+        if held:
+            writer.write_table(pa.concat_tables(held))
+            held.clear()
+
+    def write(table: pa.Table) -> None:
+        held.append(table)
+        if sum(piece.num_rows for piece in held) >= _GROUP_ROWS:
+            flush()
+
+    stack.callback(flush)  # before the file is closed
+    return write
 
 
-def _write_text(part: Path, cells: Mapping[str, list[Any]], kind: str) -> None:
-    text = io.StringIO(newline="")
-    separator = "\t" if kind.startswith(".tsv") else ","
-    writer = csv.writer(text, delimiter=separator, lineterminator="\n")
-    writer.writerow(cells)
-    writer.writerows(zip(*cells.values(), strict=True))
-    content = text.getvalue().encode()
-    part.write_bytes(gzip.compress(content, mtime=0) if kind.endswith(".gz") else content)
+def _begin_text(
+    stack: ExitStack, sink: Any, kind: str, schema: pa.Schema
+) -> Callable[[pa.Table], None]:
+    """Write the header; a function that writes rows, in quotation marks only if one needs them."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    separator = separator_of(kind)
+    if isinstance(sink, Path):
+        sink = stack.enter_context(sink.open("wb"))
+    if kind.endswith(".gz"):
+        sink = stack.enter_context(pa.CompressedOutputStream(sink, "gzip"))
+    header = io.StringIO(newline="")
+    csv.writer(header, delimiter=separator, lineterminator="\n").writerow(schema.names)
+    sink.write(header.getvalue().encode())
+
+    def write(table: pa.Table) -> None:
+        table = _without_blank_lines(table)
+        options = pa_csv.WriteOptions(
+            include_header=False,
+            delimiter=separator,
+            quoting_style="none" if _is_plain(table, separator) else "needed",
+        )
+        text = (
+            pa.BufferOutputStream()
+        )  # not `sink`: a pipe that nobody reads must be Python's error
+        pa_csv.write_csv(table, text, options)
+        sink.write(text.getvalue())
+
+    return write
+
+
+def _is_plain(table: pa.Table, separator: str) -> bool:
+    """Whether no text holds what would end a cell, and none is empty."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for column in table.columns:
+        texts = column
+        if pa.types.is_dictionary(column.type):
+            texts = column.cast(column.type.value_type)
+        if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
+            odd = pc.match_substring_regex(texts, f'^$|["\r\n{separator}]')
+            if pc.any(odd).as_py():
+                return False
+    return True
+
+
+def _without_blank_lines(table: pa.Table) -> pa.Table:
+    """A missing cell of the only column would be a blank line, which nobody reads as a row."""
+    import pyarrow as pa
+
+    if table.num_columns != 1 or not table.column(0).null_count:
+        return table
+    texts = table.column(0).cast(pa.string()).fill_null("")
+    return pa.table({table.schema.names[0]: texts})

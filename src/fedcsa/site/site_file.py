@@ -14,9 +14,9 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
 from fedcsa.core.table import Table1
 from fedcsa.data.coding import Columns, read_predictions
-from fedcsa.data.streams import RenamedBatches, TableStream
+from fedcsa.data.streams import RenamedBatches, TableStream, read_rows
 from fedcsa.data.table1 import read_table1
-from fedcsa.data.tables import TableFile, read_table
+from fedcsa.data.tables import open_table
 from fedcsa.errors import DataError, PolicyError, StudyError, TableError, gathered, raise_all
 from fedcsa.messages.codec import MAX_BYTES
 from fedcsa.messages.policy import Policy
@@ -136,7 +136,8 @@ class SiteFile:
     def batches(self, study: Study) -> Batches:
         """Rows and outcomes in batches, read anew for every pass and never held."""
         self._require_predictions(study)
-        rows = TableStream(self.folder / self.table, self._coding(study), where=_WHERE)
+        table = open_table(self.table, folder=self.folder)
+        rows = TableStream(table, self._coding(study), where=_WHERE)
         return RenamedBatches(study.coding.matrix_columns, rows)
 
     def given(self, study: Study) -> FittedModel | Array | None:
@@ -152,7 +153,7 @@ class SiteFile:
         if self.table1 or column not in self.predictions:
             return None
         spellings = (*study.missing_values, *self.missing_values)
-        table = TableFile(self.folder / self.table)
+        table = open_table(self.table, folder=self.folder)
         return read_predictions(table, self.predictions[column], spellings)
 
     def _model_path(self) -> str:
@@ -179,7 +180,7 @@ class SiteFile:
             return False
         try:
             outcome = self._coding(study).needed(with_outcome=True)[-1]
-            read_table(self.folder / self.table, columns=[outcome])
+            open_table(self.table, folder=self.folder).read([outcome])
         except TableError:
             raise
         except DataError:
@@ -209,11 +210,9 @@ class SiteFile:
         coding = self._coding(study)
         if with_outcome:
             self._require_predictions(study)
-        with_group = with_outcome  # only a source must know which rows belong together
-        needed = coding.needed(with_outcome=with_outcome, with_group=with_group)
-        table = read_table(self.folder / self.table, needed)
-        X, y = coding.encode(table, _WHERE, with_outcome=with_outcome, with_group=with_group)
-        return X, None if y is None else study.outcome.labelled(y)
+        table = open_table(self.table, folder=self.folder)
+        X, y = read_rows(table, coding, _WHERE, with_outcome=with_outcome)
+        return X, study.outcome.labelled(y) if with_outcome else None
 
     def _coding(self, study: Study) -> Columns:
         """The study's coding, under this table's names of the columns."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
@@ -17,10 +16,9 @@ from fedcsa.core.subgroups import unknown_levels
 from fedcsa.core.table import Table1
 from fedcsa.data.coding import Columns, read_predictions
 from fedcsa.data.columns import Feature, Outcome
-from fedcsa.data.databases import Query
-from fedcsa.data.streams import RenamedBatches, TableStream
+from fedcsa.data.streams import RenamedBatches, RowStream, TableStream, read_rows
 from fedcsa.data.table1 import read_table1
-from fedcsa.data.tables import TableFile
+from fedcsa.data.tables import AnyTable, Where, open_table, words_of
 from fedcsa.errors import ParameterError, StudyError, gathered, must, raise_all, unknown
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import TARGET, Brief
@@ -40,7 +38,7 @@ from fedcsa.study.study_file import (
     SourceTable,
     build_policy,
     check_sources,
-    database_of,
+    plain_table,
     read_study,
     write_study,
 )
@@ -60,11 +58,12 @@ class Study:
     outcome : Outcome
     model : mapping
         As in the section ``[model]``.
-    target : str
-        Path of the target's table; empty if `table1` stands for it.
+    target : str or mapping
+        Path of the target's table, or what else a source's can be; empty if `table1` stands for
+        it.
     sources : mapping of str to str or mapping
-        Path of every source's table; or its ``table``, or ``database`` and ``query``, or
-        ``adbc``, ``uri`` and ``query``, as in the section ``[sources]``.
+        Path of every source's table; or ``table`` and ``sheet``, or ``database`` and ``query``,
+        as in the section ``[sources]``.
     candidates : mapping, list of mappings, or None
         As in the section ``[candidates]``; None for those of the model.
     options : mapping
@@ -86,7 +85,7 @@ class Study:
     features: tuple[Feature, ...]
     outcome: Outcome
     model: Mapping[str, Any]
-    target: str
+    target: SourceTable
     sources: Mapping[str, SourceTable]
     candidates: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -98,7 +97,7 @@ class Study:
 
     def __post_init__(self) -> None:
         # Plain values, so that a study equals the one that is read from what it writes.
-        for name in ("model", "sources", "candidates", "options", "policy_rules"):
+        for name in ("model", "target", "sources", "candidates", "options", "policy_rules"):
             object.__setattr__(self, name, thaw(getattr(self, name)))
         for name in ("features", "missing_values"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
@@ -109,12 +108,7 @@ class Study:
         if bool(self.target) == bool(self.table1):
             raise must("target", "the path of a table, or empty beside a 'table1'", "both or none")
         check_sources(self.sources)
-        paths = {
-            name: table["table"]
-            if isinstance(table, Mapping) and set(table) == {"table"}
-            else table
-            for name, table in self.sources.items()
-        }
+        paths = {name: plain_table(table) for name, table in self.sources.items()}
         object.__setattr__(self, "sources", paths)
         raise_all([unknown("option", n, OPTIONS) for n in self.options if n not in OPTIONS])
         in_order = {name: self.options[name] for name in OPTIONS if name in self.options}
@@ -199,12 +193,14 @@ class Study:
 
     def read_target(self) -> Array:
         """The target's rows; columns of outcomes or groups, if there are any, are not read."""
-        if not self.target:
-            raise StudyError(
-                "The target of this study must be a table of rows for that; it is a Table 1. "
-                'Name its rows in [target] with table = "…".'
-            )
-        return self._read(TableFile(self.folder / self.target), "the target", False)[0]
+        return read_rows(self._target_table(), self.coding, "the target", with_outcome=False)[0]
+
+    def stream_target(self) -> RowStream:
+        """The target's rows in batches, read anew for every pass."""
+        stream = TableStream(
+            self._target_table(), self.coding, where="the target", with_outcome=False
+        )
+        return RowStream(stream)
 
     def read_target_table(self) -> Table1:
         """The target's Table 1: of its rows, or as typed in."""
@@ -214,17 +210,23 @@ class Study:
         rows, fewest = self.read_target(), self.policy().min_level_rows
         return Table1.of(rows, coding.columns, coding.flags, coding.public_sd, fewest)
 
+    def _target_table(self) -> AnyTable:
+        if not self.target:
+            raise StudyError(
+                "The target of this study must be a table of rows for that; it is a Table 1. "
+                'Name its rows in [target] with table = "…".'
+            )
+        return open_table(self.target, folder=self.folder, whose="the target")
+
     def read_told(self) -> Array | Table1:
         """What the target takes part with: its rows, or its Table 1 where there are none."""
         return self.read_target_table() if self.table1 else self.read_target()
 
     def read_source(self, name: str) -> tuple[Array, NDArray[Any]]:
         """Rows and outcomes of the source `name`; the group, if any, is the rows' last column."""
-        where = f"source {name!r}"
-        X, y = self._read(
-            self._table_of(name), where, True, with_group=True, coding=self._coding_of(name)
-        )
-        return X, np.asarray(y)
+        coding, where = self._coding_of(name), f"source {name!r}"
+        X, y = read_rows(self._table_of(name), coding, where, with_outcome=True)
+        return X, self.outcome.labelled(y)
 
     def _coding_of(self, name: str) -> Columns:
         """The coding under the source's own name of the column of predictions."""
@@ -241,9 +243,8 @@ class Study:
             return model_of_section(self.model, self.folder, self.coding, n_classes)
         if not self.target or not self.target_predictions:
             return None
-        return read_predictions(
-            TableFile(self.folder / self.target), self.target_predictions, self.missing_values
-        )
+        column = self.target_predictions
+        return read_predictions(self._target_table(), column, self.missing_values)
 
     def stream_source(self, name: str) -> Batches:
         """Rows and outcomes of the source `name` in batches, read anew for every pass.
@@ -253,23 +254,25 @@ class Study:
         rows = TableStream(self._table_of(name), self._coding_of(name), where=f"source {name!r}")
         return RenamedBatches(self.coding.matrix_columns, rows)
 
-    def read_rows(self, path: str | Path) -> Array:
+    def read_rows(self, where: Where) -> Array:
         """Rows of any further table, for predictions; its path is taken as it is."""
-        where = f"the table {str(path)!r}"
-        return self._read(TableFile(Path(path).absolute()), where, False)[0]
+        return read_rows(open_table(where), self.coding, words_of(where), with_outcome=False)[0]
 
-    def read_outcomes(self, path: str | Path) -> tuple[Array, NDArray[Any]]:
+    def read_outcomes(self, where: Where) -> tuple[Array, NDArray[Any]]:
         """Rows and outcomes of any further table; its path is taken as it is."""
-        where = f"the table {str(path)!r}"
-        X, y = self._read(TableFile(Path(path).absolute()), where, True)
-        return X, np.asarray(y)
+        coding = replace(self.coding, features=self._without_group(), predictions="")
+        X, y = read_rows(open_table(where), coding, words_of(where), with_outcome=True)
+        return X, self.outcome.labelled(y)
 
-    def read_given(self, path: str | Path) -> Array | None:
+    def _without_group(self) -> tuple[Feature, ...]:
+        return tuple(feature for feature in self.features if feature.kind != "group")
+
+    def read_given(self, where: Where) -> Array | None:
         """The column of predictions of any further table; None unless a column is judged."""
         if not is_given(self.model) or "column" not in self.model:
             return None
         column = self.target_predictions or self.model["column"]
-        return read_predictions(TableFile(Path(path).absolute()), column, self.missing_values)
+        return read_predictions(open_table(where), column, self.missing_values)
 
     # What becomes of it ---------------------------------------------------------------------
 
@@ -366,25 +369,8 @@ class Study:
         (X, y), columns = self.read_source(name), self.coding.matrix_columns
         return Source(name, X, y, features=columns, policy=policy, trusted_types=trusted)
 
-    def _table_of(self, name: str) -> TableFile | Query:
+    def _table_of(self, name: str) -> AnyTable:
         if name not in self.sources:
             raise StudyError(unknown("source", name, self.sources))
-        table = self.sources[name]
-        if isinstance(table, str) or "table" in table:
-            path = table if isinstance(table, str) else table["table"]
-            return TableFile(self.folder / path)
-        return Query(database_of(table, self.folder), table["query"], f"source {name!r}")
-
-    def _read(
-        self,
-        table: TableFile | Query,
-        where: str,
-        with_outcome: bool,
-        *,
-        with_group: bool = False,
-        coding: Columns | None = None,
-    ) -> tuple[Array, NDArray[Any] | None]:
-        coding = coding or self.coding
-        wanted = {"with_outcome": with_outcome, "with_group": with_group}
-        X, y = coding.encode(table.read(coding.needed(**wanted)), where, **wanted)
-        return X, None if y is None else self.outcome.labelled(y)
+        whose = f"source {name!r}"
+        return open_table(self.sources[name], folder=self.folder, whose=whose)

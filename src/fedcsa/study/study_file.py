@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Outcome
-from fedcsa.data.databases import AdbcDatabase, DuckDBFile, adbc_problem, query_problem
+from fedcsa.data.databases import database_problem, query_problem
 from fedcsa.errors import ParameterError, StudyError, gathered, one_of, raise_all
 from fedcsa.messages.policy import Policy
 from fedcsa.plan import OPTIONS
 from fedcsa.study.model_section import describe_model, spread_ranges
 from fedcsa.study.toml import Section, format_toml, kind_of, parse_toml
 
-#: The path of a table, or what is said of a database.
+#: The path of a table, or what is said of it: a table and its sheet, or a database and a query.
 SourceTable = str | Mapping[str, str]
+#: What tells where rows are.
+_PLACE = ("table", "sheet", "database", "query")
 _TABLE = "Mapping[str, Any]"
 
 
@@ -79,14 +80,11 @@ def write_study(values: Mapping[str, Any]) -> str:
         document["candidates"] = values["candidates"]
     if values["policy_rules"]:
         document["policy"] = values["policy_rules"]
-    rows, table1 = values["target"], values["table1"]
-    document["target"] = {"table1": table1} if table1 else {"table": rows}
+    table1 = values["table1"]
+    document["target"] = {"table1": table1} if table1 else _written_table(values["target"])
     if values["target_predictions"]:
         document["target"]["predictions"] = values["target_predictions"]
-    document["sources"] = {
-        name: {"table": table} if isinstance(table, str) else dict(table)
-        for name, table in values["sources"].items()
-    }
+    document["sources"] = {n: _written_table(table) for n, table in values["sources"].items()}
     return format_toml(document, nested=["sources"])
 
 
@@ -127,13 +125,22 @@ def _read_target(values: Mapping[str, Any]) -> dict[str, Any]:
     """Where the target's rows are, or the Table 1 that stands for them; one of them is empty."""
     problems: list[str] = []
     section = Section(values, "[target]", problems)
-    found = {key: section.take(key, "str", "") for key in ("table", "table1", "predictions")}
-    if not problems and bool(found["table"]) == bool(found["table1"]):
-        section.say("must have 'table', its rows, or 'table1', a Table 1 instead, and not both.")
+    table1 = section.take("table1", "str", "")
+    rows: SourceTable = ""
+    if {"table", "database", "query"} & set(values):
+        rows = _take_table(section, values)
+    else:
+        for key in _PLACE:
+            section.take(key, "str", "")
+    if not problems and bool(rows) == bool(table1):
+        section.say(
+            "must have 'table', its rows (or 'database' and 'query'), or 'table1', a Table 1 "
+            "instead, and not both."
+        )
+    predictions = section.take("predictions", "str", "")
     section.close()
     raise_all(problems, StudyError)
-    names = {"table": "target", "table1": "table1", "predictions": "target_predictions"}
-    return {names[key]: value for key, value in found.items()}
+    return {"target": rows, "table1": table1, "target_predictions": predictions}
 
 
 def check_sources(sources: Mapping[str, Any]) -> None:
@@ -142,38 +149,40 @@ def check_sources(sources: Mapping[str, Any]) -> None:
     for name, table in sources.items():
         where = f"[sources] {name!r}"
         if isinstance(table, Mapping):
-            _check_database(Section(table, where, problems), table)
+            section = Section(table, where, problems)
+            section.take("predictions", "str", "")
+            _take_table(section, table)
+            section.close()
         elif not isinstance(table, str):
             problems.append(f"{where} must be a path or a table; it is {kind_of(table)}.")
     raise_all(problems, StudyError)
 
 
-def _check_database(section: Section, values: Mapping[str, Any]) -> None:
-    section.take("predictions", "str", "")
-    if not {"database", "adbc", "uri", "query"} & set(values) or "table" in values:
+def _take_table(section: Section, values: Mapping[str, Any]) -> SourceTable:
+    """Where rows are: the path of a table, or it and its sheet, or a database and a query."""
+    if not {"database", "query"} & set(values) or "table" in values:
         section.take("table", "str")
-        section.close()
-        return
-    query = section.take("query", "str")
-    adbc = uri = None
-    if "adbc" in values or "uri" in values:
-        adbc, uri = section.take("adbc", "str"), section.take("uri", "str")
+        section.take("sheet", "str", "")
     else:
-        section.take("database", "str")
-    section.close()
-    wrong = [
-        None if adbc is None or uri is None else adbc_problem(adbc, uri),
-        None if query is None else query_problem(query),
-    ]
-    for problem in filter(None, wrong):
-        section.say(problem)
+        query, database = section.take("query", "str"), section.take("database", "str")
+        wrong = [
+            None if database is None else database_problem(database),
+            None if query is None else query_problem(query),
+        ]
+        for problem in filter(None, wrong):
+            section.say(problem)
+    return plain_table({key: values[key] for key in _PLACE if key in values})
 
 
-def database_of(table: Mapping[str, str], folder: Path) -> DuckDBFile | AdbcDatabase:
-    """The database that a source names; its path is relative to `folder`."""
-    if "database" in table:
-        return DuckDBFile(folder / table["database"])
-    return AdbcDatabase(table["adbc"], table["uri"], folder)
+def plain_table(table: SourceTable) -> SourceTable:
+    """The path alone, where nothing else is said."""
+    if isinstance(table, Mapping) and set(table) == {"table"}:
+        return table["table"]
+    return table
+
+
+def _written_table(table: SourceTable) -> dict[str, str]:
+    return {"table": table} if isinstance(table, str) else dict(table)
 
 
 def build_policy(rules: Mapping[str, Any]) -> Policy:

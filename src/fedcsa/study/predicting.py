@@ -1,0 +1,118 @@
+"""Predictions for a table of any length, a batch at a time, beside its ids and other columns."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.data.coding import no_rows
+from fedcsa.data.columns import require_columns
+from fedcsa.data.streams import dealt, prefetched
+from fedcsa.data.tables import Where, open_table, words_of
+from fedcsa.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fedcsa.study.study import Study
+    from fedcsa.target.adaptation import Adaptation
+
+#: Instead of names of columns to keep.
+ALL = "all"
+
+
+def predicted_batches(
+    study: Study,
+    adaptation: Adaptation,
+    where: Where,
+    *,
+    keep: Sequence[str] = (),
+    level: float | None = None,
+) -> Generator[dict[str, Any]]:
+    """The columns of predictions for a table, batch by batch, in the order of its rows.
+
+    Parameters
+    ----------
+    study : Study
+        It knows how the table is read.
+    adaptation : Adaptation
+        Whose model predicts.
+    where : str, Path or mapping
+        The table, as for `open_table`; its path is taken as it is.
+    keep : sequence of str
+        Columns of the table that stand beside the predictions, after the ids; ``["all"]`` for
+        every one.
+    level : float, optional
+        Of an interval, or of a set of classes.
+    """
+    table, words = open_table(where), words_of(where)
+    ids = [feature.name for feature in study.features if feature.kind == "id"]
+    kept = list(table.columns() if list(keep) == [ALL] else keep)
+    carried = list(dict.fromkeys([*ids, *kept]))
+    needed = study.coding.needed(with_outcome=False)
+
+    def read() -> Generator[tuple[Array, pa.Table]]:
+        first_row = 1
+        with closing(table.pieces(list(dict.fromkeys([*needed, *carried])))) as pieces:
+            for rows in dealt(pieces):
+                X, _ = study.coding.encode(rows, words, with_outcome=False, first_row=first_row)
+                yield X, rows.select(carried)
+                first_row += rows.num_rows
+        if first_row == 1:
+            raise no_rows(words)
+
+    for X, beside in prefetched(read):
+        told = predictions_of_rows(adaptation, X, level)
+        yield {**_beside(beside, told, words), **told}
+
+
+def _beside(rows: pa.Table, told: Mapping[str, Any], words: str) -> dict[str, Any]:
+    """The columns of the table that stand beside the predictions."""
+    twice = [name for name in rows.column_names if name in told]
+    if twice:
+        raise DataError(
+            f"Columns that are kept must have other names than the predictions; {words} has "
+            f"{twice[0]!r}, too. Name those to keep, or rename it."
+        )
+    require_columns(rows.column_names, rows.column_names, words)
+    return dict(zip(rows.column_names, rows.columns, strict=True))
+
+
+def predictions_of_rows(
+    adaptation: Adaptation, X: Array, level: float | None = None
+) -> dict[str, Any]:
+    """The columns that a model predicts for rows.
+
+    Parameters
+    ----------
+    adaptation : Adaptation
+    X : array of shape (rows, features)
+    level : float, optional
+        Adds ``lower`` and ``upper``, missing where an end is not finite; or for classes a column
+        a class, whether it is possible.
+    """
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {"prediction": adaptation.predict(X)}
+    classes = adaptation.plan.classes
+    if classes:
+        columns |= _by_class("probability", classes, adaptation.predict_proba(X))
+    if level is not None and classes:
+        columns |= _by_class("possible", classes, adaptation.predict_set(X, level))
+    elif level is not None:
+        for name, ends in zip(
+            ("lower", "upper"), adaptation.predict_interval(X, level).T, strict=True
+        ):
+            columns[name] = pa.array(ends, mask=~np.isfinite(ends))
+    return columns
+
+
+def _by_class(what: str, classes: Sequence[Any], values: NDArray[Any]) -> dict[str, Any]:
+    """One column a class."""
+    pairs = zip(classes, values.T, strict=True)
+    return {f"{what}={label}": np.ascontiguousarray(column) for label, column in pairs}
