@@ -1,46 +1,57 @@
 """On a terminal: colour unless it is unwelcome, and progress that names the site."""
 
+import contextlib
 import io
 import os
 import re
 import shutil
-import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+
+from fedcsa.cli.app import app
 
 pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7](;[0-9]+)*m")
 
 
-def on_a_terminal(*arguments, stream="stdout", code=0, **environment):
-    """What the program writes to `stream` if that is a terminal."""
-    leader, follower = pty.openpty()
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: follower}
-    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
-    process = subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-m", "fedcsa", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        env={**kept, "TERM": "xterm-256color", "COLUMNS": "100", **environment},
-        **streams,
-    )
-    os.close(follower)
-    pieces = []
-    while True:
-        try:
-            piece = os.read(leader, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        pieces.append(piece)
-    told = process.communicate(timeout=60)
+@pytest.fixture
+def on_a_terminal(monkeypatch):
+    """What the program writes to `stream` if that is a terminal; it runs in this process."""
+
+    def run(*arguments, stream="stdout", code=0, **environment):
+        for name in ("NO_COLOR", "FORCE_COLOR"):
+            monkeypatch.delenv(name, raising=False)
+        settings = {"TERM": "xterm-256color", "COLUMNS": "100", **environment}
+        with monkeypatch.context() as patch:
+            for name, value in settings.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "stdout" if stream == "stderr" else "stderr", io.StringIO())
+            leader, follower = pty.openpty()
+            pieces = []
+            reader = threading.Thread(target=read_all, args=(leader, pieces))
+            reader.start()
+            with open(follower, "w", encoding="utf-8") as terminal:  # noqa: PTH123 - no path
+                patch.setattr(sys, stream, terminal)
+                with pytest.raises(SystemExit) as end:
+                    app([str(word) for word in arguments])
+            reader.join()
+        shown = b"".join(pieces).decode("utf-8", "replace")
+        assert (end.value.code or 0) == code, shown
+        return shown
+
+    return run
+
+
+def read_all(leader, pieces):
+    """Read what comes through a pseudo-terminal until its other end is closed."""
+    with contextlib.suppress(OSError):  # it is closed
+        while piece := os.read(leader, 4096):
+            pieces.append(piece)
     os.close(leader)
-    shown = b"".join(pieces).decode("utf-8", "replace")
-    assert process.returncode == code, (shown, told)
-    return shown
 
 
 @pytest.fixture
@@ -51,7 +62,7 @@ def study(finished) -> Path:
 PLAIN = [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}]
 
 
-def test_colour_is_for_terminals(study):
+def test_colour_is_for_terminals(on_a_terminal, study):
     assert COLOUR.search(on_a_terminal("check", study))
 
 
@@ -59,7 +70,7 @@ def test_colour_is_for_terminals(study):
 @pytest.mark.parametrize(
     "arguments", [("check",), ("--help",), ("run", "--help"), ("site", "--help"), ()], ids=" ".join
 )
-def test_no_escape_code_where_they_are_unwelcome(arguments, environment, study):
+def test_no_escape_code_where_they_are_unwelcome(on_a_terminal, arguments, environment, study):
     words = (*arguments, study) if arguments == ("check",) else arguments
     shown = on_a_terminal(*words, **environment)
     assert len(shown) > 20
@@ -67,7 +78,7 @@ def test_no_escape_code_where_they_are_unwelcome(arguments, environment, study):
 
 
 @pytest.mark.parametrize("environment", PLAIN, ids=str)
-def test_progress_without_escape_codes_is_lines(environment, study, tmp_path):
+def test_progress_without_escape_codes_is_lines(on_a_terminal, environment, study, tmp_path):
     shown = on_a_terminal("run", study, "-o", tmp_path / "r", stream="stderr", **environment)
     assert "\x1b" not in shown
     lines = shown.splitlines()
@@ -77,25 +88,25 @@ def test_progress_without_escape_codes_is_lines(environment, study, tmp_path):
 
 
 @pytest.mark.parametrize("environment", PLAIN, ids=str)
-def test_an_error_without_escape_codes_is_a_line(environment, tmp_path):
+def test_an_error_without_escape_codes_is_a_line(on_a_terminal, environment, tmp_path):
     words = ("check", tmp_path / "no.toml")
     shown = on_a_terminal(*words, stream="stderr", code=3, **environment)
     assert shown.startswith("error: The study file")
     assert "\x1b" not in shown
 
 
-def test_wrong_usage_is_coloured_on_a_terminal_only(script):
+def test_wrong_usage_is_coloured_on_a_terminal_only(on_a_terminal, script):
     assert COLOUR.search(on_a_terminal("rum", stream="stderr", code=2))
     assert "\x1b" not in script("rum").stderr
 
 
-def test_progress_names_the_phase_on_standard_error(study, tmp_path):
+def test_progress_names_the_phase_on_standard_error(on_a_terminal, study, tmp_path):
     shown = on_a_terminal("run", study, "--out", tmp_path / "r", stream="stderr")
     assert "phase" in shown or "starting" in shown
     assert on_a_terminal("run", study, "-o", tmp_path / "r", "--quiet", stream="stderr") == ""
 
 
-def test_progress_is_shown_beside_json_and_apart_from_it(study, tmp_path):
+def test_progress_is_shown_beside_json_and_apart_from_it(on_a_terminal, study, tmp_path):
     words = ("run", study, "-o", tmp_path / "r", "--json")
     shown = on_a_terminal(*words, stream="stderr")
     assert "reading the tables" in shown
@@ -103,7 +114,7 @@ def test_progress_is_shown_beside_json_and_apart_from_it(study, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["backtest", "predict", "check", "reconcile"])
-def test_long_work_says_what_it_does(command, study, tmp_path):
+def test_long_work_says_what_it_does(on_a_terminal, command, study, tmp_path):
     folder = shutil.copytree(study.parent, tmp_path / "s")
     words = {
         "backtest": (folder / "study.toml",),
