@@ -92,11 +92,11 @@ def test_without_arguments_it_teaches_the_first_steps(invoke):
         PROGRAM.commands[name].make_context(name, arguments)
 
 
-def test_the_first_steps_work(script, tmp_path, monkeypatch):
+def test_the_first_steps_work(invoke, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for command, _ in FIRST_STEPS:
-        result = script(*shlex.split(command)[1:], "--quiet")
-        assert (result.returncode, result.stderr) == (0, "")
+        result = invoke(*shlex.split(command)[1:], "--quiet")
+        assert (result.exit_code, result.stderr) == (0, "")
     assert (tmp_path / "study-result" / "adaptation.json").is_file()
 
 
