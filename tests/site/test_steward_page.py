@@ -1,16 +1,20 @@
 """The steward's page: what it shows of the log, and which decisions count."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from importlib.metadata import version
 
 import pytest
 from tests.loopback.test_guard import Browser
 
-from fedcsa.errors import LedgerError, StudyError
+from fedcsa.cli.common import Output
+from fedcsa.cli.site_command import _run_engine
+from fedcsa.errors import LedgerError, ProtocolError, StudyError
 from fedcsa.loopback.guard import Moved, Visit
 from fedcsa.loopback.layout import rendered
 from fedcsa.messages.messages import RiskReport
@@ -318,23 +322,61 @@ def test_a_preview_that_fails_is_told_without_a_value(site, monkeypatch):
 # The commands --------------------------------------------------------------------------------
 
 
-def test_the_page_of_a_site_that_does_not_run_ends_with_its_command(site):
-    kit = site.folder / "kit"
-    kit.mkdir()
+@pytest.fixture
+def kit(site):
+    folder = site.folder / "kit"
+    folder.mkdir()
     about = {
         "federation": "demo", "participant": "abbey", "role": "source", "host": "localhost",
         "port": 1, "sites": {"abbey": "source"}, "fedcsa": version("fedcsa"),
     }  # fmt: skip
-    (kit / "kit.json").write_text(json.dumps(about))
+    (folder / "kit.json").write_text(json.dumps(about))
+    return folder
+
+
+def first_page(link):
+    browser = Browser(link)
+    answer = browser.ask("GET", browser.link)
+    browser.cookie = answer.headers["Set-Cookie"].partition(";")[0]
+    return browser.ask("GET", answer.headers["Location"]).text
+
+
+def test_the_page_beside_the_engine_ends_with_it(site, kit, monkeypatch, capsys):
+    kits = pytest.importorskip("fedcsa.federation.flare.kits")
+    seen, before = [], set(threading.enumerate())
+
+    class Engine:
+        """Runs until somebody has looked at the page."""
+
+        pid = os.getpid()
+        __enter__ = lambda self: self  # noqa: E731
+        __exit__ = lambda *_: None  # noqa: E731
+
+        def poll(self):
+            if not seen:
+                seen.append(None)  # the command has not written the process's number yet
+            elif seen == [None]:
+                seen.append(first_page(json.loads(capsys.readouterr().out.splitlines()[0])["page"]))
+            else:
+                return 1
+            return None
+
+    monkeypatch.setattr("fedcsa.federation.flare.process.EngineProcess", lambda *_: Engine())
+    monkeypatch.setattr("fedcsa.federation.flare.settings.write_settings", lambda *_: None)
+    about, status = kits.Kit.load(kit), Status(site.folder / "state")
+    with pytest.raises(ProtocolError, match="ended by itself, with code 1"):
+        _run_engine(kit, site.file, about, status, Output(json=True, quiet=False), 0)
+    assert "running and connecting to localhost:1." in seen[1]
+    assert set(threading.enumerate()) == before
+
+
+def test_the_page_of_a_site_that_does_not_run_ends_with_its_command(site, kit):
     command = [sys.executable, "-m", "fedcsa", "site", "page", kit, "--data", site.file, "--json"]
     with subprocess.Popen(  # noqa: S603 - our own interpreter
         [*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            browser = Browser(json.loads(process.stdout.readline())["page"])
-            answer = browser.ask("GET", browser.link)
-            browser.cookie = answer.headers["Set-Cookie"].partition(";")[0]
-            text = browser.ask("GET", answer.headers["Location"]).text
+            text = first_page(json.loads(process.stdout.readline())["page"])
             assert "not running" in text
             assert "stroke" in text
             process.send_signal(signal.SIGINT)
