@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from fedcsa.errors import ResultError
 from fedcsa.messages.policy import Clock, utc_now
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows, where only one process may write
-    fcntl = None  # type: ignore[assignment]
+#: Seconds between two looks at a lock that another holds; it is held for milliseconds.
+_LOOK = 0.01
 
 
 def make_folder(folder: Path) -> None:
@@ -32,9 +32,7 @@ def make_folder(folder: Path) -> None:
 def locked(folder: Path) -> Iterator[None]:
     """Wait until no other process or thread writes to `folder`, and keep others out."""
     make_folder(folder)
-    with (folder / ".lock").open("ab") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with FileLock(folder / ".lock", poll_interval=_LOOK):
         yield
 
 
@@ -42,16 +40,18 @@ def locked(folder: Path) -> Iterator[None]:
 def alone(folder: Path) -> Iterator[None]:
     """Hold `folder` as long as a process runs; a `ResultError` if another process holds it."""
     make_folder(folder)
-    with (folder / ".running").open("ab") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ResultError(
-                    f"The folder {str(folder)!r} is in use by another running process. "
-                    "Stop that process first."
-                ) from None
+    lock = FileLock(folder / ".running", timeout=0.0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ResultError(
+            f"The folder {str(folder)!r} is in use by another running process. "
+            "Stop that process first."
+        ) from None
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def write_whole(path: Path, content: bytes) -> None:
