@@ -29,11 +29,11 @@ GROUP_BITS = 53
 _NUMBER = r"^(?i:[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?)$"
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]*)")
 _WHOLE_WITH_ZEROS = re.compile(r"(0|-?[1-9][0-9]*)\.0+")
-#: A day of the calendar, and a time that may stand behind it.
+#: A day of the calendar, and a time that may stand behind it; no zone, on which the day depends.
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
 _MOMENT = (
     r"^\d{4}-\d{2}-\d{2}"
-    r"([T ]([01]\d|2[0-4]):[0-5]\d(:[0-6]\d([.,]\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)?)?$"
+    r"([T ]([01]\d|2[0-4]):[0-5]\d(:[0-6]\d([.,]\d+)?)?)?$"
 )
 #: From the day that Python counts from to 1970-01-01, from which Arrow counts.
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -128,29 +128,36 @@ class Cells:
         return False
 
     def _has_days(self) -> bool:
-        """Whether the column may hold days: dates, timestamps or texts."""
+        """Whether the column may hold days: dates, moments without a time zone, or texts."""
         import pyarrow as pa
 
-        types, kind = pa.types, self.kind
-        found = (types.is_date, types.is_timestamp, types.is_null)
-        if is_text(kind) or any(is_one(kind) for is_one in found):
-            return True
-        self.problems.append(
-            f"{self.what} must hold dates; it holds another type. Write them like 2020-01-31, or "
-            "give the column a type for dates. A number of days or an age is of kind number."
+        types = pa.types
+        words = "numbers or another type"
+        advice = (
+            "Write them like 2020-01-31, or give the column a type for dates. A number of days or "
+            "an age is of kind number."
         )
+        if types.is_timestamp(self.kind) and self.kind.tz is not None:
+            words = "moments with a time zone, on which the day depends"
+            advice = "Make days of them in the zone of the site, and keep only these."
+        elif (
+            is_text(self.kind)
+            or types.is_null(self.kind)
+            or types.is_date(self.kind)
+            or types.is_timestamp(self.kind)
+        ):
+            return True
+        self.problems.append(f"{self.what} must hold dates; it holds {words}. {advice}")
         return False
 
     def _days(self) -> Array:
-        """Days since 1970-01-01 of the days that are written; time and zone are dropped."""
+        """Days since 1970-01-01; times of day are dropped."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         if is_text(self.kind):
             return self._days_of_texts()
         column = self._plain()
-        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
-            column = pc.local_timestamp(column)
         if not pa.types.is_null(column.type):
             column = pc.cast(column, pa.date32(), safe=False)
         days: Array = column.cast(pa.int32()).cast(pa.float64()).to_numpy().astype(np.float64)
@@ -172,8 +179,8 @@ class Cells:
         unreadable = np.isinf(days)
         if unreadable.any():
             advice = (
-                "Write days like 2020-01-31, with or without a time behind them, or list the "
-                "spelling of a missing cell in missing_values."
+                "Write days like 2020-01-31, with or without a time behind them but without a "
+                "zone, or list the spelling of a missing cell in missing_values."
             )
             self.complain("hold dates", int(unreadable.sum()), "no such date", advice)
         return np.where(unreadable, 0.0, days)

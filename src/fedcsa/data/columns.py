@@ -64,8 +64,8 @@ class Feature:
     other : bool
         Whether a text that is none of the levels becomes the last level, ``"other"``.
     since, at : str or date, optional
-        One of them for a date: days since that day, or years of 365.25 days until it. Only the
-        calendar day of a cell counts, as it is written: its time of day and its time zone do not.
+        One of them for a date: days since that day, or years of 365.25 days until it. A cell's
+        time of day does not count. With a time zone it is refused: the day depends on that.
     missing : {"error", "indicator", "model"}
         With ``"model"`` the model sees the gap itself and must be one that can.
     fill : float, optional

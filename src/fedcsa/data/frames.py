@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,7 +92,7 @@ def arrow_column(column: Any, what: str) -> pa.ChunkedArray:
         if hasattr(column, "to_arrow"):  # Polars
             found = column.to_arrow()
         elif column.dtype == object:
-            found = pa.array(list(map(_written_day, column)), from_pandas=True)
+            found = _of_objects(list(column))
         else:
             found = pa.array(column, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):  # its text quotes a cell
@@ -104,11 +103,16 @@ def arrow_column(column: Any, what: str) -> pa.ChunkedArray:
     return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
 
 
-def _written_day(cell: Any) -> Any:
-    """The day of a moment with a time zone: among several zones pyarrow would keep the first."""
-    if isinstance(cell, datetime) and cell.tzinfo is not None:
-        return cell.date()
-    return cell
+def _of_objects(cells: list[Any]) -> pa.Array:
+    """Objects as pyarrow has them, which would take a number among dates for days since 1970."""
+    import pyarrow as pa
+
+    found = pa.array(cells, from_pandas=True)
+    if pa.types.is_temporal(found.type):
+        numbers = (isinstance(cell, int | float | np.number) and cell == cell for cell in cells)
+        if any(numbers):
+            raise TypeError
+    return found
 
 
 # Without a description ------------------------------------------------------------------------

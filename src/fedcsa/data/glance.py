@@ -21,8 +21,10 @@ MOST_ROWS_OF_ONE = 5
 #: Words in the names of columns that name a row or a patient.
 _PERSONS = {"patient", "pat", "subject", "person", "participant", "case", "record", "mrn", "pid"}
 _NUMBERS = {"id", "no", "nr", "num", "number", "key", "code", "mrn", "uuid", "guid"}
+#: Names that begin so count something, or stand for a place.
+_COUNTS = {"n", "count", "total", "postal", "zip"}
 
-CellKind = Literal["empty", "number", "flag", "date", "text", "other"]
+CellKind = Literal["empty", "number", "flag", "date", "zoned", "text", "other"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,8 +34,9 @@ class Glance:
     Attributes
     ----------
     site : str
-    cells : {"empty", "number", "flag", "date", "text", "other"}
-        A text that is a number, a flag or a date everywhere counts as one.
+    cells : {"empty", "number", "flag", "date", "zoned", "text", "other"}
+        Moments with a time zone are "zoned". Texts that are all numbers, flags or dates count
+        as these.
     rows, missing, distinct : int
     values : array of shape (cells that are not missing,)
         Numbers, zeros and ones, or days since 1970-01-01.
@@ -90,6 +93,8 @@ def glance_at(column: pa.ChunkedArray, site: str) -> Glance:
     kind, rows = cells.kind, len(column)
     if is_text(kind):
         return _glance_at_texts(cells, site)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return Glance(site, "zoned", rows, column.null_count, 0, nothing)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return _of_values(cells.values("date"), "date", site)
     if pa.types.is_boolean(kind):
@@ -148,18 +153,26 @@ def _in_order(cells: Cells, texts: list[str]) -> list[str]:
 
 
 def is_named_like_an_id(name: str) -> bool:
-    """Whether a column's name says that it names rows or patients.
+    """Whether a column's name says that it names rows, patients or wards.
 
     >>> [is_named_like_an_id(name) for name in ("patientID", "mrn", "visit_no", "age", "humid")]
     [True, True, True, False, False]
     """
+    words = _words(name)
+    if len(words) < 2:
+        return bool(words) and (words[0] in _PERSONS or words[0] in ("id", "uuid", "guid"))
+    return words[-1] in _NUMBERS and words[0] not in _COUNTS
+
+
+def names_persons(name: str) -> bool:
+    """Whether a column's name says that it names patients.
+
+    >>> [names_persons(name) for name in ("patientID", "mrn", "ward_id")]
+    [True, True, False]
+    """
+    return is_named_like_an_id(name) and bool(_PERSONS & set(_words(name)))
+
+
+def _words(name: str) -> list[str]:
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
-    words = [word for word in re.split(r"[\W_]+", apart.lower()) if word]
-    if not words:
-        return False
-    alone = len(words) == 1 and (words[0] in _PERSONS or words[0] in ("id", "uuid", "guid"))
-    return alone or (len(words) > 1 and words[-1] in _NUMBERS and words[0] not in _COUNTS)
-
-
-#: "n_no", "count_number" count something; they name nobody.
-_COUNTS = {"n", "count", "total", "postal", "zip"}
+    return [word for word in re.split(r"[\W_]+", apart.lower()) if word]

@@ -13,7 +13,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import OTHER, Feature, Outcome, first_few, require_columns
 from fedcsa.data.frames import column_names, frame_columns
-from fedcsa.data.glance import MOST_LEVELS, Glance, is_named_like_an_id, glance_at
+from fedcsa.data.glance import MOST_LEVELS, Glance, glance_at, is_named_like_an_id, names_persons
 from fedcsa.errors import DataError, ParameterError, must, unknown
 
 #: Words that have an order of their own.
@@ -29,6 +29,7 @@ _TYPES = {
     "number": "numbers",
     "flag": "flags",
     "date": "dates",
+    "zoned": "moments with a time zone",
     "text": "texts",
     "other": "something else",
 }
@@ -115,13 +116,15 @@ class _Proposal:
         kind = _names_rows(name, known)
         if kind:
             return self._row_names(name, kind, known)
+        if names_persons(name):
+            return self._leave(name, "names patients, but neither one nor a few rows of each")
         absent = [site for site in self._sites if site not in present]
         if absent:
             return self._leave(name, f"is not at {_names(absent)}")
         kinds = {glance.cells for glance in known}
         if kinds <= {"flag", "number"}:
             feature = self._number(name, known)
-        elif len(kinds) > 1 or kinds == {"other"}:
+        elif len(kinds) > 1 or kinds <= {"zoned", "other"}:
             return self._disagreed(name, known)
         elif kinds == {"date"}:
             feature = self._date(name, known, last)

@@ -1,0 +1,255 @@
+"""What is proposed for tables that nobody has described, and what is said of the rest."""
+
+import datetime as dt
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from fedcsa.data.coding import Columns
+from fedcsa.data.columns import Outcome
+from fedcsa.data.frames import as_described_matrix
+from fedcsa.data.glance import MOST_LEVELS, is_named_like_an_id
+from fedcsa.errors import DataError, ParameterError
+
+ROWS = 40
+PATIENTS = [f"P{row // 2}" for row in range(ROWS)]
+
+
+def table(seed, **changes):
+    """A messy table of a hospital; a change replaces a column, None drops it."""
+    rng = np.random.default_rng(seed)
+    days = [dt.date(2021, 3, 1) + dt.timedelta(days=int(day)) for day in rng.integers(0, 700, ROWS)]
+    born = [dt.date(1950, 3, 1) + dt.timedelta(days=int(day)) for day in rng.integers(0, 9e3, ROWS)]
+    cells = {
+        "visit_id": [f"V{seed}-{row}" for row in range(ROWS)],
+        "patient": PATIENTS,
+        "age": rng.normal(60, 10, ROWS).round(1),
+        "sbp": [None if row % 9 == 0 else 100.0 + row for row in range(ROWS)],
+        "sex": ["F", "M"] * (ROWS // 2),
+        "smoker": [True, False] * (ROWS // 2),
+        "dialysis": [0, 1, 0, 0] * (ROWS // 4),
+        "pain": ["severe", "mild", "moderate", "mild"] * (ROWS // 4),
+        "admitted": [str(day) for day in days],
+        "born": born,
+        "ward_id": [1, 2, 3, 4] * (ROWS // 4),
+        "died": [0, 1] * (ROWS // 2),
+    }
+    cells |= changes
+    return pa.table({name: column for name, column in cells.items() if column is not None})
+
+
+def infer(north=None, south=None, new=None, outcome="died"):
+    tables = {"north": table(1, **(north or {})), "south": table(2, **(south or {}))}
+    tables["new"] = table(3, died=None, **(new or {}))
+    return Columns.infer(tables, outcome)
+
+
+PROPOSED = {
+    "visit_id": "id",
+    "patient": "group",
+    "age": "number",
+    "sbp": {"missing": "indicator", "fill": 120.0},
+    "sex": ["F", "M"],
+    "smoker": "flag",
+    "dialysis": "flag",
+    "pain": ["mild", "moderate", "severe"],
+    "admitted": {"kind": "date", "since": "2021-01-01"},
+    "born": {"kind": "date", "at": "2023-12-31"},
+    "ward_id": ["1", "2", "3", "4"],
+}
+
+
+def test_a_messy_table_is_described():
+    found = infer()
+    assert found.described == PROPOSED
+    assert found.outcome == Outcome("died", (0, 1))
+    assert len(found.notes) == 3  # two dates and the fill
+    for note in found.notes:
+        assert f"# {note}" in repr(found)
+
+
+def test_what_is_proposed_can_be_used():
+    found = infer()
+    for seed in (1, 2, 3):
+        X, names = as_described_matrix(table(seed), "it", found, with_group=True)
+        assert X.shape == (ROWS, len(names))
+        assert np.isfinite(X).all()
+
+
+def texts(column):
+    return [None if cell is None else str(cell) for cell in column.to_pylist()]
+
+
+FRAMES = {
+    "pandas": lambda cells: cells.to_pandas(),
+    "pandas of pyarrow": lambda cells: cells.to_pandas(types_mapper=pd.ArrowDtype),
+    "polars": pl.from_arrow,
+    "polars lazy": lambda cells: pl.from_arrow(cells).lazy(),
+    "duckdb": lambda cells: duckdb.connect().from_arrow(cells),
+    "texts": lambda cells: pa.table({name: texts(cells[name]) for name in cells.column_names}),
+}
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
+def test_every_frame_gives_the_same_proposal(make):
+    found = Columns.infer({"north": make(table(1)), "south": make(table(2))}, "died")
+    expected = Columns.infer({"north": table(1), "south": table(2)}, "died")
+    assert (found, found.notes) == (expected, expected.notes)
+
+
+def one_of_each(*items):
+    return [items[row % len(items)] for row in range(ROWS)]
+
+
+#: A change at one site; what the column becomes, None if it is left out; and what is said.
+DIFFERENT = {
+    "a level at one site": (
+        {"pain": one_of_each("mild", "moderate", "severe", "unbearable")},
+        "pain",
+        {"levels": ["mild", "moderate", "severe"], "other": True},
+        "not every table has 'unbearable'",
+    ),
+    "other words": ({"sex": one_of_each("female", "male")}, "sex", None, "no level that all"),
+    "words for numbers": ({"age": one_of_each("old", "young")}, "age", None,
+                          "holds texts at 'north'; numbers at 'south', 'new'"),
+    "numbers for words": ({"sex": one_of_each(1, 2)}, "sex", None, "numbers at 'north'; texts at"),
+    "a flag with a two": ({"dialysis": one_of_each(0, 1, 2)}, "dialysis", "number", ""),
+    "yes and no": ({"smoker": one_of_each("yes", "no")}, "smoker", None, "texts at 'north'; flags"),
+    "texts among numbers": ({"age": [f"{row}.5" for row in range(30)] + ["> 90"] * 10}, "age", None,
+                            "holds texts at 'north'; numbers at"),
+    "days for numbers": ({"age": [dt.date(2020, 1, 1)] * ROWS}, "age", None, "holds dates at"),
+    "a zone": ({"born": pa.array([dt.datetime(1950, 1, 1)] * ROWS, pa.timestamp("us", "UTC"))},
+               "born", None, "moments with a time zone at 'north'"),
+    "not there": ({"age": None}, "age", None, "is not at 'north'"),
+    "lists": ({"age": [[1]] * ROWS}, "age", None, "something else at 'north'"),
+    "a new column": ({"bmi": [20.5, 30.5] * (ROWS // 2)}, "bmi", None, "is not at 'south', 'new'"),
+    "empty there": ({"age": [None] * ROWS}, "age", {"missing": "indicator", "fill": 60.0}, "fill"),
+    "whole texts": ({"age": [str(row) for row in range(ROWS)]}, "age", "number", ""),
+    "a group with gaps": ({"patient": [None, *PATIENTS[1:]]}, "patient", None,
+                          "has gaps or is not there at 'north'"),
+    "two patients only": ({"patient": one_of_each("P1", "P2")}, "patient", None, "names patients"),
+    "a group of single rows": ({"patient": [f"P{row}" for row in range(ROWS)]}, "patient", "group",
+                               ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DIFFERENT.values(), ids=DIFFERENT)
+def test_what_differs_between_sites_is_agreed_or_said(case):
+    change, name, expected, words = case
+    found = infer(north=change)
+    assert found.described.get(name) == expected
+    notes = [note for note in found.notes if repr(name) in note]
+    assert bool(notes) == (expected is None or "other" in expected)
+    assert words in " ".join(found.notes)
+    others = {key: value for key, value in found.described.items() if key != name}
+    assert others == {key: value for key, value in PROPOSED.items() if key != name}
+
+
+#: Columns that all sites have alike: what they become, and what is said.
+ALIKE = {
+    "empty": ([None] * ROWS, None, "is empty"),
+    "constant": ([7.5] * ROWS, None, "is the same in every row"),
+    "one word": (["yes"] * ROWS, None, "is the same in every row"),
+    "one day": ([dt.date(2020, 1, 1)] * ROWS, None, "is the same in every row"),
+    "many words": ([f"w{row % 25}" for row in range(ROWS)], None, "more than 20 different texts"),
+    "spoiled numbers": ([*map(str, range(30)), *["> 90"] * 10], None, "correct the others"),
+    "a note": ([f"text {row}" for row in range(ROWS)], None, "looks like a second id"),
+    "words that are ordered by nothing": (one_of_each("b", "c", "a"), ["a", "b", "c"], ""),
+    "words with an order": (one_of_each("High", "Low", "Medium"), ["Low", "Medium", "High"], ""),
+    "a category in order": (
+        pd.Categorical(one_of_each("b", "c", "a"), ["c", "a", "b"], ordered=True),
+        ["c", "a", "b"], "",
+    ),
+    "a category": (pd.Categorical(one_of_each("b", "a"), ["b", "a"]), ["a", "b"], ""),
+    "gaps in words": (one_of_each("a", None, "b"),
+                      {"levels": ["a", "b"], "missing": "indicator"}, ""),
+    "gaps in flags": (one_of_each(True, None, False), {"kind": "flag", "missing": "indicator"}, ""),
+    "true and false in words": (one_of_each("True", "false"), "flag", ""),
+    "spelled gaps": (one_of_each("1.5", "NA", "2.5"), {"missing": "indicator", "fill": 1.5}, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ALIKE.values(), ids=ALIKE)
+def test_every_column_becomes_what_it_is(case):
+    cells, expected, words = case
+    frames = {site: table(k).to_pandas().assign(extra=cells) for k, site in enumerate("ab")}
+    found = Columns.infer(frames, "died")
+    assert found.described.get("extra") == expected
+    assert words in " ".join(note for note in found.notes if "'extra'" in note)
+
+
+def test_at_one_site_an_order_is_another_order():
+    orders = (["a", "b"], ["b", "a"])
+    frames = {
+        site: pd.DataFrame({"x": pd.Categorical(["a", "b"] * 9, order, ordered=True)})
+        for site, order in zip("ns", orders, strict=True)
+    }
+    found = Columns.infer(frames)
+    assert found.described == {"x": ["a", "b"]}
+    assert "the tables order its levels differently" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (one_of_each(0, 1), Outcome("y", (0, 1))),
+        (one_of_each("0", "1"), Outcome("y", (0, 1))),
+        (one_of_each(True, False), Outcome("y", (False, True))),
+        (one_of_each("true", "false"), Outcome("y", (False, True))),
+        (one_of_each("yes", "no"), Outcome("y", ("no", "yes"))),
+        (one_of_each("c", "a", "b"), Outcome("y", ("a", "b", "c"))),
+        (one_of_each(0, 1, 2), Outcome("y")),
+        (one_of_each(1.5, 2.5), Outcome("y")),
+    ],
+)
+def test_outcomes_are_classes_or_numbers(cells, expected):
+    found = Columns.infer({"a": table(1, y=cells), "b": table(2)}, "y")
+    assert found.outcome == expected
+    assert "y" not in found.described
+
+
+def test_an_outcome_with_gaps_is_said():
+    assert "Outcome 'died' has gaps at 'south'" in " ".join(
+        infer(south={"died": one_of_each(0, 1, None)}).notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("frames", "outcome", "error", "words"),
+    [
+        ({}, None, ParameterError, "a mapping of names to frames"),
+        ([table(1)], None, ParameterError, "a mapping of names to frames"),
+        ({"a": np.zeros((2, 2))}, None, ParameterError, "whose columns have names"),
+        ({"a": table(1)}, "dead", ParameterError, "Unknown column 'dead'"),
+        ({"a": table(1)}, "admitted", ParameterError, "numbers, flags or at most 20 classes"),
+        ({"a": table(1).slice(0, 0)}, None, DataError, "must have rows"),
+        ({"a": pa.table({"x": ["a", "a"]})}, None, DataError, "agree on at least one feature"),
+        ({"a": pa.table([[1], [2]], names=["x", "x"])}, None, DataError, "twice or more"),
+    ],
+)
+def test_tables_of_which_nothing_can_be_proposed(frames, outcome, error, words):
+    with pytest.raises(error, match=words):
+        Columns.infer(frames, outcome)
+
+
+@pytest.mark.parametrize(
+    "name", ["id", "ID", "patient_id", "PatientID", "mrn", "Patient", "case_no"]
+)
+def test_names_of_ids(name):
+    assert is_named_like_an_id(name)
+
+
+@pytest.mark.parametrize("name", ["age", "humid", "n_no", "zip_code", "postal code", "covid", ""])
+def test_names_of_other_columns(name):
+    assert not is_named_like_an_id(name)
+
+
+def test_more_levels_than_a_matrix_should_have_are_none():
+    for count in (MOST_LEVELS, MOST_LEVELS + 1):
+        words = [f"w{row % count}" for row in range(2 * count)]
+        found = Columns.infer({"a": pa.table({"w": words, "x": list(range(2 * count))})})
+        assert ("w" in found.described) == (count == MOST_LEVELS)
