@@ -121,9 +121,14 @@ def test_the_keyboard_alone_refuses_without_scripts(browser, abbey):
 
 
 def test_a_study_waits_over_a_restart_and_an_old_session_ends(browser, abbey):
-    with abbey.page() as guard, opened(browser, guard.new_link()) as page:
+    with abbey.page() as guard:
+        opening = opened(browser, guard.new_link())
+        page = opening.__enter__()
         port, address = guard.new_link().split(":")[2].split("/")[0], page.url
         assert "stroke 2026" in page.locator("#waiting").inner_text()
+        assert page.get_by_role("alert").is_hidden()
+    page.get_by_text("the program that serves it has ended").wait_for()
+    opening.__exit__(None, None, None)
     with abbey.page() as guard:
         again = guard.new_link()
         stale = address.replace(port, again.split(":")[2].split("/")[0])

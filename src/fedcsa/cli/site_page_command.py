@@ -76,7 +76,7 @@ def steward_page(kit: Path, data: Path, about: Kit, port: int, output: Output) -
     from fedcsa.loopback.serving import served
     from fedcsa.site.steward_page import StewardPage
 
-    shown = StewardPage(data, about.participant, lambda: engine_runs(kit), getpass.getuser())
+    shown = StewardPage(data, about.participant, lambda: engine_runs(kit), _user())
     again = f"For another link, run: fedcsa site page {kit} --data {data}"
     try:
         with served(shown.views, again, port) as guard:
@@ -88,3 +88,11 @@ def steward_page(kit: Path, data: Path, about: Kit, port: int, output: Output) -
             yield
     finally:
         shown.end()
+
+
+def _user() -> str:
+    """Who runs this command; empty where the system knows no name, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""

@@ -1,10 +1,12 @@
 "use strict";
 // Parts marked data-live are renewed every few seconds; the page works without this.
+const stale = document.getElementById("stale");
 const renew = async () => {
   const parts = [...document.querySelectorAll("[data-live]")];
   if (document.hidden || !parts.length) return;
-  const answer = await fetch(location.href, { cache: "no-store" });
-  if (!answer.ok) return;
+  const answer = await fetch(location.href, { cache: "no-store" }).catch(() => null);
+  stale.hidden = answer !== null && answer.status !== 403;
+  if (answer === null || !answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const part of parts) {
     const other = fresh.getElementById(part.id);
@@ -14,4 +16,4 @@ const renew = async () => {
     part.replaceChildren(...document.adoptNode(other).childNodes);
   }
 };
-setInterval(() => renew().catch(() => {}), 2000);
+setInterval(renew, 2000);
