@@ -16,7 +16,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fedcsa.answer.result_tables import Table
-from fedcsa.errors import StudyError
+from fedcsa.data.table_file import file_state
+from fedcsa.errors import DataError, StudyError
 from fedcsa.loopback.guard import Moved, PageViews, Visit
 from fedcsa.loopback.layout import Shown
 from fedcsa.messages.policy import LedgerEntry
@@ -359,19 +360,18 @@ def _sent_table(sent: Sequence[Sent], caption: str) -> Table:
     rows = [
         (
             f"{line.entry.message}{' (again)' if line.kind == 'resent' else ''}",
-            line.entry.recipient, line.entry.study, f"{line.entry.n_numbers}",
-            line.entry.time[:16].replace("T", " "), line.entry.sha256[:8],
+            line.entry.recipient, f"{line.entry.n_numbers}",
+            line.entry.time[:16].replace("T", " "), line.entry.study, line.entry.sha256[:8],
         )
         for line in sent
     ]  # fmt: skip
-    headings = ("message", "to", "study", "numbers", "time (UTC)", "SHA-256")
-    return Table(caption, headings, rows, (0, 1, 2, 4, 5), (1, 2))
+    headings = ("message", "to", "numbers", "time (UTC)", "study", "SHA-256")
+    return Table(caption, headings, rows, (0, 1, 3, 4, 5), (4,))
 
 
-def _table_state(site: SiteFile) -> str:
+def _table_state(site: SiteFile) -> object:
     """Something that changes whenever the table's file does."""
     try:
-        stat = (site.folder / (site.table or site.table1)).stat()
-    except OSError:
-        return "no file"
-    return f"{stat.st_size} {stat.st_mtime_ns}"
+        return file_state(site.folder / (site.table or site.table1))
+    except (OSError, DataError):
+        return None
