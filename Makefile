@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo federation-demo test attacks check docs sbom audit requirements picture bench paper paper-quick clean
+.PHONY: help setup demo federation-demo test attacks check docs sbom audit requirements tutorials picture bench paper paper-quick clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ requirements:  ## write requirements*.txt with the versions they have; UPGRADE=1
 	@$(if $(UPGRADE),true,sed -n 's/^\([a-z].*==[^ ]*\).*/\1/p' requirements*.txt) > $(RENEWED)/versions.txt
 	@$(RENEWED)/bin/python -m pip install --quiet --disable-pip-version-check -c $(RENEWED)/versions.txt '.[dev]'
 	@$(RENEWED)/bin/python .ci/write_requirements.py .
+
+tutorials: $(STAMP)  ## run the tutorials on the data in FEDCSA_DATA, and keep what they print and draw
+	$(BIN)/python docs/record.py
 
 picture: $(STAMP)  ## take the picture of the demo's report for the README (needs chromium)
 	$(BIN)/python docs/picture.py

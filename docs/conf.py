@@ -8,10 +8,6 @@ from fedcsa import __version__
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-# The tutorials read published data from this folder. Where it is absent, their pages show the
-# code without output, and say so.
-DATA = Path(os.environ.get("FEDCSA_DATA", Path(__file__).parents[2] / "shared" / "data"))
-
 sys.path.insert(0, str(Path(__file__).parent))  # for drawings.py and tree.py
 
 project = "fedcsa"
@@ -41,11 +37,9 @@ html_title = f"fedcsa {release}"
 nitpicky = False
 
 sphinx_gallery_conf = {
-    "examples_dirs": ["../examples/tutorials", "../examples/gallery"],
-    "gallery_dirs": ["generated/tutorials", "generated/gallery"],
-    "copyfile_regex": r"index\.rst",
+    "examples_dirs": ["../examples/gallery"],
+    "gallery_dirs": ["generated/gallery"],
     "image_scrapers": ("matplotlib", "drawings.keep"),
-    "filename_pattern": "/plot_" if DATA.is_dir() else "/gallery/plot_",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,
@@ -61,6 +55,3 @@ def setup(app):
 
     app.connect("builder-inited", draw_results)
     app.connect("builder-inited", write_tree)
-    os.environ["FEDCSA_DATA"] = str(DATA)
-    if not DATA.is_dir():
-        app.tags.add("no_data")

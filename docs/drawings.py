@@ -31,6 +31,7 @@ def keep(_: Any, block: dict[str, Any], gallery: dict[str, Any]) -> str:
     """Save the figure with which a block of an example ends; pyplot does not know it."""
     names = block["example_globals"]
     figure = names.get("___")  # the block's last value
+    figure = getattr(figure, "figure_", figure)
     if not isinstance(figure, Figure):
         return ""
     names["___"] = None  # shown once, and not printed besides

@@ -10,15 +10,10 @@ believe that — and then open the envelope with the outcomes.
 The patients are real: the International Stroke Trial, 19,435 patients in 36 countries, published
 by its authors. All outcomes are known, so we hold back those of one hospital.
 
-.. only:: no_data
-
-   .. note::
-
-      The data were not there when this page was built, so it shows code without output.
-
-**You need** ``pip install "fedcsa[all]" pandas matplotlib``, and ``IST_corrected.csv`` from the
-`Edinburgh DataShare <https://doi.org/10.7488/ds/104>`_, packed with gzip as
-``stroke_trial/IST.csv.gz`` in a folder that the variable ``FEDCSA_DATA`` names.
+**To run it yourself** install fedcsa and pandas, download ``IST_corrected.csv`` from the
+`Edinburgh DataShare <https://doi.org/10.7488/ds/104>`_ (Sandercock, Niewada, Czlonkowska; licence
+ODC-By), and pack it with gzip as ``stroke_trial/IST.csv.gz`` in a folder that the variable
+``FEDCSA_DATA`` names.
 """
 
 # %%

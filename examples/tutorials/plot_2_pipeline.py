@@ -6,15 +6,10 @@ Any scikit-learn classifier, regressor or pipeline can be the model. Here a pipe
 scales and fits; four real hospitals lend their patients with suspected heart disease. It is also a
 case in which the answer should *not* be believed as it stands, and we see how fedcsa says so.
 
-.. only:: no_data
-
-   .. note::
-
-      The data were not there when this page was built, so it shows code without output.
-
-**You need** ``pip install "fedcsa[all]" pandas matplotlib``, and the four ``processed.*.data``
-files of `Heart Disease <https://doi.org/10.24432/C52P4X>`_ from the UCI repository, in
-``heart_disease`` in a folder that the variable ``FEDCSA_DATA`` names.
+**To run it yourself** install fedcsa and pandas, and download the four ``processed.*.data`` files
+of `Heart Disease <https://doi.org/10.24432/C52P4X>`_ from the UCI repository (Janosi, Steinbrunn,
+Pfisterer, Detrano; licence CC BY 4.0) into ``heart_disease`` in a folder that the variable
+``FEDCSA_DATA`` names.
 """
 
 # %%
