@@ -21,6 +21,7 @@ from fedcsa.errors import CandidatesError, DataError, known_parameters, must, ra
 from fedcsa.messages.policy import Policy
 from fedcsa.models.given import given_column
 from fedcsa.models.handed import handed_over, has_classes
+from fedcsa.models.inputs import plain_numbers
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
 from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.run import InProcess, Progress, run_study
@@ -309,6 +310,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         described = self._described([X for X, _ in data.values()], told)
         plan = make_plan(
             model, candidates, options, losses, self.trusted_types,
+            inputs=plain_numbers(features) if self._coding is None else self._coding.inputs,
             features=features, classes=classes, **described,
         )  # fmt: skip
         if self._coding is not None:

@@ -159,6 +159,11 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "candidates could not be fitted, and were left out at this source",
         "check the candidate, or the size of the source",
     ),
+    "no-training-weights": (
+        "note",
+        "the model takes no sample weights, so it was fitted to the sources as they are",
+        "use a model that takes sample_weight, so that it is tried with the target's mix too",
+    ),
     "fit-warning": (
         "note",
         "the model library warned while fitting",

@@ -31,8 +31,10 @@ from fedcsa.errors import (
     unknown,
 )
 from fedcsa.models.given import GIVEN, given_column
+from fedcsa.models.inputs import no_empty_cells
 from fedcsa.models.model import RATIO_POWER, Candidate
 from fedcsa.models.registry import (
+    build_candidates,
     check_names,
     default_candidates,
     expand_candidates,
@@ -449,6 +451,7 @@ def make_plan(
     own_losses: Collection[str] = (),
     trusted: Collection[str] = (),
     build: bool = True,
+    inputs: Sequence[Mapping[str, Any]] | None = None,
     **columns: Any,
 ) -> Plan:
     """The plan of a study, or one error with a line for everything that is wrong.
@@ -466,6 +469,8 @@ def make_plan(
         Classes outside scikit-learn that the model may use.
     build : bool
         Build the model, to see whether it can be, and has the parameters that candidates set.
+    inputs : sequence of mapping, optional
+        The table's own columns, for a model that gets them; see `fedcsa.models.inputs`.
     **columns
         The other fields of a plan: features, classes, flags …
     """
@@ -476,7 +481,10 @@ def make_plan(
     described: dict[str, Any] = {}
     listed: tuple[Candidate, ...] = ()
     with gathered(problems):
-        described = model_description(model)
+        described = model_description(model, inputs, trusted)
+        _check_empty(described, inputs)
+        if "inputs" in described:  # it gets them in their own units
+            options = {**options, "scale": False}
         if described["name"] == GIVEN:
             options = {"method": GIVEN, **options, "scale": False}
             listed = tuple(candidates or ())
@@ -496,6 +504,20 @@ def make_plan(
     return plan
 
 
+def _check_empty(described: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]] | None) -> None:
+    """Raise a `ModelError` if empty cells are left to a model that never gets any.
+
+    Parameters
+    ----------
+    described : mapping
+        The model's description.
+    inputs : sequence of mapping or None
+    """
+    empty = [str(item["name"]) for item in inputs or () if item["missing"]]
+    if empty and described["name"] != "sklearn" and not given_column(described):
+        raise ModelError(no_empty_cells(empty))
+
+
 def _check_model(
     description: Mapping[str, Any],
     candidates: Sequence[Candidate],
@@ -511,9 +533,11 @@ def _check_model(
             f"The model cannot be built from its parameters ({type(error).__name__}). "
             "Look up which parameters its class wants."
         ) from None
-    from fedcsa.models.estimators import SklearnModel, weight_keyword  # loads scikit-learn
+    from fedcsa.models.empty_cells import check_takes_empty  # loads scikit-learn, as does the next
+    from fedcsa.models.estimators import SklearnModel, weight_keyword
 
     if isinstance(model, SklearnModel):
         check_names(model.estimator, candidates)
+        check_takes_empty(model, build_candidates(candidates, trusted))
         if any(candidate.get(RATIO_POWER) for candidate in candidates):
             weight_keyword(model.estimator)

@@ -49,9 +49,10 @@ from fedcsa.models.allowed import (
     refused_before_fitting,
 )
 from fedcsa.models.arrivals import check_agreed
-from fedcsa.models.convert import CELL_SCALERS, TREES, to_portable
+from fedcsa.models.convert import TREES, to_portable
 from fedcsa.models.portable import open_model
 from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.models.transformers import CELL_SCALERS
 from fedcsa.models.trees import to_bins
 
 rng = np.random.default_rng(0)
@@ -74,7 +75,7 @@ REFUSED = {
     SVC(): "SVC has no format in which it may leave a site. Use HistGradientBoostingClassifier",
     make_pipeline(SelectKBest(), Ridge()): "SelectKBest has no .* Use Lasso",
     make_pipeline(KNNImputer(), Ridge()): "KNNImputer has no .* Use SimpleImputer",
-    make_pipeline(preprocessing.TargetEncoder(), Ridge()): "TargetEncoder .* given categories",
+    make_pipeline(preprocessing.TargetEncoder(), Ridge()): "TargetEncoder .* Use OneHotEncoder",
     make_pipeline(preprocessing.QuantileTransformer(), Ridge()): "Quantile.* Use StandardScaler",
     make_pipeline(OneHotEncoder(), Ridge()): "OneHotEncoder .* agreed lists",
     make_pipeline(OneHotEncoder(categories=[["a"]]), Ridge()): "OneHotEncoder .* agreed lists",
@@ -91,8 +92,7 @@ REFUSED = {
     make_pipeline(MinMaxScaler(clip=True), Ridge()): "MinMaxScaler would carry a patient's value",
     make_pipeline(StandardScaler(), RandomForestRegressor()): "trees need no scaling",
     make_pipeline(SimpleImputer(), StandardScaler(), RandomForestRegressor()): "no scaling",
-    make_pipeline(SimpleImputer(missing_values=0), RandomForestRegressor()): "no scaling",
-    make_pipeline(REORDERED, RandomForestRegressor()): "trees need no scaling",
+    make_pipeline(SimpleImputer(missing_values=0), RandomForestRegressor()): "SimpleImputer .*=nan",
     make_pipeline(WEIGHTED, Ridge()): "transformer_weights=None",
     make_pipeline(OneHotEncoder(categories=[[0.0, np.nan]]), Ridge()): "OneHotEncoder .* agreed",
     make_pipeline(ColumnTransformer([("a", "passthrough", ["x"])]), Ridge()): "their numbers",

@@ -6,11 +6,10 @@ from scipy.special import expit
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.linear_model import Lasso
 from sklearn.svm import SVC, SVR
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier
 
 from fedcsa.errors import ModelError
 from fedcsa.models.fitted import EstimatorModel, LinearModel
-from fedcsa.models.trees import to_bins
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(40, 3))
@@ -77,11 +76,3 @@ def test_classes_that_were_not_seen_have_no_probability(estimator):
     assert found.shape == (40, 3)
     assert not found[:, 1].any()
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
-
-
-def test_an_estimator_of_bins_is_given_bins():
-    grid = np.full(3, 0.5)
-    bins = to_bins(X, grid).astype(float)
-    estimator = DecisionTreeRegressor(random_state=0).fit(bins, Y)
-    found = EstimatorModel(estimator, 0, grid).predict(X)
-    np.testing.assert_array_equal(found, estimator.predict(bins))

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.linear_model import ElasticNet, Lasso
+from sklearn.linear_model import ElasticNet, Lasso, Ridge
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import NoOverlapError
@@ -244,6 +245,20 @@ def test_truth_values_are_not_numbers_on_a_grid(make):
         exchange="rows",
     )  # fmt: skip
     assert edge_findings(make, plan, 0) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "candidates", "method", "said"),
+    [
+        (KNeighborsRegressor(3), [{}], "validated", True),
+        (Ridge(), [{}], "validated", False),  # which takes weights, and was told to have none
+        (Ridge(), [{"ratio_power": 1.0}], "validated", False),
+        (KNeighborsRegressor(3), [{}], "naive", False),
+    ],
+)
+def test_a_model_that_takes_no_weights_is_said(make, model, candidates, method, said):
+    adaptation = make.study(make.plan(model, candidates, method=method), [make.source("a")])
+    assert ("no-training-weights" in codes(adaptation.findings)) == said
 
 
 # Findings that come from elsewhere -----------------------------------------------------------

@@ -382,6 +382,8 @@ def model_names(description: object) -> list[str]:
     names: list[str] = []
     if hasattr(description, "items"):
         for key, value in description.items():
+            if key == "inputs":  # whose names are the table's
+                continue
             if key in ("name", "class") and isinstance(value, str) and value != "sklearn":
                 # Under its public name: sklearn.svm._classes.SVR is sklearn.svm.SVR.
                 names.append(".".join(p for p in value.split(".") if not p.startswith("_")))

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedcsa.errors import ModelError, UntrustedError
+from fedcsa.models.chosen import sklearn_name, split_pipeline
 from fedcsa.models.convert import (
     AVERAGED_TREES,
     BOOSTED_TREES,
     BOOSTING_LINKS,
-    CELL_SCALERS,
     LINEAR_CLASSIFIERS,
     LINEAR_REGRESSORS,
-    MEAN_SCALERS,
     TREES,
     agreed_steps,
-    sklearn_name,
-    split_pipeline,
+    made_columns,
+    seen_columns,
 )
+from fedcsa.models.inputs import Inputs, inputs_of
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.models.registry import RIDGE, WEIGHTED, build
-from fedcsa.models.steps import MAX_DEGREE, width_of
+from fedcsa.models.settling import settle_columns
+from fedcsa.models.steps import FUNCTIONS, MAX_DEGREE, function_name, width_of
+from fedcsa.models.transformers import (
+    CELL_SCALERS,
+    MEAN_SCALERS,
+    NoFormatError,
+)
 
 #: Criteria that make leaves of means; the others make leaves of medians, which are outcomes.
 _CRITERIA = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss")
@@ -43,8 +49,8 @@ _NEAREST_ELSE = ("HistGradientBoostingRegressor", "HistGradientBoostingClassifie
 #: The same for transformers, by their name or the package.
 _INSTEAD = {
     "KBinsDiscretizer": "SplineTransformer with given knots",
-    "TargetEncoder": "OneHotEncoder with given categories",
-    "LabelBinarizer": "OneHotEncoder with given categories",
+    "TargetEncoder": "OneHotEncoder",
+    "LabelBinarizer": "OneHotEncoder",
     "KNNImputer": "SimpleImputer",
     "IterativeImputer": "SimpleImputer",
     "decomposition": "PolynomialFeatures, or Ridge on the features themselves",
@@ -52,6 +58,10 @@ _INSTEAD = {
     "kernel_approximation": "SplineTransformer with given knots",
 }
 _INSTEAD_ELSE = "StandardScaler"
+#: Transformers that hold others.
+_HOLDERS = frozenset({"Pipeline", "ColumnTransformer", "FeatureUnion"})
+#: Transformers whose columns have thresholds on the agreed grid.
+_BEFORE_TREES = _HOLDERS | {"SimpleImputer", "MissingIndicator", "OneHotEncoder", "OrdinalEncoder"}
 
 
 def refused_before_fitting(
@@ -81,7 +91,7 @@ def refused_before_fitting(
         return ""
     for candidate in candidates or [{}]:
         try:
-            reason = objection(agreed_estimator(description, candidate))
+            reason = objection(agreed_estimator(description, candidate), inputs_of(description))
         except UntrustedError:  # a class of a site's own: known by its name alone
             reason = f"A class outside scikit-learn has no format of ours. Use {_NEAREST_ELSE[0]}"
         if reason:
@@ -90,7 +100,7 @@ def refused_before_fitting(
 
 
 def agreed_estimator(description: Mapping[str, Any], candidate: Mapping[str, Any]) -> Any:
-    """The estimator of a study with the parameters of a candidate.
+    """The estimator of a study with the parameters of a candidate, and with all that was agreed.
 
     Parameters
     ----------
@@ -99,35 +109,56 @@ def agreed_estimator(description: Mapping[str, Any], candidate: Mapping[str, Any
     """
     estimator = build(description.get("estimator"))
     own = {key: build(value) for key, value in candidate.items() if key != RATIO_POWER}
+    inputs = inputs_of(description)
     try:
-        return estimator.set_params(**own)
+        estimator = estimator.set_params(**own)
+        if inputs is not None:
+            settle_columns(estimator, seen_columns(estimator, inputs, inputs.n_features)[1])
     except (AttributeError, TypeError, ValueError):
         raise ModelError(
             "A candidate must set parameters that the study's model has. Check their names."
         ) from None
+    return estimator
 
 
 # The allow-list -------------------------------------------------------------------------------
 
 
-def objection(estimator: Any) -> str:
-    """What keeps an estimator from leaving, fitted or not; "" if nothing does."""
+def objection(estimator: Any, inputs: Inputs | None = None) -> str:
+    """What keeps an estimator from leaving, fitted or not; "" if nothing does.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        With inputs, as `fedcsa.models.settling.settle_columns` leaves it.
+    inputs : Inputs, optional
+        What it gets of the study's matrix.
+    """
     try:
-        return _objection(estimator)
+        return _objection(estimator, inputs) or _unheld(estimator, inputs)
+    except NoFormatError as error:
+        return str(error)
     except Exception:  # parameters are whatever a brief says, and may be of any kind
         return f"{type(estimator).__name__} has parameters of a wrong kind. Set others instead"
 
 
-def _objection(estimator: Any) -> str:
+def _objection(estimator: Any, inputs: Inputs | None) -> str:
+    """What keeps an estimator from leaving by its own words.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    inputs : Inputs or None
+    """
     transformers, final = split_pipeline(estimator)
     name = sklearn_name(final)
     if name in TREES:
-        if not all(map(_does_nothing, transformers)):
+        if not all(_is_made_of(step, _BEFORE_TREES) for step in transformers):
             return (
-                f"{name} may leave only without steps before it: trees need no scaling. "
-                f"Use {name} alone instead"
+                f"{name} may leave only behind imputers and encoders: trees need no scaling. "
+                f"Use {name} without other steps instead"
             )
-        return _tree_objection(final, name)
+        return _tree_objection(final, name) or _first(transformers, inputs)
     if name not in LINEAR_REGRESSORS and name not in LINEAR_CLASSIFIERS:
         package = _package(final)
         nearest = _NEAREST.get(package, _NEAREST_ELSE)[int(_is_classifier(final))]
@@ -135,7 +166,29 @@ def _objection(estimator: Any) -> str:
             f"{type(final).__name__} has no format in which it may leave a site. "
             f"Use {nearest} instead"
         )
-    return _linear_objection(final, name) or _first(transformers)
+    return _linear_objection(final, name) or _first(transformers, inputs)
+
+
+def _unheld(estimator: Any, inputs: Inputs | None) -> str:
+    """What keeps an estimator from leaving by the columns that it gets.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    inputs : Inputs or None
+    """
+    if inputs is None:
+        return ""
+    n_features = inputs.n_features
+    try:
+        _, columns = made_columns(estimator, inputs, n_features, np.ones(n_features))
+    except NoFormatError:
+        raise
+    except ModelError:  # columns that are not there: said when the model is built for use
+        return ""
+    if any(column.texts for column in columns):
+        return "Texts reach the model itself. Use OneHotEncoder before it instead"
+    return ""
 
 
 def _linear_objection(estimator: Any, name: str) -> str:
@@ -154,15 +207,6 @@ def _linear_objection(estimator: Any, name: str) -> str:
     return ""
 
 
-def _does_nothing(step: Any) -> bool:
-    """Whether rows without missing cells pass a step as they are."""
-    if step is None or (isinstance(step, str) and step == "passthrough"):
-        return True
-    if sklearn_name(step) == "Pipeline":
-        return all(_does_nothing(inner) for _, inner in step.steps)
-    return sklearn_name(step) == "SimpleImputer" and _imputer_holds(step)
-
-
 def _is_classifier(estimator: Any) -> bool:
     from sklearn.base import is_classifier
 
@@ -177,49 +221,65 @@ def _package(estimator: Any) -> str:
     return [*type(estimator).__module__.split("."), ""][1]
 
 
-def _first(transformers: Sequence[Any], *, foldable: bool = True) -> str:
+def _first(transformers: Sequence[Any], inputs: Inputs | None, *, foldable: bool = True) -> str:
     """The first objection to transformers one after the other.
 
     Parameters
     ----------
     transformers : sequence of scikit-learn transformers
+    inputs : Inputs or None
     foldable : bool
         Whether only scalers come between them and the coefficients.
     """
+    affine = MEAN_SCALERS | CELL_SCALERS | {"Pipeline", "ColumnTransformer"}
+    if inputs is None or not inputs.missing:
+        affine |= {"SimpleImputer"}  # which then does nothing
     for position, transformer in enumerate(transformers):
         later = transformers[position + 1 :]
-        affine = {"SimpleImputer", *MEAN_SCALERS, *CELL_SCALERS}
         last = foldable and all(_is_made_of(step, affine) for step in later)
-        reason = _step_objection(transformer, foldable=last)
+        reason = _step_objection(transformer, inputs, foldable=last)
         if reason:
             return reason
     return ""
 
 
-def _is_made_of(step: Any, names: set[str]) -> bool:
-    """Whether a step holds nothing but transformers of these names.
+def _is_made_of(step: Any, names: Collection[str]) -> bool:
+    """Whether a step holds nothing but transformers of these names, holders among them.
 
     Parameters
     ----------
     step : scikit-learn transformer
-    names : set of str
+    names : collection of str
     """
     if step is None or isinstance(step, str):
         return True
-    if sklearn_name(step) == "Pipeline":
-        return all(_is_made_of(inner, names) for _, inner in step.steps)
-    if sklearn_name(step) == "ColumnTransformer":
-        chosen = [inner for _, inner, _ in step.transformers]
-        return all(_is_made_of(inner, names) for inner in [*chosen, step.remainder])
-    return sklearn_name(step) in names
+    name = sklearn_name(step)
+    return name in names and all(_is_made_of(inner, names) for inner in _held(step, name))
 
 
-def _step_objection(step: Any, *, foldable: bool) -> str:
+def _held(step: Any, name: str) -> list[Any]:
+    """The transformers that a step holds.
+
+    Parameters
+    ----------
+    step : scikit-learn transformer
+    name : str
+        Of its class.
+    """
+    if name == "Pipeline":
+        return [inner for _, inner in step.steps]
+    if name == "ColumnTransformer":
+        return [*(inner for _, inner, _ in step.transformers), step.remainder]
+    return [inner for _, inner in step.transformer_list] if name == "FeatureUnion" else []
+
+
+def _step_objection(step: Any, inputs: Inputs | None, *, foldable: bool) -> str:
     """What is wrong with one transformer.
 
     Parameters
     ----------
     step : scikit-learn transformer
+    inputs : Inputs or None
     foldable : bool
         Whether only scalers come between it and the coefficients.
     """
@@ -227,49 +287,56 @@ def _step_objection(step: Any, *, foldable: bool) -> str:
     if step is None or (isinstance(step, str) and step in ("passthrough", "drop")):
         return ""
     if name == "Pipeline":
-        return _first([inner for _, inner in step.steps], foldable=foldable)
-    if name == "ColumnTransformer":
-        return _columns_objection(step, foldable=foldable)
+        return _first(_held(step, name), inputs, foldable=foldable)
+    if name in _HOLDERS:
+        return _branches_objection(step, name, inputs, foldable=foldable)
     if name in MEAN_SCALERS:
         return ""
     if name in CELL_SCALERS:
         if foldable and not getattr(step, "clip", False):
             return ""
         return f"{name} would carry a patient's value. Use StandardScaler instead"
+    if name in ("OneHotEncoder", "OrdinalEncoder") and inputs is not None:
+        return "" if _texts_hold(step) else _rule(name)
     if name in _STEP_RULES:
-        holds, instead = _STEP_RULES[name]
-        return "" if holds(step) else f"{name} may leave only with {instead}. Set that instead"
+        return "" if _STEP_RULES[name][0](step) else _rule(name)
     instead = _INSTEAD.get(name) or _INSTEAD.get(_package(step), _INSTEAD_ELSE)
     return (
         f"{type(step).__name__} has no format in which it may leave a site. Use {instead} instead"
     )
 
 
-def _columns_objection(step: Any, *, foldable: bool) -> str:
-    """What is wrong with a ColumnTransformer.
+def _rule(name: str) -> str:
+    """The objection to a transformer whose options are not agreed."""
+    return f"{name} may leave only with {_STEP_RULES[name][1]}. Set that instead"
+
+
+def _branches_objection(step: Any, name: str, inputs: Inputs | None, *, foldable: bool) -> str:
+    """What is wrong with a ColumnTransformer or a FeatureUnion.
 
     Parameters
     ----------
-    step : ColumnTransformer
+    step : ColumnTransformer or FeatureUnion
+    name : str
+        Of its class.
+    inputs : Inputs or None
     foldable : bool
     """
-    if not isinstance(step.remainder, str):
+    if not isinstance(getattr(step, "remainder", "drop"), str):
         return (
             "ColumnTransformer may leave only with remainder='drop' or 'passthrough'. "
             "Set that instead"
         )
     if step.transformer_weights:
-        return "ColumnTransformer may leave only with transformer_weights=None. Set that instead"
-    for _, inner, columns in step.transformers:
-        if not _are_positions(columns):
-            return (
-                "ColumnTransformer may leave only with columns given by their numbers. "
-                "Set that instead"
-            )
-        reason = _step_objection(inner, foldable=foldable)
-        if reason:
-            return reason
-    return ""
+        return f"{name} may leave only with transformer_weights=None. Set that instead"
+    chosen = [columns for _, _, columns in getattr(step, "transformers", ())]
+    if inputs is None and not all(map(_are_positions, chosen)):
+        return (
+            "ColumnTransformer may leave only with columns given by their numbers. Set that instead"
+        )
+    held = _held(step, name)
+    reasons = (_step_objection(inner, inputs, foldable=foldable) for inner in held)
+    return next((reason for reason in reasons if reason), "")
 
 
 def _are_positions(columns: Any) -> bool:
@@ -296,6 +363,20 @@ def _one_hot_holds(step: Any) -> bool:
     return plain and drop and known and _are_lists_of_numbers(step.categories)
 
 
+def _texts_hold(step: Any) -> bool:
+    """Whether an encoder's levels are agreed, numbers or texts, the last of them perhaps none."""
+    lists = [] if isinstance(step.categories, str) else [list(own) for own in step.categories]
+    texts = [own[:-1] if own and own[-1] != own[-1] else own for own in lists]
+    known = all(
+        own and (all(isinstance(level, str) for level in own) or _are_lists_of_numbers([own]))
+        for own in texts
+    )
+    drop = getattr(step, "drop", None)
+    plain = step.min_frequency is None and step.max_categories is None
+    by_rule = drop is None or (isinstance(drop, str) and drop in ("first", "if_binary"))
+    return bool(lists) and known and plain and by_rule
+
+
 def _spline_holds(step: Any) -> bool:
     given = not isinstance(step.knots, str) and np.asarray(step.knots).dtype.kind in "biuf"
     asked = step.extrapolation == "constant" and getattr(step, "handle_missing", "error") == "error"
@@ -308,16 +389,20 @@ def _powers_hold(step: Any) -> bool:
 
 
 def _imputer_holds(step: Any) -> bool:
-    number = isinstance(step.missing_values, float) and np.isnan(step.missing_values)
-    return bool(number and not step.add_indicator)
+    return _is_nan(step.missing_values) and not step.add_indicator
 
 
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and bool(np.isnan(value))
+
+
+_AGREED_LEVELS = "columns of agreed levels, or agreed lists of numbers as categories"
 #: Of transformers with options: whether they are agreed, and what to set if not.
 _STEP_RULES = {
-    "SimpleImputer": (_imputer_holds, "missing_values=nan and add_indicator=False"),
+    "SimpleImputer": (_imputer_holds, "missing_values=nan, and of texts add_indicator=False"),
     "OneHotEncoder": (
         _one_hot_holds,
-        "agreed lists of numbers as categories, drop by rule, unknown levels an error or ignored",
+        f"{_AGREED_LEVELS}, drop by rule, unknown levels an error or ignored",
     ),
     "OrdinalEncoder": (
         lambda step: (
@@ -326,7 +411,15 @@ _STEP_RULES = {
             and step.max_categories is None
             and _are_lists_of_numbers(step.categories)
         ),
-        "agreed lists of numbers as categories, unknown levels an error",
+        f"{_AGREED_LEVELS}, unknown levels an error",
+    ),
+    "MissingIndicator": (
+        lambda step: step.features == "all" and _is_nan(step.missing_values),
+        "missing_values=nan and features='all'",
+    ),
+    "FunctionTransformer": (
+        lambda step: (step.func is None or function_name(step.func)) and not step.kw_args,
+        f"one of numpy's functions {', '.join(FUNCTIONS)}",
     ),
     "PolynomialFeatures": (_powers_hold, f"a degree of at most {MAX_DEGREE}"),
     "SplineTransformer": (
@@ -442,9 +535,10 @@ def agreed_columns(
     """
     if description.get("name") in (RIDGE, WEIGHTED):
         return n_features
-    widest = 0
+    widest, inputs = 0, inputs_of(description)
     for candidate in candidates or [{}]:
         estimator = agreed_estimator(description, candidate)
         if sklearn_name(split_pipeline(estimator)[1]) not in TREES:
-            widest = max(widest, width_of(agreed_steps(estimator, n_features), n_features))
+            steps = agreed_steps(estimator, n_features, inputs)
+            widest = max(widest, width_of(steps, n_features))
     return widest

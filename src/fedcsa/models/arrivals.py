@@ -10,6 +10,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.errors import FedCSAError, ModelError
 from fedcsa.models.allowed import agreed_estimator, objection
+from fedcsa.models.chosen import Seen, sklearn_name, split_pipeline
 from fedcsa.models.convert import (
     AVERAGED_TREES,
     TREES,
@@ -17,14 +18,14 @@ from fedcsa.models.convert import (
     agreed_steps,
     boosting_link,
     linear_link,
-    sklearn_name,
-    split_pipeline,
+    made_columns,
 )
 from fedcsa.models.given import GIVEN, model_digest
+from fedcsa.models.inputs import inputs_of
 from fedcsa.models.portable import Arrays, Form, PortableModel, open_model
 from fedcsa.models.registry import RIDGE, WEIGHTED
 from fedcsa.models.sound import thawed
-from fedcsa.models.steps import Steps, steps_arrays, steps_form
+from fedcsa.models.steps import Steps, steps_arrays, steps_form, without_nothing
 from fedcsa.models.trees import Forest
 
 
@@ -97,20 +98,60 @@ def check_agreed(
         return
     try:
         estimator = agreed_estimator(description, candidate)
-        reason = objection(estimator)
+        reason = objection(estimator, inputs_of(description))
     except FedCSAError:
         reason = "unknown"
     _must(not reason, "estimator")
     final = split_pipeline(estimator)[1]
+    inputs = inputs_of(description)
     if sklearn_name(final) in TREES:
         try:
             _check_trees(form, arrays, final, n_classes)
         except (TypeError, ValueError):  # parameters of a wrong kind
             _must(False, "estimator")
-        _must(grid is None or np.array_equal(arrays.get("step", ()), grid), "grid")
+        steps, columns = made_columns(estimator, inputs, n_features, grid)
+        _check_before_trees(form, arrays, without_nothing(steps, n_features), columns)
+        own = np.array([column.step for column in columns])
+        _must(grid is None or np.array_equal(arrays.get("step", ()), own), "grid")
     else:
-        steps = agreed_steps(estimator, n_features)
+        steps = agreed_steps(estimator, n_features, inputs)
         _check_linear(form, arrays, sklearn_name(final), steps, n_classes)
+
+
+def _check_before_trees(form: Form, arrays: Arrays, steps: Steps, columns: Seen) -> None:
+    """Compare what comes before trees with what was agreed.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+    steps : Steps
+        That were agreed.
+    columns : tuple of Column
+        That the steps give.
+    """
+    _check_steps(form, arrays, steps)
+    _must(("missing_left" in arrays) == any(c.missing for c in columns), "way of empty cells")
+
+
+#: Arrays of steps that were learnt; all others were agreed.
+_LEARNT = (".shift", ".scale", ".fill", ".chosen")
+
+
+def _check_steps(form: Form, arrays: Arrays, steps: Steps) -> None:
+    """Compare steps with what was agreed.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+    steps : Steps
+        That were agreed.
+    """
+    _must(thawed(form.get("steps", [])) == steps_form(steps), "steps")
+    for name, array in steps_arrays(steps).items():
+        same = name.endswith(_LEARNT) or np.array_equal(arrays[name], array)
+        _must(same, f"array {name!r}")
 
 
 def _must(holds: object, what: str) -> None:
@@ -161,10 +202,7 @@ def _check_linear(form: Form, arrays: Arrays, name: str, steps: Steps, n_classes
     _must(form["link"] == link, "link")
     if plain:
         return
-    _must(thawed(form["steps"]) == steps_form(steps), "steps")
-    for name_, array in steps_arrays(steps).items():
-        same = name_.endswith((".shift", ".scale")) or np.array_equal(arrays[name_], array)
-        _must(same, f"array {name_!r}")
+    _check_steps(form, arrays, steps)
 
 
 def _check_trees(form: Form, arrays: Arrays, estimator: Any, n_classes: int) -> None:

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
+from fedcsa.models.chosen import Seen, sklearn_name, split_pipeline
+from fedcsa.models.inputs import Column, Inputs, begins_with_columns
 from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, TreeModel
-from fedcsa.models.steps import MAX_COLUMNS, Part, Steps, steps_of_parts, width_of
+from fedcsa.models.steps import Steps, width_of, without_nothing
+from fedcsa.models.transformers import fold, in_sequence, unfitted_steps
 from fedcsa.models.trees import LEAF, MAX_BIN, MAX_NODES, MAX_TREE_DEPTH, Grid
 
 #: Steps of the grid in a target's sd: far too coarse for a threshold to stand between two patients,
@@ -46,15 +49,6 @@ BOOSTED_TREES = frozenset(
 TREES = AVERAGED_TREES | BOOSTED_TREES
 #: Links of boosting by its loss; of classes, by their number.
 BOOSTING_LINKS = {"squared_error": "identity", "poisson": "log", "gamma": "log"}
-#: Scalers that hold means and sds, and those that hold cells: the smallest, the largest, a median.
-MEAN_SCALERS = frozenset({"StandardScaler"})
-CELL_SCALERS = frozenset({"MaxAbsScaler", "MinMaxScaler", "RobustScaler"})
-
-
-def sklearn_name(estimator: Any) -> str:
-    """The class's name if it is scikit-learn's own, else ""."""
-    cls = type(estimator)
-    return cls.__name__ if cls.__module__.split(".")[0] == "sklearn" else ""
 
 
 def agreed_grid(sd: Array, *, scale: bool) -> Array:
@@ -83,11 +77,73 @@ def agreed_grid(sd: Array, *, scale: bool) -> Array:
     return np.asarray((np.ones(len(sd)) if scale else sd) / STEPS_PER_SD)
 
 
-def to_portable(estimator: Any, n_classes: int, grid: Array | None) -> PortableModel:
+def seen_columns(
+    estimator: Any, inputs: Inputs | None, n_features: int, grid: Array | None = None
+) -> tuple[Steps, Seen]:
+    """From the study's matrix to what an estimator gets: the steps, and its columns.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    inputs : Inputs or None
+        None if it gets the matrix as it is.
+    n_features : int
+        Of the study.
+    grid : array of shape (features,), optional
+        As `agreed_grid` gives it.
+    """
+    if inputs is None:
+        steps = np.zeros(n_features) if grid is None else grid
+        return (), tuple(Column(step=float(step)) for step in steps)
+    texts = begins_with_columns(estimator)
+    return inputs.steps(texts=texts), inputs.columns(grid, texts=texts)
+
+
+def made_columns(
+    estimator: Any, inputs: Inputs | None, n_features: int, grid: Array | None = None
+) -> tuple[Steps, Seen]:
+    """All steps before the last estimator, not fitted, and the columns that it gets.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        As `fedcsa.models.transformers.settle` leaves it.
+    inputs : Inputs or None
+    n_features : int
+    grid : array of shape (features,), optional
+    """
+    before, columns = seen_columns(estimator, inputs, n_features, grid)
+    steps, columns = unfitted_steps(estimator, columns)
+    return before + steps, columns
+
+
+def agreed_steps(estimator: Any, n_features: int, inputs: Inputs | None = None) -> Steps:
+    """The steps of a linear model that is not fitted, without the scalers that are folded.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        As `fedcsa.models.settling.settle_columns` leaves it.
+    n_features : int
+        Of the study.
+    inputs : Inputs, optional
+    """
+    steps, _ = made_columns(estimator, inputs, n_features)
+    width = width_of(steps, n_features)
+    return fold(steps, np.zeros((1, width)), np.zeros(1), n_features)[0]
+
+
+def to_portable(
+    estimator: Any,
+    n_classes: int,
+    grid: Array | None,
+    inputs: Inputs | None = None,
+    n_features: int | None = None,
+) -> PortableModel:
     """The fitted estimator in our own format.
 
-    A tree, a forest or boosting must have been fitted on ``to_bins(X, grid)``; the model that
-    comes back takes X itself.
+    A tree, a forest or boosting must have been fitted behind `fedcsa.models.rounding.Rounded`; the
+    model that comes back takes the study's matrix itself.
 
     Parameters
     ----------
@@ -97,6 +153,10 @@ def to_portable(estimator: Any, n_classes: int, grid: Array | None) -> PortableM
         Of the study's outcome; 0 for numbers.
     grid : array of shape (features,) or None
         As `agreed_grid` gives it; only trees need it.
+    inputs : Inputs, optional
+        What it got of the study's matrix.
+    n_features : int, optional
+        Of the study; by default as many as the estimator got.
 
     Raises
     ------
@@ -104,14 +164,19 @@ def to_portable(estimator: Any, n_classes: int, grid: Array | None) -> PortableM
         With the estimator's name if there is no format for it.
     """
     transformers, final = split_pipeline(estimator)
-    name, width = sklearn_name(final), int(getattr(estimator, "n_features_in_", 0))
-    if name in TREES and grid is not None:
-        return _trees(final, n_classes, grid)
-    if name not in (LINEAR_CLASSIFIERS if n_classes else LINEAR_REGRESSORS):
+    transformers = [step for step in transformers if type(step).__name__ != "Rounded"]
+    name, width = sklearn_name(final), n_features or int(getattr(estimator, "n_features_in_", 0))
+    before, columns = seen_columns(estimator, inputs, width, grid)
+    if name not in TREES and name not in (LINEAR_CLASSIFIERS if n_classes else LINEAR_REGRESSORS):
         raise ModelError(
             f"{type(final).__name__} has no format of ours. Use an estimator that has one."
         )
-    steps = _in_sequence(transformers, width, fitted=True)
+    steps, columns = in_sequence(transformers, columns, fitted=True)
+    steps = before + steps
+    if name in TREES and grid is not None:
+        return _trees(final, n_classes, without_nothing(steps, width), columns)
+    if name in TREES:
+        raise ModelError(f"{name} has a format of ours only on an agreed grid.")
     coefficients = np.atleast_2d(final.coef_).astype(np.float64)
     intercept = np.ravel(final.intercept_).astype(np.float64)
     intercept = np.resize(intercept, len(coefficients))  # one 0 where none was fitted
@@ -122,14 +187,6 @@ def to_portable(estimator: Any, n_classes: int, grid: Array | None) -> PortableM
     if not steps and link in ("identity", "logistic") and n_classes in (0, 2):
         return LinearModel(coefficients[0], float(intercept[0]), link)
     return DesignModel(coefficients, intercept, link, steps, classes, n_classes)
-
-
-def split_pipeline(estimator: Any) -> tuple[list[Any], Any]:
-    """The transformers of a pipeline, however nested, and its last estimator."""
-    if sklearn_name(estimator) != "Pipeline":
-        return [], estimator
-    inner, final = split_pipeline(estimator.steps[-1][1])
-    return [step for _, step in estimator.steps[:-1]] + inner, final
 
 
 def linear_link(name: str, classes: Sequence[int]) -> tuple[str, tuple[int, ...]]:
@@ -159,206 +216,20 @@ def _codes(estimator: Any, n_classes: int) -> tuple[int, ...]:
     return tuple(int(code) for code in estimator.classes_) if n_classes else ()
 
 
-# Steps ----------------------------------------------------------------------------------------
-
-
-def agreed_steps(estimator: Any, n_features: int) -> Steps:
-    """The steps of an estimator that is not fitted, with scalers that do nothing yet.
-
-    Parameters
-    ----------
-    estimator : scikit-learn estimator
-    n_features : int
-    """
-    try:
-        steps = _in_sequence(split_pipeline(estimator)[0], n_features, fitted=False)
-    except (IndexError, TypeError, ValueError):
-        raise ModelError(
-            "A model's steps must fit the study's features. Check columns, levels and knots."
-        ) from None
-    width = width_of(steps, n_features)
-    return fold(steps, np.zeros((1, width)), np.zeros(1), n_features)[0]
-
-
-def fold(
-    steps: Steps, coefficients: Array, intercept: Array, n_features: int
-) -> tuple[Steps, Array, Array]:
-    """Take the last scalers into the coefficients, so that nothing of them leaves.
-
-    Parameters
-    ----------
-    steps : Steps
-    coefficients : array of shape (outputs, columns)
-    intercept : array of shape (outputs,)
-    n_features : int
-    """
-    while steps and all(part.kind in ("keep", "affine") for part in steps[-1]):
-        parts, steps = steps[-1], steps[:-1]
-        onto = np.zeros((len(coefficients), width_of(steps, n_features)))
-        start = 0
-        for part in parts:
-            own = coefficients[:, start : start + part.width]
-            if part.kind == "affine":
-                own = own / part.arrays["scale"]
-                intercept = intercept - own @ part.arrays["shift"]
-            for column, slope in zip(part.columns, own.T, strict=True):
-                onto[:, column] += slope
-            start += part.width
-        coefficients = onto
-    return steps, coefficients, intercept
-
-
-def _in_sequence(transformers: Sequence[Any], width: int, *, fitted: bool) -> Steps:
-    """Steps of transformers one after the other.
-
-    Parameters
-    ----------
-    transformers : sequence of scikit-learn transformers
-    width : int
-        Columns that come.
-    fitted : bool
-        Else scalers do nothing yet.
-    """
-    steps: Steps = ()
-    for transformer in transformers:
-        own = _steps_of(transformer, width, fitted=fitted)
-        width = width_of(own, width)
-        steps += own
-    return steps
-
-
-def _steps_of(transformer: Any, width: int, *, fitted: bool) -> Steps:
-    """Steps of one transformer.
-
-    Parameters
-    ----------
-    transformer : scikit-learn transformer
-    width : int
-        Columns that come.
-    fitted : bool
-    """
-    name = sklearn_name(transformer)
-    if transformer is None or transformer == "passthrough" or name == "SimpleImputer":
-        return ()  # no row of a study has a missing cell
-    if name == "Pipeline":
-        return _in_sequence([step for _, step in transformer.steps], width, fitted=fitted)
-    if name == "ColumnTransformer":
-        return _side_by_side(transformer, width, fitted=fitted)
-    columns = tuple(range(width))
-    if name in MEAN_SCALERS | CELL_SCALERS:
-        shift, scale = _affine(transformer, width) if fitted else (np.zeros(width), np.ones(width))
-        return ((Part("affine", columns, {}, {"shift": shift, "scale": scale}),),)
-    if name == "PolynomialFeatures":
-        made = _clone(transformer).fit(np.zeros((1, width)))
-        if made.n_output_features_ > MAX_COLUMNS:  # before they are listed
-            raise ModelError(
-                f"PolynomialFeatures must give at most {MAX_COLUMNS} columns. Lower its degree."
-            )
-        powers = made.powers_.astype(np.int32)
-        return ((Part("powers", columns, {}, {"powers": powers}),),)
-    if name == "SplineTransformer":
-        bases = _clone(transformer).fit(np.zeros((2, width))).bsplines_
-        words = {"degree": int(transformer.degree), "bias": bool(transformer.include_bias)}
-        knots = np.array([base.t for base in bases], dtype=np.float64)
-        return ((Part("spline", columns, words, {"knots": knots}),),)
-    return ((_levels(transformer, columns),),)
-
-
-def _side_by_side(transformer: Any, width: int, *, fitted: bool) -> Steps:
-    """Steps of a ColumnTransformer: first a choice of columns, then its branches.
-
-    Parameters
-    ----------
-    transformer : ColumnTransformer
-    width : int
-        Columns that come.
-    fitted : bool
-    """
-    made = {name: branch for name, branch, _ in transformer.transformers_} if fitted else {}
-    pairs = [
-        (branch if isinstance(branch, str) else made.get(name, branch), _positions(columns, width))
-        for name, branch, columns in transformer.transformers
-    ]
-    rest = sorted(set(range(width)) - {column for _, columns in pairs for column in columns})
-    pairs.append((transformer.remainder, rest))
-    used = [(branch, columns) for branch, columns in pairs if columns and not _is_drop(branch)]
-    chosen = tuple(column for _, columns in used for column in columns)
-    widths = [len(columns) for _, columns in used]
-    branches = [_steps_of(branch, len(columns), fitted=fitted) for branch, columns in used]
-    return ((Part("keep", chosen),), *steps_of_parts(branches, widths))
-
-
-def _is_drop(branch: Any) -> bool:
-    return isinstance(branch, str) and branch == "drop"
-
-
-def _positions(columns: Any, width: int) -> list[int]:
-    """Columns of a ColumnTransformer as a list of their numbers.
-
-    Parameters
-    ----------
-    columns : int, slice or sequence of int or bool
-    width : int
-    """
-    return [int(column) for column in np.ravel(np.arange(width)[columns])]
-
-
-def _affine(scaler: Any, width: int) -> tuple[Array, Array]:
-    """What a fitted scaler takes off, and by what it divides.
-
-    Parameters
-    ----------
-    scaler : fitted scikit-learn scaler
-    width : int
-    """
-    scale = getattr(scaler, "scale_", None)
-    scale = np.ones(width) if scale is None else np.asarray(scale, dtype=np.float64)
-    if sklearn_name(scaler) == "MinMaxScaler":  # x · scale_ + min_
-        return np.asarray(-scaler.min_ / scale), 1.0 / scale
-    shift = getattr(scaler, "mean_" if sklearn_name(scaler) in MEAN_SCALERS else "center_", None)
-    asked = getattr(scaler, "with_mean", True) and shift is not None
-    return np.asarray(shift, dtype=np.float64) if asked else np.zeros(width), scale
-
-
-def _levels(encoder: Any, columns: tuple[int, ...]) -> Part:
-    """An encoder of agreed levels.
-
-    Parameters
-    ----------
-    encoder : OneHotEncoder or OrdinalEncoder
-    columns : tuple of int
-    """
-    lists = [np.asarray(levels, dtype=np.float64) for levels in encoder.categories]
-    codes, drop = sklearn_name(encoder) == "OrdinalEncoder", getattr(encoder, "drop", None)
-    first = [0 if drop == "first" or (drop and len(levels) == 2) else -1 for levels in lists]
-    words = {"codes": codes, "unknown": encoder.handle_unknown}
-    sizes = np.array([len(levels) for levels in lists], np.int32)
-    dropped = np.array(first, np.int32)
-    arrays: dict[str, NDArray[Any]] = {
-        "levels": np.concatenate(lists),
-        "sizes": sizes,
-        "dropped": dropped,
-    }
-    return Part("levels", columns, words, arrays)
-
-
-def _clone(transformer: Any) -> Any:
-    from sklearn.base import clone
-
-    return clone(transformer)
-
-
 # Trees ----------------------------------------------------------------------------------------
 
 
-def _trees(estimator: Any, n_classes: int, grid: Array) -> TreeModel:
+def _trees(estimator: Any, n_classes: int, steps: Steps, columns: Seen) -> TreeModel:
     """A fitted tree, forest or boosting.
 
     Parameters
     ----------
     estimator : fitted scikit-learn estimator
     n_classes : int
-    grid : array of shape (features,)
+    steps : Steps
+        Before it.
+    columns : tuple of Column
+        That the steps give.
     """
     name, classes = sklearn_name(estimator), _codes(estimator, n_classes)
     if name.startswith("Hist"):
@@ -372,15 +243,16 @@ def _trees(estimator: Any, n_classes: int, grid: Array) -> TreeModel:
         members = getattr(estimator, "estimators_", [estimator])
         read = (_read_tree(tree.tree_, 1.0, classes, n_classes) for tree in members)
         base = np.zeros(n_classes or 1)
-    feature, threshold, value = _joined(read)
+    feature, threshold, missing_left, value = _joined(read)
     averaged = name in AVERAGED_TREES
     link = "probabilities" if averaged and n_classes else "identity"
     if not averaged:
         link = boosting_link(str(estimator.loss), len(classes))
     return TreeModel(
-        Grid(np.asarray(grid, dtype=np.float64)), feature, threshold, value,
+        Grid(np.array([column.step for column in columns])), feature, threshold, value,
         base.astype(np.float64), "mean" if averaged else "sum", link,
-        () if averaged else classes, n_classes,
+        () if averaged else classes, n_classes, steps,
+        missing_left if any(column.missing for column in columns) else None,
     )  # fmt: skip
 
 
@@ -399,19 +271,21 @@ def boosting_link(loss: str, n_codes: int) -> str:
     return "logistic" if n_codes == 2 else "softmax"
 
 
-#: Features, thresholds in bins and values of one tree's nodes in preorder.
-_Tree = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+#: Features, thresholds in bins, where empty cells go, and values of a tree's nodes in preorder.
+_Tree = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+#: Features, thresholds and ways of empty cells of all splits, and values of all leaves.
+_Nodes = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Array]
 
 
-def _joined(trees: Iterator[_Tree]) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
-    """All trees one after the other: features, thresholds of splits, values of leaves.
+def _joined(trees: Iterator[_Tree]) -> _Nodes:
+    """All trees one after the other.
 
     Parameters
     ----------
     trees : iterator of arrays
     """
-    features, thresholds, values, nodes = [], [], [], 0
-    for feature, threshold, value in trees:
+    features, thresholds, lefts, values, nodes = [], [], [], [], 0
+    for feature, threshold, left, value in trees:
         nodes += len(feature)
         if nodes > MAX_NODES:
             raise ModelError(
@@ -421,9 +295,11 @@ def _joined(trees: Iterator[_Tree]) -> tuple[NDArray[np.int32], NDArray[np.int32
         split = feature != LEAF
         features.append(feature)
         thresholds.append(np.clip(np.floor(threshold[split]), -MAX_BIN, MAX_BIN))
+        lefts.append(left[split])
         values.append(value[~split])
-    joined = np.concatenate(features).astype(np.int32), np.concatenate(thresholds).astype(np.int32)
-    return *joined, np.concatenate(values).astype(np.float64)
+    whole = (np.concatenate(own).astype(np.int32) for own in (features, thresholds, lefts))
+    feature, threshold, left = whole
+    return feature, threshold, left, np.concatenate(values).astype(np.float64)
 
 
 def _read_tree(tree: Any, factor: float, classes: Sequence[int] = (), n_classes: int = 0) -> _Tree:
@@ -445,7 +321,7 @@ def _read_tree(tree: Any, factor: float, classes: Sequence[int] = (), n_classes:
         full = np.zeros((len(value), n_classes))
         full[:, list(classes)] = value / value.sum(axis=1, keepdims=True)
         value = full
-    return feature, tree.threshold[order], value
+    return feature, tree.threshold[order], tree.missing_go_to_left[order], value
 
 
 def _read_hist(estimator: Any) -> Iterator[_Tree]:
@@ -453,10 +329,11 @@ def _read_hist(estimator: Any) -> Iterator[_Tree]:
     for predictor in (p for turn in estimator._predictors for p in turn):
         nodes = predictor.nodes
         leaf = nodes["is_leaf"] == 1
-        left = np.where(leaf, LEAF, nodes["left"].astype(np.int64))
-        order = preorder(left, nodes["right"])
+        child = np.where(leaf, LEAF, nodes["left"].astype(np.int64))
+        order = preorder(child, nodes["right"])
         feature = np.where(leaf, LEAF, nodes["feature_idx"])[order]
-        yield feature, nodes["num_threshold"][order], nodes["value"][order][:, None]
+        left = nodes["missing_go_to_left"][order]
+        yield feature, nodes["num_threshold"][order], left, nodes["value"][order][:, None]
 
 
 def preorder(left: NDArray[Any], right: NDArray[Any]) -> list[int]:

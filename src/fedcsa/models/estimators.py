@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
@@ -16,10 +18,13 @@ from sklearn.utils.validation import has_fit_parameter
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.allowed import objection
-from fedcsa.models.convert import TREES, sklearn_name, split_pipeline, to_portable
+from fedcsa.models.chosen import sklearn_name, split_pipeline
+from fedcsa.models.convert import TREES, made_columns, seen_columns, to_portable
 from fedcsa.models.fitted import EstimatorModel, FittedModel
+from fedcsa.models.inputs import Inputs, given_to
 from fedcsa.models.model import RATIO_POWER, Candidate, Path, power_of, training_weights
-from fedcsa.models.trees import to_bins
+from fedcsa.models.rounding import rounded_pipeline
+from fedcsa.models.settling import settle_columns
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,14 @@ class SklearnModel:
         Of the outcome, 0 for a regressor.
     grid : array of shape (features,), optional
         The agreed grid, on which trees that may travel are fitted.
+    inputs : Inputs, optional
+        What the estimator gets of the study's matrix; by default all of it, as it is.
     """
 
     estimator: Any
     n_classes: int = 0
     grid: Array | None = field(default=None, repr=False)
+    inputs: Inputs | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if is_classifier(self.estimator) != (self.n_classes > 0):
@@ -105,20 +113,37 @@ class SklearnModel:
         }
         estimator = clone(self.estimator).set_params(**parameters)
         _seed(estimator, seed)
+        y = y.astype(np.intp) if self.n_classes else y
+        estimator, portable = self._ready(estimator, X.shape[1])
         keywords = {}
         if power_of(candidate):
             keywords[weight_keyword(estimator)] = training_weights(ratios, candidate)
-        y = y.astype(np.intp) if self.n_classes else y
-        if objection(estimator):
-            return EstimatorModel(estimator.fit(X, y, **keywords), self.n_classes)
-        grid = self.grid if sklearn_name(split_pipeline(estimator)[1]) in TREES else None
-        if grid is not None:
-            X = to_bins(X, grid).astype(np.float64)
-        estimator.fit(X, y, **keywords)
-        try:
-            return to_portable(estimator, self.n_classes, grid)
-        except ModelError:  # trees without a grid, and those that are too large to travel
-            return EstimatorModel(estimator, self.n_classes, grid)
+        with config_context(enable_metadata_routing=False):  # weights go by the step's name
+            estimator.fit(given_to(estimator, self.inputs, X), y, **keywords)
+        if portable:
+            try:
+                return to_portable(estimator, self.n_classes, self.grid, self.inputs, X.shape[1])
+            except ModelError:  # trees without a grid, and those that are too large to travel
+                pass
+        return EstimatorModel(estimator, self.n_classes, self.inputs)
+
+    def _ready(self, estimator: Any, n_features: int) -> tuple[Any, bool]:
+        """The estimator with all that was agreed, and whether it has a format of ours.
+
+        Parameters
+        ----------
+        estimator : scikit-learn estimator
+            Is changed.
+        n_features : int
+        """
+        if self.inputs is not None:
+            settle_columns(estimator, seen_columns(estimator, self.inputs, n_features)[1])
+        if objection(estimator, self.inputs):
+            return estimator, False
+        if self.grid is not None and sklearn_name(split_pipeline(estimator)[1]) in TREES:
+            _, columns = made_columns(estimator, self.inputs, n_features, self.grid)
+            estimator = rounded_pipeline(estimator, columns)
+        return estimator, True
 
 
 def weight_keyword(estimator: Any) -> str:
@@ -135,10 +160,20 @@ def weight_keyword(estimator: Any) -> str:
         return f"{name}__{weight_keyword(last)}"
     if has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"
+    for part in ("regressor", "estimator"):  # of a transformed outcome, of a search
+        inner = getattr(estimator, part, None)
+        if hasattr(inner, "get_params") and takes_others(estimator):
+            return weight_keyword(inner)
     raise ModelError(
         f"{type(estimator).__name__} does not take sample weights; "
         f"leave {RATIO_POWER!r} out of its candidates."
     )
+
+
+def takes_others(estimator: Any) -> bool:
+    """Whether `fit` passes on keywords that it does not know itself."""
+    parameters = inspect.signature(estimator.fit).parameters.values()
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def _seed(estimator: Any, seed: int) -> None:

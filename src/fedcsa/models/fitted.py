@@ -8,22 +8,22 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedcsa.core.arrays import Array
+from fedcsa.models.inputs import Inputs, given_to
 from fedcsa.models.portable import Arrays, Form, PortableModel
 from fedcsa.models.portable import LinearModel as LinearModel
-from fedcsa.models.trees import to_bins
 
 
 @dataclass(frozen=True)
 class EstimatorModel:
     """A fitted scikit-learn estimator as it is, in one process.
 
-    For a classifier, codes 0…K−1 stand for the classes. With a `grid`, it was fitted on the
-    grid's bins.
+    For a classifier, codes 0…K−1 stand for the classes. With `inputs` it gets the table's own
+    columns, or numbers with empty cells; without them the study's matrix.
     """
 
     estimator: Any
     n_classes: int = 0
-    grid: Array | None = field(default=None, repr=False)
+    inputs: Inputs | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"EstimatorModel({type(self.estimator).__name__})"
@@ -41,8 +41,7 @@ class EstimatorModel:
 
     def predict(self, X: Array) -> Array:
         """Predict every row."""
-        if self.grid is not None:
-            X = to_bins(X, self.grid).astype(np.float64)
+        X = given_to(self.estimator, self.inputs, X)
         if self.n_classes == 0:
             return np.asarray(self.estimator.predict(X), dtype=np.float64).reshape(len(X))
         full = np.zeros((len(X), self.n_classes))

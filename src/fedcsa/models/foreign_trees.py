@@ -19,14 +19,13 @@ from scipy.special import logit
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
+from fedcsa.models.chosen import sklearn_name, split_pipeline
 from fedcsa.models.convert import (
     AVERAGED_TREES,
     BOOSTED_TREES,
     TREES,
     boosting_link,
     preorder,
-    sklearn_name,
-    split_pipeline,
     to_portable,
 )
 from fedcsa.models.model_file import FileModel

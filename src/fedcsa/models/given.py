@@ -23,13 +23,15 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError, unknown
 from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, TreeModel
 from fedcsa.models.sound import thawed
-from fedcsa.models.steps import MAX_DEGREE, MAX_PARTS, Part, Steps
+from fedcsa.models.steps import MAX_DEGREE, Part, Steps
 from fedcsa.models.trees import LEAF, Cuts
 
 #: The name of a model that nobody fits.
 GIVEN = "given"
 #: Links as a formula names them, and as our formats do.
 FORMULA_LINKS = {"identity": "identity", "logit": "logistic", "log": "log"}
+#: Terms of a formula: more than any published score has.
+MAX_TERMS = 200
 #: What a description may hold besides its name.
 DESCRIBED = ("title", "sha256", "column", "class")
 #: A total is compared with a bound after as much, in shares of it, is taken off: sums of decimals
@@ -166,8 +168,8 @@ class Formula:
         """
         strange = dict.fromkeys(t.column for t in self.terms if t.column not in features)
         problems = [f"In the formula: {unknown('column', n, features)}" for n in strange]
-        if not 1 <= len(self.terms) <= MAX_PARTS:
-            problems.append(f"A formula must have 1 to {MAX_PARTS} terms.")
+        if not 1 <= len(self.terms) <= MAX_TERMS:
+            problems.append(f"A formula must have 1 to {MAX_TERMS} terms.")
         probability = bool(self.risks) or self.link == "logit"
         if n_classes > 2:
             problems.append(

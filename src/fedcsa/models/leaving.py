@@ -13,7 +13,7 @@ SAME = 1e-12
 #: Cells with no more are written by hand, and a mean of ten is often equal to one of them.
 DECIMALS = 6
 #: Arrays that follow from the study's words, and those of indices, hold nothing of the rows.
-_AGREED = ("step", "feature", "powers", "levels", "sizes", "dropped", "knots")
+_AGREED = ("step", "feature", "powers", "levels", "sizes", "dropped", "knots", "constant")
 #: Means of the outcomes of many rows, which the rule on rows per leaf looks after.
 _MEANS = ("value", "base")
 
@@ -87,7 +87,7 @@ def _is_of_leaves(form: Form, name: str) -> bool:
     form : mapping
     name : str
     """
-    return form["kind"] == "trees" and name in (*_MEANS, "threshold")
+    return form["kind"] == "trees" and name in (*_MEANS, "threshold", "missing_left")
 
 
 def own_values(form: Form, arrays: Arrays, X: Array, y: Array, agreed: Array) -> list[str]:

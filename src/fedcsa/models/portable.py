@@ -7,7 +7,8 @@ kind       prediction                                           arrays
 "design"   link(b₀ + B s(x)), s the agreed steps                coefficients (outputs,
            (polynomials, splines, levels, bands, logarithms)    columns), intercept, step…
 "trees"    link(base + sum or mean of the leaves' values)       step, or cuts and cut;
-                                                                feature, threshold, value, base
+           of x, or of s(x)                                     feature, threshold, value, base;
+                                                                step…; missing_left
 =========  ===================================================  ============================
 
 `form` holds the words, `arrays` every number; both are plain, and `open_model` makes the model
@@ -227,6 +228,10 @@ class TreeModel:
         Codes of the classes that the scores are about.
     n_classes : int
         Of the study's outcome; 0 for numbers.
+    steps : Steps
+        What makes the columns that the trees split; none if these are the features.
+    missing_left : array of int32 of shape (splits,), optional
+        1 where an empty cell goes left; None where no cell is empty.
     """
 
     cells: TreeCells = field(repr=False)
@@ -238,29 +243,32 @@ class TreeModel:
     link: str
     classes: tuple[int, ...] = ()
     n_classes: int = 0
+    steps: Steps = field(default=(), repr=False)
+    missing_left: NDArray[np.int32] | None = field(default=None, repr=False)
 
     @property
     def form(self) -> Form:
-        """Its words."""
-        return {
-            "kind": "trees", "combine": self.combine, "link": self.link,
-            "classes": list(self.classes),
-        }  # fmt: skip
+        """Its words; of steps only if there are some."""
+        words: dict[str, Any] = {"kind": "trees", "combine": self.combine, "link": self.link}
+        words["classes"] = list(self.classes)
+        return {**words, "steps": steps_form(self.steps)} if self.steps else words
 
     @property
     def arrays(self) -> Arrays:
         """Its numbers."""
         own = {name: getattr(self, name) for name in _TREE_ARRAYS}
-        return {**self.cells.arrays, **own}
+        if self.missing_left is not None:
+            own["missing_left"] = self.missing_left
+        return {**self.cells.arrays, **own, **steps_arrays(self.steps)}
 
     @cached_property
     def forest(self) -> Forest:
         """The trees, ready to be walked."""
-        return Forest.of(self.feature, self.threshold)
+        return Forest.of(self.feature, self.threshold, self.missing_left)
 
     def leaves_of_rows(self, X: Array) -> Iterator[NDArray[np.intp]]:
         """For every tree the leaf of every row of X of shape (rows, features)."""
-        return self.forest.leaves_of_rows(self.cells.of_rows(X))
+        return self.forest.leaves_of_rows(self.cells.of_rows(apply_steps(self.steps, X)))
 
     @_QUIET
     def predict(self, X: Array) -> Array:
@@ -291,16 +299,20 @@ class TreeModel:
         n_features : int
         n_classes : int
         """
-        exactly(form, ("kind", "combine", "link", "classes"), "words")
-        cells = open_cells(arrays, n_features)
-        exactly(arrays, (*cells.arrays, *_TREE_ARRAYS), "arrays")
+        words = ("kind", "combine", "link", "classes", *(["steps"] if "steps" in form else []))
+        exactly(form, words, "words")
+        steps = open_steps(form["steps"], arrays, n_features) if "steps" in form else ()
+        width = width_of(steps, n_features)
+        cells = open_cells(arrays, width)
+        ways = ["missing_left"] if "missing_left" in arrays else []
+        exactly(arrays, (*cells.arrays, *_TREE_ARRAYS, *steps_arrays(steps), *ways), "arrays")
         link, classes = check_link(form, n_classes)
         mean = link == "probabilities" or (link == "identity" and form["combine"] == "mean")
         if form["combine"] != ("mean" if mean else "sum"):
             raise damaged("leaves that are added or averaged, as its link needs")
         columns = n_classes if link == "probabilities" else 1
         outputs = {"softmax": len(classes), "probabilities": n_classes}.get(link, 1)
-        feature, threshold = _nodes_in(arrays, n_features)
+        feature, threshold = _nodes_in(arrays, width)
         value = take(arrays, "value", np.float64, (len(feature) - len(threshold), columns))
         base = take(arrays, "base", np.float64, (outputs,))
         if mean and base.any():
@@ -308,8 +320,9 @@ class TreeModel:
         if link == "probabilities" and not _are_probabilities(value):
             raise damaged("probabilities in its leaves")
         model = cls(
-            cells, feature, threshold, value, base, form["combine"], link, classes, n_classes
-        )
+            cells, feature, threshold, value, base, form["combine"], link, classes, n_classes,
+            steps, _ways_in(arrays, len(threshold)) if ways else None,
+        )  # fmt: skip
         trees = model.forest
         if (len(trees.roots) % outputs and not mean) or trees.depths.max() > MAX_TREE_DEPTH:
             raise damaged(f"whole rounds of trees at most {MAX_TREE_DEPTH} deep")
@@ -336,6 +349,20 @@ def _nodes_in(arrays: Arrays, n_features: int) -> tuple[NDArray[np.int32], NDArr
     if (np.abs(threshold.astype(np.int64)) > MAX_BIN).any():
         raise damaged("thresholds on the grid")
     return feature, threshold
+
+
+def _ways_in(arrays: Arrays, n_splits: int) -> NDArray[np.int32]:
+    """Where empty cells go at every split: 1 is left, 0 right.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+    n_splits : int
+    """
+    ways = take(arrays, "missing_left", np.int32, (n_splits,))
+    if not np.isin(ways, (0, 1)).all():
+        raise damaged("a way for empty cells at every split")
+    return ways
 
 
 #: A site may round its shares to three digits before they leave.

@@ -13,8 +13,11 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError, ParameterError, UntrustedError, hint, must, one_of, unknown
+from fedcsa.models.chosen import chosen_by_name
 from fedcsa.models.given import DESCRIBED, GIVEN
+from fedcsa.models.inputs import Inputs, begins_with_columns, inputs_of
 from fedcsa.models.model import PENALTY, RATIO_POWER, Candidate, LinearRegression, Model
+from fedcsa.models.steps import FUNCTIONS, function_name
 
 
 def describe(value: Any) -> Any:
@@ -34,6 +37,10 @@ def describe(value: Any) -> Any:
         return [describe(item) for item in value]
     if isinstance(value, np.ndarray):
         return [describe(item) for item in value.tolist()]
+    if function_name(value):
+        return {"function": f"numpy.{function_name(value)}"}
+    if isinstance(value, slice):
+        return {"slice": [describe(value.start), describe(value.stop), describe(value.step)]}
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {"dict": {key: describe(item) for key, item in value.items()}}
     if hasattr(value, "get_params") and not isinstance(value, type):
@@ -62,12 +69,24 @@ def build(description: Any, trusted: Collection[str] = ()) -> Any:
             return tuple(build(item, trusted) for item in description["tuple"])
         if set(description) == {"dict"} and isinstance(description["dict"], Mapping):
             return {key: build(item, trusted) for key, item in description["dict"].items()}
+        if set(description) == {"function"}:
+            return _function(description["function"])
+        if set(description) == {"slice"} and len(description["slice"]) == 3:
+            return slice(*(build(item, trusted) for item in description["slice"]))
         if set(description) == {"class", "parameters"}:
             return _build_estimator(description, trusted)
         raise ModelError("A model description must name a class and its parameters.")
     if isinstance(description, list | tuple):
         return [build(item, trusted) for item in description]
     return description
+
+
+def _function(name: Any) -> Any:
+    """One of numpy's functions that have a format of ours."""
+    package, _, own = name.rpartition(".") if isinstance(name, str) else ("", "", "")
+    if package != "numpy" or own not in FUNCTIONS:
+        raise ModelError(f"A model's function must be one of numpy's {', '.join(FUNCTIONS)}.")
+    return FUNCTIONS[own]
 
 
 def refuse_files(parameters: Mapping[str, Any]) -> None:
@@ -174,7 +193,11 @@ POWERS = (0.0, 0.5, 1.0)
 _OPTIONS = ("name", "penalty_scale", "intercept")
 
 
-def model_description(model: Any) -> dict[str, Any]:
+def model_description(
+    model: Any,
+    inputs: Sequence[Mapping[str, Any]] | None = None,
+    trusted: Collection[str] = (),
+) -> dict[str, Any]:
     """Plain values that describe `model` to every site.
 
     Parameters
@@ -182,12 +205,53 @@ def model_description(model: Any) -> dict[str, Any]:
     model : str, mapping or scikit-learn estimator
         ``"ridge"``, ``"weighted-least-squares"``, a mapping with one of these as its ``"name"``
         and the options ``penalty_scale`` and ``intercept``, or an estimator.
+    inputs : sequence of mapping, optional
+        The table's columns, as `fedcsa.models.inputs.Inputs.plain` gives them. They are told only
+        to a model that gets them.
+    trusted : collection of str
+        Classes outside scikit-learn that the model may use.
     """
+    if inputs is not None and _is_estimator(model) and begins_with_columns(model):
+        columns = Inputs.from_plain(inputs).columns(None, texts=True)
+        model = chosen_by_name(model, columns)
+    described = _described(model)
+    if inputs is not None and described["name"] == "sklearn" and _gets(described, inputs, trusted):
+        return {**described, "inputs": Inputs.from_plain(inputs).plain}
+    return described
+
+
+def _gets(
+    described: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]], trusted: Collection[str]
+) -> bool:
+    """Whether a scikit-learn model gets the table's own columns, or empty cells.
+
+    Parameters
+    ----------
+    described : mapping
+        The model's description.
+    inputs : sequence of mapping
+    trusted : collection of str
+    """
+    if Inputs.from_plain(inputs).missing:
+        return True
+    try:
+        return begins_with_columns(build(described.get("estimator"), trusted))
+    except (ModelError, TypeError):  # what is wrong with it is said when it is built for use
+        return False
+
+
+def _is_estimator(model: Any) -> bool:
+    return hasattr(model, "get_params") and hasattr(model, "fit") and not isinstance(model, type)
+
+
+def _described(model: Any) -> dict[str, Any]:
+    """The description without inputs."""
     if isinstance(model, str):
         model = {"name": model}
     if isinstance(model, Mapping):
         if model.get("name") == "sklearn":
-            return {"name": "sklearn", "estimator": model.get("estimator")}
+            known = {key: model[key] for key in ("estimator", "inputs") if key in model}
+            return {"name": "sklearn", "estimator": None, **known}
         name = model.get("name")
         if name == GIVEN:
             return _given(model)
@@ -199,7 +263,7 @@ def model_description(model: Any) -> dict[str, Any]:
         description = dict(model)
         LinearRegression(**{k: v for k, v in description.items() if k != "name"})
         return description
-    if hasattr(model, "get_params") and hasattr(model, "fit") and not isinstance(model, type):
+    if _is_estimator(model):
         return {"name": "sklearn", "estimator": describe(model)}
     rule = f"one of {sorted(_MAIN)} or a scikit-learn estimator"
     raise must("model", rule, type(model).__name__)
@@ -255,7 +319,7 @@ def build_model(
             f"{type(estimator).__name__} must be able to predict to be a model. "
             "Choose a regressor or a classifier."
         )
-    return SklearnModel(estimator, n_classes, grid)
+    return SklearnModel(estimator, n_classes, grid, inputs_of(description))
 
 
 def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any], ...]:
@@ -377,13 +441,13 @@ def default_candidates(
     """
     candidates = expand_candidates(str(description.get("name")), None)
     named = any(RATIO_POWER in candidate for candidate in candidates)
-    if method != "validated" or named or not _takes_weights(description, trusted):
+    if method != "validated" or named or not takes_weights(description, trusted):
         return tuple(candidates)
     return tuple({**candidate, RATIO_POWER: power} for power in POWERS for candidate in candidates)
 
 
-def _takes_weights(description: Mapping[str, Any], trusted: Collection[str]) -> bool:
-    """Whether the model takes sample weights.
+def takes_weights(description: Mapping[str, Any], trusted: Collection[str] = ()) -> bool:
+    """Whether the model takes sample weights; False of a class that is not trusted.
 
     Parameters
     ----------

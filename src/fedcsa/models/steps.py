@@ -12,11 +12,22 @@ kind         gives                                       arrays
 "levels"     a flag for every agreed level, or its code  levels, sizes (columns,), dropped
 "spline"     B-splines on agreed knots, constant beyond  knots (columns, knots)
 "clip"       x, not below low nor above high             low, high (columns,)
-"log"        the natural logarithm                       none
+"log", …     a function of every cell, see `FUNCTIONS`   none
 "bands"      of one column: a flag for every bound that  bounds (flags,)
              x reaches
 "sum"        weighted sums of the columns                weights (outputs, columns)
+"gaps"       the columns but the last, empty where that  none
+             is 1
+"places"     of the flags of one column of texts: the    none
+             place of its level; with `marked` it is
+             empty where the last flag is 1
+"missing"    a flag of every empty cell                  none
+"constant"   the columns, empty cells filled as agreed   constant (columns,)
+"fill"       the same with numbers that were learnt      fill (columns,)
+"mode"       the same with levels that were learnt       chosen, sizes (columns,)
 ===========  ==========================================  =======================================
+
+An empty cell is NaN. None of these kinds holds one in its arrays.
 """
 
 from __future__ import annotations
@@ -34,20 +45,33 @@ from fedcsa.models.sound import damaged, exactly, take, whole_numbers
 
 #: Columns after a step: all pairs of 100 features are 5,150.
 MAX_COLUMNS = 10_000
-#: Steps of a model, and parts of a step: more than any pipeline by hand has.
-MAX_SEQUENCE, MAX_PARTS = 16, 200
+#: Steps of a model: more than any pipeline by hand has. Parts of a step: every column of texts is
+#: one, and no table has as many.
+MAX_SEQUENCE, MAX_PARTS = 16, 1_000
 #: Of a product, and of a spline: curves of a higher degree fit noise.
 MAX_DEGREE = 5
+#: Functions of one cell, by the name that numpy gives them.
+FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
+    name: getattr(np, name) for name in ("log", "log1p", "sqrt", "square", "exp", "expm1", "abs")
+}
 #: Words and arrays of every kind besides its columns.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "keep": (), "affine": (), "powers": (), "levels": ("codes", "unknown"),
-    "spline": ("degree", "bias"), "clip": (), "log": (), "bands": (), "sum": (),
+    "spline": ("degree", "bias"), "clip": (), "bands": (), "sum": (), "gaps": (),
+    "places": ("marked",), "missing": (), "constant": (), "fill": (), "mode": (),
+    **dict.fromkeys(FUNCTIONS, ()),
 }  # fmt: skip
 _ARRAYS: Mapping[str, tuple[str, ...]] = {
-    "keep": (), "affine": ("shift", "scale"), "powers": ("powers",),
+    "affine": ("shift", "scale"), "powers": ("powers",),
     "levels": ("levels", "sizes", "dropped"), "spline": ("knots",), "clip": ("low", "high"),
-    "log": (), "bands": ("bounds",), "sum": ("weights",),
+    "bands": ("bounds",), "sum": ("weights",), "constant": ("constant",), "fill": ("fill",),
+    "mode": ("chosen", "sizes"),
 }  # fmt: skip
+
+
+def function_name(function: Any) -> str:
+    """The name of a function of numpy's that has a format, or ""."""
+    return next((name for name, known in FUNCTIONS.items() if known is function), "")
 
 
 @dataclass(frozen=True)
@@ -79,7 +103,9 @@ class Part:
         if self.kind == "spline":
             each = int(self.arrays["knots"].shape[1] - self.words["degree"] - 1)
             return len(self.columns) * (each if self.words["bias"] else each - 1)
-        return len(self.columns)
+        if self.kind == "places":
+            return 1
+        return len(self.columns) - (self.kind == "gaps")
 
     @property
     def form(self) -> dict[str, Any]:
@@ -93,6 +119,10 @@ class Part:
             return self._levels(own)
         if self.kind in _SIMPLE:
             return np.asarray(_SIMPLE[self.kind](own, self.arrays))
+        if self.kind in FUNCTIONS:
+            return np.asarray(FUNCTIONS[self.kind](own))
+        if self.kind == "places":
+            return _place(own, marked=self.words["marked"])
         if self.kind == "spline":
             degree, end = self.words["degree"], None if self.words["bias"] else -1
             knots = self.arrays["knots"]
@@ -101,18 +131,20 @@ class Part:
         return own
 
     def _levels(self, own: Array) -> Array:
-        """Flags or codes of levels; a level that was not agreed is refused or has no flag."""
+        """Flags or codes of levels; one that was not agreed is refused, or has no flag or code."""
         made = []
         ends = np.cumsum(self.arrays["sizes"])[:-1]
         for x, levels, dropped in zip(
             own.T, np.split(self.arrays["levels"], ends), self.arrays["dropped"], strict=True
         ):
-            code = np.minimum(np.searchsorted(levels, x), len(levels) - 1)
+            order = np.argsort(levels)
+            place = np.searchsorted(levels, x, sorter=order)
+            code = order[np.minimum(place, len(levels) - 1)]
             known = levels[code] == x
             if self.words["unknown"] == "error" and not known.all():
                 raise ModelError("Rows must have the agreed levels only. Agree on all of them.")
             if self.words["codes"]:
-                made.append(code[:, None].astype(np.float64))
+                made.append(np.where(known, code, np.nan)[:, None])
                 continue
             flags = (code[:, None] == np.arange(len(levels))) & known[:, None]
             kept = flags if dropped < 0 else np.delete(flags, dropped, axis=1)
@@ -127,12 +159,33 @@ _SIMPLE: Mapping[str, Callable[[Array, Mapping[str, NDArray[Any]]], Array]] = {
     "affine": lambda x, own: (x - own["shift"]) / own["scale"],
     "powers": lambda x, own: _products(x, own["powers"]),
     "clip": lambda x, own: np.clip(x, own["low"], own["high"]),
-    "log": lambda x, own: np.log(x),  # noqa: ARG005 - it has no arrays
     "bands": lambda x, own: (x >= own["bounds"]).astype(np.float64),
     "sum": lambda x, own: x @ own["weights"].T,
+    "gaps": lambda x, own: np.where(x[:, -1:] > _HALF, np.nan, x[:, :-1]),  # noqa: ARG005
+    "missing": lambda x, own: np.isnan(x).astype(np.float64),  # noqa: ARG005 - no arrays
+    "constant": lambda x, own: np.where(np.isnan(x), own["constant"], x),
+    "fill": lambda x, own: np.where(np.isnan(x), own["fill"], x),
+    "mode": lambda x, own: np.where(np.isnan(x), own["chosen"], x),
 }
+#: Flags are 0 and 1; a table's mean of one, which is asked for too, counts as what it is nearer to.
+_HALF = 0.5
 #: Steps one after the other, each of parts side by side.
 Steps: TypeAlias = tuple[tuple[Part, ...], ...]
+
+
+def _place(flags: Array, *, marked: bool) -> Array:
+    """The place of the level whose flag is 1, 0 where none is; of shape (rows, 1).
+
+    Parameters
+    ----------
+    flags : array of shape (rows, flags)
+        Of every level but the first; with `marked`, that of an empty cell behind them.
+    marked : bool
+    """
+    own = flags[:, :-1] if marked else flags
+    found = (own > _HALF) @ np.arange(1.0, own.shape[1] + 1.0)
+    found = np.where(flags[:, -1] > _HALF, np.nan, found) if marked else found
+    return np.asarray(found[:, None])
 
 
 def _products(X: Array, powers: NDArray[np.int32]) -> Array:
@@ -199,6 +252,23 @@ def width_of(steps: Steps, n_features: int) -> int:
     return sum(part.width for part in steps[-1]) if steps else n_features
 
 
+def without_nothing(steps: Steps, n_features: int) -> Steps:
+    """The steps without those that pass on all columns as they are.
+
+    Parameters
+    ----------
+    steps : Steps
+    n_features : int
+    """
+    found, width = list[tuple[Part, ...]](), n_features
+    for parts in steps:
+        columns = [column for part in parts for column in part.columns]
+        if any(part.kind != "keep" for part in parts) or columns != list(range(width)):
+            found.append(parts)
+        width = sum(part.width for part in parts)
+    return tuple(found)
+
+
 def steps_form(steps: Steps) -> list[list[dict[str, Any]]]:
     """The words of all steps."""
     return [[part.form for part in parts] for parts in steps]
@@ -259,7 +329,7 @@ def _open_part(form: Any, arrays: Mapping[str, Any], prefix: str, width: int) ->
     columns = whole_numbers(form["columns"], width, "parts of columns that are there")
     if not 1 <= len(columns) <= MAX_COLUMNS:
         raise damaged(f"parts of 1 to {MAX_COLUMNS} columns")
-    own = {name: arrays.get(f"{prefix}.{name}") for name in _ARRAYS[kind]}
+    own = {name: arrays.get(f"{prefix}.{name}") for name in _ARRAYS.get(kind, ())}
     words = {name: form[name] for name in _WORDS[kind]}
     part = Part(kind, columns, words, own)  # type: ignore[arg-type]
     _CHECKS[kind](part)
@@ -312,9 +382,31 @@ def _check_levels(part: Part) -> None:
     dropped = take(part.arrays, "dropped", np.int32, shape)
     if (dropped < -1).any() or (dropped >= sizes).any():
         raise damaged("dropped levels that are there")
-    falls = np.flatnonzero(np.diff(levels) <= 0.0) + 1
-    if not np.isin(falls, np.cumsum(sizes)).all():
-        raise damaged("levels that rise")
+    lists = np.split(levels, np.cumsum(sizes)[:-1])
+    if any(len(np.unique(own)) < len(own) for own in lists):
+        raise damaged("levels that differ")
+
+
+def _check_gaps(part: Part) -> None:
+    if len(part.columns) < 2:
+        raise damaged("a column beside the flag of its empty cells")
+
+
+def _check_places(part: Part) -> None:
+    marked = part.words["marked"]
+    if type(marked) is not bool or len(part.columns) < 1 + marked:
+        raise damaged("flags of levels")
+
+
+def _check_constant(part: Part) -> None:
+    take(part.arrays, part.kind, np.float64, (len(part.columns),))
+
+
+def _check_mode(part: Part) -> None:
+    shape = (len(part.columns),)
+    chosen, sizes = (take(part.arrays, name, np.int32, shape) for name in ("chosen", "sizes"))
+    if (chosen < 0).any() or (chosen >= sizes).any() or (sizes > MAX_COLUMNS).any():
+        raise damaged("levels that are there")
 
 
 def _check_spline(part: Part) -> None:
@@ -330,12 +422,14 @@ def _check_spline(part: Part) -> None:
 _CHECKS = {
     "keep": _check_nothing, "affine": _check_affine, "powers": _check_powers,
     "levels": _check_levels, "spline": _check_spline, "clip": _check_clip,
-    "log": _check_nothing, "bands": _check_bands, "sum": _check_sum,
+    "bands": _check_bands, "sum": _check_sum, "gaps": _check_gaps, "places": _check_places,
+    "missing": _check_nothing, "constant": _check_constant, "fill": _check_constant,
+    "mode": _check_mode, **dict.fromkeys(FUNCTIONS, _check_nothing),
 }  # fmt: skip
 
 
 def steps_of_parts(branches: Sequence[Steps], widths: Sequence[int]) -> Steps:
-    """Branches side by side as steps: shorter ones keep their columns to the end.
+    """Branches side by side as steps that end together: shorter ones keep their columns at first.
 
     Parameters
     ----------
@@ -345,13 +439,14 @@ def steps_of_parts(branches: Sequence[Steps], widths: Sequence[int]) -> Steps:
         How many columns go into every branch, one branch after the other.
     """
     found: list[tuple[Part, ...]] = []
-    widths = list(widths)
-    for level in range(max(map(len, branches), default=0)):
+    widths, longest = list(widths), max(map(len, branches), default=0)
+    for level in range(longest):
         parts: list[Part] = []
         start = 0
         for b, branch in enumerate(branches):
             keep = (Part("keep", tuple(range(widths[b]))),) if widths[b] else ()
-            own = branch[level] if level < len(branch) else keep
+            turn = level - (longest - len(branch))
+            own = branch[turn] if turn >= 0 else keep
             for part in own:
                 moved = tuple(start + column for column in part.columns)
                 parts.append(Part(part.kind, moved, part.words, part.arrays))

@@ -21,6 +21,8 @@ from fedcsa.models.sound import damaged, take
 LEAF = -1
 #: Bins beyond are one bin: whole numbers up to 2²⁴ are exact in scikit-learn's float32.
 MAX_BIN = 2**24 - 1
+#: The bin of an empty cell: beyond the last, and exact in float32 too.
+EMPTY_BIN = MAX_BIN + 1
 #: Of one model: what 500 trees on 10,000 rows have with ten rows a leaf. As many are opened within
 #: 120 MB and two seconds.
 MAX_NODES = 1 << 20
@@ -31,7 +33,7 @@ MAX_TREE_DEPTH = 256
 
 
 def to_bins(X: Array, grid: Array) -> NDArray[np.int32]:
-    """The number of the grid's cell that holds every value: ⌊x / step⌋.
+    """The number of the grid's cell that holds every value: ⌊x / step⌋, `EMPTY_BIN` for NaN.
 
     Parameters
     ----------
@@ -45,9 +47,22 @@ def to_bins(X: Array, grid: Array) -> NDArray[np.int32]:
     array([[ 0, -1],
            [ 1,  0]], dtype=int32)
     """
+    cells = on_grid(X, grid)
+    return np.where(np.isnan(cells), EMPTY_BIN, cells).astype(np.int32)
+
+
+def on_grid(X: Array, grid: Array) -> Array:
+    """The same as float64, with NaN where a cell is empty.
+
+    Parameters
+    ----------
+    X : array of shape (rows, features)
+    grid : array of shape (features,)
+        Steps.
+    """
     with np.errstate(over="ignore"):  # infinite is beyond the last bin too
         cells = np.floor(X / grid)
-    return np.clip(cells, -MAX_BIN, MAX_BIN).astype(np.int32)
+    return np.clip(cells, -MAX_BIN, MAX_BIN)
 
 
 @dataclass(frozen=True)
@@ -140,6 +155,8 @@ class Forest:
         The left and the right child of every node; a leaf leads to itself.
     leaf : array of shape (nodes,)
         The number of leaves before a node.
+    missing_left : array of bool of shape (nodes,), optional
+        Where an empty cell goes left; nowhere unless told.
     roots, depths, leaves : array of shape (trees,)
         First node, depth and number of leaves of every tree.
     """
@@ -151,19 +168,31 @@ class Forest:
     roots: NDArray[np.intp]
     depths: NDArray[np.intp]
     leaves: NDArray[np.intp]
+    missing_left: NDArray[np.bool_] | None = None
 
     @classmethod
-    def of(cls, feature: NDArray[np.int32], threshold: NDArray[np.int32]) -> Forest:
+    def of(
+        cls,
+        feature: NDArray[np.int32],
+        threshold: NDArray[np.int32],
+        missing_left: NDArray[np.int32] | None = None,
+    ) -> Forest:
         """Parse the nodes from the last to the first; a `ModelError` unless they are trees.
 
         Parameters
         ----------
         feature : array of int32 of shape (nodes,)
         threshold : array of int32 of shape (splits,)
+        missing_left : array of int32 of shape (splits,), optional
+            1 where an empty cell goes left.
         """
         split, node = feature != LEAF, np.arange(len(feature))
         spread = np.zeros(len(feature), np.int32)
         spread[split] = threshold
+        lefts = None
+        if missing_left is not None:
+            lefts = np.zeros(len(feature), dtype=bool)
+            lefts[split] = missing_left == 1
         right, height, roots = _parsed(split.tolist())
         ends = np.append(roots[1:], len(feature))
         return cls(
@@ -174,6 +203,7 @@ class Forest:
             roots=roots,
             depths=height[roots],
             leaves=(ends - roots + 1) // 2,
+            missing_left=lefts,
         )
 
     def leaves_of_rows(self, bins: NDArray[np.int32]) -> Iterator[NDArray[np.intp]]:
@@ -192,7 +222,10 @@ class Forest:
             roots = self.roots[first : first + at_once]
             node, row = np.repeat(roots, n_rows), np.tile(start, len(roots))
             for _ in range(self.depths[first : first + at_once].max()):
-                goes_right = cells.take(row + self.feature.take(node)) > self.threshold.take(node)
+                cell = cells.take(row + self.feature.take(node))
+                goes_right = cell > self.threshold.take(node)  # an empty cell is beyond all
+                if self.missing_left is not None:
+                    goes_right &= ~((cell == EMPTY_BIN) & self.missing_left.take(node))
                 node = self.child.take(2 * node + goes_right)
             yield from self.leaf.take(node).reshape(len(roots), n_rows)
 

@@ -225,10 +225,11 @@ def _agreed_constants(brief: Brief) -> Array:
     array of shape (numbers,)
     """
     flags = np.array(brief.flags, dtype=bool)
+    model = {key: value for key, value in thaw(brief.model).items() if key != "inputs"}
     levels = np.array([0.0, 1.0])[:, None]
     if brief.scale:
         levels = (levels - brief.mean[flags]) / brief.sd[flags]
-    return np.concatenate([levels.ravel(), np.array(_numbers(thaw(brief.model)), dtype=float)])
+    return np.concatenate([levels.ravel(), np.array(_numbers(model), dtype=float)])
 
 
 def _numbers(value: object) -> list[float]:

@@ -176,6 +176,7 @@ class Study:
             self.options,
             trusted=trusted_types,
             build=build,
+            inputs=coding.inputs,
             study=self.name,
             features=coding.columns,
             flags=coding.flags,

@@ -12,8 +12,10 @@ from fedcsa.core.losses import risk_terms
 from fedcsa.core.units import OtherUnit
 from fedcsa.errors import NoOverlapError
 from fedcsa.findings import Finding
+from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import RiskReport
 from fedcsa.models.model import PENALTY, RATIO_POWER
+from fedcsa.models.registry import takes_weights
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.estimate import (
     FEWEST_TO_COMPARE,
@@ -243,6 +245,16 @@ def _backwards(adaptation: Adaptation) -> Iterator[Finding]:
             yield Finding("ranks-backwards", evidence={"auroc": measure.estimate, **of})
 
 
+def _unweighted(adaptation: Adaptation) -> Iterator[Finding]:
+    """Whether a model was fitted without weights because it takes none."""
+    plan = adaptation.plan
+    named = any(RATIO_POWER in candidate for candidate in plan.candidates)
+    if plan.method != "validated" or plan.model.get("name") != "sklearn" or named:
+        return
+    if not takes_weights(thaw(plan.model)):
+        yield Finding("no-training-weights")
+
+
 #: What looks for dangers, in the order of the result; a finding of one's own is one line here.
 FINDERS: list[Callable[[Adaptation], Iterable[Finding]]] = [
     _sources,
@@ -251,4 +263,5 @@ FINDERS: list[Callable[[Adaptation], Iterable[Finding]]] = [
     _backwards,
     _dominant,
     _edges,
+    _unweighted,
 ]

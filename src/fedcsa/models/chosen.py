@@ -1,0 +1,134 @@
+"""Which columns every part of a pipeline gets, by place or by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fedcsa.errors import ModelError, unknown
+from fedcsa.models.inputs import Column, pandas
+
+#: Columns that stand side by side.
+Seen: TypeAlias = tuple[Column, ...]
+
+
+def sklearn_name(estimator: Any) -> str:
+    """The class's name if it is scikit-learn's own, else ""."""
+    cls = type(estimator)
+    return cls.__name__ if cls.__module__.split(".")[0] == "sklearn" else ""
+
+
+def split_pipeline(estimator: Any) -> tuple[list[Any], Any]:
+    """The transformers of a pipeline, however nested, and its last estimator."""
+    if sklearn_name(estimator) != "Pipeline":
+        return [], estimator
+    inner, final = split_pipeline(estimator.steps[-1][1])
+    return [step for _, step in estimator.steps[:-1]] + inner, final
+
+
+def is_nothing(step: Any) -> bool:
+    """Whether a step passes on what it gets."""
+    return step is None or (isinstance(step, str) and step == "passthrough")
+
+
+def is_drop(branch: Any) -> bool:
+    """Whether a branch of a ColumnTransformer drops its columns."""
+    return isinstance(branch, str) and branch == "drop"
+
+
+def positions(chosen: Any, columns: Seen) -> list[int]:
+    """Columns of a ColumnTransformer as a list of their places.
+
+    Parameters
+    ----------
+    chosen : str, int, slice, function, or sequence of str, int or bool
+        A function gets an empty frame; names are those of the frame's columns.
+    columns : tuple of Column
+    """
+    names = [column.name for column in columns]
+    if callable(chosen):
+        chosen = chosen(empty_frame(columns))
+    if hasattr(chosen, "tolist"):
+        chosen = chosen.tolist()
+    if isinstance(chosen, slice) and isinstance(chosen.start or chosen.stop, str):
+        start = None if chosen.start is None else names.index(chosen.start)
+        stop = None if chosen.stop is None else names.index(chosen.stop) + 1
+        chosen = slice(start, stop, chosen.step)
+    if isinstance(chosen, str):
+        chosen = [chosen]
+    if isinstance(chosen, Sequence) and chosen and all(isinstance(name, str) for name in chosen):
+        strange = [name for name in chosen if name not in names]
+        if strange:
+            raise ModelError(unknown("column of the table", strange[0], names))
+        return [names.index(name) for name in chosen]
+    return [int(place) for place in np.ravel(np.arange(len(columns))[chosen])]
+
+
+def empty_frame(columns: Seen) -> Any:
+    """A frame of these columns, with their types and no rows."""
+    pd = pandas()
+    texts = pd.Series(["text"])[:0]
+    numbers = pd.Series([0.0])[:0]
+    return pd.DataFrame({c.name: texts if c.texts else numbers for c in columns})
+
+
+def branches_of(step: Any, columns: Seen) -> list[tuple[str, Any, list[int]]]:
+    """Name, transformer and places of columns of every branch, the remainder last.
+
+    Parameters
+    ----------
+    step : ColumnTransformer or FeatureUnion
+    columns : tuple of Column
+    """
+    everything = list(range(len(columns)))
+    if sklearn_name(step) == "FeatureUnion":
+        return [(name, branch, everything) for name, branch in step.transformer_list]
+    found = [(name, b, positions(chosen, columns)) for name, b, chosen in step.transformers]
+    taken = {place for _, _, places in found for place in places}
+    return [*found, ("remainder", step.remainder, sorted(set(everything) - taken))]
+
+
+def chosen_by_name(estimator: Any, columns: Seen) -> Any:
+    """A copy whose ColumnTransformers name their columns, where a function chose them.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        Not fitted.
+    columns : tuple of Column
+        Of the frame that it gets.
+    """
+    from sklearn.base import clone
+
+    copy = clone(estimator)
+    _name_columns(copy, columns)
+    return copy
+
+
+def _name_columns(estimator: Any, columns: Seen) -> None:
+    """Let the ColumnTransformers that get the frame itself name their columns.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        Is changed.
+    columns : tuple of Column
+    """
+    if sklearn_name(estimator) == "Pipeline":
+        real = [step for _, step in estimator.steps if not is_nothing(step)]
+        _name_columns(real[0] if real else None, columns)
+    if sklearn_name(estimator) == "ColumnTransformer":
+        named = []
+        for name, branch, chosen in estimator.transformers:
+            own = [columns[k] for k in positions(chosen, columns)] if callable(chosen) else chosen
+            if callable(chosen):
+                _name_columns(branch, tuple(own))
+                own = [column.name for column in own]
+            named.append((name, branch, own))
+        estimator.set_params(transformers=named)
+    for part in ("regressor", "estimator"):
+        inner = getattr(estimator, part, None)
+        if hasattr(inner, "get_params"):
+            _name_columns(inner, columns)
