@@ -14,6 +14,8 @@ from fedcsa.errors import MessageError
 from fedcsa.words import number
 
 Severity = Literal["note", "warning", "danger"]
+#: The gravest first, as they are shown.
+SEVERITIES: tuple[Severity, ...] = ("danger", "warning", "note")
 Advice = Literal["use", "care", "no"]
 
 #: what to do with a model -> the same in words, and a sign beside its colour

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedcsa.answer import sentences
-from fedcsa.answer.sentences import SECTIONS, examined_sentence, said, whom_sentence
+from fedcsa.answer.sentences import SECTIONS, by_kind, examined_sentence, said, whom_sentence
 from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
 from fedcsa.reconcile import Reconciliation
@@ -343,3 +343,33 @@ def test_a_squared_loss_is_told_by_its_root(making):
     adaptation = making.adaptation_of("abc", ["x"])
     told = dict(said("verdict", view_of(adaptation)))["promised"]
     assert told.startswith(f"RMSE {number(np.sqrt(adaptation.promise.risk))}, ")
+
+
+# Findings by kind -----------------------------------------------------------------------------
+
+
+def test_findings_at_sixty_sources_take_one_line_a_kind():
+    names = [f"site-{i:02}" for i in range(60)]
+    few = [
+        Finding("few-effective-rows", name, {"effective rows": 2.0 + i / 10, "of": 300.0})
+        for i, name in enumerate(names)
+    ]
+    units = [Finding("other-unit", name, {"crea": "looks like µmol/L"}) for name in names[:5]]
+    units += [Finding("other-unit", "site-09", {"glucose": "looks like mg/dL"})]
+    first, second = by_kind([*few, *units])
+    assert (first.more, second.more) == (0, 0)
+    assert first.places == (
+        "60 sources, site-00, site-01, site-02 and 57 more: effective rows 2 to 7.9, of 300",
+    )
+    assert second.places == (
+        "5 sources, site-00, site-01, site-02 and 2 more: crea looks like µmol/L",
+        "site-09: glucose looks like mg/dL",
+    )
+
+
+def test_a_few_findings_are_told_one_by_one_and_many_shapes_are_counted():
+    three = [Finding("heavy-row", name, {"share": 0.5}) for name in "abc"]
+    assert by_kind(three)[0].places == ("a: share 0.5", "b: share 0.5", "c: share 0.5")
+    shapes = [Finding("imbalance", f"s{i}", {f"x{i}": 1.0}) for i in range(20)]
+    [reason] = by_kind(shapes)
+    assert (len(reason.places), reason.more) == (6, 14)

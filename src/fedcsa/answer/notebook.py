@@ -7,6 +7,8 @@ from html import escape
 
 from fedcsa.answer.result_tables import Table, answer_tables
 from fedcsa.answer.sentences import (
+    Reason,
+    by_kind,
     examined_sentence,
     level_sentence,
     promise_sentence,
@@ -32,7 +34,16 @@ def view_html(view: View) -> str:
     tables = "".join(map(_table, answer_tables(few)))
     more = len(view.sources) - _MOST_SOURCES
     rest = f"<p>and {more} more</p>" if more > 0 else ""
-    return f'<div class="fedcsa">{heading}{said}<ul>{legs}</ul>{tables}{rest}</div>'
+    found = "".join(map(_reason, by_kind(view.findings)))
+    findings = f"<p>Findings</p><ul>{found}</ul>" if found else ""
+    return f'<div class="fedcsa">{heading}{said}<ul>{legs}</ul>{tables}{rest}{findings}</div>'
+
+
+def _reason(reason: Reason) -> str:
+    places = (*reason.places, *((f"and {reason.more} more",) if reason.more else ()))
+    where = f" ({escape('; '.join(places))})" if places else ""
+    told = f"{escape(reason.meaning.removesuffix('.'))}{where}. {escape(reason.advice)}"
+    return f"<li><strong>{reason.severity}</strong>: {told}</li>"
 
 
 def _table(table: Table) -> str:

@@ -14,13 +14,22 @@ from statistics import fmean
 from fedcsa.answer.forests import is_known, is_same, promised_text
 from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text, in_units
-from fedcsa.findings import CATALOGUE, Finding
+from fedcsa.findings import CATALOGUE, SEVERITIES, Finding, Severity
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, MOSTLY_OWN
 from fedcsa.target.per_patient import PATIENT_LEVEL
 from fedcsa.target.promised_measures import MeasurePromise
-from fedcsa.words import count, counted, listed, number, percent, printable, sentence
+from fedcsa.words import (
+    count,
+    counted,
+    interval,
+    listed,
+    number,
+    percent,
+    printable,
+    sentence,
+)
 
 #: The name of a sentence, and what it says.
 Said = Iterator[tuple[str, str]]
@@ -38,7 +47,8 @@ MOST_CLASSES = 3
 MOST_LISTED = 4000
 #: Places named under one kind of finding; the result file has all.
 MOST_PLACES = 6
-_SEVERITIES = ("danger", "warning", "note")
+#: Of more findings of one kind, those with the same words share a line, which names so many.
+_FEW = 3
 _REACH = (
     "rows are weighted so that their means and spreads match the target's table; effective rows "
     "are those that carry the weight, imbalance is the mean squared difference that is left, in "
@@ -407,7 +417,7 @@ SECTIONS: Mapping[str, Callable[[View], Said]] = {
 class Reason:
     """A kind of finding, where it was found, and what to do about it."""
 
-    severity: str
+    severity: Severity
     code: str
     meaning: str
     places: tuple[str, ...]
@@ -427,11 +437,44 @@ def by_kind(findings: Sequence[Finding]) -> list[Reason]:
     told = []
     for code, items in kinds.items():
         severity, meaning, advice = CATALOGUE[code]
-        shown = (": ".join(filter(None, (x.source, x.facts))) for x in items[:MOST_PLACES])
-        places = tuple(printable(text) for text in shown if text)
-        more = max(0, len(items) - MOST_PLACES)
+        shapes = _shapes(items)
+        places = tuple(printable(text) for text in map(_place, shapes[:MOST_PLACES]) if text)
+        more = sum(map(len, shapes[MOST_PLACES:]))
         told.append(Reason(severity, code, sentence(meaning), places, more, sentence(advice)))
-    return sorted(told, key=lambda reason: _SEVERITIES.index(reason.severity))
+    return sorted(told, key=lambda reason: SEVERITIES.index(reason.severity))
+
+
+def _shapes(items: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings that are told in one line each: many with the same words together."""
+    if len(items) <= _FEW:
+        return [[item] for item in items]
+    shapes: dict[tuple[object, ...], list[Finding]] = {}
+    for item in items:
+        texts = (f"{k} {v}" if isinstance(v, str) else k for k, v in item.evidence.items())
+        shapes.setdefault((bool(item.source), *texts), []).append(item)
+    return sorted(shapes.values(), key=len, reverse=True)
+
+
+def _place(items: Sequence[Finding]) -> str:
+    """Where a finding was made, and its evidence: of many sources the range of each number.
+
+    >>> many = [Finding("heavy-row", f"s{i}", {"share": 0.2 + i / 100}) for i in range(9)]
+    >>> _place(many)
+    '9 sources, s0, s1, s2 and 6 more: share 0.2 to 0.28'
+    """
+    if len(items) == 1:
+        return ": ".join(filter(None, (items[0].source, items[0].facts)))
+    names = [item.source for item in items if item.source]
+    where = f"{counted(len(names), 'source')}, {listed(names, _FEW)}" if names else ""
+    facts = []
+    for key, value in items[0].evidence.items():
+        if isinstance(value, str):
+            facts.append(f"{key} {value}")
+            continue
+        values = [float(item.evidence[key]) for item in items]
+        ends = (min(values), max(values))
+        facts.append(f"{key} {number(ends[0]) if ends[0] == ends[1] else interval(*ends)}")
+    return ": ".join(filter(None, (where, ", ".join(facts))))
 
 
 def about_left_out(apart: Sequence[Finding]) -> str:

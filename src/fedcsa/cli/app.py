@@ -14,6 +14,7 @@ from fedcsa.cli.common import console
 from fedcsa.cli.convert_command import convert
 from fedcsa.cli.demo_command import demo
 from fedcsa.cli.evaluate_command import evaluate
+from fedcsa.cli.explain_command import explain
 from fedcsa.cli.federation_command import federation
 from fedcsa.cli.ledger_command import ledger
 from fedcsa.cli.predict_command import predict
@@ -38,10 +39,14 @@ app = typer.Typer(
         "6 do not use it · 7 a promise was broken · 130 interrupted."
     ),
 )
-FIRST_STEPS = (
-    ("fedcsa demo --out demo", "see it work on simulated hospitals"),
-    ("fedcsa check demo/study.toml", "what a study needs; write your own like it"),
-    ("fedcsa run demo/study.toml", "run it; then put your own tables in its place"),
+#: Where a reader may be, and the command to begin with there.
+SITUATIONS = (
+    ("See it work, on simulated hospitals.", "fedcsa demo --out demo"),
+    (
+        "The tables of several sites are on this machine.",
+        "fedcsa study init tables/*.csv --target tables/new.csv",
+    ),
+    ("Every site keeps its table; this is one of them.", "fedcsa site init patients.csv"),
 )
 
 
@@ -70,14 +75,15 @@ def _root(
 def _teach() -> None:
     screen = console()
     screen.print("Which model to use at a site without outcomes, and how well it will do there.\n")
-    screen.print(Text("First steps", style="bold"))
-    for number, (command, reason) in enumerate(FIRST_STEPS, 1):
-        screen.print(Text.assemble(f"  {number}. ", (f"{command:<30}", "bold"), reason))
-    screen.print("\nAll commands: fedcsa --help. One of them: fedcsa run --help.")
+    screen.print(Text("Where to start", style="bold"))
+    for situation, command in SITUATIONS:
+        screen.print(Text.assemble(f"  {situation}\n", (f"    {command}", "bold")))
+    screen.print("\nA word in a result: fedcsa explain NAME. All commands: fedcsa --help.")
 
 
 for _command in (
-    demo, run, evaluate, check, table, predict, backtest, reconcile, report, ledger, convert
+    demo, run, evaluate, check, table, predict, backtest, reconcile, report, explain, ledger,
+    convert,
 ):  # fmt: skip
     app.command(cls=Command)(_command)
 for _group in (federation, site, study):

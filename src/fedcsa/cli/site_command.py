@@ -34,6 +34,7 @@ from fedcsa.words import printable
 
 if TYPE_CHECKING:
     from fedcsa.federation.flare.kits import Kit
+    from fedcsa.site.new_site import SiteDraft
     from fedcsa.site.state import Status
 
 site = typer.Typer(name="site", cls=Group, no_args_is_help=True, help="Run a site of a federation.")
@@ -45,30 +46,55 @@ site.command(cls=Command)(page)
 @site.command(cls=Command)
 @named_errors
 def init(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = SITE_FILE,
+    table: Annotated[
+        Path | None, typer.Argument(metavar="TABLE", help="This site's table.")
+    ] = None,
+    study: Annotated[
+        Path | None, typer.Option(metavar="STUDY", help="A study to hold the table against.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The site file to write.")
+    ] = SITE_FILE,
+    force: Annotated[bool, typer.Option("--force", help="Write over an older file.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a commented site file to fill in: table, columns, policy.
+    """Write a commented site file: its table, its columns, its policy.
 
-    It is never written over an older one (exit code 3).
+    Looks at the table, if one is named. With --study, columns that the table calls otherwise are
+    entered, and columns and levels that do not fit are said. Nothing leaves. It is never
+    written over an older file without --force (exit code 3).
 
     Examples
     --------
-    fedcsa site init                           # writes site.toml
-    fedcsa site init abbey/site.toml
+    fedcsa site init patients.csv                        # writes site.toml
+    fedcsa site init patients.csv --study study.toml --out abbey/site.toml
     """
-    from fedcsa.site.site_file import SITE_TEMPLATE
+    from fedcsa.site.new_site import draft_site
+    from fedcsa.study import Study
 
-    if file.exists():
-        raise ResultError(f"{str(file)!r} already exists. Delete it or choose another name.")
+    if out.exists() and not force:
+        raise ResultError(
+            f"{str(out)!r} already exists. Choose another name with --out, or say --force."
+        )
+    draft = draft_site(table, out.parent, None if study is None else Study.load(study))
     with unbroken():
-        file.write_text(SITE_TEMPLATE, encoding="utf-8")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(draft.text, encoding="utf-8")
     Output(json, quiet).answer(
-        {"file": str(file)},
-        lambda screen: screen.print(Text(f"Written to {file}. Fill it in."), soft_wrap=True),
-        file,
+        {"file": str(out), "role": draft.role, "notes": list(draft.notes)},
+        lambda screen: _print_draft(screen, draft, out),
+        out,
     )
+
+
+def _print_draft(screen: Console, draft: SiteDraft, out: Path) -> None:
+    if draft.role:
+        screen.print(Text(f"In this study the site would be a {draft.role}."))
+    for note in draft.notes:
+        screen.print(Text.assemble(("note: ", "yellow"), printable(note)), soft_wrap=True)
+    screen.print(Text(f"Written to {out}. The strict rules are in force."), soft_wrap=True)
+    screen.print(Text(f"What would leave: fedcsa site preview STUDY --data {out}"), soft_wrap=True)
 
 
 @site.command(cls=Command)

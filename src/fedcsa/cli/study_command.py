@@ -1,4 +1,4 @@
-"""``fedcsa study``: run a study over a federation."""
+"""``fedcsa study``: begin a study, or run it over a federation."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from fedcsa.cli.common import (
 )
 from fedcsa.cli.program import Command, Group
 from fedcsa.cli.report_command import report_line
+from fedcsa.cli.study_init import init
 from fedcsa.errors import BindingError, MessageError, ResultError, StudyError, unknown
 from fedcsa.words import printable
 
@@ -45,8 +46,9 @@ if TYPE_CHECKING:
     from fedcsa.target.adaptation import Adaptation
 
 study = typer.Typer(
-    name="study", cls=Group, no_args_is_help=True, help="Run a study over a federation."
+    name="study", cls=Group, no_args_is_help=True, help="Begin a study, or run it over sites."
 )
+study.command(cls=Command)(init)
 _EXITS = {"no_overlap": EXIT_DO_NOT_USE, "no_model": EXIT_MODEL}
 _PHASES = {
     "greet": "1 of 3", "announce": "1 of 3", "risk": "1 of 3", "choose": "1 of 3",

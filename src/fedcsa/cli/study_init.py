@@ -1,0 +1,153 @@
+"""``fedcsa study init``: a first study file, from tables or from a data dictionary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from fedcsa.cli.common import Json, Output, Quiet, named_errors, unbroken, working
+from fedcsa.errors import ResultError, StudyError
+from fedcsa.words import printable
+
+if TYPE_CHECKING:
+    from fedcsa.study.new_study import StudyDraft
+
+
+@named_errors
+def init(
+    tables: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="TABLES…", help="Tables with outcomes, one a source."),
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="The target's table; with --dictionary, its name."),
+    ] = None,
+    outcome: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The outcome's column; by default one that every source has and the target lacks.",
+        ),
+    ] = None,
+    dictionary: Annotated[
+        Path | None,
+        typer.Option(metavar="CSV", help="Instead of tables: one line a column, name and kind."),
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="With --dictionary: a source; may be repeated."),
+    ] = None,
+    federation: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --dictionary: the federation file names them."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The study file to write.")
+    ] = Path("study.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Write over an older file.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a study file that runs, from tables of this machine or from a data dictionary.
+
+    Looks at every column: numbers, flags, levels, dates, ids, patients with several rows, missing
+    cells. Writes what it takes them for, with the reason at each, and a model for the outcome.
+    What the tables do not agree on is said. A lead who sees no table gives a dictionary, a CSV
+    file with the headings name, kind, levels (a|b|c), unit and others. It is never written over
+    an older file without --force (exit code 3).
+
+    Examples
+    --------
+    fedcsa study init tables/*.csv --target tables/new.csv
+    fedcsa study init leeds.csv turin.parquet --target new.csv --outcome died
+    fedcsa study init --dictionary columns.csv --source leeds --source turin
+    """
+    if out.exists() and not force:
+        raise ResultError(
+            f"{str(out)!r} already exists. Choose another name with --out, or say --force."
+        )
+    with working("looking at the columns", quiet=quiet):
+        draft = _draft(tables or [], target, outcome, dictionary, source or [], federation, out)
+        text = _checked(draft, out)
+    with unbroken():
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text, encoding="utf-8")
+    Output(json, quiet).answer(_plain(draft, out), lambda screen: _print(screen, draft, out), out)
+
+
+def _draft(
+    tables: list[Path],
+    target: Path | None,
+    outcome: str | None,
+    dictionary: Path | None,
+    sources: list[str],
+    federation: Path | None,
+    out: Path,
+) -> StudyDraft:
+    if dictionary is None:
+        if not tables or target is None:
+            raise StudyError("Name the sources' tables and the target's: TABLES… --target TABLE")
+        if sources or federation:
+            raise StudyError("Sources are named after their tables: leave out --source.")
+        from fedcsa.study.new_study import draft_from_tables
+
+        return draft_from_tables(tables, target, outcome, out.parent)
+    if tables:
+        raise StudyError("Name tables or a --dictionary, not both.")
+    from fedcsa.federation.federation_file import Federation
+    from fedcsa.study.data_dictionary import draft_from_dictionary
+
+    name = None if target is None else str(target)
+    if federation is not None:
+        sites = Federation.load(federation).sites
+        sources = sources or [site for site, role in sites.items() if role == "source"]
+        name = name or next(site for site, role in sites.items() if role == "target")
+    return draft_from_dictionary(dictionary, sources, name or "new", outcome)
+
+
+def _checked(draft: StudyDraft, out: Path) -> str:
+    """The text, once it is sure that it is read as what it means."""
+    from fedcsa.study import Study
+
+    text = draft.to_toml(out.name)
+    Study.parse(text, folder=out.parent, origin=out.name).plan()
+    return text
+
+
+def _plain(draft: StudyDraft, out: Path) -> dict[str, Any]:
+    outcome = draft.outcome
+    return {
+        "file": str(out),
+        "outcome": {"name": outcome.name, "levels": list(outcome.levels), "why": draft.outcome_why},
+        "features": {f.name: f.kind for f in draft.columns.features},
+        "target": draft.target,
+        "sources": dict(draft.sources),
+        "notes": list(draft.notes),
+    }
+
+
+def _print(screen: Console, draft: StudyDraft, out: Path) -> None:
+    from rich.table import Table
+
+    from fedcsa.study.new_study import why
+
+    outcome = draft.outcome
+    kind = f"levels {', '.join(map(str, outcome.levels))}" if outcome.levels else "a number"
+    told = f"Outcome {outcome.name!r}, {kind}: {draft.outcome_why}."
+    screen.print(Text(printable(told)), soft_wrap=True)
+    shown = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("column", "kind", "why"):
+        shown.add_column(heading)
+    for feature in draft.columns.features:
+        shown.add_row(
+            Text(printable(feature.name)), feature.kind, Text(printable(why(feature)), style="dim")
+        )
+    screen.print(shown)
+    for note in draft.notes:
+        screen.print(Text.assemble(("note: ", "yellow"), printable(note)), soft_wrap=True)
+    screen.print(Text(f"\nWritten to {out}. Look at it, then: fedcsa check {out}"), soft_wrap=True)

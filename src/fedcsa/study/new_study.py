@@ -1,0 +1,310 @@
+"""A first study file, with a comment at everything that it says: from tables, or a description."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedcsa.data.coding import Columns
+from fedcsa.data.columns import Feature, Outcome
+from fedcsa.data.tables import open_table
+from fedcsa.errors import StudyError, hint
+from fedcsa.messages.messages import TARGET
+from fedcsa.study.toml import format_toml
+from fedcsa.words import counted, listed, printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: A comment longer than this would not fit a screen beside its line, and stands above it.
+_WIDTH = 96
+
+
+@dataclass(frozen=True)
+class StudyDraft:
+    """What a first study file says, and why.
+
+    Attributes
+    ----------
+    columns : Columns
+        With the outcome.
+    outcome_why : str
+        Why that column is the outcome.
+    target : str
+        Path of the target's table, from the file's folder.
+    sources : mapping of str to str
+        Path of every source's table.
+    notes : tuple of str
+        What could not be agreed, as sentences.
+    origin : str
+        What it was made from.
+    """
+
+    columns: Columns
+    outcome_why: str
+    target: str
+    sources: Mapping[str, str]
+    notes: tuple[str, ...]
+    origin: str
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome, which a draft always has."""
+        assert self.columns.outcome is not None  # noqa: S101 - for the type checker
+        return self.columns.outcome
+
+    def to_toml(self, file: str = "study.toml") -> str:
+        """The text of a study file that runs as it is; `file` is how it will be called."""
+        parts = [
+            self._head(file),
+            self._outcome(),
+            self._features(),
+            _model(self.outcome),
+            self._wishes(),
+            self._sites(),
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    def _head(self, file: str) -> str:
+        name = re.sub(r"[^\w-]+", "-", f"{self.outcome.name}-at-{Path(self.target).stem}")
+        notes = [f"# note: {note}" for note in self.notes]
+        thresholds = [
+            "# From which predicted risk on would you act? There sensitivity, PPV and net benefit",
+            "# are told.",
+            "# thresholds = [0.1, 0.2]",
+        ]
+        return "\n".join(
+            [
+                f"# A study, proposed from {self.origin}. Look at every line; then:",
+                f"#   fedcsa check {file}       what would go wrong",
+                f"#   fedcsa run {file}         the model, and how well it will do",
+                *notes,
+                _line("name", name, "under this name it stands in every log"),
+                _line("seed", 1, "every random number follows from it and the names of the sites"),
+                *(thresholds if self.two_classes else ()),
+            ]
+        )
+
+    def _outcome(self) -> str:
+        lines = ["[outcome]", _line("name", self.outcome.name, self.outcome_why)]
+        if self.outcome.levels:
+            event = f"the last is the event, {self.outcome.levels[-1]!r}"
+            comment = event if self.two_classes else "in this order"
+            lines.append(_line("levels", list(self.outcome.levels), comment))
+        else:
+            lines.append('# levels = ["no", "yes"]    # for classes; it is a number')
+        return "\n".join(lines)
+
+    @property
+    def two_classes(self) -> bool:
+        """Whether the outcome is an event or none."""
+        return len(self.outcome.levels) == 2
+
+    def _features(self) -> str:
+        lines = ["[features]    # their order is the agreed order"]
+        described = self.columns.described
+        for feature in self.columns.features:
+            lines.append(_line(feature.name, described[feature.name], why(feature)))
+        return "\n".join(lines)
+
+    def _wishes(self) -> str:
+        """A subgroup, commented out: only a person can say which matters."""
+        kinds = ("levels", "flag", "number")
+        found = sorted(
+            (f for f in self.columns.features if f.kind in kinds), key=lambda f: kinds.index(f.kind)
+        )
+        if not found:
+            return "# No column of this study can make subgroups."
+        feature = found[0]
+        which: Any = {"levels": {"level": (*feature.levels, "")[0]}, "flag": {"level": 1}}
+        subgroup = {"feature": feature.name, **which.get(feature.kind, {"cut": 65})}
+        text = format_toml({"subgroups": [subgroup]}).strip()
+        return "\n".join(
+            [
+                "# For whom shall all measures be told too? A level, or a cut (the rows from it).",
+                *(f"# {line}" for line in text.splitlines()),
+            ]
+        )
+
+    def _sites(self) -> str:
+        about = (
+            "# Between sites every site reads its own table, by its own file; these paths are for"
+        )
+        sites = {name: {"table": path} for name, path in self.sources.items()}
+        document = {"target": {"table": self.target}, "sources": sites}
+        text = format_toml(document, nested=["sources"]).strip()
+        return f"{about}\n# a run on this machine.\n{text}"
+
+
+def draft_from_tables(
+    tables: Sequence[Path], target: Path, outcome: str | None, folder: Path
+) -> StudyDraft:
+    """What the tables of one's own machine propose.
+
+    Parameters
+    ----------
+    tables : sequence of Path
+        Of the sources; the target's may be among them, and is no source.
+    target : Path
+    outcome : str, optional
+        Without one, a column that every source has and the target lacks.
+    folder : Path
+        Of the study file: paths in it start there.
+    """
+    paths = _named([path for path in tables if path.resolve() != target.resolve()])
+    if not paths:
+        raise StudyError("A study needs a table with outcomes beside the target's. Name one more.")
+    frames = {name: open_table(path).read() for name, path in paths.items()}
+    new = open_table(target).read()
+    name, reason, notes = _choose_outcome(frames, new, outcome)
+    if name in new.column_names:  # what the target knows of outcomes is not looked at
+        new = new.drop_columns([name])
+    found = Columns.infer({**frames, TARGET: new}, name)
+    return StudyDraft(
+        replace(found, notes=()),
+        reason,
+        relative_path(target, folder),
+        {name: relative_path(path, folder) for name, path in paths.items()},
+        (*notes, *found.notes),
+        f"{counted(len(frames) + 1, 'table')}",
+    )
+
+
+def relative_path(path: Path, folder: Path) -> str:
+    """The path as a file in `folder` names it.
+
+    Parameters
+    ----------
+    path, folder : Path
+    """
+    try:
+        return Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
+    except ValueError:  # on another drive
+        return path.resolve().as_posix()
+
+
+def _named(paths: Sequence[Path]) -> dict[str, Path]:
+    """Names of sources: of their files, and of the folders too where these are called alike."""
+    bare = [path.name.split(".")[0] for path in paths]
+    counts = Counter(bare)
+    named: dict[str, Path] = {}
+    for name, path in zip(bare, paths, strict=True):
+        if counts[name] > 1 or name == TARGET:
+            name = f"{path.resolve().parent.name}-{name}"
+        if name in named:
+            raise StudyError(f"Two tables would both be the source {name!r}. Rename one of them.")
+        named[name] = path
+    return named
+
+
+def _choose_outcome(
+    frames: Mapping[str, pa.Table], target: pa.Table, wanted: str | None
+) -> tuple[str, str, list[str]]:
+    """The column with outcomes, why it is that one, and what else was thought of.
+
+    Parameters
+    ----------
+    frames : mapping of str to pyarrow.Table
+        Of the sources.
+    target : pyarrow.Table
+    wanted : str, optional
+        What the user says.
+    """
+    first, *others = frames.values()
+    shared = [c for c in first.column_names if all(c in f.column_names for f in others)]
+    if wanted is not None:
+        if wanted not in shared:
+            raise StudyError(
+                f"Every source must have the outcome {wanted!r}; not every one has. "
+                f"{hint(wanted, shared)}"
+            )
+        return wanted, "as you said", []
+    known = {c for c in target.column_names if not _is_empty(target.column(c))}
+    found = [column for column in shared if column not in known]
+    if not found:
+        raise StudyError(
+            "No column looks like the outcome: the target has all that every source has. "
+            "Name it with --outcome NAME."
+        )
+    events = [column for column in found if _has_two_values(first.column(column))]
+    name = (events or found)[-1]  # outcomes are mostly an event, and mostly stand last
+    rest = [column for column in found if column != name]
+    also = f"{name!r} was taken as the outcome; the target lacks {listed(rest)} too."
+    notes = [f"{also} For another outcome: --outcome NAME."] if rest else []
+    return name, "every source has it, and the target does not", notes
+
+
+def _has_two_values(column: pa.ChunkedArray) -> bool:
+    import pyarrow.compute as pc
+
+    return len(pc.unique(column.drop_null())) == 2
+
+
+def _is_empty(column: pa.ChunkedArray) -> bool:
+    import pyarrow.compute as pc
+
+    if column.null_count == len(column):
+        return True
+    if str(column.type) not in ("string", "large_string"):
+        return False
+    return bool(pc.all(pc.equal(pc.utf8_trim_whitespace(column.drop_null()), "")).as_py())
+
+
+def why(feature: Feature) -> str:
+    """Why a column is of its kind, in a few words.
+
+    >>> why(Feature("sex", "levels", ("F", "M")))
+    '2 distinct texts'
+    """
+    said = {
+        "number": f"numbers{f' in {feature.unit}' if feature.unit else ''}",
+        "flag": "no and yes: 0 and 1, or true and false",
+        "levels": counted(len(feature.levels), "distinct text"),
+        "date": f"dates: days since {feature.since}"
+        if feature.since
+        else f"dates: years until {feature.at}",
+        "id": "names the row; no feature, never leaves, stands beside its prediction",
+        "group": "repeats: rows of one patient stay together; no feature",
+    }[feature.kind]
+    other = "; any other text counts as 'other'" if feature.other else ""
+    if feature.missing == "error":
+        return f"{said}{other}"
+    stands = f", {feature.fill or 0:g} stands in" if feature.kind in ("number", "date") else ""
+    gaps = f"{feature.name}=missing says where{stands}"
+    if feature.missing == "model":
+        gaps = "the model sees the gap"
+    return f"{said}{other}; cells may be missing: {gaps}"
+
+
+def _model(outcome: Outcome) -> str:
+    if not outcome.levels:
+        return "\n".join(
+            [
+                "[model]    # for a number",
+                _line("name", "ridge", "linear; its penalty is chosen among a grid of its own"),
+            ]
+        )
+    return "\n".join(
+        [
+            "[model]    # for classes",
+            _line("name", "sklearn.linear_model.LogisticRegression", "it may leave a site"),
+            _line("parameters", {"solver": "newton-cholesky"}, "no iterations to run out of"),
+            "",
+            "[candidates]",
+            _line("C", [0.01, 0.1, 1.0, 10.0], "the sources' risks decide; smaller is simpler"),
+        ]
+    )
+
+
+def _line(key: str, value: Any, comment: str) -> str:
+    """A line of TOML with its comment beside it, or above it where there is no room."""
+    [text] = format_toml({"x": {key: value}}).strip().splitlines()[1:]
+    comment = printable(comment)
+    if len(text) + len(comment) + 4 <= _WIDTH:
+        return f"{text:<30}    # {comment}" if len(text) < 30 else f"{text}    # {comment}"
+    return f"# {comment}\n{text}"

@@ -1,0 +1,65 @@
+"""A first site file names the site's table, and what a study would miss in it."""
+
+import pytest
+
+from fedcsa.messages.policy import Policy
+from fedcsa.site.new_site import draft_site
+from fedcsa.site.site_file import SiteFile
+from fedcsa.study import Study
+
+STUDY = """
+name = "stroke"
+[outcome]
+name = "died"
+levels = ["no", "yes"]
+[features]
+age = "number"
+stage = ["I", "II"]
+[model]
+name = "sklearn.linear_model.LogisticRegression"
+[target]
+table = "new.csv"
+[sources.a]
+table = "a.csv"
+"""
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "data" / "rows.csv"
+    path.parent.mkdir()
+    path.write_text("Age,stage,died\n61,I,no\n55,II,yes\n", encoding="utf-8")
+    return path
+
+
+def test_without_a_study_the_table_is_entered(tmp_path, table):
+    draft = draft_site(table, tmp_path, None)
+    site = SiteFile.parse(draft.text, folder=tmp_path)
+    assert (site.table, site.policy, draft.notes, draft.role) == ("data/rows.csv", Policy(), (), "")
+    assert SiteFile.parse(draft_site(None, tmp_path, None).text, folder=tmp_path).table
+
+
+def test_with_a_study_columns_are_entered_and_rules_proposed(tmp_path, table):
+    study = Study.parse(STUDY)
+    draft = draft_site(table, tmp_path, study)
+    assert (draft.role, draft.notes) == ("source", ())
+    assert dict(SiteFile.parse(draft.text, folder=tmp_path).columns) == {"age": "Age"}
+    needed = draft.text.replace('# features = ["age", "stage"]', 'features = ["age", "stage"]')
+    needed = needed.replace('# models = ["sklearn', 'models = ["sklearn')
+    policy = SiteFile.parse(needed, folder=tmp_path).policy
+    assert policy.features == ("age", "stage")
+    assert policy.models == ("sklearn.linear_model.LogisticRegression",)
+
+
+def test_unknown_levels_and_missing_columns_are_said(tmp_path, table):
+    table.write_text("stage,died\nI,no\nIV,maybe\n,yes\n", encoding="utf-8")
+    draft = draft_site(table, tmp_path, Study.parse(STUDY))
+    said = "\n".join(draft.notes)
+    assert "Column 'stage' has levels that the study does not know: IV." in said
+    assert "Column 'died' has levels that the study does not know: maybe." in said
+    assert "missing: 'age'" in said
+
+
+def test_a_table_without_outcomes_is_a_targets(tmp_path, table):
+    table.write_text("age,stage\n61,I\n", encoding="utf-8")
+    assert draft_site(table, tmp_path, Study.parse(STUDY)).role == "target"
