@@ -59,10 +59,11 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         model that takes sample weights also understands ``ratio_power``: training weights r^γ.
         A list is taken as it is. By default 0 and twelve penalties from 0.001 to 1 for ridge, and
         the estimator as it is for scikit-learn, each with γ = 0, ½ and 1.
-    columns : mapping of str to str or mapping, optional
-        What every column is: ``"number"``, ``"flag"``, ``"group"`` (rows of one patient), or a
-        mapping with ``kind``, ``sd`` (an agreed, public one) and ``levels``. Without it all
-        columns are numbers, but for those that hold only zeros and ones at every site.
+    columns : Columns or mapping of str to str, list or mapping, optional
+        What every column is: ``"number"``, ``"flag"``, ``"group"`` (rows of one patient), ``"id"``,
+        a list of levels, or a mapping with ``kind`` and more, as for `Columns`;
+        ``Columns.infer(frames)`` proposes it. Without it all columns are numbers, but for those
+        that hold only zeros and ones at every site.
     random_state : int, Generator or RandomState, optional
         The study's seed, or a generator that draws it.
     OPTIONS
