@@ -120,7 +120,7 @@ def test_the_first_page_says_what_waits_from_whom_since_when(site):
     ("running", "line", "told"),
     [
         (False, "connected, waiting for a study", "not running"),
-        (True, "connected, waiting for a study", "running and connected"),
+        (True, "connected, waiting for a study", "running and has connected"),
         (True, "connecting to server:8002", "connecting to server:8002."),
         (True, None, "running and connecting."),
     ],
@@ -174,7 +174,9 @@ def test_a_decision_is_written_with_who_and_why(site):
     line = site.log.all("decided", id=site.id)[-1]
     told = {k: line[k] for k in ("decision", "who", "reason", "tell")}
     assert told == {"decision": "refused", "who": "Ada L", "reason": "not ours", "tell": True}
-    assert "not ours" in site.show()
+    text = site.show()
+    assert "not ours" in text
+    assert "lead &lt;b&gt;" in text  # who asked is told after the decision, too
     assert isinstance(site.decide(site.form(), "approved"), Moved)
     assert site.log.decision(site.id) == "approved"
     assert site.log.all("decided", id=site.id)[-1]["tell"] is False
@@ -267,6 +269,17 @@ def test_a_study_that_nobody_knows_and_a_log_that_was_touched_are_named(site):
     for address in ("GET /", "GET /study", "GET /left"):
         with pytest.raises(LedgerError, match="was changed"):
             site.show(address, page=site.another_page())
+
+
+def test_lines_that_an_older_version_wrote_are_shown(site):
+    old = {"study": "old", "target": "new", "phase": "risk", "site": "abbey", "request": "1" * 64}
+    site.log.append("waiting", id="old@1", **old)
+    site.log.append("decided", id="older@1", decision="approved", time="2026-01-01T00:00:00")
+    text = site.show("GET /")
+    assert "not known" in text
+    assert "older" in text
+    for study in ("old@1", "older@1"):
+        assert 'value="approved"' not in site.show(id=study)  # what was agreed is not known
 
 
 def test_an_approved_study_can_be_refused_and_shows_what_left(site):

@@ -23,7 +23,7 @@ from fedcsa.loopback.layout import Shown
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.site.account import STAND_IN, attack_sentences, told_sentences
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.log import LONGEST_REASON, Event, Sent, SiteLog, Waiting
+from fedcsa.site.log import LONGEST_REASON, Event, Sent, SiteLog
 from fedcsa.site.meanings import IN_SHORT, meaning_of
 from fedcsa.site.previews import Previews
 from fedcsa.site.site_file import SiteFile
@@ -35,6 +35,8 @@ _MOST_LINES, _MOST_SENT, _MOST_DECIDED = 8, 5, 10
 #: Characters of a field's values: a steward reads some of them, and nobody reads a million.
 _MOST_VALUES = 4000
 _CONNECTED, _CONNECTING = "connected", "connecting to"
+#: What a line that an older version wrote does not say.
+_UNTOLD = {"who": "", "reason": "", "lead": "", "time": ""}
 _CHANGED = (
     "What waits here, the site's file or the table has changed since you looked. Nothing was "
     "decided. Below is what would leave now."
@@ -51,8 +53,10 @@ class _Study:
     Attributes
     ----------
     id : str
-    waiting : Waiting or None
-        Its question, if it waits.
+    asked : Event
+        The last line about a question of it that waited; empty if none did.
+    waits : bool
+        Whether it waits now.
     text : str
         What was agreed; empty if no question has come.
     said : list of Event
@@ -62,7 +66,8 @@ class _Study:
     """
 
     id: str
-    waiting: Waiting | None
+    asked: Event
+    waits: bool
     text: str
     said: list[Event]
     key: str
@@ -76,7 +81,7 @@ class _Study:
     def is_open(self) -> bool:
         """Whether an approval can be given: it waits, or it was refused."""
         refused = bool(self.said) and self.said[-1]["decision"] == "refused"
-        return bool(self.text) and (self.waiting is not None or refused)
+        return bool(self.text) and (self.waits or refused)
 
 
 class StewardPage:
@@ -124,7 +129,7 @@ class StewardPage:
     def _overview(self, visit: Visit) -> Shown:  # noqa: ARG002 - a view
         site, log = self._open()
         lines = Status(site.state_folder).lines()
-        decided = [line for line in log.events if line["event"] == "decided"]
+        decided = [_UNTOLD | line for line in log.events if line["event"] == "decided"]
         facts = {
             "state": _state(lines, self._is_running()),
             "waiting": log.waiting(),
@@ -200,16 +205,17 @@ class StewardPage:
             for line in log.events
             if line["event"] in ("waiting", "accepted") and line.get("id") == full
         ]
-        said = log.all("decided", id=full)
+        said = [_UNTOLD | line for line in log.all("decided", id=full)]
         if not came and not said:
             raise StudyError("No study of this id waits or was decided on here.")
-        waiting = next((item for item in log.waiting() if item.id == full), None)
+        asked = next((_UNTOLD | x for x in reversed(came) if x["event"] == "waiting"), {})
+        waits = any(item.id == full for item in log.waiting())
         agreed = next((x["agreed"] for x in reversed(came) if x.get("agreed")), "")
         text = log.payload(agreed).decode() if agreed else ""
         questions = [(line["event"], line["phase"], line["request"]) for line in came]
         parts = [full, agreed, questions, self._path.read_bytes().hex(), _table_state(site)]
         key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        return _Study(full, waiting, text, said, key)
+        return _Study(full, asked, waits, text, said, key)
 
     # What left --------------------------------------------------------------------------------
 
@@ -257,7 +263,7 @@ def _state(lines: Sequence[dict[str, str]], running: bool) -> dict[str, str]:
         text = "The site is not running. Nothing comes in and nothing leaves."
         return {"tone": "bad", "text": text, "since": ""}
     if last["text"].startswith(_CONNECTED):
-        text = "The site is running and connected."
+        text = "The site is running and has connected to the server."
         return {"tone": "good", "text": text, "since": last["time"]}
     where = last["text"].removeprefix(_CONNECTING) if _CONNECTING in last["text"] else ""
     text = f"The site is running and connecting{' to' + where if where else ''}."
