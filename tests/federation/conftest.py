@@ -147,9 +147,10 @@ class Live:
         if name != "localhost":
             write_settings(self.kit(name), self.folder / name / "site.toml")
         with pytest.MonkeyPatch.context() as patch:
+            hooks = POISON if name == "new" else HOLD
+            path = [str(hooks), os.environ.get("PYTHONPATH", "")]
+            patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
             if name == "new":
-                path = [str(POISON), os.environ.get("PYTHONPATH", "")]
-                patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
                 patch.setenv("FEDCSA_TEST_POISON", f"model-report {POISONED} segfault")
             self.processes[name] = EngineProcess(self.kit(name), Kit.load(self.kit(name)))
 
@@ -220,36 +221,41 @@ class Live:
         )
         return path
 
-    def decide(self, name, study, decision):
-        """What the steward of a site says of a study; "asked" takes an approval back."""
-        from fedcsa.site.agreed import AgreedStudy
-        from fedcsa.site.log import SiteLog
+    def hold(self, name, study):
+        """Let a site stop before it computes anything in a study."""
+        (self.folder / name / f"hold-{study.stem}").touch()
 
-        agreed = AgreedStudy(study.read_text(encoding="utf-8"))
-        SiteLog(self.state(name)).decide(agreed.id, decision)
+    def release(self, name, study):
+        """Let it go on."""
+        (self.folder / name / f"hold-{study.stem}").unlink(missing_ok=True)
 
     def let_through(self, name, study, report):
-        """Let a site that waits send one report, and wait again at the next question.
+        """Let a site that is held send one report, and be held again at the next question.
 
         Something else must keep the phase from ending meanwhile.
         """
-        self.decide(name, study, "approved")
+        self.release(name, study)
         self.until_sent(name, study, report)
-        self.decide(name, study, "asked")
+        self.hold(name, study)
 
-    def until_waiting(self, name, study, number):
-        text = f"phase {number} of 3: waiting for fedcsa site approve"
-        wait_until(lambda: self.said(name, text, study.stem), f"{name} waits in phase {number}")
+    def until_held(self, name, study, number):
+        text = f"held in phase {number}"
+        wait_until(lambda: self.said(name, text, study.stem), f"{name} is held in phase {number}")
 
     def until_sent(self, name, study, report):
         wait_until(lambda: self.said(name, f"({report})", study.stem), f"{name} sends a {report}")
 
-    def submit(self, study, *, min_sources=1, deadline=60, user="lead@demo.org"):
+    def submit(self, study, *more, min_sources=1, deadline=60, user="lead@demo.org"):
         """Start a submission; `finish` waits for it."""
+        return self.command_of(
+            "submit", str(study), "--kit", str(self.kit(user)), "--min-sources", str(min_sources),
+            "--deadline", str(deadline), "--out", str(study.with_suffix(".result")), *more,
+        )  # fmt: skip
+
+    def command_of(self, *arguments):
+        """A command of ``fedcsa study`` that runs; `finish` waits for it."""
         return subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", "fedcsa", "study", "submit", str(study), "--json",
-             "--kit", str(self.kit(user)), "--min-sources", str(min_sources),
-             "--deadline", str(deadline), "--out", str(study.with_suffix(".result"))],
+            [sys.executable, "-m", "fedcsa", "study", *arguments, "--json"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONWARNINGS": "ignore", "NO_COLOR": "1"},
         )  # fmt: skip
@@ -262,11 +268,12 @@ class Live:
             out, err = submission.communicate()
             pytest.fail(f"a submission did not end: {out} {err}")
         assert submission.returncode == code, (out, err)
-        return json.loads(out) if out.strip() else {"error": err}
+        lines = out.strip().splitlines() or [json.dumps({"error": err})]
+        return json.loads(out if lines[0] == "{" else lines[-1])
 
-    def run(self, study, **options):
+    def run(self, study, *more, **options):
         code = options.pop("code", 0)
-        return self.finish(self.submit(study, **options), code)
+        return self.finish(self.submit(study, *more, **options), code)
 
     def result(self, study):
         """The target's own result."""
@@ -289,6 +296,7 @@ class Live:
 
 CONNECTED = "connected, waiting for a study"
 CHILD = "fedcsa.site.opening_child"
+HOLD = Path(__file__).parent / "hold"
 POISON = Path(__file__).parents[1] / "attacks" / "poison"
 
 

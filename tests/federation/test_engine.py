@@ -149,27 +149,28 @@ def lossy(live):
     Castle sleeps from its first phase on, birch is killed in its second, abbey in its third.
     Each phase ends with its deadline, so nothing depends on who is faster.
     """
-    for site in ("abbey", "birch", "castle"):
-        live.configure(site, APPROVE)
     study = live.study("lossy")
+    for site in ("abbey", "birch", "castle"):
+        live.hold(site, study)
     submission = live.submit(study, min_sources=1, deadline=25)
     for site in ("abbey", "birch", "castle"):
-        live.until_waiting(site, study, 1)
+        live.until_held(site, study, 1)
     asleep = live.worker("castle")
     os.kill(asleep, signal.SIGSTOP)
     try:
         for site in TWO:
             live.let_through(site, study, "risk-report")
         for site in TWO:
-            live.until_waiting(site, study, 2)
+            live.until_held(site, study, 2)
         live.kill("birch")
         live.let_through("abbey", study, "model-report")
-        live.until_waiting("abbey", study, 3)
+        live.until_held("abbey", study, 3)
         shapes = known_shapes(live, study)
         memory = {name: memory_at(live, name) for name in ("localhost", "new")}
         live.kill("abbey")
         told = live.finish(submission)
     finally:
+        live.release("castle", study)
         with contextlib.suppress(ProcessLookupError):
             os.kill(asleep, signal.SIGCONT)
     found = {
@@ -201,26 +202,37 @@ def test_the_servers_memory_holds_no_byte_of_a_message_and_the_targets_does(loss
 
 
 def test_whatever_dies_costs_a_resubmission_and_no_second_disclosure(calm):
-    """First a source's worker is killed, then the server and the target at once."""
-    for site in TWO:
-        calm.configure(site, APPROVE)
+    """A source waits for its steward, so the lead's command ends, and another takes the study up.
+
+    Then a source's worker is killed, then the server and the target at once.
+    """
+    calm.configure("abbey", APPROVE)
     study = calm.study("resumed", sources=TWO)
-    submission = calm.submit(study, min_sources=2)
+    waiting = calm.run(study, "--no-wait", min_sources=2, code=8)
+    assert waiting["outcome"] == "waiting"
+    assert {site["name"]: site["waits"] for site in waiting["sites"]} == {
+        "abbey": True, "birch": False,
+    }  # fmt: skip
+    assert left(calm, "abbey", study) == ["refusal"]
+    [item] = SiteLog(calm.state("abbey")).waiting()
+    assert (item.lead, item.target) == ("lead@demo.org", "new")
+    SiteLog(calm.state("abbey")).decide(item.id, "approved")
     for site in TWO:
-        calm.until_waiting(site, study, 1)
-    calm.let_through("birch", study, "risk-report")
-    calm.decide("abbey", study, "approved")
-    calm.until_waiting("birch", study, 2)
+        calm.hold(site, study)
+    submission = calm.command_of("watch", study.stem, "--kit", str(calm.kit("lead@demo.org")))
+    calm.until_held("abbey", study, 1)
+    calm.release("abbey", study)
+    calm.until_held("birch", study, 2)
     os.kill(calm.worker("birch"), signal.SIGKILL)
     calm.until_sent("abbey", study, "model-report")
-    calm.decide("abbey", study, "asked")
-    calm.decide("birch", study, "approved")
-    calm.until_waiting("abbey", study, 3)
+    calm.hold("abbey", study)
+    calm.release("birch", study)
+    calm.until_held("abbey", study, 3)
     before = {event: SiteLog(calm.state("new")).find(event, study=study.stem) for event in KEPT}
     assert None not in before.values()
     calm.kill("localhost")
     calm.kill("new")
-    calm.decide("abbey", study, "approved")
+    calm.release("abbey", study)
     calm.start_and_wait("localhost", "new")
     told = calm.finish(submission)
     assert told["attempts"] >= 3
@@ -230,8 +242,8 @@ def test_whatever_dies_costs_a_resubmission_and_no_second_disclosure(calm):
     sent = left(calm, "new", study)
     assert [sent.count(m) for m in ("brief", "model-request", "examination")] == [2, 2, 2]
     assert_same(calm, study)
-    for name in TWO:
-        assert sorted(left(calm, name, study)) == sorted(REPORTS)
+    for name, waited in (("abbey", ["refusal"]), ("birch", [])):
+        assert sorted(left(calm, name, study)) == sorted([*REPORTS, *waited])
 
 
 #: What the target may not decide a second time.

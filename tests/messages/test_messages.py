@@ -136,6 +136,13 @@ def test_a_text_of_two_hundred_characters_passes():
     assert len(Refusal("study", "a", "digest", "é" * 200).rule) == 200
 
 
+@pytest.mark.parametrize("reason", ["two\nlines", "\x1b[2J", "\u202egnorw", "x" * 201])
+def test_a_reason_that_could_do_harm_where_it_is_shown_is_no_message(reason):
+    with pytest.raises(MessageError):
+        Refusal("study", "a", "digest", "approval", reason)
+    assert Refusal("study", "a", "digest", "approval", "nicht geprüft: §3").reason
+
+
 @pytest.mark.parametrize("value", [-1, 2**63, 1.0, True, "1", None, np.int64(-1), np.float64(1)])
 def test_a_whole_number_is_an_integer_from_zero_up(value):
     with pytest.raises(MessageError, match=f"model-request.candidate {WHOLE}"):

@@ -8,6 +8,8 @@ import pytest
 
 from fedcsa.cli.federation_demo import write_sites
 from fedcsa.federation.coordinator import Coordinator
+from fedcsa.federation.kept import Kept
+from fedcsa.federation.rounds import Ended
 from fedcsa.messages.envelope import Envelope
 from fedcsa.site import target_desk as target_module
 from fedcsa.site.agreed import AgreedStudy
@@ -123,7 +125,7 @@ class Federation:
         open_log.cache_clear()
         return TargetDesk("new", self.site("new"), agreed, 1)
 
-    def attempt(self, min_sources=1):
+    def attempt(self, min_sources=1, wait=True):
         """One submission, all desks new as after a restart; the coordinator as it ended."""
         open_log.cache_clear()
         agreed, seals = self.agreed, self.seals
@@ -131,10 +133,18 @@ class Federation:
         self.sources = {
             n: SourceDesk(n, self.site(n), agreed, "new", seal=seals.get(n)) for n in self.names
         }
-        self.target = TargetDesk("new", self.site("new"), agreed, min_sources, seals.get("new"))
+        self.target = TargetDesk(
+            "new", self.site("new"), agreed, min_sources, seals.get("new"), wait=wait
+        )
         self.board = Coordinator("new", list(self.names))
         self.board.run(self.deliver)
         return self.board
+
+    def ended(self, told, out):
+        """A study that ended as the target told, for the lead who wants its result in `out`."""
+        agreed, now = self.agreed, "2026-11-17T09:00:00+00:00"
+        kept = Kept(agreed.id, agreed.text, "new", 1, 60, str(out), since=now, until=now)
+        return Ended(kept, {"attempts": 1, "seconds": {}, "bytes": {}}, told)
 
     def deliver(self, task, letters, arrived):
         came = {}

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedcsa.cli.app import app
-from fedcsa.cli.study_command import _save
+from fedcsa.cli.study_screen import _save
 from fedcsa.messages.codec import decode
 from fedcsa.site.log import LOG
 
@@ -178,7 +178,7 @@ def lead_result(federation, tmp_path):
     """What `fedcsa study submit` leaves with the lead."""
     told = decode(federation.attempt().conclusion)
     plain = {"study": federation.agreed.id, "outcome": "done", "sources": {}}
-    _save(tmp_path / "result", federation.agreed, plain, bytes(told.summary))
+    _save(tmp_path / "result", federation.agreed.text, plain, bytes(told.summary))
     return tmp_path / "result"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from fedcsa.cli.common import Output
 from fedcsa.cli.federation_demo import _LEAD as LEAD
 from fedcsa.cli.federation_demo import tell_what_left
-from fedcsa.cli.study_command import _finish
+from fedcsa.cli.study_screen import show_end
 from fedcsa.messages.codec import decode
 from fedcsa.site import target_desk as target_module
 
@@ -15,7 +15,6 @@ BLOCK = re.compile(
     r"<!-- begin:federation-demo -->\n```text\n\$ fedcsa study submit study.toml\n(.*?)  …\n```\n",
     re.DOTALL,
 )
-BOARD = {"attempts": 1, "seconds": {}, "bytes": {}}
 
 
 def test_the_readme_shows_what_the_demo_of_a_federation_prints(demo, monkeypatch, capsys):
@@ -25,7 +24,7 @@ def test_the_readme_shows_what_the_demo_of_a_federation_prints(demo, monkeypatch
     output = Output(json=False, quiet=False)
     told = decode(demo.attempt(min_sources=3).conclusion)
     capsys.readouterr()
-    _finish(told, BOARD, demo.agreed, "new", demo.folder / "result", output)
+    show_end(demo.ended(told, demo.folder / "result"), Path("kit"), output)
     tell_what_left(demo.folder, ["new", *demo.names], 0, output)
     printed = "".join(line.rstrip() + "\n" for line in capsys.readouterr().out.splitlines())
     shown = BLOCK.search(README.read_text(encoding="utf-8"))

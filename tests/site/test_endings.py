@@ -2,18 +2,17 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
-import typer
 
 from fedcsa.answer.store import load_result
 from fedcsa.cli.common import Output
-from fedcsa.cli.study_command import _finish
+from fedcsa.cli.study_screen import show_end
 from fedcsa.errors import ResultError
 from fedcsa.messages.codec import decode, digest
 
 pytestmark = pytest.mark.usefixtures("reports")
-BOARD = {"attempts": 1, "seconds": {}, "bytes": {}}
 
 
 def told_by(federation, **options):
@@ -21,7 +20,8 @@ def told_by(federation, **options):
 
 
 def finish(told, federation, out):
-    _finish(told, BOARD, federation.agreed, "new", out, Output(json=False, quiet=False))
+    """The exit code."""
+    return show_end(federation.ended(told, out), Path("kit"), Output(json=False, quiet=False))
 
 
 def refuse_everywhere(federation):
@@ -49,9 +49,7 @@ def test_when_every_source_refuses_the_report_says_who_and_why(federation, tmp_p
     told = told_by(federation)
     assert told.outcome == "min_sources"
     folder = federation.target.result_folder
-    with pytest.raises(typer.Exit) as ended:
-        finish(told, federation, tmp_path / "lead")
-    assert ended.value.exit_code == 4
+    assert finish(told, federation, tmp_path / "lead") == 9
     for place in (folder, tmp_path / "lead"):
         html = (place / "report.html").read_text(encoding="utf-8")
         assert "Do not use it" in html
@@ -67,8 +65,7 @@ def test_a_site_that_keeps_its_result_tells_only_that_there_is_none(federation, 
     assert len(told.summary) == 0
     whole = (federation.target.result_folder / "adaptation.json").read_bytes()
     assert told.result == digest(whole)
-    with pytest.raises(typer.Exit):
-        finish(told, federation, tmp_path / "lead")
+    assert finish(told, federation, tmp_path / "lead") == 9
     assert not (tmp_path / "lead" / "adaptation.json").exists()
     html = (tmp_path / "lead" / "report.html").read_text(encoding="utf-8")
     assert "There is no model" in html
@@ -86,9 +83,8 @@ def test_a_later_failure_never_replaces_a_result(federation):
 
 def test_an_older_result_of_the_lead_does_not_outlive_a_failure(federation, tmp_path):
     federation.absent = {("model", "abbey")}
-    finish(told_by(federation), federation, tmp_path / "lead")
-    with pytest.raises(typer.Exit):
-        finish(told_by(federation, min_sources=3), federation, tmp_path / "lead")
+    assert finish(told_by(federation), federation, tmp_path / "lead") == 0
+    assert finish(told_by(federation, min_sources=3), federation, tmp_path / "lead") == 4
     assert not (tmp_path / "lead" / "adaptation.json").exists()
     plain = json.loads((tmp_path / "lead" / "federation.json").read_text(encoding="utf-8"))
     assert plain["outcome"] == "min_sources"

@@ -28,7 +28,6 @@ from nvflare.apis.signal import Signal
 from nvflare.apis.wf_comm_spec import WFCommSpec
 from nvflare.fuel.utils import fobs
 
-from fedcsa.cli.study_command import open_conclusion
 from fedcsa.errors import BindingError, MessageError, OpeningError, StudyError
 from fedcsa.federation.flare import controller as controller_module
 from fedcsa.federation.flare import executors as executors_module
@@ -38,7 +37,7 @@ from fedcsa.federation.flare.egress import EgressFilter
 from fedcsa.federation.flare.executors import SiteExecutor
 from fedcsa.federation.flare.letters import pack, unpack
 from fedcsa.federation.flare.seal import KitSeal, open_seal
-from fedcsa.federation.flare.session import Submission, write_job
+from fedcsa.federation.flare.session import Submission, open_conclusion, write_job
 from fedcsa.federation.flare.settings import SETTINGS
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.envelope import Envelope, ask, close, greeting, reply
@@ -174,7 +173,7 @@ def write_keys(folder, name, authority="root", **options):
 class Bench:
     """A federation whose messages go through the engine's containers and serialiser."""
 
-    def __init__(self, federation, deadline=60, min_sources=1):
+    def __init__(self, federation, deadline=60, min_sources=1, wait=True):
         self.federation = federation
         open_log.cache_clear()  # as in new processes
         open_seal.cache_clear()
@@ -190,7 +189,7 @@ class Bench:
         start = ask(federation.agreed.id, "start", LEAD, "new", seal)
         self.submission = Submission(federation.agreed, "new", min_sources, deadline, start, seal)
         wire = base64.b64encode(start.sealed(seal)).decode()
-        job = (study, "new", deadline, min_sources, wire)
+        job = (study, "new", min_sources, wait, wire)
         self.communicator = Communicator(
             {name: (SiteExecutor(*job), self.contexts[name]) for name in ("new", *SOURCES)}
         )
@@ -379,9 +378,12 @@ def test_an_executor_logs_the_kind_of_an_error_and_not_its_text(bench, monkeypat
     assert "MARKER" not in caplog.text
 
 
-def test_a_study_that_waits_for_a_person_does_not_wait_for_ever(federation):
+def test_a_study_that_waits_for_a_person_holds_no_job(federation):
     federation.configure("abbey", "approve = true")
-    assert Bench(federation, deadline=0.2).conclusion().sources["abbey"] == "refused: not_approved"
+    told = Bench(federation).conclusion()
+    assert (told.outcome, told.sources["abbey"], len(told.summary)) == ("waiting", "waiting", 0)
+    told = Bench(federation, wait=False).conclusion()  # its lead's patience is over
+    assert (told.outcome, told.sources["abbey"]) == ("done", "waiting")
 
 
 # Signatures ----------------------------------------------------------------------------------

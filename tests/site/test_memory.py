@@ -95,7 +95,10 @@ def other_brief(federation, post):
 
 @pytest.mark.parametrize("approve", [False, True])
 def test_two_briefs_at_the_same_time_get_one_answer(federation, approve):
-    """While one waits for approval another comes, in a job that must wait, too, or need not."""
+    """While one waits for approval another comes, in a job that must wait, too, or need not.
+
+    Then the study is approved, and the first comes again.
+    """
     federation.attempt()
     post = announced(federation.target)
     envelope, payload = other_brief(federation, post)
@@ -103,19 +106,18 @@ def test_two_briefs_at_the_same_time_get_one_answer(federation, approve):
     another = dataclasses.replace(site, approve=approve)
     second = SourceDesk("abbey", another, federation.agreed, "new")
     answers = {}
-
-    def meanwhile():
-        SiteLog(site.state_folder).decide("small", "approved")
-        answers["second"] = decode(second.answer(envelope, payload)[1])
-        return True
-
-    first = SourceDesk("abbey", site, federation.agreed, "new", meanwhile)
-    answers["first"] = decode(first.answer(post["envelopes"]["abbey"], only(post))[1])
+    first = SourceDesk("abbey", site, federation.agreed, "new")
+    waits = decode(first.answer(post["envelopes"]["abbey"], only(post))[1])
+    assert waits.rule == "waiting"
+    SiteLog(site.state_folder).decide("small", "approved")
+    answers["second"] = decode(second.answer(envelope, payload)[1])
+    fresh = close(ask(federation.agreed.id, "risk", "new", "abbey"), only(post), "", None)
+    answers["first"] = decode(first.answer(*fresh)[1])
     answered, refused = ("first", "second") if approve else ("second", "first")
     assert isinstance(answers[answered], RiskReport)  # the one that was looked at
     assert answers[refused].rule == "one_brief"
     left = [item.entry.message for item in SiteLog(site.state_folder).sent]
-    assert sorted(left) == ["refusal", "risk-report"]
+    assert sorted(left) == ["refusal", "refusal", "risk-report"]
 
 
 def test_a_choice_that_another_job_made_meanwhile_is_not_made_again(federation, monkeypatch):

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from fedcsa.target.verdict import Verdict
 
 EXIT_INPUT, EXIT_EXCHANGE, EXIT_MODEL, EXIT_DO_NOT_USE, EXIT_BROKEN = 3, 4, 5, 6, 7
+#: Of a study between sites: it waits for people, or too many sites refused.
+EXIT_WAITING, EXIT_REFUSED = 8, 9
 #: As shells count: 128 and the number of the signal.
 EXIT_INTERRUPTED, EXIT_UNREAD = 130, 141
 #: What to do about a message that is not as it must be.
@@ -140,17 +142,22 @@ class Output:
     ----------
     json, quiet : bool
         The options of the command.
+    lines : bool
+        Whether an answer in JSON is one line of several.
     """
 
-    def __init__(self, json: bool, quiet: bool) -> None:
+    def __init__(self, json: bool, quiet: bool, *, lines: bool = False) -> None:
         self.json = json
         self.quiet = quiet
+        self._lines = lines
 
     def answer(
         self, content: Any, show: Callable[[Console], None], path: Path | None = None
     ) -> None:
         """Give the answer: `content` as JSON, or what `show` prints, or only the bare `path`."""
-        if self.json:
+        if self.json and self._lines:
+            self.line(content, "")
+        elif self.json:
             print_json(content)
         elif not self.quiet:
             show(console())

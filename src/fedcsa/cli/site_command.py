@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json as jsonlib
 import shlex
 import time
@@ -29,7 +30,7 @@ from fedcsa.cli.common import (
 from fedcsa.cli.message_tables import fields_table
 from fedcsa.cli.program import Command, Group
 from fedcsa.cli.site_page_command import Port, page, steward_page
-from fedcsa.errors import ProtocolError, ResultError
+from fedcsa.errors import ProtocolError, ResultError, StudyError
 from fedcsa.words import printable
 
 if TYPE_CHECKING:
@@ -281,27 +282,35 @@ def approve(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="Name or id of the study.")],
     data: Data = SITE_FILE,
     refuse: Annotated[bool, typer.Option("--refuse", help="Refuse it instead.")] = False,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why, on one line; kept in the site's log.")
+    ] = "",
+    tell: Annotated[
+        bool, typer.Option("--tell", help="Tell the target and the lead the reason of a refusal.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Let a study that waits at this site go on, or refuse it: once, for all its messages.
 
-    Writes the decision into the site's state folder, where the running site finds it. A study
-    that was approved can be refused later: what has not left yet stays. A full id,
-    as the preview shows it, can be decided on before the study comes: then it does not wait.
-    Exit code 3 if no study of this name waits here.
+    Writes the decision into the site's log, where the site finds it when it is asked next: the
+    study may wait for days. One that was approved can be refused later: what has not left yet
+    stays. A full id, as fedcsa study id and the preview show it, can be decided on before the
+    study comes: then it does not wait. Exit code 3 if no study of this name waits here.
 
     Examples
     --------
     fedcsa site approve demo --data site.toml
-    fedcsa site approve demo --refuse
+    fedcsa site approve demo --refuse --reason "not in our protocol" --tell
     """
     from fedcsa.site.log import SiteLog
     from fedcsa.site.site_file import SiteFile
 
     decision = "refused" if refuse else "approved"
     log = SiteLog(SiteFile.load(data).state_folder)
-    full = log.decide(study, decision)
+    if tell and not (refuse and reason):
+        raise StudyError("--tell is for the reason of a refusal: give --refuse and --reason, too.")
+    full = log.decide(study, decision, getpass.getuser(), reason, tell=tell)
     came = log.has_come(full)
     told = f"{decision}: {printable(full)}" + ("" if came else f"\n{_UNSEEN[decision]}")
     Output(json, quiet).answer(

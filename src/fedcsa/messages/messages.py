@@ -471,15 +471,33 @@ class ModelReport(Message):
         self.must((len(self.arrays) > 0) == (self.held is None), "the model's arrays, or an object")
 
 
+#: The rule under which a source answers while nobody there has decided on the study.
+WAITING = "waiting"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Refusal(Message):
-    """A source's refusal: the rule's name, never a value."""
+    """A source's refusal: the rule's name, never a value.
+
+    Under the rule `WAITING` it is no refusal for good: nobody there has decided on the study yet.
+    `reason` is what a person there wrote beside a refusal and wants to be told.
+    """
 
     name: ClassVar[str] = "refusal"
 
     source: str = wire_field("text")
     in_reply_to: str = wire_field("text")
     rule: str = wire_field("text")
+    reason: str = wire_field("text", str)
+
+    def check(self) -> None:
+        """Check that a reason is one line that does no harm where it is shown."""
+        self.must(self.reason.isprintable(), "a reason of printable characters")
+
+    @property
+    def waits(self) -> bool:
+        """Whether the source may still answer, because nobody there has decided yet."""
+        return self.rule == WAITING
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,7 +18,7 @@ from fedcsa.messages.envelope import (
     open_closed,
 )
 from fedcsa.messages.fields import Message
-from fedcsa.messages.messages import Refusal
+from fedcsa.messages.messages import WAITING, Refusal
 
 #: Envelope and closed message, as they came.
 Reply = tuple[bytes, bytes]
@@ -150,8 +150,7 @@ class Inbox:
             self._fates[name].setdefault(self.phase, MISSING)
 
     def _note(self, name: str, message: Message) -> None:
-        word = f"refused: {message.rule[:60]}" if isinstance(message, Refusal) else ANSWERED
-        self._fates[name][self.phase] = word
+        self._fates[name][self.phase] = _fate(message)
 
     def _opened(self, name: str, wire: bytes, closed: bytes) -> Message:
         envelope, question = Envelope.from_bytes(wire), self._questions[name]
@@ -160,3 +159,12 @@ class Inbox:
         self._used.add(question.nonce)
         payload = open_closed(envelope, closed, self._seal)
         return self._open_message(envelope, payload, question.digest)
+
+
+def _fate(message: Message) -> str:
+    """What became of a source that sent this."""
+    if not isinstance(message, Refusal):
+        return ANSWERED
+    if message.waits:
+        return WAITING
+    return f"refused: {message.rule[:60]}" + (f" ({message.reason})" if message.reason else "")

@@ -272,8 +272,9 @@ class SiteLog:
         questions = {x["id"]: x for x in events if x["event"] == "waiting"}
         return [
             Waiting(
-                study, *(line.get(name, "") for name in ("phase", "target", "lead", "time")),
-                asked.get(study, ""), line.get("request", ""), line.get("agreed", ""),
+                id=study, phase=line["phase"], target=line["target"], lead=line.get("lead", ""),
+                since=line.get("time", ""), asked=asked.get(study, ""),
+                request=line.get("request", ""), agreed=line.get("agreed", ""),
             )
             for study, line in questions.items()
             if not self.decision(study) and self._is_open(line)

@@ -167,7 +167,8 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "study": _STUDY,
         "source": _SOURCE,
         "in_reply_to": _ANSWERED,
-        "rule": Meaning("name of the rule that forbids an answer", _OUTCOMES),
+        "rule": Meaning("name of the rule that forbids an answer, or waiting", _OUTCOMES),
+        "reason": Meaning("what a person here wrote beside a refusal, to be told", _NOTHING),
     },
     BacktestReport.name: {
         "study": _STUDY,

@@ -59,6 +59,8 @@ class SiteFile:
     approve : bool
         As a source: whether studies wait for ``fedcsa site approve``; once said, it holds for
         all messages of a study.
+    notify : tuple of str
+        A command and its arguments that run when a study begins to wait.
     share_result : bool
         Whether, as the target, it tells the lead the result's numbers. Its model stays anyway.
     max_bytes : int
@@ -79,6 +81,7 @@ class SiteFile:
     missing_values: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
     approve: bool = False
+    notify: tuple[str, ...] = ()
     share_result: bool = True
     max_bytes: int = MAX_BYTES
     state: str = "state"
@@ -232,6 +235,7 @@ table = "patients.csv"            # .csv, .tsv, .parquet
 # stream = true                   # as a source: never hold the table, read it in batches
 # missing_values = ["?"]          # further spellings of a missing cell
 # approve = true                  # as a source: studies wait for fedcsa site approve STUDY
+# notify = ["/usr/local/bin/tell", "me"]   # runs when a study begins to wait
 # share_result = true             # as the target: tell the lead the numbers; the model stays here
 # max_bytes = 268435456           # of a message, coming or going
 # state = "state"                 # folder of the log and results

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +18,7 @@ from fedcsa.messages.envelope import (
 )
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
+    WAITING,
     Brief,
     Examination,
     ModelReport,
@@ -31,6 +31,7 @@ from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.briefs import check_briefs, check_together
 from fedcsa.site.desk import Desk, tell_apart
 from fedcsa.site.log import Allow
+from fedcsa.site.notify import RAN, run_command
 from fedcsa.site.site_file import SiteFile
 from fedcsa.source.source import Source
 
@@ -43,14 +44,12 @@ ONE = {
     "again": "one_examination",
 }  # fmt: skip
 _ONE_QUESTION = "This site answers one question a phase and study."
-#: What a steward can say; an approval that was taken back is none.
-_DECIDED = ("approved", "refused")
+#: The rule of a steward's refusal.
+_APPROVAL = "approval"
 _STEPS = {
     "risk": "phase 1 of 3", "model": "phase 2 of 3", "examine": "phase 3 of 3",
     "again": "phase 3 of 3, once more",
 }  # fmt: skip
-#: Called while a person is waited for; false when there is no more time.
-Patience = Callable[[], bool]
 
 
 def check_rows(answered: dict[str, Any], source: Source) -> None:
@@ -81,8 +80,6 @@ class SourceDesk(Desk):
         As for `Desk`.
     target : str
         Name of the target's site.
-    patience : function, optional
-        By default nobody is waited for.
     """
 
     def __init__(
@@ -91,12 +88,10 @@ class SourceDesk(Desk):
         site: SiteFile,
         agreed: AgreedStudy,
         target: str,
-        patience: Patience = lambda: False,
         seal: Seal | None = None,
     ) -> None:
         super().__init__(name, site, agreed, seal)
         self._target = target
-        self._patience = patience
         self._lead = ""
 
     def greet(self, start: Envelope) -> bytes:
@@ -130,8 +125,11 @@ class SourceDesk(Desk):
             message = self._reply(question, payload)
         except Exception as error:  # what went wrong stays here; the rule alone leaves
             rule, text = tell_apart(error)
-            self.say(f"refused under the rule {rule}: {text}")
-            message = Refusal(self.agreed.name, self.name, digest(payload), told_rule(rule))
+            if rule != WAITING:
+                self.say(f"refused under the rule {rule}: {text}")
+            reason = self._reason_to_tell() if rule == _APPROVAL else ""
+            asked, told = digest(payload), told_rule(rule)
+            message = Refusal(self.agreed.name, self.name, asked, told, reason)
         return self.send(reply(question), message, question.key)
 
     def _check(self, question: Envelope, closed: bytes) -> None:
@@ -147,6 +145,8 @@ class SourceDesk(Desk):
     def _reply(self, question: Envelope, payload: bytes) -> Message:
         log, phase = self._log, question.phase
         self.check_size(payload)
+        if self._waits(phase, digest(payload)):  # it was opened when it came first
+            raise self._undecided()
         message = self.open_message(question, payload)
         second = isinstance(message, Examination) and message.again
         if not isinstance(message, _KINDS[phase]) or second != (phase == "again"):
@@ -167,7 +167,7 @@ class SourceDesk(Desk):
         before = None if phase == "risk" else self._before()
         request = self._log.keep(payload)
         if self.site.approve:
-            self._await_approval(phase, request)
+            self._ask_steward(phase, request)
         agreed = self._log.keep(self.agreed.text.encode())
         self._claim(
             "accepted", phase, request, lambda: self._check_briefs(message),
@@ -251,19 +251,53 @@ class SourceDesk(Desk):
         line = self._log.find("accepted", **self._budget(phase))
         return None if line is None else decode(self._log.payload(line["request"]))
 
-    def _await_approval(self, phase: str, request: str) -> None:
-        # What a steward looks at is what is answered then, and not what came in the meantime.
+    # A person decides -------------------------------------------------------------------------
+
+    def _ask_steward(self, phase: str, request: str) -> None:
+        """Raise a `PolicyError` unless a person here approved the study; nobody is waited for.
+
+        What a steward looks at is what is answered then, and not what came in the meantime.
+        """
         agreed = self._log.keep(self.agreed.text.encode())
+        known = self._waiting(phase) is not None
         self._claim("waiting", phase, request, agreed=agreed, lead=self._lead, time=self._log.time)
         decision = self._log.decision(self.agreed.id)
-        if decision not in _DECIDED:
-            self.say(f"{_STEPS[phase]}: waiting for fedcsa site approve {self.agreed.name}")
-        while decision not in _DECIDED and self._patience():
-            decision = self._log.decision(self.agreed.id)
         if decision == "refused":
-            raise PolicyError("approval", "This site's steward refused the study.")
-        if decision != "approved":
-            raise PolicyError("not_approved", "Nobody at this site approved the study in time.")
+            raise PolicyError(_APPROVAL, "This site's steward refused the study.")
+        if not decision:
+            if not known:
+                self.say(f"{_STEPS[phase]}: waiting for fedcsa site approve {self.agreed.name}")
+            raise self._undecided()
+
+    def _waiting(self, phase: str) -> dict[str, Any] | None:
+        """The line of the log about the question of a phase that waits, or waited, for a person."""
+        return self._log.find("waiting", **self._budget(phase), id=self.agreed.id)
+
+    def _waits(self, phase: str, request: str) -> bool:
+        """Whether this very question came before, and nobody has decided since."""
+        line = self._waiting(phase) if self.site.approve else None
+        decided = self._log.decision(self.agreed.id)
+        return line is not None and line["request"] == request and not decided
+
+    def _undecided(self) -> PolicyError:
+        """What is answered while nobody has decided; the site's own command was run before."""
+        key = {"id": self.agreed.id}
+        if self.site.notify and self._log.find("notified", **key) is None:
+            about = {
+                "FEDCSA_STUDY": self.agreed.name, "FEDCSA_STUDY_ID": self.agreed.id,
+                "FEDCSA_SITE": self.name, "FEDCSA_TARGET": self._target,
+                "FEDCSA_LEAD": self._lead,
+            }  # fmt: skip
+            ended = run_command(self.site.notify, about, self.site.folder)
+            self._log.append("notified", **key, ended=ended, time=self._log.time)
+            if ended != RAN:
+                self.say(f"the command 'notify' of this site's file {ended}")
+        return PolicyError(WAITING, "Nobody at this site has decided on the study yet.")
+
+    def _reason_to_tell(self) -> str:
+        """What the steward wrote beside a refusal, if target and lead shall hear it."""
+        said = self._log.all("decided", id=self.agreed.id)[-1]
+        return str(said.get("reason", "")) if said.get("tell") else ""
 
     @cached_property
     def _source(self) -> Source:

@@ -19,15 +19,15 @@ import numpy as np
 
 from fedcsa.answer.page import write_report
 from fedcsa.answer.store import save_result
-from fedcsa.errors import BindingError, FedCSAError
+from fedcsa.errors import BindingError, FedCSAError, PolicyError
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import END, Envelope, Seal, ask, reply
 from fedcsa.messages.fields import Message
-from fedcsa.messages.messages import Brief, Conclusion, ModelRequest, Refusal
+from fedcsa.messages.messages import WAITING, Brief, Conclusion, ModelRequest, Refusal
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.cohort import Cohort
 from fedcsa.site.desk import Desk
-from fedcsa.site.inbox import Inbox, Reply
+from fedcsa.site.inbox import MISSING, Inbox, Reply
 from fedcsa.site.site_file import SiteFile
 from fedcsa.target.adaptation import WITHOUT_MODEL, Adaptation
 from fedcsa.target.target import Target
@@ -48,6 +48,9 @@ class TargetDesk(Desk):
         As for `Desk`.
     min_sources : int
         With fewer there is no model.
+    wait : bool
+        Whether the study waits for sources at which nobody has decided yet; else it goes on
+        without them.
     """
 
     def __init__(
@@ -57,9 +60,12 @@ class TargetDesk(Desk):
         agreed: AgreedStudy,
         min_sources: int,
         seal: Seal | None = None,
+        *,
+        wait: bool = True,
     ) -> None:
         super().__init__(name, site, agreed, seal)
         self._min_sources = min_sources
+        self._wait = wait
         self._study = {"study": agreed.name}
         self._inbox = Inbox(agreed.sources, self.open_message, self.say, seal)
         self._start = Envelope(agreed.id, "start", LEAD, name, "")
@@ -183,15 +189,16 @@ class TargetDesk(Desk):
         """Make the promise, keep the result here, and say how it ended."""
         self.say("phase 3 of 3: concluding")
         second = self._inbox.phase == "again"
-        adaptation = self._role.conclude(self._inbox.open(replies) if second else self._found)
+        adaptation = self._role.conclude(self._opened(replies) if second else self._found)
         conclusion = self._keep(adaptation, DONE)
         self._log.append("concluded", **self._study, result=conclusion.result)
         self.say(f"done: {adaptation.status}, the result is in {self.result_folder}")
         return conclusion
 
     def failed(self, error: FedCSAError) -> Conclusion:
-        """How a study ended that came to nothing."""
-        self.say(f"ended without a model: {error}")
+        """How a study ended that came to nothing, or waits."""
+        waits = error.rule == WAITING
+        self.say(str(error) if waits else f"ended without a model: {error}")
         done = self._log.find("concluded", **self._study)
         if done is None and isinstance(error, WITHOUT_MODEL):
             return self._keep(self._role.without_model(error.rule, str(error)), error.rule)
@@ -218,12 +225,35 @@ class TargetDesk(Desk):
 
     def _answers(self, replies: Mapping[str, Reply], step: str, key: str) -> dict[str, Message]:
         """What came, or the answers with which an earlier submission took `step`."""
-        came = self._inbox.open(replies)
         line = self._log.find(step, **self._study)
         if line is None:
-            return came
+            return self._opened(replies)
+        self._inbox.open(replies)
         self._inbox.restore(line["fates"])
         return {name: decode(self._log.payload(sha)) for name, sha in line[key].items()}
+
+    def _opened(self, replies: Mapping[str, Reply]) -> dict[str, Message]:
+        """What came, or a `PolicyError` if the study waits for a person at a source.
+
+        A source that said so before and is out of reach now is waited for, too.
+        """
+        came = self._inbox.open(replies)
+        fates = self._inbox.fates_now
+        gone = [n for n, fate in fates.items() if fate == MISSING and self._waited(n)]
+        self._inbox.restore(dict.fromkeys(gone, WAITING))
+        names = sorted(n for n, fate in self._inbox.fates_now.items() if fate == WAITING)
+        if names and self._wait:
+            raise PolicyError(WAITING, f"waiting for approval at {', '.join(names)}")
+        return came
+
+    def _waited(self, name: str) -> bool:
+        """Whether the last answer of a source in this phase was that it waits for a person."""
+        key = {"id": self.agreed.id, "sender": name, "phase": self._inbox.phase}
+        lines = self._log.all("opened", **key)
+        if not lines or lines[-1]["message"] != Refusal.name:
+            return False
+        last = decode(self._log.payload(lines[-1]["sha256"]))
+        return isinstance(last, Refusal) and last.waits
 
     def _kept(self, messages: Mapping[str, Message]) -> dict[str, str]:
         """Digests of messages by source, their bytes beside the log."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import time
 from typing import Any
 
 from nvflare.apis.event_type import EventType
@@ -23,9 +22,6 @@ from fedcsa.site.source_desk import SourceDesk
 from fedcsa.site.state import Status
 from fedcsa.site.target_desk import TargetDesk
 
-#: Of the deadline, what a person may use up; the rest is for computing and sending.
-_PATIENCE = 0.8
-
 
 class SiteExecutor(Executor):  # type: ignore[misc]
     """Lets a site's desk answer: the target's at the target, a source's elsewhere.
@@ -36,34 +32,32 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         Text of the study file in base64: braces in a job's texts are templates to the engine.
     target : str
         Name of the target's site.
-    deadline : float
-        Seconds that a step may take.
     min_sources : int
         With fewer there is no model.
+    wait : bool
+        Whether the study waits for sources at which nobody has decided yet.
     start : str
         The lead's signed envelope in base64: who asks whom for which study, and the key for the
         conclusion.
     """
 
-    def __init__(
-        self, study: str, target: str, deadline: float, min_sources: int, start: str
-    ) -> None:
+    def __init__(self, study: str, target: str, min_sources: int, wait: bool, start: str) -> None:
         super().__init__()
         self._study = study
         self._target = target
-        self._deadline = deadline
         self._min_sources = min_sources
+        self._wait = wait
         self._wire = start
         self._desk: SourceDesk | TargetDesk | None = None
-        self._until = 0.0
-        self._abort: Signal | None = None
 
     def execute(
-        self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
+        self,
+        task_name: str,
+        shareable: Shareable,
+        fl_ctx: FLContext,
+        abort_signal: Signal,  # noqa: ARG002 - nothing here takes long enough to be stopped
     ) -> Shareable:
         """Answer a letter; every error becomes a return code without a text."""
-        self._until = time.monotonic() + _PATIENCE * self._deadline
-        self._abort = abort_signal
         try:
             letter = unpack(shareable)
             if self._desk is None:
@@ -78,8 +72,8 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         agreed = AgreedStudy(base64.b64decode(self._study).decode())
         self._start = check_start(base64.b64decode(self._wire), agreed.id, self._target, seal)
         if name == self._target:
-            return TargetDesk(name, site, agreed, self._min_sources, seal)
-        return SourceDesk(name, site, agreed, self._target, self._wait, seal)
+            return TargetDesk(name, site, agreed, self._min_sources, seal, wait=self._wait)
+        return SourceDesk(name, site, agreed, self._target, seal)
 
     def _answer(
         self, desk: SourceDesk | TargetDesk, step: str, letter: dict[str, Any]
@@ -96,13 +90,6 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         if step == "announce":
             desk.greet(self._start, replies)
         return desk.take(step, replies)
-
-    def _wait(self) -> bool:
-        stopped = self._abort is not None and self._abort.triggered
-        if stopped or time.monotonic() > self._until:
-            return False
-        time.sleep(0.2)
-        return True
 
     _start: Envelope
 

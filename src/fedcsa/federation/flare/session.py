@@ -12,19 +12,31 @@ import json
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nvflare.fuel.flare_api import api_spec as api
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
-from fedcsa.errors import PolicyError, ProtocolError
+from fedcsa.errors import BindingError, MessageError, PolicyError, ProtocolError
 from fedcsa.federation.flare.controller import PROGRESS
 from fedcsa.federation.flare.kits import Kit
-from fedcsa.messages.envelope import GREET, PHASES, Envelope, Seal
+from fedcsa.messages.codec import MAX_BYTES, decode, digest
+from fedcsa.messages.envelope import (
+    END,
+    GREET,
+    PHASES,
+    Envelope,
+    Seal,
+    check_seal,
+    open_closed,
+    reply,
+)
+from fedcsa.messages.messages import Conclusion
 from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.opening import Bounds, opener, unsafe_message
 
 _HERE = "fedcsa.federation.flare"
 #: What the target does between the phases.
@@ -55,6 +67,8 @@ class Submission:
         The lead's, which the target's conclusion must answer.
     seal : Seal
         The lead's: it signs for the study, and it alone opens the conclusion.
+    wait : bool
+        Whether the study waits for sources at which nobody has decided yet.
     """
 
     agreed: AgreedStudy
@@ -63,6 +77,7 @@ class Submission:
     deadline: int
     start: Envelope
     seal: Seal
+    wait: bool = True
 
 
 def submit_study(folder: Path, submission: Submission, watch: Watch) -> dict[str, Any]:
@@ -95,6 +110,48 @@ def submit_study(folder: Path, submission: Submission, watch: Watch) -> dict[str
         f"The study did not reach its end in {ATTEMPTS} attempts: {problem} "
         "Nothing was disclosed twice; submit it again when all is well."
     )
+
+
+def ask_for(
+    folder: Path, submission: Submission, watch: Watch
+) -> tuple[dict[str, Any], Conclusion]:
+    """Submit a study; where the coordinator was at its end, and what the target said of it.
+
+    Parameters
+    ----------
+    folder, submission, watch
+        As for `submit_study`.
+    """
+    board = submit_study(folder, submission, watch)
+    return board, open_conclusion(board, submission)
+
+
+def open_conclusion(board: Mapping[str, Any], submission: Submission) -> Conclusion:
+    """What the target itself said of this very submission, whatever carried it here."""
+    wire, closed = base64.b64decode(board["envelope"]), base64.b64decode(board["conclusion"])
+    envelope, expected = Envelope.from_bytes(wire), reply(submission.start, END)
+    check_seal(wire, submission.target, submission.seal)
+    meant = replace(expected, nonce=envelope.nonce, digest=digest(closed))
+    if replace(envelope, in_reply_to=expected.in_reply_to) != meant:
+        raise BindingError(
+            "other_study", "The target ended another study than this one. Submit it again."
+        )
+    if envelope.in_reply_to != submission.start.nonce:
+        raise BindingError(
+            "replayed",
+            "The target answered an earlier submission. Submit the study again.",
+        )
+    payload = open_closed(envelope, closed, submission.seal)
+    unsafe = opener().try_out(payload, Bounds(MAX_BYTES))
+    if unsafe:
+        raise unsafe_message(unsafe, submission.target)
+    told = decode(payload)
+    if not isinstance(told, Conclusion):
+        raise BindingError("phase_order", "A study must end with a conclusion. Submit it again.")
+    summary = bytes(told.summary)
+    if summary and digest(summary) != told.result:
+        raise MessageError("The result was changed on its way. Ask the target for it.")
+    return told
 
 
 @contextlib.contextmanager
@@ -233,7 +290,7 @@ def write_job(submission: Submission, folder: Path) -> Path:
                 "path": f"{_HERE}.executors.SiteExecutor",
                 "args": {
                     "study": base64.b64encode(agreed.text.encode()).decode(), "target": target,
-                    "deadline": submission.deadline, "min_sources": submission.min_sources,
+                    "min_sources": submission.min_sources, "wait": submission.wait,
                     "start": base64.b64encode(submission.start.sealed(submission.seal)).decode(),
                 },
             },

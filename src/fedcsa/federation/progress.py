@@ -1,0 +1,151 @@
+"""Where a study is, in words: the same for the terminal, the page and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fedcsa.federation.kept import Kept
+from fedcsa.messages.messages import WAITING
+from fedcsa.words import listed
+
+_PHASES = {
+    "greet": "1 of 3", "announce": "1 of 3", "risk": "1 of 3", "choose": "1 of 3",
+    "model": "2 of 3", "mix": "2 of 3",
+    "examine": "3 of 3", "again": "3 of 3", "conclude": "3 of 3",
+}  # fmt: skip
+_STEWARD = "refused: approval"
+#: What became of a source -> in words; what is not here is told as it is.
+_WORDS = {
+    WAITING: "waits for approval there",
+    "missing": "out of reach",
+    _STEWARD: "refused by its steward",
+}
+
+
+@dataclass(frozen=True)
+class SiteProgress:
+    """Where one site is.
+
+    Attributes
+    ----------
+    name : str
+    what : str
+        In words.
+    since : str
+        When that was first told; empty for what changes by the second.
+    waits : bool
+        Whether somebody there has to decide.
+    """
+
+    name: str
+    what: str
+    since: str = ""
+    waits: bool = False
+
+
+@dataclass(frozen=True)
+class StudyProgress:
+    """Where one study is.
+
+    Attributes
+    ----------
+    study, target : str
+        Its id, and the name of the target's site.
+    state : {"running", "waiting", "ended"}
+    text : str
+        One sentence.
+    sites : tuple of SiteProgress
+    since, asked, next, until : str
+        When it was submitted, last asked for, will be asked for again, and how long it waits.
+    """
+
+    study: str
+    target: str
+    state: str
+    text: str
+    sites: tuple[SiteProgress, ...]
+    since: str
+    asked: str = ""
+    next: str = ""
+    until: str = ""
+
+    def to_plain(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**asdict(self), "sites": [asdict(site) for site in self.sites]}
+
+
+def progress_of(kept: Kept) -> StudyProgress:
+    """Where a study is between two questions."""
+    next_ = kept.next.isoformat(timespec="seconds")
+    return StudyProgress(
+        kept.study, kept.target, "waiting", _waits(kept), _told(kept),
+        kept.since, kept.asked, next_, kept.until,
+    )  # fmt: skip
+
+
+def running(kept: Kept, board: Mapping[str, Any]) -> StudyProgress:
+    """Where a study is while the coordinator takes it through its steps.
+
+    Parameters
+    ----------
+    kept : Kept
+    board : mapping
+        What the coordinator tells.
+    """
+    step = str(board.get("step", ""))
+    text = f"phase {_PHASES[step]}, {step}" if step in _PHASES else step
+    if step == "again" and "attempt" in board:
+        text = f"{board['problem']} Submitting again, attempt {board['attempt']}."
+    if step == "scheduling":
+        text = "waiting to be scheduled"
+    sites = tuple(
+        SiteProgress(f"{name} (target)" if name == kept.target else name, str(what))
+        for name, what in board.get("sites", {}).items()
+    )
+    return StudyProgress(kept.study, kept.target, "running", text, sites or _told(kept), kept.since)
+
+
+def ended(kept: Kept, text: str) -> StudyProgress:
+    """Where a study is that has ended.
+
+    Parameters
+    ----------
+    kept : Kept
+    text : str
+        What came of it.
+    """
+    return StudyProgress(
+        kept.study, kept.target, "ended", text, _told(kept), kept.since, kept.asked
+    )
+
+
+def _waits(kept: Kept) -> str:
+    if kept.problem:
+        return f"{kept.problem} It is tried again."
+    if not kept.sources:
+        return "It is about to be asked for."
+    return f"It waits for approval at {listed(kept.waiting)}."
+
+
+def _told(kept: Kept) -> tuple[SiteProgress, ...]:
+    """What became of the sources, as the target told it last."""
+    return tuple(
+        SiteProgress(name, fate_in_words(fate), kept.told.get(name, ""), fate.endswith(WAITING))
+        for name, fate in sorted(kept.sources.items())
+    )
+
+
+def fate_in_words(fate: str) -> str:
+    """What became of a source, as a person says it.
+
+    >>> fate_in_words("waiting"), fate_in_words("refused: approval (not in our protocol)")
+    ('waits for approval there', 'refused by its steward (not in our protocol)')
+    >>> fate_in_words("answered"), fate_in_words("model missing")
+    ('answered', 'model missing')
+    """
+    for word, said in _WORDS.items():
+        if fate == word or (word == _STEWARD and fate.startswith(f"{word} (")):
+            return said + fate[len(word) :]
+    return fate
