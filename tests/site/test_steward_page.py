@@ -271,6 +271,23 @@ def test_a_study_that_nobody_knows_and_a_log_that_was_touched_are_named(site):
             site.show(address, page=site.another_page())
 
 
+def test_a_preview_that_failed_is_computed_again_if_asked(site):
+    page, forgotten = site.another_page({"error": "no table"}), []
+    page._previews.forget = forgotten.append
+    assert "/base/again" in site.show(page=page)
+    answer = page.views["POST /again"](Visit({}, {"id": site.id}))
+    assert answer.address.startswith("/study?id=stroke%40")
+    assert forgotten == [site.form(page)["shown"]]
+
+
+def test_a_field_of_many_values_is_cut(site):
+    field = {**FOUND["messages"][0]["fields"][0], "value": [1.5] * 100_000}
+    found = {**FOUND, "messages": [{**FOUND["messages"][0], "fields": [field]}]}
+    text = site.show(page=site.another_page(found))
+    assert len(text) < 30_000
+    assert "more characters" in text
+
+
 def test_lines_that_an_older_version_wrote_are_shown(site):
     old = {"study": "old", "target": "new", "phase": "risk", "site": "abbey", "request": "1" * 64}
     site.log.append("waiting", id="old@1", **old)
