@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -373,6 +374,33 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         rows = self._rows(X)
         return self.adaptation_.predict(rows)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions, or for classes the share of right ones, as in scikit-learn.
+
+        The promise is about the loss; ``reconcile`` holds it against outcomes.
+
+        Parameters
+        ----------
+        X : array or frame of shape (rows, features)
+        y : array of shape (rows,)
+        sample_weight : array of shape (rows,), optional
+        """
+        of = accuracy_score if _classifies(self) else r2_score
+        return float(of(y, self.predict(X), sample_weight=sample_weight))
+
+    @property
+    def _estimator_type(self) -> str:
+        return "classifier" if _classifies(self) else "regressor"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, RegressorTags  # not in scikit-learn 1.5
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = self._estimator_type
+        tags.classifier_tags = ClassifierTags() if _classifies(self) else None
+        tags.regressor_tags = None if _classifies(self) else RegressorTags()
+        return tags
+
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Probability of every class, in the order of ``classes_``."""
@@ -461,6 +489,11 @@ def _classes_of(data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
         # nan is not equal to itself, and whether pandas.NA is, is NA.
         if any(label is None or (label == label) is not True for label in found):
             raise DataError(f"The outcome of source {name!r} has missing labels. Drop those rows.")
+        if any(isinstance(label, float) and not label.is_integer() for label in found):
+            raise DataError(
+                f"The outcome of source {name!r} must hold classes; it is continuous. Use a "
+                "regressor, or make classes of it first."
+            )
         labels |= found
     kinds = {isinstance(label, str) for label in labels}
     if len(kinds) != 1 or not all(isinstance(label, str | int | float) for label in labels):

@@ -38,6 +38,8 @@ def as_matrix(values: ArrayLike, name: str, n_columns: int | None = None) -> Arr
         ...
     fedcsa.errors.DataError: X must be finite, but 1 of its 2 cells is NaN or infinite. ...
     """
+    if hasattr(values, "toarray"):
+        raise DataError(f"{name} must not be sparse. Make an array of it with .toarray().")
     matrix = _as_float(values, name)
     if matrix.ndim != 2:
         raise DataError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import json
 import math
@@ -224,6 +225,15 @@ def _checked_arrays(where: str, value: Any) -> Mapping[str, NDArray[Any]]:
         if not np.isfinite(array).all():
             raise MessageError(f"{where}.{name} must be finite.")
     return MappingProxyType({name: _own(value[name]) for name in sorted(value)})
+
+
+def frozen_mapping(items: dict[str, Any]) -> Mapping[str, Any]:
+    """A mapping that nobody can change."""
+    return MappingProxyType(items)
+
+
+# A fitted estimator can be copied and kept as any other of scikit-learn's.
+copyreg.pickle(MappingProxyType, lambda view: (frozen_mapping, (dict(view),)))
 
 
 def _own(array: NDArray[Any]) -> NDArray[Any]:

@@ -284,7 +284,8 @@ class _First:
             return "loss_not_positive"
         if risk > FAILED**0.5:  # no real loss comes near
             return "mixture_failed"
-        return "" if risk > 0.0 and constant_risk > 0.0 else "no_loss"
+        # Squares are divided by, and that of 1e-200 is 0.
+        return "" if min(risk, constant_risk) ** 2 > 0.0 else "no_loss"
 
 
 def _first_pass(
