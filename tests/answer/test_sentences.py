@@ -370,6 +370,17 @@ def test_findings_at_sixty_sources_take_one_line_a_kind():
 def test_a_few_findings_are_told_one_by_one_and_many_shapes_are_counted():
     three = [Finding("heavy-row", name, {"share": 0.5}) for name in "abc"]
     assert by_kind(three)[0].places == ("a: share 0.5", "b: share 0.5", "c: share 0.5")
-    shapes = [Finding("imbalance", f"s{i}", {f"x{i}": 1.0}) for i in range(20)]
-    [reason] = by_kind(shapes)
+    words = [Finding("other-unit", f"s{i}", {"x": f"looks like {i}"}) for i in range(20)]
+    [reason] = by_kind(words)
     assert (len(reason.places), reason.more) == (6, 14)
+
+
+def test_features_that_many_findings_name_are_told_by_how_often():
+    features = ["age", "age", "sex", "age", "sex", "bmi"]
+    many = [
+        Finding("imbalance", f"s{i}", {"imbalance": 1.0 + i, name: 0.5})
+        for i, name in enumerate(features)
+    ]
+    assert by_kind(many)[0].places == (
+        "6 sources, s0, s1, s2 and 3 more: imbalance 1 to 6, most often age, sex, bmi",
+    )

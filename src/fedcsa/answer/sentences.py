@@ -6,6 +6,7 @@ is not.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -450,13 +451,16 @@ def _shapes(items: Sequence[Finding]) -> list[list[Finding]]:
         return [[item] for item in items]
     shapes: dict[tuple[object, ...], list[Finding]] = {}
     for item in items:
-        texts = (f"{k} {v}" if isinstance(v, str) else k for k, v in item.evidence.items())
+        texts = (f"{k} {v}" for k, v in item.evidence.items() if isinstance(v, str))
         shapes.setdefault((bool(item.source), *texts), []).append(item)
     return sorted(shapes.values(), key=len, reverse=True)
 
 
 def _place(items: Sequence[Finding]) -> str:
-    """Where a finding was made, and its evidence: of many sources the range of each number.
+    """Where a finding was made, and its evidence.
+
+    Of many sources it tells the range of every number that all have, and which others they
+    name most often.
 
     >>> many = [Finding("heavy-row", f"s{i}", {"share": 0.2 + i / 100}) for i in range(9)]
     >>> _place(many)
@@ -466,15 +470,24 @@ def _place(items: Sequence[Finding]) -> str:
         return ": ".join(filter(None, (items[0].source, items[0].facts)))
     names = [item.source for item in items if item.source]
     where = f"{counted(len(names), 'source')}, {listed(names, _FEW)}" if names else ""
-    facts = []
-    for key, value in items[0].evidence.items():
-        if isinstance(value, str):
-            facts.append(f"{key} {value}")
-            continue
-        values = [float(item.evidence[key]) for item in items]
-        ends = (min(values), max(values))
-        facts.append(f"{key} {number(ends[0]) if ends[0] == ends[1] else interval(*ends)}")
+    named = Counter(key for item in items for key in item.evidence)
+    facts = [
+        _range(key, [item.evidence[key] for item in items])
+        for key in items[0].evidence
+        if named[key] == len(items)
+    ]
+    often = [key for key, times in named.most_common() if times < len(items)][:_FEW]
+    facts += [f"most often {', '.join(often)}"] if often else []
     return ": ".join(filter(None, (where, ", ".join(facts))))
+
+
+def _range(key: str, values: Sequence[float | str]) -> str:
+    """A piece of evidence that several findings have: the same text, or numbers."""
+    numbers = [value for value in values if not isinstance(value, str)]
+    if not numbers:
+        return f"{key} {values[0]}"
+    low, high = min(numbers), max(numbers)
+    return f"{key} {number(low) if low == high else interval(low, high)}"
 
 
 def about_left_out(apart: Sequence[Finding]) -> str:

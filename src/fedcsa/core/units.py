@@ -71,7 +71,7 @@ CONVERSIONS: Mapping[str, Conversion] = {
     "glucose": Conversion("mg/dL", "mmol/L", 18.02, words=("gluc", "sugar", "glyc")),
     "cholesterol": Conversion("mg/dL", "mmol/L", 38.67, words=("chol", "hdl", "ldl")),
     "creatinine": Conversion("µmol/L", "mg/dL", 88.4, words=("crea", "krea")),
-    "triglycerides": Conversion("mg/dL", "mmol/L", 88.57, words=("trig", "tg")),
+    "triglycerides": Conversion("mg/dL", "mmol/L", 88.57, words=("trig", "tg"), only_named=True),
     "bilirubin": Conversion("µmol/L", "mg/dL", 17.1, words=("bili",), only_named=True),
     "urea": Conversion("mg/dL", "mmol/L", 2.8, words=("bun", "urea"), only_named=True),
     "lactate": Conversion("mg/dL", "mmol/L", 9.01, words=("lact",), only_named=True),

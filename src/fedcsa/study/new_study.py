@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -72,7 +73,7 @@ class StudyDraft:
 
     def _head(self, file: str) -> str:
         name = re.sub(r"[^\w-]+", "-", f"{self.outcome.name}-at-{Path(self.target).stem}")
-        notes = [f"# note: {note}" for note in self.notes]
+        notes = [line for note in self.notes for line in _comment(f"note: {note}")]
         thresholds = [
             "# From which predicted risk on would you act? There sensitivity, PPV and net benefit",
             "# are told.",
@@ -217,6 +218,12 @@ def _choose_outcome(
     """
     first, *others = frames.values()
     shared = [c for c in first.column_names if all(c in f.column_names for f in others)]
+    for name, frame in frames.items():
+        if not set(frame.column_names) & set(target.column_names):
+            raise StudyError(
+                f"The table of {name!r} must share columns with the target's; it shares none. Do "
+                "both begin with the names of their columns, separated alike?"
+            )
     if wanted is not None:
         if wanted not in shared:
             raise StudyError(
@@ -225,7 +232,7 @@ def _choose_outcome(
             )
         return wanted, "as you said", []
     known = {c for c in target.column_names if not _is_empty(target.column(c))}
-    found = [column for column in shared if column not in known]
+    found = [c for c in shared if c not in known and not _is_empty(first.column(c))]
     if not found:
         raise StudyError(
             "No column looks like the outcome: the target has all that every source has. "
@@ -299,6 +306,11 @@ def _model(outcome: Outcome) -> str:
             _line("C", [0.01, 0.1, 1.0, 10.0], "the sources' risks decide; smaller is simpler"),
         ]
     )
+
+
+def _comment(text: str) -> list[str]:
+    """A text as lines of a comment."""
+    return [f"# {line}" for line in textwrap.wrap(printable(text), _WIDTH - 2)]
 
 
 def _line(key: str, value: Any, comment: str) -> str:

@@ -121,7 +121,7 @@ class Study:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a study file; the paths in it are relative to its folder."""
-        path, advice = Path(path), "An example is written by: fedcsa demo --out DIR"
+        path, advice = Path(path), "Write one with: fedcsa study init"
         text = read_text(path, "study file", f"Check the path. {advice}")
         return cls.parse(text, folder=path.parent, origin=path.name)
 
