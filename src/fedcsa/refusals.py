@@ -15,11 +15,10 @@ _VERSIONS = "submit again; if it recurs, compare fedcsa --version at every site"
 REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
     # A site's own policy
     "approval": ("the site's data steward refused the study", "ask the steward for the reason"),
-    "not_approved": (
-        "nobody at the site approved the study in time",
-        "ask the steward, and submit again",
+    "waiting": (
+        "nobody at the site has decided on the study yet",
+        "wait, or ask the steward; fedcsa study watch shows since when",
     ),
-    "waiting": ("the study waits for the site's data steward", "wait, or ask the steward"),
     "exchanges": (
         "the site does not take part in an exchange of rows",
         'agree on exchange = "table"',

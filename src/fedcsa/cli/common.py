@@ -268,7 +268,7 @@ def named_errors(command: Callable[Arguments, Returned]) -> Callable[Arguments, 
         except KeyboardInterrupt:
             kind, text, code = "Interrupted", "Interrupted.", EXIT_INTERRUPTED
         except FedCSAError as error:
-            kind, text, code = type(error).__name__, str(error), _code_of(error)
+            kind, text, code = type(error).__name__, str(error), code_of(error)
             if isinstance(error, MessageError | BindingError):
                 text += f" {_SAME_VERSION}"
         except OSError as error:
@@ -281,7 +281,8 @@ def named_errors(command: Callable[Arguments, Returned]) -> Callable[Arguments, 
     return wrapped
 
 
-def _code_of(error: FedCSAError) -> int:
+def code_of(error: FedCSAError) -> int:
+    """The exit code of an error."""
     codes = {
         ProtocolError: EXIT_EXCHANGE,
         ModelError: EXIT_MODEL,

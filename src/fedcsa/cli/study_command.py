@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,14 +18,13 @@ from fedcsa.cli.common import (
     Quiet,
     StudyFile,
     asking,
-    console,
     fail,
     named_errors,
     read_study_text,
 )
 from fedcsa.cli.program import Command, Group
 from fedcsa.cli.study_init import init
-from fedcsa.cli.study_screen import StudyScreen, check_out, show_end
+from fedcsa.cli.study_screen import StudyScreen, check_out, in_a_sentence, show_end
 from fedcsa.errors import StudyError, unknown
 from fedcsa.words import printable
 
@@ -220,7 +220,7 @@ def _ask_for(
     from fedcsa.federation.flare.kits import Kit
     from fedcsa.federation.kept import Shelf
     from fedcsa.federation.lead_page import page_of
-    from fedcsa.federation.progress import progress_of
+    from fedcsa.federation.progress import ended, progress_of
     from fedcsa.federation.rounds import ask_until_ended
 
     shelf, codes = Shelf(kit), []
@@ -230,7 +230,7 @@ def _ask_for(
         stack.enter_context(unlocked(kit, Kit.load(kit).role, asking(password_file)))
         if page:
             link = stack.enter_context(page_of(lambda: screen.studies))
-            console(stderr=True).print(Text(f"Page: {link}"), soft_wrap=True)
+            screen.say(f"The page opens once, in a browser on this machine: {link}")
         ends = ask_until_ended(
             studies, shelf, _asker(kit, screen), lambda kept: screen.show(progress_of(kept)),
             once=no_wait,
@@ -239,7 +239,18 @@ def _ask_for(
             if end.error is not None and len(studies) == 1:
                 raise end.error
             codes.append(show_end(end, kit, output))
+            screen.keep(ended(end.kept, in_a_sentence(end)))
+        if page:
+            _stay(screen)
     return next((code for code in codes if code), 0)
+
+
+def _stay(screen: StudyScreen) -> None:
+    """Leave the page as it is until Ctrl-C: somebody may be reading it."""
+    screen.say("The page stays until Ctrl-C.")
+    with suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(1.0)
 
 
 def _shown(ends: Iterator[Ended], screen: StudyScreen, shelf: Shelf, kit: Path) -> Iterator[Ended]:

@@ -21,6 +21,7 @@ from fedcsa.cli.common import (
     EXIT_REFUSED,
     EXIT_WAITING,
     Output,
+    code_of,
     console,
     fail,
     is_plain,
@@ -72,10 +73,18 @@ class StudyScreen:
             finally:
                 self._live = None
 
+    def say(self, text: str) -> None:
+        """Tell a person something, also one who wants no progress."""
+        self._console.print(Text(text), soft_wrap=True)
+
+    def keep(self, progress: StudyProgress) -> None:
+        """Let the page show where a study is; the terminal shows its end elsewhere."""
+        self.studies = {**self.studies, progress.study: progress}
+
     def show(self, progress: StudyProgress) -> None:
         """Show where a study is."""
         before = self.studies.get(progress.study)
-        self.studies = {**self.studies, progress.study: progress}
+        self.keep(progress)
         if self._output is not None and self._output.json and progress != before:
             self._output.line(progress.to_plain(), "")
         if self._live is not None:
@@ -140,9 +149,23 @@ def show_end(end: Ended, kit: Path, output: Output) -> int:
     kit : Path
     output : Output
     """
+    if end.error is not None:
+        fail(f"{end.kept.study}: {end.error}")
+        return code_of(end.error)
     if end.told is None:
         return _show_waiting(end.kept, kit, output)
     return _show_told(end.told, end.kept, end.board, output)
+
+
+def in_a_sentence(end: Ended) -> str:
+    """What came of a study."""
+    if end.error is not None:
+        return str(end.error)
+    if end.told is None:
+        return f"It still waits for approval at {listed(end.kept.waiting)}."
+    if end.told.outcome != "done":
+        return reason(end.told, end.kept.target)
+    return f"It is done. The report is {Path(end.kept.out) / 'report.html'}."
 
 
 def _show_waiting(kept: Kept, kit: Path, output: Output) -> int:

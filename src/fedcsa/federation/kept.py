@@ -164,9 +164,11 @@ class Shelf:
         """Keep other processes from asking for a study; a `ResultError` if one does so already."""
         folder = self.folder(study)
         with alone(folder):
-            yield
-        if not (folder / _FILE).exists():  # it never waited
-            self.remove(study)
+            try:
+                yield
+            finally:
+                if not (folder / _FILE).exists():  # it never waited
+                    self.remove(study)
 
     def put(self, kept: Kept) -> None:
         """Keep a study, in place of what was kept of it."""
