@@ -91,7 +91,7 @@ def test_every_page_is_in_a_table_of_contents():
             found = [source_of(entry, page.parent) for entry in entries(page)]
             waiting += [path for path in found if path and path not in reached]
     pages = {page for page in PAGES if page.parent == ROOT / "docs"} | {ROOT / "docs" / "api.rst"}
-    tutorials = set((ROOT / "examples" / "tutorials").glob("plot_*.py"))
+    tutorials = set((ROOT / "docs" / "tutorials").glob("*.rst"))
     assert pages | tutorials <= reached
 
 
