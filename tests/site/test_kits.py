@@ -18,6 +18,7 @@ from fedcsa.federation.flare.certificates import DENIED, Authority, read_denied
 from fedcsa.federation.flare.doctor import check_kit
 from fedcsa.federation.flare.hardening import AUTHORIZATION, problems_of, settle
 from fedcsa.federation.flare.keys import unlocked
+from fedcsa.federation.flare.kit_archive import KitArchive
 from fedcsa.federation.flare.kits import Kit, deny, provision, renew
 from fedcsa.federation.flare.seal import KitSeal
 from fedcsa.messages.messages import Refusal
@@ -407,7 +408,13 @@ def test_the_commands_make_and_renew_locked_kits_and_write_the_deny_list(tmp_pat
     assert ": 0\n" in call("provision", file, "--out", out)
     assert set(content_of(out)) >= {f"{n}/startup/client.key.locked" for n in ("new", "abbey")}
     renewing = ("renew", "abbey", file, "--out", out, "--days", "30", "--password-file", word)
-    assert "Hand it over" in call(*renewing)
+    said = call(*renewing)
+    number = KitArchive(out / "abbey.zip").fingerprint
+    assert number in said
+    call("install", out / "abbey.zip", "--out", tmp_path / "here", "--fingerprint", number)
+    names = {f"abbey/{name}" for name in content_of(tmp_path / "here")} - {"abbey/.running"}
+    assert names == {name for name in content_of(out) if name.startswith("abbey/")}
+    assert problems_of(tmp_path / "here", "source") == []
     assert (out / "abbey" / "startup" / "client.key.locked").is_file()
     assert "beside kit.json" in call("deny", "abbey", "--out", out)
     assert (out / DENIED).is_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +25,7 @@ from fedcsa.cli.common import (
     working,
 )
 from fedcsa.cli.program import Command, Group
-from fedcsa.errors import ProtocolError, ResultError
+from fedcsa.errors import ProtocolError, ResultError, StudyError
 from fedcsa.words import printable
 
 federation = typer.Typer(
@@ -79,9 +80,9 @@ def provision(
 ) -> None:
     """Make one start-up kit per participant, with every protection switched on.
 
-    Reads the federation file and writes a folder per participant: keys, certificates, settings.
-    Hand each kit to its participant alone. Run again, it makes kits for new participants and
-    leaves the others as they are.
+    Reads the federation file and writes a folder per participant, and the same as one file,
+    NAME.zip, to hand over. The participant installs it and compares the fingerprint by telephone.
+    Run again, it makes kits for new participants and leaves the others as they are.
 
     Examples
     --------
@@ -98,10 +99,81 @@ def provision(
     secret = asking(password_file, twice=True)() if password or password_file else ""
     with working("making keys and certificates", quiet=quiet), unbroken():
         kits = make(described, out, days=days, password=secret)
-    lines = [f"New kits in {out}: {len(kits)}", *(f"  {kit}" for kit in kits)]
+        packed = [_packed(kit) for kit in kits]
+    lines = [f"New kits in {out}: {len(kits)}"]
+    lines += [f"  {kit['archive']}\n    {kit['fingerprint']}" for kit in packed]
+    lines += [_COMPARE] if packed else []
     lines.append(f"Keep {out / AUTHORITY} to yourself: it holds the key that makes certificates.")
-    content = {"kits": [str(kit) for kit in kits]}
-    Output(json, quiet).answer(content, _telling("\n".join(lines)), out)
+    Output(json, quiet).answer({"kits": packed}, _telling("\n".join(lines)), out)
+
+
+#: What to do with the numbers under the names of the archives.
+_COMPARE = (
+    "Hand each archive to its participant alone. Tell the number below its name by telephone: "
+    "fedcsa federation install shows it there."
+)
+
+
+def _packed(kit: Path) -> dict[str, str]:
+    """Pack a kit; its folder, the archive, and the archive's fingerprint."""
+    from fedcsa.federation.flare.kit_archive import KitArchive, pack_kit
+
+    archive = pack_kit(kit)
+    number = KitArchive(archive).fingerprint
+    return {"folder": str(kit), "archive": str(archive), "fingerprint": number}
+
+
+@federation.command(cls=Command)
+@named_errors
+def install(
+    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="A kit, NAME.zip.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="The kit's folder; by default NAME."),
+    ] = None,
+    fingerprint: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBER", help="As the sender told it; without it you are asked."),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Unpack a kit that came as one file, after its fingerprint was compared.
+
+    Shows the fingerprint of the file and asks whether the sender told the same one. An older
+    kit of the same participant in that folder is replaced, and keeps what it remembers of the
+    site's log. A changed file, or one with anything else in it, is refused (exit code 3).
+
+    Examples
+    --------
+    fedcsa federation install abbey.zip
+    fedcsa federation install abbey.zip --out kits/abbey
+    """
+    from fedcsa.federation.flare import require_engine
+
+    require_engine()
+    from fedcsa.federation.flare.kit_archive import KitArchive
+
+    came = KitArchive(archive)
+    came.check(_told(came.fingerprint) if fingerprint is None else fingerprint)
+    folder = archive.with_suffix("") if out is None else out
+    with unbroken():
+        about = came.unpack(folder)
+    told = f"The kit of {about.participant} ({about.role}) is in {folder}. Delete {archive}."
+    content = {"kit": str(folder), "participant": about.participant, "role": about.role}
+    Output(json, quiet).answer(content, _telling(printable(told)), folder)
+
+
+def _told(fingerprint: str) -> str:
+    """The fingerprint that the sender told, by the word of the person at the terminal."""
+    if not sys.stdin.isatty():
+        raise StudyError(
+            f"The fingerprint is {fingerprint}. Compare it with the sender's by telephone, then "
+            "give it: --fingerprint NUMBER"
+        )
+    typer.echo(f"Fingerprint: {fingerprint}", err=True)
+    same = typer.confirm("Did the sender tell you the same by telephone?", err=True)
+    return fingerprint if same else ""
 
 
 @federation.command(cls=Command)
@@ -135,8 +207,10 @@ def renew(
     secret = asking(password_file, twice=True)() if password or password_file else ""
     with working("making a key and a certificate", quiet=quiet), unbroken():
         kit = make(described, out, name, days=days, password=secret)
-    told = f"A new kit for {name} in {kit}. Hand it over; every other kit stays as it is."
-    Output(json, quiet).answer({"kit": str(kit)}, _telling(told), kit)
+        packed = _packed(kit)
+    told = f"A new kit for {name}. Every other kit stays as it is.\n  {packed['archive']}\n"
+    told += f"    {packed['fingerprint']}\n{_COMPARE}"
+    Output(json, quiet).answer(packed, _telling(told), kit)
 
 
 @federation.command(cls=Command)

@@ -7,7 +7,7 @@
     authority/issued.json   name -> the certificates made for it, by their SHA-256
     denied.json             a list that every site checks itself, for every message
 
-No other private key stays with the authority: a kit has the only copy of its own.
+No other private key stays with the authority: it is in its kit and the archive of it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from fedcsa.federation.flare.certificates import DAYS, DENIED, Authority
 from fedcsa.federation.flare.hardening import harden
 from fedcsa.federation.flare.keys import check_password, locked_path, write_key
 
-_KIT = "kit.json"
+#: Says whose kit a folder is.
+KIT_FILE = "kit.json"
 _ORGANISATION = "fedcsa"
 _ROLES = {"lead": "lead", "viewer": "member"}
 #: Files of settings with which `fedcsa` starts the engine; it makes others, for other ways.
@@ -58,7 +59,7 @@ class Kit:
     def load(cls, folder: Path) -> Kit:
         """Read a kit, or raise a `StudyError` that says how to get one."""
         try:
-            return cls(**json.loads((folder / _KIT).read_text(encoding="utf-8")))
+            return cls(**json.loads((folder / KIT_FILE).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             raise StudyError(
                 f"The folder {str(folder)!r} is not a start-up kit. Ask whoever runs the "
@@ -138,7 +139,7 @@ def _about(federation: Federation, name: str) -> Kit:
 
 def _check_same(federation: Federation, kit: Path) -> None:
     """Raise a `StudyError` if a kit that is here says something else than the federation file."""
-    if not (kit / _KIT).exists():
+    if not (kit / KIT_FILE).exists():
         return
     made, meant = Kit.load(kit), _about(federation, kit.name)
     for part in ("federation", "role", "host", "port"):
@@ -173,7 +174,7 @@ def _make(
             if (out / DENIED).exists():
                 shutil.copy(out / DENIED, kit)
             text = json.dumps(asdict(about), indent=1) + "\n"
-            (kit / _KIT).write_text(text, encoding="utf-8")
+            (kit / KIT_FILE).write_text(text, encoding="utf-8")
     return [out / name for name in names]
 
 
