@@ -237,7 +237,7 @@ def test_an_unknown_level_is_counted_and_not_shown():
     text = refusal([SEX], {"sex": pa.array(["F", SECRET, "M", SECRET])})
     assert text == (
         "Column 'sex' of source 'a' must hold only its 2 agreed level(s); 2 of its 4 cells are "
-        "something else. Check spelling, case and spaces, or agree on a further level."
+        "something else. Check spelling and case, or agree on a further level."
     )
 
 

@@ -152,6 +152,8 @@ def test_what_differs_between_sites_is_agreed_or_said(case):
 #: Columns that all sites have alike: what they become, and what is said.
 ALIKE = {
     "empty": ([None] * ROWS, None, "is empty"),
+    "several types": (one_of_each(1, "a", 2.5), None, "holds something else"),
+    "blanks around": (one_of_each("a ", " b", "a"), ["a", "b"], ""),
     "constant": ([7.5] * ROWS, None, "is the same in every row"),
     "one word": (["yes"] * ROWS, None, "is the same in every row"),
     "one day": ([dt.date(2020, 1, 1)] * ROWS, None, "is the same in every row"),

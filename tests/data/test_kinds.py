@@ -42,7 +42,7 @@ def slow_levels(feature, cell):
     wanted = [*feature.levels, *(["other"] if feature.other else [])]
     if cell is None:
         return [0.0] * (len(wanted) - 1) + [1.0]
-    text = cell if cell in feature.levels else "other"
+    text = cell.strip() if cell.strip() in feature.levels else "other"
     return [float(level == text) for level in wanted[1:]] + [0.0]
 
 
@@ -135,7 +135,7 @@ def test_dates_are_measured_and_not_flags():
 
 # Levels and gaps ------------------------------------------------------------------------------
 
-STAGE = ["I", "II", "III", "IV", "i", None, "other", PLANTED]
+STAGE = ["I", " II", "III ", "IV", "V", None, "other", PLANTED]
 
 
 @pytest.mark.parametrize("missing", ["indicator", "model"])
@@ -144,6 +144,21 @@ def test_a_text_that_is_not_agreed_becomes_other(missing):
     assert feature.columns == ("s=II", "s=III", "s=other", "s=missing")
     expected = [slow_levels(feature, cell) for cell in STAGE]
     np.testing.assert_array_equal(encode(feature, STAGE), expected)
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_another_case_is_not_another_level(other):
+    feature = Feature("s", "levels", ("F", "M"), other=other)
+    text = refusal(feature, ["F", "f", "M"])
+    assert "must hold only its 2 agreed level(s)" in text
+    assert "1 of its 3 cells is something else" in text
+
+
+def test_blanks_around_a_level_do_not_count_unless_they_are_agreed():
+    np.testing.assert_array_equal(
+        encode(Feature("s", "levels", ("F", " F", "M")), ["F", " F", " F ", "M\t"]),
+        [[0, 0], [1, 0], [0, 0], [0, 1]],
+    )
 
 
 def test_one_level_and_all_others():

@@ -75,8 +75,8 @@ class Cells:
         levels : sequence of str
             Of the kind ``"levels"``; a cell becomes its position among them. A cell that is no
             text compares by its text: 1 and 1.0 are the level ``"1"``, true is ``"true"`` or
-            ``"True"``. Among texts, ``"01"`` is not ``"1"``. A level is never a missing cell, even
-            if it is spelled like one: ``"NA"`` may be North America.
+            ``"True"``. Among texts, ``"01"`` is not ``"1"``; blanks around do not count. A level
+            is never a missing cell, even if it is spelled like one: ``"NA"`` may be North America.
         other : bool
             Whether a cell that is none of the levels has the position behind the last one.
         """
@@ -91,8 +91,10 @@ class Cells:
             advice = "Correct them, or describe it as a number or by its levels."
             return self._positions(("0", "1"), words, advice, _as_flag)
         if kind == "levels":
-            advice = "Check spelling, case and spaces, or agree on a further level."
+            advice = "Check spelling and case, or agree on a further level."
             only = f"its {len(levels)} agreed level(s)"
+            if other:
+                only += " as they are spelled, or texts that are none of them"
             return self._positions(levels, only, advice, str, other=other)
         return self._hashes()
 
@@ -271,7 +273,7 @@ class Cells:
         elif pa.types.is_null(column.type):
             column = column.cast(pa.string())
         encoded = column.combine_chunks().dictionary_encode()
-        find = _finder(levels)
+        find = _finder(levels, other)
         places = [
             math.nan
             if value != value or self._is_missing(value, levels)
@@ -281,8 +283,6 @@ class Cells:
         # The entry appended last is the one that a null, at position -1, refers to.
         positions = np.array([*places, math.nan])[encoded.indices.fill_null(-1).to_numpy()]
         strange = positions < 0.0
-        if other:
-            return np.where(strange, float(len(levels)), positions)
         if strange.any():
             self.complain(f"hold only {only}", int(strange.sum()), "something else", advice)
         return np.where(strange, 0.0, positions)
@@ -376,19 +376,27 @@ def _cast(text: pa.ChunkedArray) -> Array | None:
     return values if np.isfinite(values).sum() == len(text) - text.null_count else None
 
 
-def _finder(levels: Sequence[str]) -> Callable[[str], float]:
-    """A function that finds a text among `levels`, and gives -1 if it is none of them."""
+def _finder(levels: Sequence[str], other: bool) -> Callable[[str], float]:
+    """A function that finds a text among `levels`, and gives -1 if it is none of them.
+
+    With `other` it then gives the position behind the last level, unless the text is a level in
+    another case: a site that writes ``"f"`` for ``"F"`` shall not have others only.
+    """
     position = {level: float(index) for index, level in enumerate(levels)}
     lower = {level.lower(): float(index) for index, level in enumerate(levels)}
     if not set(lower) <= {"true", "false"} or len(lower) < len(levels):
         lower = {}
     whole = all(_WHOLE.fullmatch(level) for level in levels)
+    folded = {level.casefold() for level in levels}
 
     def find(text: str) -> float:
+        if text not in position:
+            text = text.strip()
         # A whole number that went through a column with missing cells often comes out as 1.0.
         zeros = _WHOLE_WITH_ZEROS.fullmatch(text) if whole else None
         text = zeros[1] if zeros else text
-        return position.get(text, lower.get(text.lower(), -1.0))
+        strange = float(len(levels)) if other and text.casefold() not in folded else -1.0
+        return position.get(text, lower.get(text.lower(), strange))
 
     return find
 

@@ -39,8 +39,8 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     return tuple(map(str, frame.collect_schema().names()))
 
 
-def frame_columns(X: Any, names: Sequence[str], where: str) -> dict[str, pa.ChunkedArray]:
-    """Columns of a frame by name, all of them as pyarrow has them.
+def frame_series(X: Any, names: Sequence[str], where: str) -> dict[str, Any]:
+    """Columns of a frame by name, as its own library has them.
 
     Parameters
     ----------
@@ -51,12 +51,6 @@ def frame_columns(X: Any, names: Sequence[str], where: str) -> dict[str, pa.Chun
         Columns that it has. A frame's own names need not be texts.
     where : str
         What to call it in an error.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> frame_columns(pd.DataFrame({"age": [50, 60], 7: ["a", "b"]}), ["7"], "X")["7"].to_pylist()
-    ['a', 'b']
     """
     import narwhals.stable.v2 as nw
 
@@ -70,9 +64,25 @@ def frame_columns(X: Any, names: Sequence[str], where: str) -> dict[str, pa.Chun
                 "its own to see why."
             ) from None
     found = dict(zip(map(str, frame.columns), frame.iter_columns(), strict=True))
-    return {
-        name: arrow_column(found[name].to_native(), f"{where}: column {name!r}") for name in names
-    }
+    return {name: found[name].to_native() for name in names}
+
+
+def frame_columns(X: Any, names: Sequence[str], where: str) -> dict[str, pa.ChunkedArray]:
+    """Columns of a frame by name, all of them as pyarrow has them.
+
+    Parameters
+    ----------
+    X, names, where
+        As for `frame_series`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame_columns(pd.DataFrame({"age": [50, 60], 7: ["a", "b"]}), ["7"], "X")["7"].to_pylist()
+    ['a', 'b']
+    """
+    found = frame_series(X, names, where)
+    return {name: arrow_column(found[name], f"{where}: column {name!r}") for name in names}
 
 
 def arrow_column(column: Any, what: str) -> pa.ChunkedArray:

@@ -12,7 +12,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import OTHER, Feature, Outcome, first_few, require_columns
-from fedcsa.data.frames import column_names, frame_columns
+from fedcsa.data.frames import arrow_column, column_names, frame_series
 from fedcsa.data.glance import MOST_LEVELS, Glance, glance_at, is_named_like_an_id, names_persons
 from fedcsa.errors import DataError, ParameterError, must, unknown
 
@@ -75,11 +75,18 @@ def _glances(frames: Mapping[str, Any]) -> dict[str, list[Glance]]:
         if names is None:
             raise must("frames", "frames, whose columns have names", type(frame).__name__)
         require_columns(names, names, where)
-        for name, column in frame_columns(frame, names, where).items():
+        for name, column in frame_series(frame, names, where).items():
             if not len(column):
                 raise DataError(f"{where} must have rows; it has none.")
-            glances.setdefault(name, []).append(glance_at(column, site))
+            glances.setdefault(name, []).append(_glance(column, site))
     return glances
+
+
+def _glance(column: Any, site: str) -> Glance:
+    try:
+        return glance_at(arrow_column(column, ""), site)
+    except DataError:  # objects of several types
+        return Glance(site, "other", len(column), 0, 0, np.empty(0))
 
 
 class _Proposal:
