@@ -25,7 +25,7 @@ $(BASE): pyproject.toml requirements.txt
 	@touch $@
 
 $(SITE): $(BASE) requirements-site.txt
-	@echo "Adding what a site of a federation needs (0.2 GB more, the first time only)"
+	@echo "Adding what a site of a federation needs (0.3 GB more, the first time only)"
 	@$(PIP) --require-hashes -r requirements-site.txt
 	@touch $@
 
