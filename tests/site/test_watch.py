@@ -13,7 +13,7 @@ from fedcsa.cli.study_screen import StudyScreen
 from fedcsa.errors import PolicyError, ProtocolError
 from fedcsa.federation.kept import Shelf
 from fedcsa.federation.lead_page import page_of
-from fedcsa.federation.progress import StudyProgress, progress_of, running
+from fedcsa.federation.progress import SiteProgress, StudyProgress, progress_of, running
 from fedcsa.messages.codec import decode
 
 pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
@@ -167,7 +167,7 @@ def test_the_page_shows_who_waits_since_when_and_escapes_what_came(study, federa
     study("submit", federation.study_file, "--no-wait")
     [kept] = Shelf(kit).all()
     shown = {kept.study: progress_of(kept)}
-    evil = StudyProgress("x@1", "<script>", "ended", "<b>\u202e", (), kept.since)
+    evil = StudyProgress("x@1", "<script>", "failed", "<b>\u202e", (), kept.since)
     with page_of(lambda: {**shown, "x@1": evil}) as link:
         browser = build_opener(HTTPCookieProcessor())
         with browser.open(link) as answer:
@@ -180,6 +180,22 @@ def test_the_page_shows_who_waits_since_when_and_escapes_what_came(study, federa
     assert "<script>" not in page
     assert "\u202e" not in page
     assert policy.startswith("default-src 'none'")
+
+
+def test_nobody_is_shut_out_of_the_page_and_it_fits(browser):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    times = ["2026-11-17T09:00:00+00:00"] * 4
+    sites = tuple(SiteProgress(name, "waits for approval there", times[0], True) for name in "ab")
+    full = f"demo@{'0' * 40}"
+    shown = {"": StudyProgress(full, "new", "waiting", "It waits for a, b.", sites, *times)}
+    with page_of(lambda: shown) as link, browser.new_context(bypass_csp=True) as context:
+        page = context.new_page()
+        page.set_viewport_size({"width": 390, "height": 900})
+        page.goto(link)
+        found = axe.run(page).response
+        assert len(found["passes"]) > 10
+        assert [x["id"] for x in found["violations"]] == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_progress_is_a_line_a_change_where_there_is_no_terminal(capsys):

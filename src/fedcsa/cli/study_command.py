@@ -30,6 +30,7 @@ from fedcsa.words import printable
 
 if TYPE_CHECKING:
     from fedcsa.federation.kept import Kept, Shelf
+    from fedcsa.federation.progress import StudyProgress
     from fedcsa.federation.rounds import Ask, Ended
     from fedcsa.messages.messages import Conclusion
 
@@ -220,7 +221,7 @@ def _ask_for(
     from fedcsa.federation.flare.kits import Kit
     from fedcsa.federation.kept import Shelf
     from fedcsa.federation.lead_page import page_of
-    from fedcsa.federation.progress import ended, progress_of
+    from fedcsa.federation.progress import progress_of
     from fedcsa.federation.rounds import ask_until_ended
 
     shelf, codes = Shelf(kit), []
@@ -239,10 +240,20 @@ def _ask_for(
             if end.error is not None and len(studies) == 1:
                 raise end.error
             codes.append(show_end(end, kit, output))
-            screen.keep(ended(end.kept, in_a_sentence(end)))
+            screen.keep(_ended(end))
         if page:
             _stay(screen)
     return next((code for code in codes if code), 0)
+
+
+def _ended(end: Ended) -> StudyProgress:
+    """Where a study is that is no longer asked for."""
+    from fedcsa.federation.progress import ended, progress_of
+
+    if end.told is None and end.error is None:
+        return progress_of(end.kept)
+    done = end.told is not None and end.told.outcome == "done"
+    return ended(end.kept, in_a_sentence(end), done=done)
 
 
 def _stay(screen: StudyScreen) -> None:

@@ -93,18 +93,23 @@ class StudyScreen:
             self._print_changes(progress)
 
     def _print_changes(self, progress: StudyProgress) -> None:
-        several = f"{printable(progress.study)[:40]} " if len(self.studies) > 1 else ""
+        head = _name(progress) if len(self.studies) > 1 else ""
         for name, text in _lines(progress).items():
             if self._said.get((progress.study, name)) != text:
                 self._said[progress.study, name] = text
-                self._console.print(Text(f"{several}{name}: {text}"), soft_wrap=True)
+                label = f"{head}, {name}" if head and name else head or name or "study"
+                self._console.print(Text(f"{label}: {text}"), soft_wrap=True)
+
+
+def _name(progress: StudyProgress) -> str:
+    return printable(progress.study.rpartition("@")[0])
 
 
 def _lines(progress: StudyProgress) -> dict[str, str]:
-    """What there is to say of a study and of its sites, by name."""
-    lines = {"study": printable(progress.text)}
+    """What there is to say of a study, under no name, and of its sites."""
+    lines = {"": printable(progress.text)}
     if progress.state == "waiting":
-        lines["study"] += f" Patience until {moment(progress.until)}."
+        lines[""] += f" Until {moment(progress.until)} at most."
     for site in progress.sites:
         since = f", since {moment(site.since)}" if site.since and site.waits else ""
         lines[printable(site.name)] = f"{printable(site.what)}{since}"
@@ -115,9 +120,9 @@ def _grid(progress: StudyProgress) -> Table:
     grid = Table.grid(padding=(0, 2))
     lines = _lines(progress)
     if progress.state == "waiting":
-        lines["study"] += f" Next question at {moment(progress.next)}."
+        lines[""] += f" Next question at {moment(progress.next)}."
     for name, text in lines.items():
-        grid.add_row(Text(name, style="bold"), Text(text))
+        grid.add_row(Text(name or _name(progress), style="bold"), Text(text))
     return grid
 
 
@@ -162,7 +167,7 @@ def in_a_sentence(end: Ended) -> str:
     if end.error is not None:
         return str(end.error)
     if end.told is None:
-        return f"It still waits for approval at {listed(end.kept.waiting)}."
+        return f"It waits for approval at {listed(end.kept.waiting)}."
     if end.told.outcome != "done":
         return reason(end.told, end.kept.target)
     return f"It is done. The report is {Path(end.kept.out) / 'report.html'}."

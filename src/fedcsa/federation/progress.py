@@ -53,7 +53,7 @@ class StudyProgress:
     ----------
     study, target : str
         Its id, and the name of the target's site.
-    state : {"running", "waiting", "ended"}
+    state : {"running", "waiting", "done", "failed"}
     text : str
         One sentence.
     sites : tuple of SiteProgress
@@ -107,7 +107,7 @@ def running(kept: Kept, board: Mapping[str, Any]) -> StudyProgress:
     return StudyProgress(kept.study, kept.target, "running", text, sites or _told(kept), kept.since)
 
 
-def ended(kept: Kept, text: str) -> StudyProgress:
+def ended(kept: Kept, text: str, *, done: bool) -> StudyProgress:
     """Where a study is that has ended.
 
     Parameters
@@ -115,10 +115,11 @@ def ended(kept: Kept, text: str) -> StudyProgress:
     kept : Kept
     text : str
         What came of it.
+    done : bool
+        Whether there is a result.
     """
-    return StudyProgress(
-        kept.study, kept.target, "ended", text, _told(kept), kept.since, kept.asked
-    )
+    state = "done" if done else "failed"
+    return StudyProgress(kept.study, kept.target, state, text, _told(kept), kept.since, kept.asked)
 
 
 def _waits(kept: Kept) -> str:
