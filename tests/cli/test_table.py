@@ -137,7 +137,7 @@ def test_it_says_what_correlations_need(tmp_path, invoke, n, columns, told):
     [
         ({"a": [1.0, 2.0], "sex": ["F", PLANTED + "x"]}, "Column 'sex' of the table"),
         ({"a": [1.0]}, "at least 2 rows"),
-        ({"a": [1.0, "NA"]}, "must be complete; 1 of its 2 cells is missing"),
+        ({"a": [1.0, "NA"]}, "must be complete; 1 of its cells in rows 1 to 2 is missing"),
         ({"a": []}, "must have rows"),
     ],
 )

@@ -14,13 +14,25 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Output, Quiet, named_errors, working
+from fedcsa.cli.common import (
+    Json,
+    Output,
+    Quiet,
+    RowsPlace,
+    RowsQuery,
+    RowsSheet,
+    named_errors,
+    place_of,
+    shown_place,
+    working,
+)
 from fedcsa.words import number, printable
 
 if TYPE_CHECKING:
-    from fedcsa.core.arrays import Array
+    from fedcsa.core.moments import Moments
     from fedcsa.core.table import Table1
     from fedcsa.data.coding import Columns
+    from fedcsa.data.tables import Where
 
 NO_CORRELATIONS = (
     "Correlations are not told: they need two to ten columns, all numbers, and ten rows for every "
@@ -30,9 +42,7 @@ NO_CORRELATIONS = (
 
 @named_errors
 def table(
-    rows: Annotated[
-        Path, typer.Argument(metavar="ROWS", help="A table of the target's rows: CSV or Parquet.")
-    ],
+    rows: RowsPlace,
     study: Annotated[
         Path | None,
         typer.Option(
@@ -43,6 +53,8 @@ def table(
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="CSV file to write the table to."),
     ] = None,
+    query: RowsQuery = "",
+    sheet: RowsSheet = "",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -61,10 +73,10 @@ def table(
     from fedcsa.data.table1 import write_table1
     from fedcsa.messages.policy import Policy
 
-    with working(f"reading {rows}", quiet=quiet):
-        coding, X = _read(rows, study)
+    with working(f"reading {shown_place(rows)}", quiet=quiet):
+        coding, found = _read(place_of(rows, query, sheet), study)
     columns, flags, public = coding.columns, coding.flags, coding.public_sd
-    told = Table1.of(X, columns, flags, public, Policy.min_level_rows)
+    told = Table1.of(found, columns, flags, public, Policy.min_level_rows)
     if out is not None:
         write_table1(out, told, coding)
     content = {
@@ -72,27 +84,31 @@ def table(
         "columns": _columns(told, coding),
         "correlations": _pairs(told),
         "n_numbers": told.n_numbers,
-        "warnings": [*_warnings(X, coding)],
+        "warnings": [*_warnings(found, coding)],
         "file": None if out is None else str(out),
     }
     Output(json, quiet).answer(content, partial(_print, content, coding), out)
 
 
-def _read(rows: Path, study: Path | None) -> tuple[Columns, Array]:
-    """How the columns are described, and the rows by it; without a study as numbers and flags."""
-    from fedcsa.core.table import flags_of
+def _read(where: Where, study: Path | None) -> tuple[Columns, Moments]:
+    """How the columns are described, and their sums; without a study as numbers and flags."""
+    from fedcsa.core.moments import Moments
     from fedcsa.data.coding import Columns
-    from fedcsa.data.tables import open_table
+    from fedcsa.data.streams import RowStream, TableStream
+    from fedcsa.data.tables import open_table, words_of
     from fedcsa.study import Study
 
-    if study is not None:
-        loaded = Study.load(study)
-        return loaded.coding, loaded.read_rows(rows)
-    found, where = open_table(rows).read(), f"the table {str(rows)!r}"
-    numbers = Columns(dict.fromkeys(found.column_names, "number"))
-    X, _ = numbers.encode(found, where, with_outcome=False)
-    kinds = ["flag" if flag else "number" for flag in flags_of([X])]
-    return Columns(dict(zip(numbers.columns, kinds, strict=True))), X
+    table = open_table(where)
+    if study is None:
+        coding = Columns(dict.fromkeys(table.columns(), "number"))
+    else:
+        coding = Study.load(study).coding
+    stream = TableStream(table, coding, where=words_of(where), with_outcome=False)
+    found = Moments.of(RowStream(stream), len(coding.columns))
+    if study is None:
+        kinds = ["flag" if flag else "number" for flag in found.binary]
+        coding = Columns(dict(zip(coding.columns, kinds, strict=True)))
+    return coding, found
 
 
 def _columns(told: Table1, coding: Columns) -> list[dict[str, Any]]:
@@ -118,15 +134,15 @@ def _pairs(told: Table1) -> list[dict[str, Any]]:
     ]
 
 
-def _warnings(X: Array, coding: Columns) -> Iterator[str]:
+def _warnings(found: Moments, coding: Columns) -> Iterator[str]:
     """A sentence for every flag or level that some, but few, patients have."""
     from fedcsa.target.target import SMALL_LEVEL
 
-    counts = dict(zip(coding.columns, X.sum(axis=0), strict=True))
+    counts = dict(zip(coding.columns, found.total, strict=True))
     for feature in coding.features:
         own = {c: counts[c] for c, flag in zip(feature.columns, feature.flags, strict=True) if flag}
         if feature.levels:
-            own[f"{feature.name}={feature.levels[0]}"] = len(X) - sum(own.values())
+            own[f"{feature.name}={feature.levels[0]}"] = found.n_rows - sum(own.values())
         for column in (column for column, count in own.items() if 0 < count < SMALL_LEVEL):
             yield (
                 f"Fewer than {SMALL_LEVEL} patients have {column!r}. It is told as of none: they "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -14,7 +15,7 @@ from itertools import chain, islice
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import ThreadpoolController
 
 from fedcsa.core.arrays import Array, as_matrix, as_vector, in_bands
@@ -43,6 +44,46 @@ class Batches(Protocol):
     def __iter__(self) -> Iterator[tuple[Array, Array]]:
         """Start a pass."""
         ...
+
+
+class RowBatches(ABC):
+    """Rows of features, without outcomes, that can be gone through again and again.
+
+    Every pass gives the same rows in the same order, as matrices (rows, features) of float64 with
+    `BATCH_ROWS` rows in all batches but the last.
+    """
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Array]:
+        """Start a pass."""
+
+
+@dataclass(frozen=True)
+class HeldRows(RowBatches):
+    """Rows in memory, in batches.
+
+    >>> [len(X) for X in HeldRows(np.zeros((20_000, 1)))]
+    [16384, 3616]
+    """
+
+    X: Array = field(repr=False)
+
+    def __iter__(self) -> Iterator[Array]:
+        """Start a pass."""
+        for start in range(0, len(self.X), BATCH_ROWS):
+            yield self.X[start : start + BATCH_ROWS]
+
+
+def in_batches(X: ArrayLike, where: str) -> HeldRows:
+    """A matrix of finite numbers, in batches.
+
+    Parameters
+    ----------
+    X : array of shape (rows, columns)
+    where : str
+        What to call it in an error.
+    """
+    return HeldRows(as_matrix(X, where))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import LARGEST, Array, as_matrix, as_vector, in_bands, is_whole, read_only
+from fedcsa.core.batches import in_batches
+from fedcsa.core.moments import Moments
 from fedcsa.errors import DataError
 
 #: The sd of a fair coin: the largest that a column of zeros and ones can have. It is the unit of
@@ -108,7 +110,7 @@ class Table1:
     @classmethod
     def of(
         cls,
-        X: ArrayLike,
+        X: ArrayLike | Moments,
         features: Sequence[str],
         flags: Sequence[bool],
         public_sd: ArrayLike | None = None,
@@ -121,8 +123,8 @@ class Table1:
 
         Parameters
         ----------
-        X : array of shape (rows, d)
-            At least two rows.
+        X : array of shape (rows, d), or Moments
+            At least two rows; or their sums, if they are not held.
         features : sequence of d str
         flags : sequence of d bool
             Columns that hold only zeros and ones.
@@ -133,15 +135,16 @@ class Table1:
             A flag or level that fewer patients have is told as of none: see `merged_counts`. No
             correlations are told where fewer make up the variance of a number.
         """
-        rows = as_matrix(X, "X_target", n_columns=len(tuple(features)))
-        n, d = rows.shape
+        d = len(tuple(features))
+        rows = X if isinstance(X, Moments) else Moments.of(in_batches(X, "X_target"), d)
+        n = rows.n_rows
         if n < 2:
             raise DataError(
                 "X_target must have at least 2 rows to say how it varies; it has 1. "
                 "Collect more rows."
             )
         is_flag, public = _marked(features, flags), _public(public_sd, d)
-        wrong = is_flag & ~((rows == 0.0) | (rows == 1.0)).all(axis=0)
+        wrong = is_flag & ~rows.binary
         if wrong.any():
             raise DataError(
                 f"Column {features[int(wrong.argmax())]!r} must hold only 0 and 1, because it is "
@@ -149,16 +152,15 @@ class Table1:
                 "correct it."
             )
         # Not sd > 0 alone: the sd of a constant column is often a rounding error away from 0.
-        spread = rows.std(axis=0)
-        varies = (np.ptp(rows, axis=0) > 0.0) & (spread > 0.0)
+        spread = rows.sd
+        varies = (rows.high > rows.low) & (spread > 0.0)
         spread = np.where(varies | np.isfinite(public), spread, CONSTANT_SD)
-        counts = merged_counts(features, is_flag, rows.sum(axis=0), n, fewest)
-        mean = np.where(is_flag, counts / n, rows.mean(axis=0))
+        counts = merged_counts(features, is_flag, rows.total, n, fewest)
+        mean = np.where(is_flag, counts / n, rows.mean)
         m, s = _rounded(mean, spread, is_flag, public)
         R = None
-        if tells_correlations(n, is_flag) and not _is_of_a_few(rows, fewest):
-            Z = (rows - m) / s
-            R = np.round(Z.T @ Z / n, 2)
+        if tells_correlations(n, is_flag) and not rows.is_of_a_few(fewest):
+            R = np.round(rows.around(m, s), 2)
         return cls(in_bands(n, COUNT_STEP), tuple(features), tuple(is_flag), m, s, R)
 
     @classmethod
@@ -249,21 +251,6 @@ def tells_correlations(n_rows: int, flags: Flags) -> bool:
     d = len(flags)
     told = 2 * d + d * (d - 1) // 2
     return not any(flags) and d <= MAX_CORRELATED and told <= n_rows / ROWS_PER_NUMBER
-
-
-def _is_of_a_few(rows: Array, fewest: int) -> bool:
-    """Whether fewer than `fewest` patients could make up the variance of a column.
-
-    Correlations with such a column are, up to scale, those patients' other columns.
-
-    Parameters
-    ----------
-    rows : array of shape (rows, d)
-    fewest : int
-        One row may make up a share of 1/fewest; 0 for any.
-    """
-    squares = np.square(rows - rows.mean(axis=0))
-    return bool((squares.max(axis=0) * fewest > squares.sum(axis=0)).any())
 
 
 def merged_counts(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import BATCH_ROWS, Batches
+from fedcsa.core.batches import BATCH_ROWS, Batches, RowBatches
 from fedcsa.data.coding import Columns, no_rows
 from fedcsa.data.tables import AnyTable, open_table
 from fedcsa.errors import DataError, TableError
@@ -126,7 +126,7 @@ class TableStream:
 
 
 @dataclass(frozen=True)
-class RowStream:
+class RowStream(RowBatches):
     """The rows of a target in batches: a `fedcsa.core.batches.RowBatches`.
 
     Attributes

@@ -291,7 +291,7 @@ class Study:
         trusted_types : collection of str
             Types outside scikit-learn that a model may hold.
         stream : bool
-            Read the sources' tables in batches and never hold them.
+            Read all tables in batches and never hold them.
         progress : function, optional
             Called with the phase, the source and "started" or "done".
 
@@ -304,9 +304,9 @@ class Study:
         sources = [
             self._source(name, policy, trusted_types, stream=stream) for name in self.sources
         ]
-        target = Target(
-            self.read_told(), plan, policy=policy, trusted_types=trusted_types, given=self.given()
-        )
+        told = self.stream_target() if stream and not self.table1 else self.read_told()
+        given = self.given()
+        target = Target(told, plan, policy=policy, trusted_types=trusted_types, given=given)
         courier = InProcess(sources, progress)
         try:
             return run_study(target, courier)

@@ -357,7 +357,7 @@ def open_models(
     opened, outputs = Opened(), dict[str, Array]()
     for name, report in sorted(sent.items()):
         model = _open(report, plan, sd)
-        output, reason = _predicted(model, seen)
+        output, reason = predicted(model, seen)
         if reason:
             opened.unable[name] = reason
         else:
@@ -373,7 +373,7 @@ def open_models(
     return opened
 
 
-def _predicted(model: FittedModel, seen: Array) -> tuple[Array, str]:
+def predicted(model: FittedModel, seen: Array) -> tuple[Array, str]:
     """Predictions of the target's rows, and the name of what is wrong with them, if anything.
 
     Parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,11 @@ from fedcsa.plan import Plan
 
 
 def own_scores_of(
-    design: ScoreDesign, plan: Plan, table: Table1, rows: Array, p: Array, min_rows: int
+    design: ScoreDesign,
+    plan: Plan,
+    table: Table1,
+    predicted: Iterable[tuple[Array, Array]],
+    min_rows: int,
 ) -> OwnScores:
     """Of the target's rows, with no bin of few rows.
 
@@ -25,16 +30,28 @@ def own_scores_of(
         Which subgroups there are.
     table : Table1
         The target's, for its means and sds.
-    rows : array of shape (rows, features)
-    p : array of shape (rows,) or (rows, classes)
-        What is predicted for them.
+    predicted : iterable of (X, p)
+        Batches of rows, of shape (rows, features), and what is predicted for them, of shape
+        (rows,) or (rows, classes).
     min_rows : int
         Fewest rows of a bin; 1 merges none. A result may be told to whoever submitted the study.
     """
-    z = (rows - table.mean) / table.sd
-    inside = members_of_subgroups(plan.subgroups, plan.features, z, table.mean, table.sd)
-    found = OwnScores.of_rows(design, p, inside)
+    parts = []
+    for rows, p in predicted:
+        z = (rows - table.mean) / table.sd
+        inside = members_of_subgroups(plan.subgroups, plan.features, z, table.mean, table.sd)
+        parts.append(OwnScores.of_rows(design, p, inside))
+    found = _joined(parts)
     return found if min_rows < 2 else merged_bins(found, min_rows)
+
+
+def _joined(parts: Sequence[OwnScores]) -> OwnScores:
+    """Of all rows of which `parts`, at least one, are."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = np.sum([part.shares * part.n_rows[:, None, None, None] for part in parts], axis=0)
+    n = np.sum([part.n_rows for part in parts], axis=0)
+    return OwnScores(parts[0].design, counts / np.maximum(n, 1.0)[:, None, None, None], n)
 
 
 def merged_bins(own: OwnScores, min_rows: int) -> OwnScores:

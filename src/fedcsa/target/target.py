@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.batches import RowBatches
 from fedcsa.core.scores import OwnScores, ScoreDesign
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate
@@ -39,7 +40,7 @@ from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import GIVEN
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import Plan
-from fedcsa.target.accept import Asked, accept, could_be_honest, open_models
+from fedcsa.target.accept import Asked, accept, could_be_honest, open_models, predicted
 from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.conclude import findings_of, refuse_without_overlap
 from fedcsa.target.estimate import (
@@ -91,8 +92,9 @@ class Target:
 
     Parameters
     ----------
-    X : array of shape (rows, features), or Table1
-        Its rows, columns in the order of ``plan.features``; or only their Table 1.
+    X : array of shape (rows, features), RowBatches or Table1
+        Its rows, columns in the order of ``plan.features``, held or in batches; or only their
+        Table 1.
     plan : Plan
     policy : Policy, optional
         The site's own rules; by default the strict ones.
@@ -114,7 +116,7 @@ class Target:
 
     def __init__(
         self,
-        X: ArrayLike | Table1,
+        X: ArrayLike | RowBatches | Table1,
         plan: Plan,
         *,
         policy: Policy | None = None,
@@ -129,7 +131,7 @@ class Target:
         self._min_sources = min_sources
         self._refuse = refuse
         self._policy = policy or Policy()
-        self._X, table = rows_and_table(X, plan, self._policy.min_level_rows)
+        self._rows, table = rows_and_table(X, plan, self._policy.min_level_rows)
         self.table = table if told is None else told
         # Fails here, before anything is announced, if the model cannot be built.
         if plan.candidates:
@@ -168,7 +170,7 @@ class Target:
             mean=table.mean,
             sd=table.sd,
             correlations=none if table.correlations is None else table.correlations,
-            rows=self._X if by_rows and self._X is not None else np.empty((0, len(table.mean))),
+            rows=self._rows.sample if by_rows and self._rows else np.empty((0, len(table.mean))),
         )
         for refusal in self._policy.announcement_refusals(brief):
             raise refusal
@@ -180,11 +182,25 @@ class Target:
 
     def check_given(self) -> None:
         """Raise unless this site has the given model that was agreed, and it can predict here."""
-        check_target_has(self._given, self.plan, self._X)
+        if self._rows is None:
+            check_target_has(self._given, self.plan, None)
+            return
+        if isinstance(self._given, np.ndarray) and len(self._given) != self._rows.moments.n_rows:
+            check_target_has(self._given, self.plan, np.empty((0, 0)))  # one a row, it says
+        for X, given in self._with_given():
+            check_target_has(given, self.plan, X)
+
+    def _with_given(self) -> Iterator[tuple[Array, Given]]:
+        """The rows in batches, and what is given for them: a model, or their own predictions."""
+        first, given = 0, self._given
+        for X in self._rows.batches if self._rows else ():
+            own = given[first : first + len(X)] if isinstance(given, np.ndarray) else given
+            yield X, own
+            first += len(X)
 
     def _name_small_level(self) -> None:
         """Add a finding where the table tells a flag or level that few patients have."""
-        rarest = None if self._X is None else rarest_level(self._X, self.plan)
+        rarest = None if self._rows is None else rarest_level(self._rows.moments, self.plan)
         if rarest is not None and rarest[1] < SMALL_LEVEL:
             column, patients = rarest
             evidence = dict[str, float | str](column=column, patients=float(patients))
@@ -328,6 +344,9 @@ class Target:
             self._sent, self._reports, self.plan, self._seen, self.table.sd
         )  # fmt: skip
         self._models = opened.models
+        for name, reason in self._unable_elsewhere().items():
+            opened.unable[name] = reason
+            del self._models[name]
         for name, error in opened.refused.items():
             del self._sent[name]
             self._refuse(name, error)
@@ -352,19 +371,37 @@ class Target:
         for name in sorted(missing):
             self._findings.append(Finding("source-refused", name, {"rule": "no_answer"}))
 
+    def _unable_elsewhere(self) -> dict[str, str]:
+        """Models that fail on rows beside those on which all are compared, and why."""
+        unable: dict[str, str] = {}
+        for X in self._rows.batches if self._rows and self._rows.is_sampled else ():
+            for name in self._models.keys() - unable.keys():
+                reason = predicted(self._models[name], self._in_units(X))[1]
+                if reason:
+                    unable[name] = reason
+        return unable
+
     @property
     def _seen(self) -> Array:
-        """The target's rows as the models see them; its means, if it told only a table."""
-        rows = self.table.mean[None] if self._X is None else self._X
+        """Rows as the models see them, on which they are compared; the means of a table alone."""
+        return self._in_units(self.table.mean[None] if self._rows is None else self._rows.sample)
+
+    def _in_units(self, rows: Array) -> Array:
         return (rows - self.table.mean) / self.table.sd if self.plan.scale else rows
 
-    def _own_predictions(self) -> Array | None:
-        """What is predicted for this site's own rows, (rows,) or (rows, classes), if it has any."""
-        if self.plan.method == GIVEN:
-            return predictions_of(self._given, self._X, len(self.plan.classes))
-        if self._X is None or not self._models:
-            return None
-        return combine(self._models, self._weights, self._seen, self.plan.combine)
+    def _own_predictions(self) -> Iterator[tuple[Array, Array]]:
+        """Rows of this site, if it has any, and what is predicted for them, in batches.
+
+        Rows of shape (rows, features), predictions of shape (rows,) or (rows, classes).
+        """
+        for X, given in self._with_given():
+            if self.plan.method == GIVEN:
+                output = predictions_of(given, X, len(self.plan.classes))
+                if output is not None:
+                    yield X, output
+            elif self._models:
+                how = self.plan.combine
+                yield X, combine(self._models, self._weights, self._in_units(X), how)
 
     def _weigh(self, without: Collection[str] = ()) -> dict[str, float]:
         """Weight a_j of every model; 0 for those of sources in `without`."""
@@ -376,7 +413,7 @@ class Target:
             self._reports,
             self._models,
             shown,
-            None if self._X is None else self._seen,
+            None if self._rows is None else self._seen,
             self.plan.combine,
         )
 
@@ -458,11 +495,11 @@ class Target:
 
     def _own_scores(self) -> OwnScores | None:
         """How this site's own rows spread over the model's scores, if it has rows."""
-        predicted = self._own_predictions() if self.plan.examined else None
-        if self._X is None or predicted is None:
+        known = self._given is not None if self.plan.method == GIVEN else bool(self._models)
+        if self._rows is None or not known or not self.plan.examined:
             return None
         design, fewest = score_design(self.plan, self._reports), self._policy.min_cell_rows
-        return own_scores_of(design, self.plan, self.table, self._X, predicted, fewest)
+        return own_scores_of(design, self.plan, self.table, self._own_predictions(), fewest)
 
     def without_model(self, rule: str, text: str) -> Adaptation:
         """What this site knows of a study that stopped before it had a model.

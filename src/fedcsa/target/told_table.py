@@ -2,23 +2,68 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, read_only
+from fedcsa.core.batches import HeldRows, RowBatches
+from fedcsa.core.moments import Moments
 from fedcsa.core.table import Table1
 from fedcsa.errors import DataError, must
 from fedcsa.plan import Plan
 
+#: Models are compared on as many of the target's rows: a mean over them is off by a three hundredth
+#: of its sd, and they are held.
+COMPARED_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class TargetRows:
+    """The target's rows, held or read in batches.
+
+    Attributes
+    ----------
+    batches : RowBatches
+    moments : Moments
+        Of all of them.
+    """
+
+    batches: RowBatches
+    moments: Moments
+
+    @cached_property
+    def sample(self) -> Array:
+        """Every k-th row, `COMPARED_ROWS` at most: all rows of a target that has no more.
+
+        Models are compared on them: what that gives are means and medians over rows.
+        """
+        every = math.ceil(self.moments.n_rows / COMPARED_ROWS)
+        if every == 1 and isinstance(self.batches, HeldRows):
+            return self.batches.X
+        kept, first = [], 0
+        for X in self.batches:
+            kept.append(X[-first % every :: every])
+            first += len(X)
+        return np.concatenate(kept)
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether `sample` leaves out rows."""
+        return self.moments.n_rows > COMPARED_ROWS
+
 
 def rows_and_table(
-    X: ArrayLike | Table1, plan: Plan, fewest: int = 0
-) -> tuple[Array | None, Table1]:
+    X: ArrayLike | RowBatches | Table1, plan: Plan, fewest: int = 0
+) -> tuple[TargetRows | None, Table1]:
     """The target's rows, None if it gives only a table, and the table that it tells.
 
     Parameters
     ----------
-    X : array of shape (rows, features), or Table1
+    X : array of shape (rows, features), RowBatches or Table1
         Columns in the order of ``plan.features``; those of a table are brought into it.
     plan : Plan
     fewest : int
@@ -26,32 +71,37 @@ def rows_and_table(
     """
     if isinstance(X, Table1):
         return None, _in_order(X, plan)
-    rows = read_only(as_matrix(X, "X of the target", n_columns=len(plan.features)))
-    if (rows[:1] == rows).all():
+    d = len(plan.features)
+    if not isinstance(X, RowBatches):
+        X = HeldRows(read_only(as_matrix(X, "X of the target", n_columns=d)))
+    elif plan.exchange == "rows":  # they are sent as one matrix
+        X = HeldRows(read_only(np.concatenate(list(X))))
+    rows = TargetRows(X, Moments.of(X, d))
+    if (rows.moments.low == rows.moments.high).all():
         raise DataError(
             "The target must have at least 2 rows that differ, to say how it varies; it has 1. "
             "Collect more rows."
         )
     if plan.exchange == "rows":  # it tells its rows: means and sds as they are
-        sd = rows.std(axis=0)
-        sd = np.where((np.ptp(rows, axis=0) > 0.0) & (sd > 0.0), sd, 1.0)
-        none = (False,) * len(plan.features)
-        return rows, Table1(len(rows), plan.features, none, rows.mean(axis=0), sd)
-    return rows, Table1.of(rows, plan.features, plan.flags, plan.public_sd, fewest)
+        found, none = rows.sample, (False,) * d
+        sd = found.std(axis=0)
+        sd = np.where((np.ptp(found, axis=0) > 0.0) & (sd > 0.0), sd, 1.0)
+        return rows, Table1(len(found), plan.features, none, found.mean(axis=0), sd)
+    return rows, Table1.of(rows.moments, plan.features, plan.flags, plan.public_sd, fewest)
 
 
-def rarest_level(rows: Array, plan: Plan) -> tuple[str, int] | None:
+def rarest_level(rows: Moments, plan: Plan) -> tuple[str, int] | None:
     """The flag or level that fewest patients have, or lack, and how many; None without any.
 
     Parameters
     ----------
-    rows : array of shape (rows, features)
+    rows : Moments
     plan : Plan
         Which features are flags; those called ``column=level`` are the levels of one column.
     """
-    n, counts = len(rows), dict[str, float]()
+    n, counts = rows.n_rows, dict[str, float]()
     first = dict[str, float]()  # of a column of levels, those who have none of the others
-    for name, flag, count in zip(plan.features, plan.flags, rows.sum(axis=0), strict=True):
+    for name, flag, count in zip(plan.features, plan.flags, rows.total, strict=True):
         if flag:
             column = name.partition("=")[0]
             counts[name] = count
