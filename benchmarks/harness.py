@@ -7,7 +7,9 @@ import csv
 import json
 import os
 import platform
+import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -105,6 +107,19 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
 def blas_threads(count: int | None) -> AbstractContextManager[Any]:
     """Limit numpy's linear algebra to so many threads; None: as it comes."""
     return threadpool_limits(count, user_api="blas")
+
+
+def peak_mb() -> float:
+    """The most memory that this process ever had, in MB.
+
+    Linux counts it by program in /proc; what `getrusage` tells may be that of the parent.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
+    scale = 1e6 if sys.platform == "darwin" else 1e3  # bytes there, kilobytes elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
 
 
 # Results ------------------------------------------------------------------------------------

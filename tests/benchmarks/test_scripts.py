@@ -75,6 +75,28 @@ def test_a_source_that_reads_in_batches_is_measured_where_there_is_one(tmp_path,
         assert float(line["microseconds_per_row"]) > 0.0
 
 
+def test_every_way_to_read_is_measured(tmp_path):
+    from benchmarks import reading
+
+    for content in ("numbers", "mixed"):
+        reading.write_tables(tmp_path, content, reading.QUICK)
+        for way in reading.WAYS:
+            if way in ("polars", "duckdb"):
+                pytest.importorskip(way)
+            for kind in ("csv", "parquet"):
+                told = reading.child(way, tmp_path / f"{content}.{kind}", reading.QUICK.columns)
+                assert min(told.values()) > 0.0
+
+
+def test_commands_on_long_tables_are_measured(tmp_path):
+    from benchmarks import long_tables
+
+    long_tables.write_rows(tmp_path / "rows.csv", 300, 2)
+    told = long_tables.child(["table", str(tmp_path / "rows.csv"), "--quiet"])
+    assert told["peak_mb"] > 0.0
+    assert set(long_tables.commands(tmp_path, "csv")) >= {"table", "run --stream", "predict"}
+
+
 @pytest.fixture
 def federation():
     pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
