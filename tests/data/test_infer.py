@@ -152,6 +152,9 @@ def test_what_differs_between_sites_is_agreed_or_said(case):
 #: Columns that all sites have alike: what they become, and what is said.
 ALIKE = {
     "empty": ([None] * ROWS, None, "is empty"),
+    "an index": (range(ROWS), None, "counts the rows"),
+    "an index from one": (range(1, ROWS + 1), None, "counts the rows"),
+    "an index backwards": (range(ROWS, 0, -1), "number", ""),
     "several types": (one_of_each(1, "a", 2.5), None, "holds something else"),
     "blanks around": (one_of_each("a ", " b", "a"), ["a", "b"], ""),
     "constant": ([7.5] * ROWS, None, "is the same in every row"),
@@ -182,6 +185,12 @@ def test_every_column_becomes_what_it_is(case):
     found = Columns.infer(frames, "died")
     assert found.described.get("extra") == expected
     assert words in " ".join(note for note in found.notes if "'extra'" in note)
+
+
+def test_a_column_without_a_name_is_left_out():
+    found = Columns.infer({"a": pa.table({"": [0.5, 1.5], "x": [2.5, 3.5]})})
+    assert found.described == {"x": "number"}
+    assert found.notes == ("Column '' has no name. It is left out.",)
 
 
 def test_at_one_site_an_order_is_another_order():
@@ -253,5 +262,5 @@ def test_names_of_other_columns(name):
 def test_more_levels_than_a_matrix_should_have_are_none():
     for count in (MOST_LEVELS, MOST_LEVELS + 1):
         words = [f"w{row % count}" for row in range(2 * count)]
-        found = Columns.infer({"a": pa.table({"w": words, "x": list(range(2 * count))})})
+        found = Columns.infer({"a": pa.table({"w": words, "x": [0.5, 1.5] * count})})
         assert ("w" in found.described) == (count == MOST_LEVELS)

@@ -72,6 +72,14 @@ class Glance:
         return self.distinct == self.rows
 
     @property
+    def counts_rows(self) -> bool:
+        """Whether it is 0, 1, 2 … or 1, 2, 3 …, row by row."""
+        if not self.whole or self.missing or self.rows < MOST_LEVELS:
+            return False
+        first = self.values[0]
+        return first in (0.0, 1.0) and bool(np.all(self.values == first + np.arange(self.rows)))
+
+    @property
     def repeats(self) -> bool:
         """Whether its cells could name patients with several rows."""
         return self.distinct < self.rows <= MOST_ROWS_OF_ONE * self.distinct

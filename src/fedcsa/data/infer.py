@@ -117,12 +117,14 @@ class _Proposal:
 
     def _feature(self, name: str, glances: list[Glance], last: date) -> Feature | None:
         known = [glance for glance in glances if glance.cells != "empty"]
-        if not known:
-            return self._leave(name, "is empty")
+        if not known or not name:
+            return self._leave(name, "is empty" if name else "has no name")
         present = {glance.site for glance in glances}
         kind = _names_rows(name, known)
         if kind:
             return self._row_names(name, kind, known)
+        if all(glance.counts_rows for glance in known):
+            return self._leave(name, "counts the rows")
         if names_persons(name):
             return self._leave(name, "names patients, but neither one nor a few rows of each")
         absent = [site for site in self._sites if site not in present]
