@@ -1,6 +1,7 @@
 """Kits: made by the engine, hardened by us, and examined."""
 
 import json
+import os
 import shutil
 from datetime import datetime, timedelta
 
@@ -491,3 +492,27 @@ def test_the_doctor_finds_a_log_that_lost_its_end(kits, tmp_path):
         what: text for what, ok, text in check_kit(kits / "abbey", tmp_path / "site.toml") if not ok
     }
     assert "last lines of" in bad["site"]
+
+
+def test_what_old_jobs_left_is_cleared_and_nothing_else(tmp_path):
+    from fedcsa.federation.flare.process import clear_old_jobs
+
+    now, day = 1e9, 86400.0
+    ages = {"0" * 8 + "-0000-0000-0000-" + digit * 12: days for digit, days in (("1", 3), ("2", 1))}
+    for place in (tmp_path, tmp_path / "stores" / "jobs"):
+        for name, days in {**ages, "startup": 99, "studies": 99}.items():
+            (place / name).mkdir(parents=True)
+            (place / name / "log.txt").touch()
+            for path in (place / name / "log.txt", place / name):
+                os.utime(path, (now - days * day, now - days * day))
+    busy = tmp_path / ("0" * 8 + "-0000-0000-0000-" + "3" * 12)
+    busy.mkdir()
+    (busy / "log.txt").touch()
+    os.utime(busy / "log.txt", (now, now))
+    os.utime(busy, (now - 9 * day, now - 9 * day))
+    clear_old_jobs(tmp_path, now)
+    young = next(name for name, days in ages.items() if days == 1)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {young, busy.name, "startup", "studies", "stores"}
+    stored = {path.name for path in (tmp_path / "stores" / "jobs").iterdir()}
+    assert stored == {young, "startup", "studies"}

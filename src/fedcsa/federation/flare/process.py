@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +22,12 @@ from fedcsa.federation.flare.hardening import settle
 from fedcsa.federation.flare.kits import Kit
 
 _LOG = "engine.log"
+#: The engine leaves a folder a job, of some 100 kB. A study that waits for people is a job every
+#: quarter of an hour; after two days nobody looks at what an ended job has left.
+_OLD_SECONDS = 2 * 86400.0
+#: Seconds between two looks for such folders.
+_CLEAR_SECONDS = 3600.0
+_JOB = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class EngineProcess:
@@ -32,7 +42,8 @@ class EngineProcess:
 
     def __init__(self, folder: Path, kit: Kit) -> None:
         require_engine()
-        folder = folder.absolute()
+        self._folder = folder = folder.absolute()
+        self._cleared = -math.inf
         settings = ["secure_train=true", "org=fedcsa", "config_folder=config"]
         side = "server" if kit.role == "server" else "client"
         if side == "server":
@@ -57,7 +68,10 @@ class EngineProcess:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs."""
+        """The exit code, or None while it runs; what old jobs left is cleared meanwhile."""
+        if time.monotonic() > self._cleared + _CLEAR_SECONDS:
+            self._cleared = time.monotonic()
+            clear_old_jobs(self._folder, time.time())
         return self._process.poll()
 
     def workers(self) -> list[int]:
@@ -85,6 +99,24 @@ class EngineProcess:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def clear_old_jobs(kit: Path, now: float) -> None:
+    """Delete the engine's folders of jobs in which nothing was written for two days.
+
+    Parameters
+    ----------
+    kit : Path
+    now : float
+        Seconds since 1970.
+    """
+    for place in (kit, kit / "stores" / "jobs"):
+        folders = place.iterdir() if place.is_dir() else ()
+        for folder in [path for path in folders if _JOB.fullmatch(path.name)]:
+            with contextlib.suppress(OSError):  # it may end at this very moment
+                newest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
+                if now - newest > _OLD_SECONDS:
+                    shutil.rmtree(folder)
 
 
 @contextlib.contextmanager
