@@ -33,7 +33,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from fedcsa import FedCSA, NoSourcesError, Policy, load_result, save_result
+from fedcsa import Columns, FedCSA, NoSourcesError, Policy, load_result, save_result
 
 folder = Path(os.environ.get("FEDCSA_DATA", "data")) / "heart_disease"
 if not folder.is_dir():
@@ -48,43 +48,45 @@ for place in ("cleveland", "hungarian", "switzerland", "va"):
 for place, (rows, outcome) in hospitals.items():
     print(f"{place:12} {len(rows)} patients, {np.mean(outcome == 'ill'):.0%} ill")
 X_new, y_later = hospitals.pop("hungarian")
-columns = list(X_new.columns)
-print(columns)
+print(list(X_new.columns))
 
 # %%
 # The pipeline
 # ------------
 #
-# It is written as for scikit-learn, with three things to know:
-#
-# - Sites exchange matrices, so columns are named by their *position*.
-# - Levels are *agreed*: an encoder that finds its own would carry a site's cells away, and real
-#   sites would refuse it.
-# - By default models see features in the target's units. This pipeline scales by itself, and its
-#   encoder wants the kinds of pain as they are, so ``scale=False``.
+# What the columns are is agreed before: ``Columns.infer`` proposes it. Codes look like numbers, so
+# we say which columns have levels, and in which order; then no encoder has to find them at a site.
+# The pipeline is written as for scikit-learn, with the columns by their names.
 #
 # Candidates are named as for a grid search. Nothing of your code travels: a source builds the
 # pipeline from its own installed scikit-learn.
 
-levels = {"pain": [1, 2, 3, 4], "ecg": [0, 1, 2]}  # agreed, so that no site tells which it has
-kinds = [columns.index(name) for name in levels]
-numbers = [columns.index(name) for name in ("age", "pressure", "max_rate", "depression")]
+numbers = ["age", "pressure", "max_rate", "depression"]
+columns = Columns(
+    {
+        "age": {"kind": "number", "sd": 10},
+        "sex": "flag",
+        "pain": ["1", "2", "3", "4"],
+        "pressure": {"kind": "number", "sd": 18},
+        "ecg": ["0", "1", "2"],
+        "max_rate": "number",
+        "angina": "flag",
+        "depression": "number",
+    }
+)
 
 
 def prepare():
     """Kinds become one column each, numbers are scaled, yes and no stay as they are."""
     return make_column_transformer(
-        (OneHotEncoder(categories=list(levels.values())), kinds),
+        (OneHotEncoder(sparse_output=False), ["pain", "ecg"]),
         (StandardScaler(), numbers),
         remainder="passthrough",
-        sparse_threshold=0.0,
     )
 
 
 plain = make_pipeline(prepare(), LogisticRegression(solver="newton-cholesky"))
-described = dict.fromkeys(columns, "number") | {"sex": "flag", "angina": "flag"}
-described |= {"age": {"kind": "number", "sd": 10}, "pressure": {"kind": "number", "sd": 18}}
-common = {"scale": False, "random_state": 0, "columns": described}
+common = {"random_state": 0, "columns": columns}
 fedcsa = FedCSA(plain, {"logisticregression__C": [0.1, 1.0]}, **common)
 fedcsa.fit(hospitals, X_new)
 low, high = fedcsa.interval_
@@ -96,19 +98,20 @@ for name, leg in fedcsa.legs_.items():
 # What the verdict says
 # ---------------------
 #
-# *With care*, because no leg holds. Only two hospitals *reach* Budapest, and of two nobody can
-# say how sites differ. They do not *agree*: given the same measurements, more patients are ill in
-# one than in the other. And the *skill* is not sure. The interval is so wide that it promises
-# little. Here is what the models say about the first forty patients of Budapest:
+# *Do not use it*: no leg holds. Only Cleveland *reaches* Budapest, and of one hospital nobody can say
+# whether sites *agree*. The *skill* is not there either: a constant would do as well. The interval is
+# so wide that it promises little. Here is what the models say about the first forty patients of
+# Budapest:
 
 adaptation = fedcsa.adaptation_
 ill = list(adaptation.plan.classes).index("ill")
 fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
-shown = X_new.to_numpy(float)[:40]
-order = np.argsort(fedcsa.predict_proba(shown)[:, ill])
+coded, _ = columns.encode(X_new[:40], "the target", with_outcome=False)  # what a model sees
+mixture = fedcsa.predict_proba(X_new[:40])[:, ill]
+order = np.argsort(mixture)
 for source, model in adaptation.models.items():
-    ax.plot(model.predict(shown)[order, ill], ".", label=source)
-ax.plot(fedcsa.predict_proba(shown)[order, ill], "k_", label="mixture")
+    ax.plot(model.predict(coded)[order, ill], ".", label=source)
+ax.plot(mixture[order], "k_", label="mixture")
 ax.set(xlabel="patients of Budapest, by the mixture", ylabel="probability of disease")
 fig.legend(loc="outside right upper")
 plt.show()
@@ -192,7 +195,8 @@ for finding in strict.findings_:
 with tempfile.TemporaryDirectory() as place:
     save_result(adaptation, Path(place) / "result")
     loaded = load_result(Path(place) / "result")
-print((loaded.predict(X_new.to_numpy(float)) == fedcsa.predict(X_new)).all())
+coded, _ = columns.encode(X_new, "the target", with_outcome=False)
+print((loaded.predict(coded) == fedcsa.predict(X_new)).all())
 
 later = fedcsa.reconcile(X_new, y_later)
 print(f"realised {later.realised:.3f} ({later.lower:.3f} to {later.upper:.3f}): {later.conclusion}")
