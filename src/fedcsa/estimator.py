@@ -221,7 +221,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         if model is None:
             sources, beside = _apart(sources)
         data, plan, common = self._prepare(sources, features, told, (model,))
-        given = handed_over(model, plan.features, plan.classes)[1]
+        given = handed_over(model, plan.features, plan.classes, self._columns_of(features))[1]
         names = (*plan.features, *filter(None, (plan.group, given_column(plan.model))))
         roles = [
             Source(name, np.column_stack([X, *beside.get(name, ())]), y, features=names, **common)
@@ -307,12 +307,13 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         model, candidates = self.model, self.candidates
         if given:
             classes = _classes_for(given[0], data)
-            model, candidates = handed_over(given[0], features, classes)[0], None
+            model = handed_over(given[0], features, classes, self._columns_of(features))[0]
+            candidates = None
             options.pop("method")
         described = self._described([X for X, _ in data.values()], told)
         plan = make_plan(
             model, candidates, options, losses, self.trusted_types,
-            inputs=plain_numbers(features) if self._coding is None else self._coding.inputs,
+            inputs=self._columns_of(features),
             features=features, classes=classes, **described,
         )  # fmt: skip
         if self._coding is not None:
@@ -325,6 +326,10 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             "trusted_types": trusted,
         }
         return data, plan, common
+
+    def _columns_of(self, features: Sequence[str]) -> list[dict[str, Any]]:
+        """The table's own columns, and where the matrix has them."""
+        return plain_numbers(features) if self._coding is None else self._coding.inputs
 
     def _check_sites(self) -> tuple[str, ...]:
         """Raise unless the policy is one; the classes that may be built."""

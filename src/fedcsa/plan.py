@@ -514,7 +514,8 @@ def _check_empty(described: Mapping[str, Any], inputs: Sequence[Mapping[str, Any
     inputs : sequence of mapping or None
     """
     empty = [str(item["name"]) for item in inputs or () if item["missing"]]
-    if empty and described["name"] != "sklearn" and not given_column(described):
+    asked = described["name"] == "sklearn" or "class" in described or given_column(described)
+    if empty and not asked:  # elsewhere the model itself is tried
         raise ModelError(no_empty_cells(empty))
 
 
@@ -538,6 +539,7 @@ def _check_model(
 
     if isinstance(model, SklearnModel):
         check_names(model.estimator, candidates)
+        model.check_columns()
         check_takes_empty(model, build_candidates(candidates, trusted))
         if any(candidate.get(RATIO_POWER) for candidate in candidates):
             weight_keyword(model.estimator)

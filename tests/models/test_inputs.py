@@ -252,6 +252,7 @@ def test_what_begins_with_columns_gets_a_frame(estimator, begins):
         {"kind": "text"},
         {"columns": [0.5]},
         {"columns": [-1]},
+        {"columns": [2**40]},
         {"columns": [0, 1]},
         {"columns": []},
         {"levels": ["a", "b"]},
@@ -492,6 +493,17 @@ def test_a_study_of_a_pipeline_predicts_as_its_own_models_on_frames():
     each = {name: clone(pipeline).fit(*sites[name]).predict(NEW) for name in weights}
     expected = sum(weight * each[name] for name, weight in weights.items())
     np.testing.assert_allclose(found.predict(NEW), expected, rtol=1e-12)
+
+
+def test_a_fitted_pipeline_is_judged_on_the_table_as_it_was_fitted():
+    sites = sources()
+    pipeline = PORTABLE["the usual"]
+    model = clone(pipeline).fit(*hospital(200, 30))
+    found = FedCSA(columns=COLUMNS, random_state=0).evaluate(model, sites, NEW)
+    np.testing.assert_allclose(found.predict(X_NEW), model.predict(NEW), rtol=1e-12)
+    line = Ridge().fit(X, Y)
+    with pytest.raises(ModelError, match="takes no missing cells"):
+        FedCSA(columns=COLUMNS, random_state=0).evaluate(line, sites, NEW)
 
 
 def test_an_array_goes_to_a_pipeline_by_place():

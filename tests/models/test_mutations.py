@@ -5,11 +5,18 @@ import copy
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
+    FunctionTransformer,
     OneHotEncoder,
+    OrdinalEncoder,
     PolynomialFeatures,
     SplineTransformer,
     StandardScaler,
@@ -20,7 +27,7 @@ from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.convert import to_portable
 from fedcsa.models.given import Formula, Term, given_description, model_digest
 from fedcsa.models.portable import open_model
-from fedcsa.models.registry import model_description
+from fedcsa.models.registry import instantiate, model_description
 from fedcsa.models.trees import to_bins
 
 GRID = np.full(3, 0.125)
@@ -41,6 +48,39 @@ MODELS = {
     "splines": (make_pipeline(SplineTransformer(knots=KNOTS), Ridge()), 0),
     "forest": (RandomForestRegressor(3, min_samples_leaf=10, random_state=0), 0),
     "boosting": (HistGradientBoostingClassifier(max_iter=3), 3),
+}
+NUMBER = {"name": "a", "kind": "number", "columns": [0], "levels": [], "missing": False}
+TEXT = {"name": "b", "kind": "levels", "columns": [1], "levels": ["u", "v"], "missing": False}
+EMPTY_NUMBER = [NUMBER | {"columns": [0, 2], "missing": True}, TEXT]
+EMPTY_TEXT = [NUMBER, TEXT | {"columns": [1, 2], "missing": True}]
+
+
+def by_name(number, text):
+    return ColumnTransformer([("n", number, ["a"]), ("t", text, ["b"])])
+
+
+#: Of models that get the table's own columns: the estimator, and its inputs.
+OF_COLUMNS = {
+    "filled": (
+        make_pipeline(by_name(SimpleImputer(add_indicator=True), OneHotEncoder()), Ridge()),
+        EMPTY_NUMBER,
+    ),
+    "commonest": (
+        make_pipeline(
+            by_name(
+                FunctionTransformer(np.square),
+                make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()),
+            ),
+            Ridge(),
+        ),
+        EMPTY_TEXT,
+    ),
+    "ways": (
+        make_pipeline(
+            by_name("passthrough", OrdinalEncoder()), HistGradientBoostingRegressor(max_iter=3)
+        ),
+        EMPTY_NUMBER,
+    ),
 }
 SCORE = Formula(
     (
@@ -63,6 +103,11 @@ def fitted(name):
     if name == "score":
         model = SCORE.model(["a", "b", "c"], 2)
         return model, 2, given_description(sha256=model_digest(model))
+    if name in OF_COLUMNS:
+        description = model_description(*OF_COLUMNS[name])
+        model, [candidate] = instantiate(description, [{}], 0, (), GRID)
+        path = model.fit(X, Y, np.ones(len(X)), [candidate], np.random.default_rng(0))
+        return path.models[0], 0, description
     estimator, n_classes = MODELS[name]
     y = np.digitize(Y, [0.3, 1.5]) if n_classes else Y
     trees = name in ("forest", "boosting")
@@ -107,7 +152,7 @@ def other_arrays(arrays, rng):
     return changed
 
 
-@pytest.mark.parametrize("name", [*MODELS, "score"])
+@pytest.mark.parametrize("name", [*MODELS, *OF_COLUMNS, "score"])
 def test_a_mutated_model_is_opened_or_refused_by_name(name):
     model, n_classes, description = fitted(name)
     rng = np.random.default_rng(7)

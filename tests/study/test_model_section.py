@@ -8,8 +8,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from fedcsa.errors import StudyError
+from fedcsa.errors import FedCSAError, StudyError
+from fedcsa.models.allowed import refused_before_fitting
 from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.study import Study
 from fedcsa.study.model_section import describe_model, spread_ranges
 
 
@@ -160,3 +162,52 @@ def test_a_range_that_is_none(range_, text):
 def test_candidates_that_are_none(candidates, text):
     with pytest.raises(StudyError, match=text):
         list_candidates("ridge", candidates)
+
+
+# Pipelines on the table's own columns ----------------------------------------------------------
+
+COLUMNS = """
+name = "columns"
+[outcome]
+name = "y"
+[features]
+age = { kind = "number", missing = "model" }
+sex = ["F", "M"]
+[model]
+name = "pipeline"
+[[model.steps]]
+name = "columns"
+class = "sklearn.compose.ColumnTransformer"
+[model.steps.parameters]
+transformers = [
+  ["n", { class = "sklearn.impute.SimpleImputer", parameters = { add_indicator = true } }, ["age"]],
+  ["t", { class = "sklearn.preprocessing.OneHotEncoder" }, ["sex"]],
+]
+[[model.steps]]
+name = "ridge"
+class = "sklearn.linear_model.Ridge"
+[sources.a]
+table = "a.csv"
+[target]
+table = "t.csv"
+"""
+
+
+def test_a_pipeline_of_a_study_file_gets_the_table_by_name_in_its_own_units():
+    plan = Study.parse(COLUMNS).plan(build=True)
+    assert [item["name"] for item in plan.model["inputs"]] == ["age", "sex"]
+    assert not plan.scale
+    assert refused_before_fitting(plan.model, plan.candidates) == ""
+
+
+def test_a_study_file_that_leaves_missing_cells_to_ridge_has_a_problem():
+    start, end = COLUMNS.index("[model]"), COLUMNS.index("[sources.a]")
+    study = Study.parse(f'{COLUMNS[:start]}[model]\nname = "ridge"\n{COLUMNS[end:]}')
+    with pytest.raises(FedCSAError, match="takes no missing cells, but those of 'age'"):
+        study.plan()
+
+
+def test_a_column_that_the_study_does_not_have_is_named():
+    study = Study.parse(COLUMNS.replace('["sex"]],', '["sx"]],'))
+    with pytest.raises(FedCSAError, match=r"'sx'. Did you mean 'sex'"):
+        study.plan(build=True)

@@ -56,6 +56,12 @@ class SklearnModel:
                 f"declared as {other}. Change the model or the outcome."
             )
 
+    def check_columns(self) -> None:
+        """Raise a `ModelError` if a ColumnTransformer names a column that the table has not."""
+        if self.inputs is not None:
+            columns = seen_columns(self.estimator, self.inputs, self.inputs.n_features)[1]
+            settle_columns(clone(self.estimator), columns)
+
     def fit(
         self,
         X: Array,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError, must, unknown
 from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.given import Formula, for_columns, given_description, model_digest
+from fedcsa.models.inputs import Inputs, begins_with_columns, no_empty_cells
 from fedcsa.models.model_file import FileModel
 from fedcsa.models.portable import PortableModel
 
@@ -34,11 +35,14 @@ class InStudy:
         The study's columns in the order in which it was fitted.
     classes_ : array of int
         Codes of its own classes; empty for a regressor.
+    inputs : Inputs, optional
+        The table's own columns, for a pipeline that was fitted on them.
     """
 
     estimator: Any
     order: tuple[int, ...]
     classes_: NDArray[Any]
+    inputs: Inputs | None = None
 
     def predict(self, X: Array) -> Array:
         """Numbers, or codes of classes."""
@@ -82,6 +86,8 @@ class InStudy:
         """
         with warnings.catch_warnings():  # that columns have no names here: their order was checked
             warnings.simplefilter("ignore", UserWarning)
+            if self.inputs is not None:
+                return getattr(self.estimator, what)(self.inputs.frame(X).iloc[:, list(self.order)])
             return getattr(self.estimator, what)(X[:, list(self.order)])
 
 
@@ -97,7 +103,10 @@ def has_classes(model: Any) -> bool | None:
 
 
 def handed_over(
-    model: Any, features: Sequence[str], classes: Sequence[Any]
+    model: Any,
+    features: Sequence[str],
+    classes: Sequence[Any],
+    inputs: Sequence[Mapping[str, Any]] | None = None,
 ) -> tuple[dict[str, str], FittedModel | None]:
     """What a plan says of a given model, and the model itself; None for bare predictions.
 
@@ -108,6 +117,8 @@ def handed_over(
         The study's columns.
     classes : sequence
         Labels of the outcome in the agreed order; empty for a number.
+    inputs : sequence of mapping, optional
+        The table's own columns, for a pipeline that begins with them.
     """
     if model is None:
         return given_description(column=PREDICTIONS), None
@@ -126,7 +137,11 @@ def handed_over(
         raise must("model", rule, type(model).__name__)
     kind = type(model)
     told = given_description(**{"class": f"{kind.__module__}.{kind.__qualname__}"})
-    own = InStudy(model, _order(model, features), _codes_of(model, classes))
+    table = Inputs.from_plain(inputs) if inputs and begins_with_columns(model) else None
+    if table is None and any(item["missing"] for item in inputs or ()):
+        raise ModelError(no_empty_cells([i["name"] for i in inputs or () if i["missing"]]))
+    known = features if table is None else [item.name for item in table.items]
+    own = InStudy(model, _order(model, known), _codes_of(model, classes), table)
     return told, EstimatorModel(own, len(classes))
 
 

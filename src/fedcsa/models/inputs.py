@@ -78,7 +78,7 @@ class Input:
         sound = (
             isinstance(self.name, str)
             and self.kind in INPUT_KINDS
-            and all(type(column) is int and column >= 0 for column in self.columns)
+            and all(type(column) is int and 0 <= column < MAX_INPUTS for column in self.columns)
             and all(isinstance(level, str) for level in self.levels)
             and type(self.missing) is bool
             and (self.kind == "levels") == bool(self.levels)

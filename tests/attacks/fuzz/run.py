@@ -17,8 +17,12 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import LogisticRegression
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from fedcsa.answer.store import load_ledgers, load_result, save_result
 from fedcsa.data.table1 import read_table1, write_table1
@@ -51,6 +55,14 @@ MEMORY = 300 << 20
 #: Nothing takes as long on any machine; what an input should take is 5 s.
 WATCHDOG_SECONDS = 60
 PREFIX = struct.Struct("<4sHI")
+#: A number that is missing where a flag is 1, and a text that the flag tells.
+INPUTS = [
+    {"name": "a", "kind": "number", "columns": [0, 1], "levels": [], "missing": True},
+    {"name": "b", "kind": "levels", "columns": [1], "levels": ["u", "v"], "missing": False},
+]
+COLUMNS = make_pipeline(
+    ColumnTransformer([("n", SimpleImputer(), ["a"]), ("t", OneHotEncoder(), ["b"])]), Ridge()
+)
 FOREST = RandomForestRegressor(3, max_depth=3, min_samples_leaf=10, random_state=0)
 
 
@@ -143,13 +155,14 @@ def rows(seed, n=60, classes=0):
 class Exchange:
     """One study of two sources, every message of it, and whoever reads them."""
 
-    def __init__(self, model, classes=()):
-        description = model_description(model)
+    def __init__(self, model, classes=(), inputs=None):
+        description = model_description(model, inputs)
         self.classes = classes
         self.plan = Plan(
             features=("x0", "x1"), model=description, classes=classes,
             loss="brier" if classes else "squared",
             candidates=expand_candidates(description["name"], None)[:2],
+            scale=inputs is None,
         )  # fmt: skip
         self.target = Target(rows(9, classes=0)[0], self.plan, policy=Policy.open())
         sites = {name: self.source(name) for name in "ab"}
@@ -199,7 +212,8 @@ class Exchange:
 def messages():
     """Functions that change one message and read it."""
     exchanges = [
-        Exchange("ridge"), Exchange(FOREST), Exchange(LogisticRegression(), ("no", "yes"))
+        Exchange("ridge"), Exchange(FOREST), Exchange(LogisticRegression(), ("no", "yes")),
+        Exchange(COLUMNS, inputs=INPUTS),
     ]  # fmt: skip
     envelope = Envelope("demo@1", "risk", "a", "b", "0" * 32, "", "0" * 64)
     extra = {field.name: "0" * 64 for field in dataclasses.fields(Envelope) if field.name == "key"}
