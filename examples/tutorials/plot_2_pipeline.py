@@ -98,10 +98,10 @@ for name, leg in fedcsa.legs_.items():
 # What the verdict says
 # ---------------------
 #
-# *Do not use it*: no leg holds. Only Cleveland *reaches* Budapest, and of one hospital nobody can say
-# whether sites *agree*. The *skill* is not there either: a constant would do as well. The interval is
-# so wide that it promises little. Here is what the models say about the first forty patients of
-# Budapest:
+# *Do not use it*: no leg holds. Only Cleveland *reaches* Budapest, and of one hospital nobody can
+# say whether sites *agree*. The *skill* is not there either: a constant would do as well. The
+# interval is so wide that it promises little. Here is what the models say about the first forty
+# patients of Budapest:
 
 adaptation = fedcsa.adaptation_
 ill = list(adaptation.plan.classes).index("ill")
