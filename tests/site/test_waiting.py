@@ -13,7 +13,9 @@ from fedcsa.federation.rounds import ask_until_ended
 from fedcsa.messages.codec import decode
 from fedcsa.messages.messages import Conclusion
 from fedcsa.site import notify as notify_module
+from fedcsa.site.source_desk import SourceDesk
 
+SOURCES = ("abbey", "birch", "castle")
 REPORTS = ["risk-report", "model-report", "examination-report"]
 START = datetime(2026, 11, 17, 9, tzinfo=UTC)
 
@@ -189,6 +191,30 @@ def test_an_approval_that_is_taken_back_lets_nothing_more_out(lead, federation):
     [end] = lead.follow(Shelf(lead.kit).all())
     assert end.told.sources["abbey"] == ("model refused: approval; examination refused: approval")
     assert "model-report" not in left(federation, "abbey")
+
+
+def test_a_source_may_begin_to_wait_in_a_later_phase_and_the_choice_stands(lead, federation):
+    for name in ("abbey", "birch"):
+        federation.log(name).decide(federation.agreed.id, "approved")
+    federation.tamper = lambda task, _name, letter: (
+        task == "choose" and federation.sources.update(castle=strict(federation)),
+        letter,
+    )[1]
+    [end] = lead.follow([lead.kept()], once=True)
+    assert (end.kept.sources["castle"], end.kept.waiting) == ("model waiting", ["castle"])
+    assert progress_of(end.kept).sites[2].what == "waits for approval there"
+    chosen = federation.log("new").find("chosen", study="small")
+    federation.log("castle").decide("small", "approved")
+    [end] = lead.follow(Shelf(lead.kit).all())
+    assert set(end.told.sources.values()) == {"answered"}
+    assert federation.log("new").find("chosen", study="small") == chosen
+    assert set(federation.log("new").find("mixed", study="small")["models"]) == set(SOURCES)
+
+
+def strict(federation):
+    """Castle's desk, once its file says that a person decides."""
+    federation.configure("castle", "approve = true")
+    return SourceDesk("castle", federation.site("castle"), federation.agreed, "new")
 
 
 def test_an_approval_in_advance_by_id_lets_nobody_wait(lead, federation):

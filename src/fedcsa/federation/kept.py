@@ -82,7 +82,7 @@ class Kept:
     @property
     def waiting(self) -> list[str]:
         """The sources at which nobody has decided yet."""
-        return [name for name, fate in self.sources.items() if fate.endswith(WAITING)]
+        return [name for name, fate in sorted(self.sources.items()) if is_waiting(fate)]
 
     @property
     def next(self) -> datetime:
@@ -208,6 +208,16 @@ def _read(path: Path) -> Kept:
             f"{str(path)!r} is damaged. Delete its folder, and submit the study again."
         )
     return kept
+
+
+def is_waiting(fate: str) -> bool:
+    """Whether a source of this fate, in whichever phase, waits for a person there.
+
+    >>> is_waiting("waiting"), is_waiting("model waiting"), is_waiting("refused: waiting")
+    (True, True, False)
+    """
+    last = fate.split("; ")[-1]
+    return last.split(" ")[-1] == WAITING and ":" not in last
 
 
 def seconds_of(text: str) -> float:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedcsa.federation.kept import Kept
-from fedcsa.messages.messages import WAITING
+from fedcsa.federation.kept import Kept, is_waiting
 from fedcsa.words import listed
 
 _PHASES = {
@@ -18,7 +17,6 @@ _PHASES = {
 _STEWARD = "refused: approval"
 #: What became of a source -> in words; what is not here is told as it is.
 _WORDS = {
-    WAITING: "waits for approval there",
     "missing": "out of reach",
     _STEWARD: "refused by its steward",
 }
@@ -133,7 +131,7 @@ def _waits(kept: Kept) -> str:
 def _told(kept: Kept) -> tuple[SiteProgress, ...]:
     """What became of the sources, as the target told it last."""
     return tuple(
-        SiteProgress(name, fate_in_words(fate), kept.told.get(name, ""), fate.endswith(WAITING))
+        SiteProgress(name, fate_in_words(fate), kept.told.get(name, ""), is_waiting(fate))
         for name, fate in sorted(kept.sources.items())
     )
 
@@ -141,11 +139,13 @@ def _told(kept: Kept) -> tuple[SiteProgress, ...]:
 def fate_in_words(fate: str) -> str:
     """What became of a source, as a person says it.
 
-    >>> fate_in_words("waiting"), fate_in_words("refused: approval (not in our protocol)")
+    >>> fate_in_words("model waiting"), fate_in_words("refused: approval (not in our protocol)")
     ('waits for approval there', 'refused by its steward (not in our protocol)')
     >>> fate_in_words("answered"), fate_in_words("model missing")
     ('answered', 'model missing')
     """
+    if is_waiting(fate):
+        return "waits for approval there"
     for word, said in _WORDS.items():
         if fate == word or (word == _STEWARD and fate.startswith(f"{word} (")):
             return said + fate[len(word) :]
