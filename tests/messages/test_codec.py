@@ -11,7 +11,14 @@ import pytest
 
 from fedcsa.errors import MessageError
 from fedcsa.messages import codec
-from fedcsa.messages.codec import MAX_HEADER_BYTES, PROTOCOL_VERSION, decode, digest, encode
+from fedcsa.messages.codec import (
+    MAX_HEADER_BYTES,
+    PROTOCOL_VERSION,
+    decode,
+    decode_kept,
+    digest,
+    encode,
+)
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import Refusal
 
@@ -141,6 +148,16 @@ def test_another_version_is_refused_and_both_are_named(message, tools, version):
     text = f"protocol version {PROTOCOL_VERSION}; version {version} came.*same version of fedcsa"
     with pytest.raises(MessageError, match=text):
         decode(tools.join(header, payload, version=version))
+
+
+@pytest.mark.parametrize("version", [0, PROTOCOL_VERSION - 1, PROTOCOL_VERSION + 1])
+def test_a_message_that_was_kept_is_read_in_whichever_version(message, tools, version):
+    header, payload = tools.split(encode(message))
+    older = tools.join(header, payload, version=version)
+    assert encode(decode_kept(older)) == encode(message)
+    for broken in (b"", older[:5], b"fcsa" + older[4:], older + b"\0"):
+        with pytest.raises(MessageError):
+            decode_kept(broken)
 
 
 @pytest.mark.parametrize("extra", [1, 1000, 2**31, 2**32 - 1])

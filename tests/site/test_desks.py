@@ -11,10 +11,12 @@ import pytest
 from fedcsa.answer.store import load_result, save_result, summary
 from fedcsa.data.table1 import write_table1
 from fedcsa.errors import ProtocolError, ResultError
+from fedcsa.messages import codec
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, ask, close
 from fedcsa.messages.messages import Conclusion, ExaminationReport, ModelReport, RiskReport
 from fedcsa.site.log import open_log
+from fedcsa.site.opening import Opener
 from fedcsa.site.source_desk import ONE, SourceDesk
 from fedcsa.site.state import Status
 
@@ -309,6 +311,39 @@ def test_the_log_counts_the_numbers_about_the_targets_rows(federation):
     federation.attempt()
     announced = federation.log("new").find("announced", study="small")
     assert announced["numbers"] == 1 + 2 + 2 + 1  # rows, means, sds, one correlation
+
+
+@pytest.fixture
+def upgraded(monkeypatch):
+    """Called, every site has a version of fedcsa with another protocol."""
+
+    def upgrade():
+        monkeypatch.setattr(Opener, "try_out", lambda *_: "")  # its child is of this version
+        monkeypatch.setattr(codec, "PROTOCOL_VERSION", codec.PROTOCOL_VERSION + 1)
+
+    return upgrade
+
+
+def test_after_an_upgrade_a_new_study_runs_and_the_older_ones_still_count(
+    federation, write_study, upgraded
+):
+    federation.attempt()
+    first = federation.target.result_folder
+    before = load_result(first)
+    wire = encode(before.model_reports["abbey"])
+    upgraded()
+    write_study(federation.folder, name="second")
+    again = conclusion(federation.attempt())
+    assert (again.outcome, set(again.sources.values())) == ("done", {"answered"})
+    after = load_result(first)
+    assert encode(after.model_reports["abbey"])[6:] == wire[6:]  # behind the version
+    # Of nearly the same rows no second table is told, whichever version told the first one.
+    path = federation.folder / "new" / "table.csv"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+    write_study(federation.folder, name="third")
+    federation.attempt()
+    assert load_result(federation.target.result_folder).table == before.table
 
 
 # A target that has only its Table 1 ----------------------------------------------------------

@@ -32,7 +32,7 @@ from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
 from fedcsa.errors import FedCSAError, MessageError, ModelError, ResultError
 from fedcsa.findings import Finding
-from fedcsa.messages.codec import decode, encode
+from fedcsa.messages.codec import decode_kept, encode
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
@@ -125,7 +125,7 @@ def load_result(folder: str | Path) -> Adaptation:
             raise ResultError(f"The result in {str(folder)!r} keeps no models. {why or _UNKEPT}")
         reports = {}
         for position, name in enumerate(_model_names(found)):
-            message = decode((folder / "models" / f"{position}.fcsa").read_bytes())
+            message = decode_kept((folder / "models" / f"{position}.fcsa").read_bytes())
             if not isinstance(message, ModelReport) or message.source != name:
                 raise _damaged(folder, "models are mixed up")
             if found.kept and message.candidate != found.kept[found.estimate.chosen]:

@@ -129,6 +129,15 @@ def decode(wire: bytes, max_bytes: int = MAX_BYTES) -> Message:
     return _assemble(MESSAGES[kind], header["shapes"], header["values"], memoryview(wire)[body:])
 
 
+def decode_kept(wire: bytes) -> Message:
+    """A message that this machine kept, whichever protocol version wrote it.
+
+    Its fields must be those of now: otherwise there is a `MessageError`, as for any other bytes.
+    """
+    version = struct.pack("<H", PROTOCOL_VERSION)
+    return decode(wire[: len(MAGIC)] + version + wire[len(MAGIC) + len(version) :])
+
+
 def digest(wire: bytes) -> str:
     """SHA-256 of a message's bytes, by which a reply names what it replies to."""
     return hashlib.sha256(wire).hexdigest()

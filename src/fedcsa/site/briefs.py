@@ -16,7 +16,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.tilt import largest_leverage
 from fedcsa.errors import DataError, PolicyError
-from fedcsa.messages.codec import decode
+from fedcsa.messages.codec import decode_kept
 from fedcsa.messages.messages import Brief
 from fedcsa.messages.policy import Policy
 from fedcsa.site.agreed import AgreedStudy
@@ -89,7 +89,7 @@ def _weights_before(
             continue
         if any(line[name] != value for name, value in about.items()):
             continue
-        earlier = decode(log.payload(line["request"]))
+        earlier = decode_kept(log.payload(line["request"]))
         if not isinstance(earlier, Brief) or earlier.exchange != "table":
             continue
         if any(earlier.table == table for table in seen):

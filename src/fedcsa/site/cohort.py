@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1
 from fedcsa.errors import DataError, PolicyError
-from fedcsa.messages.codec import decode
+from fedcsa.messages.codec import decode_kept
 from fedcsa.messages.messages import Brief
 from fedcsa.messages.policy import LONGEST_PERIOD
 from fedcsa.site.agreed import AgreedStudy
@@ -128,7 +128,7 @@ class Cohort:
         near = sorted(self._near(), key=lambda item: item[1])
         for line, _ in near:
             if self._has_columns(line):
-                brief = decode(self._log.payload(line["brief"]))
+                brief = decode_kept(self._log.payload(line["brief"]))
                 assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
                 return str(line["study"]), brief.table
         if any(changed for _, changed in near):
