@@ -1,12 +1,15 @@
 """Every link leads somewhere, every page can be reached, every public name is described."""
 
 import re
+import shlex
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import typer
 
 import fedcsa
+from fedcsa.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -118,3 +121,36 @@ def test_every_term_is_in_the_glossary(page):
     known = set(re.findall(r"^(\w[^\n]*)\n  \S", glossary, re.M))
     used = re.findall(r"\{term\}`([^`]+)`", page.read_text(encoding="utf-8"))
     assert set(used) <= known
+
+
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
+
+
+def shown_commands(page):
+    for block in CONSOLE.findall(page.read_text(encoding="utf-8")):
+        for line in re.findall(r"^\$ (fedcsa (?:[^\\\n]|\\\n> )*)", block, re.M):
+            plain = re.split(r"\s#|[|<>;&`]|\$\(", line.replace("\\\n> ", " "))[0]
+            yield shlex.split(plain)[1:]
+
+
+def unknown_words(words):
+    """What of a command line `fedcsa` does not know: an option, or the name of a command."""
+    command, rest = typer.main.get_command(app), list(words)
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command = command.commands[rest.pop(0)]
+    known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)}
+    told = {word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
+    no_command = rest[:1] if hasattr(command, "commands") and rest else []
+    return sorted({*(told - {"--help", "-h"} - known), *(set(no_command) - told)})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_commands_and_options_of_a_page_exist(page):
+    assert [w for words in shown_commands(page) for w in unknown_words(words)] == []
+
+
+def test_a_command_or_option_that_does_not_exist_is_found():
+    assert unknown_words(["run", "study.toml", "--nonsense"]) == ["--nonsense"]
+    assert unknown_words(["study", "begin"]) == ["begin"]
+    assert unknown_words(["nonsense"]) == ["nonsense"]
+    assert sum(1 for page in PAGES for _ in shown_commands(page)) > 100
