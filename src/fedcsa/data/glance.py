@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.data.cells import Cells, is_text
+from fedcsa.data.cells import Cells, is_text, number_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +23,9 @@ _PERSONS = {"patient", "pat", "subject", "person", "participant", "case", "recor
 _NUMBERS = {"id", "no", "nr", "num", "number", "key", "code", "mrn", "uuid", "guid"}
 #: Names that begin so count something, or stand for a place.
 _COUNTS = {"n", "count", "total", "postal", "zip"}
+#: So many different texts are tried first.
+_FEW = 100
+_KINDS_OF_TEXTS: tuple[Literal["flag", "number", "date"], ...] = ("flag", "number", "date")
 
 CellKind = Literal["empty", "number", "flag", "date", "zoned", "text", "other"]
 
@@ -37,7 +40,9 @@ class Glance:
     cells : {"empty", "number", "flag", "date", "zoned", "text", "other"}
         Moments with a time zone are "zoned". Texts that are all numbers, flags or dates count
         as these.
-    rows, missing, distinct : int
+    rows, missing : int
+    distinct : int
+        Different cells; 0 for numbers that are not whole, and for dates of a type.
     values : array of shape (cells that are not missing,)
         Numbers, zeros and ones, or days since 1970-01-01.
     levels : tuple of str
@@ -47,7 +52,7 @@ class Glance:
     truths : bool
         Whether a flag is written as true and false.
     part_numbers : bool
-        Whether some of its texts are numbers and others are not.
+        Whether some of its texts (of the first hundred) are numbers and others are not.
     """
 
     site: str
@@ -113,19 +118,18 @@ def glance_at(column: pa.ChunkedArray, site: str) -> Glance:
     if cells.problems and "infinite" not in cells.problems[0]:
         return Glance(site, "other", rows, column.null_count, 0, nothing)
     glance = _of_values(numbers, "number", site)
+    if not glance.whole:
+        return glance
     distinct = pc.count_distinct(column.combine_chunks(), mode="only_valid").as_py()
     flag = glance.cells == "number" and bool(np.isin(glance.values, (0.0, 1.0)).all())
-    return Glance(
-        site, "flag" if flag else glance.cells, rows, glance.missing, distinct, glance.values
-    )
+    return replace(glance, cells="flag" if flag else glance.cells, distinct=distinct)
 
 
 def _of_values(values: Array, cells: CellKind, site: str, *, truths: bool = False) -> Glance:
     known = values[~np.isnan(values)]
     missing = len(values) - len(known)
     cells = cells if len(known) else "empty"
-    distinct = len(np.unique(known))
-    return Glance(site, cells, len(values), missing, distinct, known, truths=truths)
+    return Glance(site, cells, len(values), missing, 0, known, truths=truths)
 
 
 def _glance_at_texts(cells: Cells, site: str) -> Glance:
@@ -136,22 +140,29 @@ def _glance_at_texts(cells: Cells, site: str) -> Glance:
     rows, missing, distinct = len(trimmed), trimmed.null_count, len(encoded)
     if not distinct:
         return Glance(site, "empty", rows, missing, 0, np.empty(0))
-    for kind in ("flag", "number", "date"):
-        trial = Cells(pa.chunked_array([encoded]), "", [])
-        trial.values(kind)
-        if not trial.problems:
+    for kind in _KINDS_OF_TEXTS:
+        # A few cells tell most columns apart; all are looked at only if these are of the kind.
+        if all(_are(kind, part) for part in (encoded[:_FEW], encoded)):
             values = Cells(pa.chunked_array([trimmed.drop_null()]), "", []).values(kind)
             truths = kind == "flag" and encoded[0].as_py().lower() in ("true", "false")
             return Glance(site, kind, rows, missing, distinct, values, truths=truths)
-    trial = Cells(pa.chunked_array([encoded]), "", [])
-    wrong = int(np.count_nonzero(trial.values("number") == 0.0))
+    some = any(number_of(text) is not None for text in encoded[:_FEW].to_pylist())
     texts = encoded.to_pylist() if distinct <= MOST_LEVELS else []
     ordered = pa.types.is_dictionary(cells.column.type) and cells.column.type.ordered
     levels = _in_order(cells, texts) if ordered else sorted(texts)
     return Glance(
         site, "text", rows, missing, distinct, np.empty(0), tuple(levels),
-        ordered=ordered, part_numbers=wrong < distinct,
+        ordered=ordered, part_numbers=some,
     )  # fmt: skip
+
+
+def _are(kind: str, texts: pa.Array) -> bool:
+    """Whether all texts are of a kind."""
+    import pyarrow as pa
+
+    cells = Cells(pa.chunked_array([texts]), "", [])
+    cells.values(kind)
+    return not cells.problems
 
 
 def _in_order(cells: Cells, texts: list[str]) -> list[str]:

@@ -162,15 +162,17 @@ class _Proposal:
         return Feature(name, kind)
 
     def _number(self, name: str, glances: list[Glance]) -> Feature | None:
-        values = np.unique(np.concatenate([np.unique(glance.values) for glance in glances]))
-        if len(values) < 2:
+        least = min(glance.values.min() for glance in glances)
+        most = max(glance.values.max() for glance in glances)
+        if least == most:
             return self._leave(name, "is the same in every row")
         flag = all(glance.cells == "flag" for glance in glances)
-        if is_named_like_an_id(name) and not flag and len(values) <= MOST_LEVELS:
-            whole = all(glance.whole for glance in glances)
-            if whole:
-                return Feature(name, "levels", tuple(str(int(value)) for value in values))
-        return Feature(name, "flag" if flag else "number")
+        if flag or not is_named_like_an_id(name) or not all(k.whole for k in glances):
+            return Feature(name, "flag" if flag else "number")
+        codes = np.unique(np.concatenate([glance.values for glance in glances]))
+        if len(codes) > MOST_LEVELS:
+            return Feature(name)
+        return Feature(name, "levels", tuple(str(int(code)) for code in codes))
 
     def _date(self, name: str, glances: list[Glance], last: date) -> Feature | None:
         days = np.concatenate([glance.values for glance in glances])
