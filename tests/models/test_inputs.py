@@ -35,14 +35,20 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from fedcsa import Columns, FedCSA
 from fedcsa.data.frames import as_described_matrix
 from fedcsa.errors import FedCSAError, ModelError
+from fedcsa.messages.messages import Refusal
+from fedcsa.messages.policy import Policy
 from fedcsa.models.allowed import agreed_columns, refused_before_fitting
 from fedcsa.models.arrivals import check_agreed
 from fedcsa.models.estimators import SklearnModel, weight_keyword
 from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.inputs import Inputs, begins_with_columns, plain_numbers
+from fedcsa.models.leaving import own_values, rows_per_mean
 from fedcsa.models.portable import TreeModel, open_model
 from fedcsa.models.registry import build, model_description
 from fedcsa.models.rounding import Rounded
+from fedcsa.plan import make_plan
+from fedcsa.source.source import Source
+from fedcsa.target.target import Target
 
 LEVELS = ("mild", "severe", "none")
 COLUMNS = Columns(
@@ -436,6 +442,44 @@ def test_learnt_numbers_may_differ_and_agreed_ones_may_not(array, what):
         return
     with pytest.raises(ModelError, match=what):
         check_agreed(model.form, changed, description, {}, X.shape[1], 0)
+
+
+def mostly_empty(present):
+    """The rows with a blood pressure of the first few patients alone."""
+    rows = X.copy()
+    rows[:, 2] = np.arange(len(rows)) >= present
+    return rows
+
+
+@pytest.mark.parametrize("present", [1, 4])
+@pytest.mark.parametrize("name", ["the usual", "filled"])
+def test_a_mean_of_few_patients_does_not_leave(name, present):
+    rows = mostly_empty(present)
+    description = model_description({**PORTABLE, **TREES}[name], COLUMNS.inputs)
+    model = SklearnModel(build(description["estimator"]), 0, GRID, INPUTS)
+    [sent] = model.fit(rows, Y, RATIOS, [{}], np.random.default_rng(0)).models
+    assert rows_per_mean(sent, rows).tolist() == [present]
+    held = own_values(sent.form, sent.arrays, rows, Y, np.empty(0))
+    assert any(array.endswith(".fill") for array in held) == (present == 1)
+
+
+def test_a_source_keeps_a_model_that_holds_a_mean_of_few():
+    rows, plan = mostly_empty(4), planned(TREES["filled"])
+    target = Target(rows, plan, policy=Policy.open())
+    policy = Policy(max_membership_auc=1.0, max_parameters_per_row=10.0, max_row_leverage=1.0)
+    source = Source("a", rows, Y, features=plan.features, policy=policy)
+    report = source.answer(target.brief(["a"]))
+    assert not isinstance(report, Refusal), source.refusal
+    request = target.choose({"a": report})
+    assert isinstance(source.answer(request), Refusal)
+    assert source.refusal.rule == "min_rows_per_leaf"
+    assert "every mean that fills missing cells" in str(source.refusal)
+
+
+def planned(pipeline):
+    trees = clone(pipeline).set_params(decisiontreeregressor__min_samples_leaf=20)
+    described = {name: getattr(COLUMNS, name) for name in ("flags", "public_sd")}
+    return make_plan(trees, [{}], {}, inputs=COLUMNS.inputs, features=COLUMNS.columns, **described)
 
 
 def test_ways_of_empty_cells_are_there_where_they_were_agreed_and_are_ways():

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.models.portable import Arrays, Form, PortableModel, TreeModel
+from fedcsa.models.portable import Arrays, DesignModel, Form, PortableModel, TreeModel
+from fedcsa.models.steps import apply_steps
 
 #: Numbers closer than that, as a share of their size, are the same: rounding while it is fitted.
 SAME = 1e-12
@@ -60,6 +61,30 @@ def rows_per_leaf(model: PortableModel, X: Array, row_weights: Array | None = No
             total += np.bincount(leaf, row_weights, len(total))
         return total
     return np.empty(0)
+
+
+def rows_per_mean(model: PortableModel, X: Array) -> Array:
+    """Of how many of a source's rows every mean is that fills empty cells; stays at the site.
+
+    Parameters
+    ----------
+    model : PortableModel
+    X : array of shape (rows, features)
+        As models see it.
+
+    Returns
+    -------
+    array of shape (means,)
+        Empty for a model that fills nothing.
+    """
+    found = [np.empty(0)]
+    if not isinstance(model, DesignModel | TreeModel):
+        return found[0]
+    for k, parts in enumerate(model.steps):
+        seen = apply_steps(model.steps[:k], X)
+        own = [seen[:, list(part.columns)] for part in parts if part.kind == "fill"]
+        found += [np.count_nonzero(~np.isnan(cells), axis=0) for cells in own]
+    return np.concatenate(found)
 
 
 def long_arrays(form: Form, arrays: Arrays, n_rows: int) -> list[str]:

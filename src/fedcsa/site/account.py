@@ -69,7 +69,7 @@ def attack_sentences(found: Mapping[str, Any], most: float | None = None) -> lis
     share, per_row = number(found["outcome_share"]), number(found["parameters_per_row"])
     lines.append(f"One patient's own outcome makes up {share} of a prediction at most.")
     leaf = found["smallest_leaf"]
-    leaves = "" if leaf is None else f"; {leaf} rows in the smallest leaf"
+    leaves = "" if leaf is None else f"; {leaf} rows behind its smallest leaf or mean"
     lines.append(f"It holds {per_row} fitted numbers a row{leaves}.")
     where = ", ".join(found["own_values"])
     held = f"It holds cells or outcomes: {where}." if where else "It holds no cell and no outcome."

@@ -29,7 +29,13 @@ from fedcsa.messages.messages import Brief, ModelReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.leaving import count_parameters, long_arrays, own_values, rows_per_leaf
+from fedcsa.models.leaving import (
+    count_parameters,
+    long_arrays,
+    own_values,
+    rows_per_leaf,
+    rows_per_mean,
+)
 from fedcsa.models.model import Candidate, Model
 from fedcsa.models.portable import PortableModel
 from fedcsa.source.exposure import exposures
@@ -65,7 +71,8 @@ class Certificate:
     parameters_per_row : float
         Numbers of the model that were fitted, per row that it was fitted on.
     smallest_leaf : int or None
-        Rows in the smallest leaf; None if the model has none.
+        Rows in the smallest leaf, or behind a mean that fills empty cells; None if the model has
+        neither.
     own_values : tuple of str
         Names of arrays that hold a cell or an outcome, or are as long as the table.
     """
@@ -91,7 +98,8 @@ class Certificate:
             raise _stays("no_own_values", f"it holds cells or outcomes of its rows ({where})")
         fewest = policy.min_rows_per_leaf
         if self.smallest_leaf is not None and self.smallest_leaf < fewest:
-            raise _stays("min_rows_per_leaf", f"every leaf must have {fewest} rows or more")
+            what = "every leaf, and every mean that fills missing cells,"
+            raise _stays("min_rows_per_leaf", f"{what} must be of {fewest} rows or more")
         most = policy.max_membership_auc
         if self.membership_auc > most:
             why = "too few folds could be fitted to try out what it tells"
@@ -202,14 +210,20 @@ def _own_values(report: ModelReport, fitted: FittedModel, rows: StudyRows) -> tu
 
 
 def _smallest_leaf(model: PortableModel, rows: StudyRows) -> int | None:
-    """Rows in the smallest leaf; None if the model has none.
+    """Rows in the smallest leaf, or behind a mean that fills empty cells; None if it has neither.
 
     Parameters
     ----------
     model : PortableModel
     rows : StudyRows
     """
-    counts = np.sum([rows_per_leaf(model, batch.seen) for batch in rows], axis=0)
+    counts = np.sum(
+        [
+            np.concatenate([rows_per_leaf(model, batch.seen), rows_per_mean(model, batch.seen)])
+            for batch in rows
+        ],
+        axis=0,
+    )
     return int(counts.min()) if len(counts) else None
 
 
