@@ -96,7 +96,7 @@ def _draft(
             raise StudyError("Sources are named after their tables: leave out --source.")
         from fedcsa.study.new_study import draft_from_tables
 
-        return draft_from_tables(tables, target, outcome, out.parent)
+        return draft_from_tables(_expanded(tables), target, outcome, out.parent)
     if tables:
         raise StudyError("Name tables or a --dictionary, not both.")
     from fedcsa.federation.federation_file import Federation
@@ -108,6 +108,12 @@ def _draft(
         sources = sources or [site for site, role in sites.items() if role == "source"]
         name = name or next(site for site, role in sites.items() if role == "target")
     return draft_from_dictionary(dictionary, sources, name or "new", outcome)
+
+
+def _expanded(tables: list[Path]) -> list[Path]:
+    """The files that patterns stand for, where the shell has not looked: on Windows."""
+    found = [[] if path.exists() else sorted(path.parent.glob(path.name)) for path in tables]
+    return [own for path, paths in zip(tables, found, strict=True) for own in paths or [path]]
 
 
 def _checked(draft: StudyDraft, out: Path) -> str:
