@@ -47,7 +47,7 @@ def test_every_problem_of_a_site_file_is_told_at_once(tmp_path):
         parse(text, tmp_path)
     told = str(caught.value)
     for part in (
-        "Give one of 'table' and",
+        "Give one of 'table', 'database'",
         "Did you mean 'table'",
         "'approve'",
         "'columns'",
@@ -60,6 +60,40 @@ def test_a_site_has_rows_or_a_table_one_of_the_two(tmp_path):
     assert parse('table1 = "t.csv"', tmp_path).table == ""
     with pytest.raises(StudyError, match="Give one of"):
         parse('table = "t.csv"\ntable1 = "t.csv"', tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('database = "s.duckdb"', "must come together"),
+        ('table = "t.csv"\nquery = "FROM t ORDER BY 1"', "must come together"),
+        ('database = "s.duckdb"\nquery = "FROM t"', "must have an ORDER BY"),
+        ('database = "postgresql://u:p@h/d"\nquery = "FROM t ORDER BY 1"', "hold no password"),
+        ('table = "t.csv"\ndatabase = "s.db"\nquery = "FROM t ORDER BY 1"', "Give one of"),
+    ],
+)
+def test_a_slip_in_a_site_s_database_is_named(tmp_path, text, words):
+    with pytest.raises(StudyError, match=words):
+        parse(text, tmp_path)
+
+
+@pytest.mark.parametrize("stream", ["", "stream = true\n"])
+def test_a_site_s_rows_may_be_a_query(federation, stream):
+    duckdb = pytest.importorskip("duckdb")
+    folder = federation.folder / "abbey"
+    before = federation.site("abbey").read_outcomes(federation.study)
+    with duckdb.connect(str(folder / "stays.duckdb")) as connection:
+        place = str(folder / "table.csv")
+        rows = "SELECT *, row_number() OVER () AS place FROM read_csv(?)"
+        connection.execute(f"CREATE TABLE stays AS {rows}", [place])
+    query = 'query = "SELECT * FROM stays ORDER BY place"\n'
+    (folder / "site.toml").write_text(f'database = "stays.duckdb"\n{query}{stream}')
+    site = federation.site("abbey")
+    X, y = site.read_outcomes(federation.study)
+    assert X.tobytes() == before[0].tobytes()
+    assert y.tolist() == before[1].tolist()
+    assert site.has_outcomes(federation.study)
+    assert sum(len(part) for _, part in site.batches(federation.study)) == len(y)
 
 
 def test_a_site_with_a_table_one_is_no_source(federation):

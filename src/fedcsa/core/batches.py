@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -46,16 +45,16 @@ class Batches(Protocol):
         ...
 
 
-class RowBatches(ABC):
+class RowBatches:
     """Rows of features, without outcomes, that can be gone through again and again.
 
     Every pass gives the same rows in the same order, as matrices (rows, features) of float64 with
     `BATCH_ROWS` rows in all batches but the last.
     """
 
-    @abstractmethod
     def __iter__(self) -> Iterator[Array]:
         """Start a pass."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,13 @@ class Moments:
         return bool((largest * fewest > np.diagonal(self.squares)).any())
 
     def around(self, centre: Array, unit: Array) -> Array:
-        """Mean products of the columns, (d, d), from `centre` and in `unit`, both of shape (d,)."""
+        """Mean products of the columns, of shape (d, d).
+
+        Parameters
+        ----------
+        centre, unit : array of shape (d,)
+            What is subtracted from every column, and what it is divided by.
+        """
         off = self.mean - centre
         products: Array = (self.squares / self.n_rows + np.outer(off, off)) / np.outer(unit, unit)
         return products

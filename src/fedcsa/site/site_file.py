@@ -14,9 +14,10 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
 from fedcsa.core.table import Table1
 from fedcsa.data.coding import Columns, read_predictions
+from fedcsa.data.databases import database_problem, query_problem
 from fedcsa.data.streams import RenamedBatches, TableStream, read_rows
 from fedcsa.data.table1 import read_table1
-from fedcsa.data.tables import open_table
+from fedcsa.data.tables import AnyTable, open_table
 from fedcsa.errors import DataError, PolicyError, StudyError, TableError, gathered, raise_all
 from fedcsa.messages.codec import MAX_BYTES
 from fedcsa.messages.policy import Policy
@@ -37,7 +38,12 @@ class SiteFile:
     Attributes
     ----------
     table : str
-        Path of its table; empty if `table1` stands for it.
+        Path of its table; empty if `table1` or a database stands for it.
+    sheet : str
+        Which sheet, if the table is a workbook of several.
+    database, query : str
+        Instead of a table: a DuckDB or SQLite file, or the address of a PostgreSQL server, and
+        what to ask.
     table1 : str
         As a target without rows here: path of its Table 1.
     cohort : str
@@ -72,6 +78,9 @@ class SiteFile:
     """
 
     table: str = ""
+    sheet: str = ""
+    database: str = ""
+    query: str = ""
     table1: str = ""
     cohort: str = "all rows"
     stream: bool = False
@@ -113,8 +122,7 @@ class SiteFile:
         top.close()
         if values.get("max_bytes", 1) < 1:
             top.say("'max_bytes' must be 1 or more.")
-        if ("table" in values) == ("table1" in values):
-            top.say("Give one of 'table' and, as a target without rows, 'table1'.")
+        _check_place(top, values)
         with gathered(problems, f"{origin}: "):
             values["policy"] = build_policy({"preset": "site", **rules})
         raise_all(problems, StudyError)
@@ -124,6 +132,12 @@ class SiteFile:
     def state_folder(self) -> Path:
         """Where the log, the status and results are."""
         return self.folder / self.state
+
+    def open_rows(self) -> AnyTable:
+        """The table of this site, file or query."""
+        keys = ("database", "query") if self.database else ("table", "sheet")
+        place = {key: getattr(self, key) for key in keys if getattr(self, key)}
+        return open_table(place, folder=self.folder, whose="this site")
 
     def read_target(self, study: Study) -> Array | Table1:
         """What this site has as a target: rows without outcomes, or a Table 1."""
@@ -139,7 +153,7 @@ class SiteFile:
     def batches(self, study: Study) -> Batches:
         """Rows and outcomes in batches, read anew for every pass and never held."""
         self._require_predictions(study)
-        table = open_table(self.table, folder=self.folder)
+        table = self.open_rows()
         rows = TableStream(table, self._coding(study), where=_WHERE)
         return RenamedBatches(study.coding.matrix_columns, rows)
 
@@ -156,7 +170,7 @@ class SiteFile:
         if self.table1 or column not in self.predictions:
             return None
         spellings = (*study.missing_values, *self.missing_values)
-        table = open_table(self.table, folder=self.folder)
+        table = self.open_rows()
         return read_predictions(table, self.predictions[column], spellings)
 
     def _model_path(self) -> str:
@@ -183,7 +197,7 @@ class SiteFile:
             return False
         try:
             outcome = self._coding(study).needed(with_outcome=True)[-1]
-            open_table(self.table, folder=self.folder).read([outcome])
+            self.open_rows().read([outcome])
         except TableError:
             raise
         except DataError:
@@ -213,7 +227,7 @@ class SiteFile:
         coding = self._coding(study)
         if with_outcome:
             self._require_predictions(study)
-        table = open_table(self.table, folder=self.folder)
+        table = self.open_rows()
         X, y = read_rows(table, coding, _WHERE, with_outcome=with_outcome)
         return X, study.outcome.labelled(y) if with_outcome else None
 
@@ -227,9 +241,29 @@ class SiteFile:
         return Columns(tuple(features), outcome, spellings, self.predictions.get(column, column))
 
 
+def _check_place(top: Section, values: Mapping[str, Any]) -> None:
+    """Say what is wrong with where a site's rows are."""
+    if sum(key in values for key in ("table", "table1", "database")) != 1:
+        top.say(
+            "Give one of 'table', 'database' with its 'query' and, as a target without rows, "
+            "'table1'."
+        )
+    if ("database" in values) != ("query" in values):
+        top.say("'database' and 'query' must come together.")
+    wrong = [
+        database_problem(values["database"]) if "database" in values else None,
+        query_problem(values["query"]) if "query" in values else None,
+    ]
+    for problem in filter(None, wrong):
+        top.say(problem)
+
+
 SITE_TEMPLATE = """\
 # A site's own file. Nothing in a study can override it.
-table = "patients.csv"            # .csv, .tsv, .parquet
+table = "patients.csv"            # .csv, .tsv, .parquet, .xlsx
+# sheet = "2024"                  # of a workbook with several
+# database = "stays.duckdb"       # instead of a table: DuckDB, SQLite or postgresql://host/db
+# query = "SELECT * FROM stays ORDER BY id"
 # table1 = "table1.csv"           # instead, as a target without rows: its Table 1
 # cohort = "2024"                 # as a target: what its rows are called; tables are counted by it
 # stream = true                   # as a source: never hold the table, read it in batches

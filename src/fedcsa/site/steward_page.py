@@ -378,6 +378,6 @@ def _sent_table(sent: Sequence[Sent], caption: str) -> Table:
 def _table_state(site: SiteFile) -> object:
     """Something that changes whenever the table's file does."""
     try:
-        return file_state(site.folder / (site.table or site.table1))
+        return file_state(site.folder / (site.table or site.table1 or site.database))
     except (OSError, DataError):
         return None

@@ -12,7 +12,6 @@ from pathlib import Path
 import psutil
 from cryptography import x509
 
-from fedcsa.data.tables import open_table
 from fedcsa.errors import BindingError, FedCSAError, StudyError
 from fedcsa.federation.flare.certificates import denied_in, fingerprint
 from fedcsa.federation.flare.hardening import problems_of
@@ -162,7 +161,7 @@ def _site(folder: Path, kit: Kit, path: Path | None) -> Iterator[Check]:
 
 def _table(site: SiteFile) -> Check:
     if not site.table1:
-        return "table", True, f"{len(open_table(site.table, folder=site.folder).columns())} columns"
+        return "table", True, f"{len(site.open_rows().columns())} columns"
     path = site.folder / site.table1  # what must be in it is up to a study
     there = path.is_file()
     return "table", there, f"Table 1 in {path}" if there else f"There is no file {path}."
