@@ -110,6 +110,10 @@ def test_the_first_page_says_what_waits_from_whom_since_when(site):
     for word in ("stroke", "lead &lt;b&gt;", "new &lt;b&gt;", "Waiting since", " ago"):
         assert word in text
     assert "<title>(1) abbey" in text
+    assert "Asked last" not in text
+    site.log.append("asked", nonce="1", study=site.id, phase="risk", time="2031-05-06T07:08:09")
+    for address in ("GET /", "GET /study"):
+        assert "Asked last</dt><dd>2031-05-06 07:08" in site.show(address)
     site.decide(site.form(), "approved")
     text = site.show("GET /")
     assert "<title>abbey" in text

@@ -54,7 +54,8 @@ class _Study:
     ----------
     id : str
     asked : Event
-        The last line about a question of it that waited; empty if none did.
+        The last line about a question of it that waited, with the time when it was asked `last`;
+        empty if none waited.
     waits : bool
         Whether it waits now.
     text : str
@@ -209,13 +210,14 @@ class StewardPage:
         if not came and not said:
             raise StudyError("No study of this id waits or was decided on here.")
         asked = next((_UNTOLD | x for x in reversed(came) if x["event"] == "waiting"), {})
-        waits = any(item.id == full for item in log.waiting())
+        waiting = [item for item in log.waiting() if item.id == full]
+        asked = asked and {**asked, "last": waiting[0].asked if waiting else ""}
         agreed = next((x["agreed"] for x in reversed(came) if x.get("agreed")), "")
         text = log.payload(agreed).decode() if agreed else ""
         questions = [(line["event"], line["phase"], line["request"]) for line in came]
         parts = [full, agreed, questions, self._path.read_bytes().hex(), _table_state(site)]
         key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        return _Study(full, asked, waits, text, said, key)
+        return _Study(full, asked, bool(waiting), text, said, key)
 
     # What left --------------------------------------------------------------------------------
 
