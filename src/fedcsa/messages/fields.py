@@ -227,7 +227,7 @@ def _checked_arrays(where: str, value: Any) -> Mapping[str, NDArray[Any]]:
     return MappingProxyType({name: _own(value[name]) for name in sorted(value)})
 
 
-def frozen_mapping(items: dict[str, Any]) -> Mapping[str, Any]:
+def frozen_mapping(items: dict[str, Any]) -> MappingProxyType[str, Any]:
     """A mapping that nobody can change."""
     return MappingProxyType(items)
 
