@@ -40,8 +40,8 @@ def test_a_federation_is_set_up_in_three_commands(call, tmp_path):
 
 
 def test_a_site_file_is_written_once(call, tmp_path):
-    assert call("site", "init", tmp_path / "site.toml").exit_code == 0
-    result = call("site", "init", tmp_path / "site.toml")
+    assert call("site", "init", "--out", tmp_path / "site.toml").exit_code == 0
+    result = call("site", "init", "--out", tmp_path / "site.toml")
     assert (result.exit_code, "already exists" in result.stderr) == (3, True)
 
 
