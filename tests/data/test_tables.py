@@ -152,6 +152,30 @@ def test_a_quoted_cell_may_hold_separators_marks_and_lines(tmp_path):
     assert cells(read(path)) == {"a": ['1,\n"2"'], "b": ["x"]}
 
 
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"a;b\n1;x\n2;y\n", {"a": ["1", "2"], "b": ["x", "y"]}),
+        (b'\xef\xbb\xbf"a,c";b\r\n7,2;"x;y"\r\n', {"a,c": ["7,2"], "b": ["x;y"]}),
+        (b"a,b;c\n1,2\n", {"a": ["1"], "b;c": ["2"]}),
+        (b'"a;b"\n1\n', {"a;b": ["1"]}),
+    ],
+)
+def test_a_file_with_semicolons_is_read_by_them(tmp_path, content, found):
+    assert cells(read(written(tmp_path, content))) == found
+
+
+def test_a_decimal_comma_is_named(tmp_path):
+    path = written(tmp_path, b"age;y\n7,2;1\n")
+    with pytest.raises(DataError, match=r"must hold numbers; .* with a point as the decimal sign"):
+        Columns({"age": "number"}).encode(read(path), "it", with_outcome=False)
+
+
+def test_a_semicolon_in_the_only_name_is_written_and_read(tmp_path):
+    write_table(tmp_path / "t.csv", {"a;b": [1]})
+    assert cells(read(tmp_path / "t.csv")) == {"a;b": ["1"]}
+
+
 def test_a_mark_inside_an_unquoted_cell_is_a_mark(tmp_path):
     path = written(tmp_path, 'a,b\n6" nail,x\n1,2\n')
     assert cells(read(path)) == {"a": ['6" nail', "1"], "b": ["x", "2"]}
@@ -389,7 +413,7 @@ def test_a_first_line_of_texts_in_place_of_names_is_not_quoted(tmp_path):
 
 
 def test_the_wrong_separator_is_hinted_at(tmp_path):
-    text = refusal(written(tmp_path, f"age;sex\n1;{SECRET}\n"), columns=["age"], error=DataError)
+    text = refusal(written(tmp_path, f"age|sex\n1|{SECRET}\n"), columns=["age"], error=DataError)
     assert "separated as agreed?" in text
 
 

@@ -50,11 +50,11 @@ def text_pieces(
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
-    names = header_of(path, kind, block_bytes, columns)
+    names, separator = _header(path, kind, block_bytes, columns)
     wanted = list(names if columns is None else columns)
     ragged = _Ragged()
     note = ragged.note
-    options = _options(kind, block_bytes, note)
+    options = _options(separator, block_bytes, note)
     file = last = None  # the last piece may be the one with the end mark
     try:
         convert = pa_csv.ConvertOptions(
@@ -62,7 +62,7 @@ def text_pieces(
             include_columns=[] if columns is None else wanted,
             strings_can_be_null=False,
         )
-        end = separator_of(kind).join([_END] * len(names)) + "\n"
+        end = separator.join([_END] * len(names)) + "\n"
         with TextFile(path, end) as file, _let_go(file, note):
             for piece in _parsed(pa.PythonFile(file, "r"), {"convert_options": convert, **options}):
                 if not piece.num_rows:
@@ -80,18 +80,23 @@ def text_pieces(
     yield last.slice(0, last.num_rows - 1)
 
 
-def header_of(
-    path: Path, kind: str, block_bytes: int, columns: Sequence[str] | None = None
-) -> tuple[str, ...]:
-    """The names in the first line of a file, which must hold `columns` if they are given.
+def header_of(path: Path, kind: str, block_bytes: int) -> tuple[str, ...]:
+    """The names in the first line of a file.
 
     Parameters
     ----------
-    path, kind, columns
+    path, kind
         As for `text_pieces`.
     block_bytes : int
         The line must fit into it.
     """
+    return _header(path, kind, block_bytes, None)[0]
+
+
+def _header(
+    path: Path, kind: str, block_bytes: int, columns: Sequence[str] | None
+) -> tuple[tuple[str, ...], str]:
+    """The names in the first line, among which `columns` must be, and what separates them."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
@@ -99,30 +104,41 @@ def header_of(
     file = None
     try:
         with TextFile(path) as file:
-            start = pa.BufferReader(file.read(block_bytes))
-        options = _options(kind, block_bytes, note)
-        with _let_go(note), pa_csv.open_csv(start, **options) as reader:
+            start = file.read(block_bytes)
+        separator = _separator_in(start, kind)
+        options = _options(separator, block_bytes, note)
+        with _let_go(note), pa_csv.open_csv(pa.BufferReader(start), **options) as reader:
             names = tuple(reader.schema.names)
     except (pa.ArrowException, *BROKEN) as error:
         raise _text_error(path, kind, (file and file.problem) or error) from None
     _check_header(path, names, columns)
-    return names
+    return names, separator
 
 
-def _options(kind: str, block_bytes: int, note: Callable[[Any], str]) -> dict[str, Any]:
+def _separator_in(start: bytes, kind: str) -> str:
+    """A comma or a tab, as the ending says; a semicolon if the first line has only these.
+
+    Where a comma is the decimal sign, spreadsheet programs write CSV files with semicolons.
+    """
+    line = re.sub(rb'"[^"]*"', b"", start.lstrip()).splitlines()[:1]
+    usual = separator_of(kind)
+    return ";" if line and b";" in line[0] and usual.encode() not in line[0] else usual
+
+
+def _options(separator: str, block_bytes: int, note: Callable[[Any], str]) -> dict[str, Any]:
     """How a text is parsed; `note` is told of every row with too many or too few cells."""
     import pyarrow.csv as pa_csv
 
     return {
         "read_options": pa_csv.ReadOptions(use_threads=False, block_size=block_bytes),
         "parse_options": pa_csv.ParseOptions(
-            delimiter=separator_of(kind), newlines_in_values=True, invalid_row_handler=note
+            delimiter=separator, newlines_in_values=True, invalid_row_handler=note
         ),
     }
 
 
 def separator_of(kind: str) -> str:
-    """What stands between cells in a file of this ending."""
+    """What stands between cells in a file of this ending, unless it is a semicolon."""
     return "\t" if kind.startswith(".tsv") else ","
 
 

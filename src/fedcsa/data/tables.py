@@ -245,7 +245,10 @@ def _begin_text(
     if kind.endswith(".gz"):
         sink = stack.enter_context(pa.CompressedOutputStream(sink, "gzip"))
     header = io.StringIO(newline="")
-    csv.writer(header, delimiter=separator, lineterminator="\n").writerow(schema.names)
+    # A semicolon without a mark in the only name would be taken for a separator.
+    quoting = csv.QUOTE_ALL if len(schema) == 1 and ";" in schema.names[0] else csv.QUOTE_MINIMAL
+    writer = csv.writer(header, delimiter=separator, lineterminator="\n", quoting=quoting)
+    writer.writerow(schema.names)
     sink.write(header.getvalue().encode())
 
     def write(table: pa.Table) -> None:
