@@ -34,7 +34,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 from fedcsa import Columns, FedCSA
 from fedcsa.data.frames import as_described_matrix
-from fedcsa.errors import FedCSAError, ModelError
+from fedcsa.errors import FedCSAError, MissingExtraError, ModelError
 from fedcsa.messages.messages import Refusal
 from fedcsa.messages.policy import Policy
 from fedcsa.models.allowed import agreed_columns, refused_before_fitting
@@ -278,8 +278,9 @@ def test_inputs_that_cannot_be_are_refused(changed):
 
 def test_without_pandas_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ModelError, match="pip install pandas"):
-        INPUTS.frame(X)
+    with pytest.raises(MissingExtraError, match=r"fedcsa\[pipelines\]"):
+        SklearnModel(PORTABLE["the usual"], 0, None, INPUTS)
+    SklearnModel(HistGradientBoostingRegressor(), 0, None, INPUTS)  # gets no frame
 
 
 # Predictions -----------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from fedcsa.models.allowed import objection
 from fedcsa.models.chosen import sklearn_name, split_pipeline
 from fedcsa.models.convert import TREES, made_columns, seen_columns, to_portable
 from fedcsa.models.fitted import EstimatorModel, FittedModel
-from fedcsa.models.inputs import Inputs, given_to
+from fedcsa.models.inputs import Inputs, begins_with_columns, given_to, pandas
 from fedcsa.models.model import RATIO_POWER, Candidate, Path, power_of, training_weights
 from fedcsa.models.rounding import rounded_pipeline
 from fedcsa.models.settling import settle_columns
@@ -55,6 +55,9 @@ class SklearnModel:
                 f"The model is a {kind} ({type(self.estimator).__name__}), but the outcome is "
                 f"declared as {other}. Change the model or the outcome."
             )
+
+        if self.inputs is not None and begins_with_columns(self.estimator):
+            pandas()  # said before anything is fitted
 
     def check_columns(self) -> None:
         """Raise a `ModelError` if a ColumnTransformer names a column that the table has not."""

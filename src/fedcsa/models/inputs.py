@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.errors import ModelError
+from fedcsa.errors import MissingExtraError, ModelError
 from fedcsa.models.steps import Part, Steps, apply_steps
 
 #: Kinds of columns that a model may get; only levels are texts.
@@ -220,14 +220,12 @@ class Inputs:
 
 
 def pandas() -> Any:
-    """The package, or a `ModelError` that says what needs it."""
+    """The package, or a `MissingExtraError` that says what needs it."""
     try:
         return importlib.import_module("pandas")
     except ImportError:
-        raise ModelError(
-            "A pipeline that begins with a ColumnTransformer, an encoder or an imputer gets a "
-            "pandas frame, and pandas is not installed. Install it: pip install pandas"
-        ) from None
+        what = "A pipeline that begins with a ColumnTransformer, an encoder or an imputer"
+        raise MissingExtraError("pandas", "pipelines", what) from None
 
 
 def _text_type(pd: Any) -> Any:
