@@ -233,7 +233,7 @@ class Cells:
         values = _cast(text)
         if values is not None:
             return values
-        number = pc.match_substring_regex(text, _NUMBER)
+        number = are_numbers(text)
         n_text = len(number) - number.null_count - (pc.sum(number).as_py() or 0)
         if n_text:
             advice = (
@@ -337,6 +337,13 @@ def number_of(text: str) -> float | None:
         return None
     value = float(text)
     return value if math.isfinite(value) else None
+
+
+def are_numbers(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which texts are numbers; null where one is missing."""
+    import pyarrow.compute as pc
+
+    return pc.match_substring_regex(texts, _NUMBER)
 
 
 def day_number(text: str) -> int | None:

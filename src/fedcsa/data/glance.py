@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.data.cells import Cells, is_text, number_of
+from fedcsa.data.cells import Cells, are_numbers, is_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,8 +51,8 @@ class Glance:
         Whether the table itself says their order.
     truths : bool
         Whether a flag is written as true and false.
-    part_numbers : bool
-        Whether some of its texts (of the first hundred) are numbers and others are not.
+    strange : int
+        Of texts that are numbers for the most part: how many are not.
     """
 
     site: str
@@ -64,7 +64,7 @@ class Glance:
     levels: tuple[str, ...] = ()
     ordered: bool = False
     truths: bool = False
-    part_numbers: bool = False
+    strange: int = 0
 
     @property
     def whole(self) -> bool:
@@ -134,6 +134,7 @@ def _of_values(values: Array, cells: CellKind, site: str, *, truths: bool = Fals
 
 def _glance_at_texts(cells: Cells, site: str) -> Glance:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     trimmed = cells.texts().combine_chunks()
     encoded = trimmed.dictionary_encode().dictionary
@@ -146,13 +147,13 @@ def _glance_at_texts(cells: Cells, site: str) -> Glance:
             values = Cells(pa.chunked_array([trimmed.drop_null()]), "", []).values(kind)
             truths = kind == "flag" and encoded[0].as_py().lower() in ("true", "false")
             return Glance(site, kind, rows, missing, distinct, values, truths=truths)
-    some = any(number_of(text) is not None for text in encoded[:_FEW].to_pylist())
+    strange = rows - missing - (pc.sum(are_numbers(trimmed)).as_py() or 0)
     texts = encoded.to_pylist() if distinct <= MOST_LEVELS else []
     ordered = pa.types.is_dictionary(cells.column.type) and cells.column.type.ordered
     levels = _in_order(cells, texts) if ordered else sorted(texts)
     return Glance(
         site, "text", rows, missing, distinct, np.empty(0), tuple(levels),
-        ordered=ordered, part_numbers=some,
+        ordered=ordered, strange=strange if 2 * strange < rows - missing else 0,
     )  # fmt: skip
 
 

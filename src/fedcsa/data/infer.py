@@ -23,6 +23,8 @@ _SCALES = (
     ("never", "former", "current"),
     ("negative", "positive"),
 )
+#: Up to so many different whole numbers may be codes, such as classes or regions.
+_FEW_CODES = 6
 #: Parts of names of columns that hold days of birth.
 _BIRTH = ("birth", "born", "dob", "geb")
 _TYPES = {
@@ -167,12 +169,21 @@ class _Proposal:
         if least == most:
             return self._leave(name, "is the same in every row")
         flag = all(glance.cells == "flag" for glance in glances)
-        if flag or not is_named_like_an_id(name) or not all(k.whole for k in glances):
+        if flag or most - least >= MOST_LEVELS or not all(k.whole for k in glances):
             return Feature(name, "flag" if flag else "number")
-        codes = np.unique(np.concatenate([glance.values for glance in glances]))
-        if len(codes) > MOST_LEVELS:
-            return Feature(name)
-        return Feature(name, "levels", tuple(str(int(code)) for code in codes))
+        return self._codes(name, np.unique(np.concatenate([glance.values for glance in glances])))
+
+    def _codes(self, name: str, codes: Array) -> Feature:
+        """Few whole numbers: codes if they are two or the name says so, and else perhaps."""
+        levels = tuple(str(int(code)) for code in codes)
+        if is_named_like_an_id(name) or len(levels) == 2:
+            return Feature(name, "levels", levels)
+        if len(levels) <= _FEW_CODES:
+            self._notes.append(
+                f"Column {name!r} has {len(levels)} different whole numbers and becomes a number. "
+                f"If they are codes, write {list(levels)!r}."
+            )
+        return Feature(name)
 
     def _date(self, name: str, glances: list[Glance], last: date) -> Feature | None:
         days = np.concatenate([glance.values for glance in glances])
@@ -189,9 +200,9 @@ class _Proposal:
     def _levels(self, name: str, glances: list[Glance]) -> Feature | None:
         many = [glance.site for glance in glances if glance.distinct > MOST_LEVELS]
         if many:
+            if any(glance.strange for glance in glances):
+                return self._spoiled(name, glances)
             advice = "To use it, list the levels that matter, with other = true."
-            if any(glance.part_numbers for glance in glances):
-                advice = "Some of them are numbers: correct the others to use it as a number."
             why = f"has more than {MOST_LEVELS} different texts at {_names(many)}"
             return self._leave(name, why, advice)
         every = set.union(*(set(glance.levels) for glance in glances))
@@ -230,11 +241,21 @@ class _Proposal:
         return tuple(sorted(common))
 
     def _disagreed(self, name: str, glances: list[Glance]) -> Feature | None:
+        if all(glance.strange or glance.cells in ("number", "flag") for glance in glances):
+            return self._spoiled(name, glances)
         sites: dict[str, list[str]] = {}
         for glance in glances:
             sites.setdefault(_TYPES[glance.cells], []).append(glance.site)
         words = "; ".join(f"{what} at {_names(where)}" for what, where in sites.items())
         return self._leave(name, f"holds {words}", "Bring it into one form to use it.")
+
+    def _spoiled(self, name: str, glances: list[Glance]) -> Feature | None:
+        counts = [f"{g.strange} of {g.rows} at {g.site!r}" for g in glances if g.strange]
+        return self._leave(
+            name,
+            f"holds numbers, but some of its cells are none: {first_few(counts)}",
+            "To use it, correct them, or list their spelling in missing_values.",
+        )
 
 
 def _names_rows(name: str, glances: Sequence[Glance]) -> Literal["id", "group"] | None:
