@@ -245,8 +245,10 @@ def test_a_run_says_if_its_model_cannot_be_kept(make_study, invoke, tmp_path):
 
 
 def test_check_finds_nothing_in_a_good_study(finished, invoke):
-    result = invoke("check", finished() / "study.toml")
-    assert (result.exit_code, result.stdout) == (0, "Nothing stands in the way.\n")
+    study = finished() / "study.toml"
+    result = invoke("check", study)
+    told = f"Nothing stands in the way. Next: fedcsa run {study}\n"
+    assert (result.exit_code, result.stdout) == (0, told)
     assert strict(invoke("check", finished() / "study.toml", "--json").stdout) == {"problems": []}
 
 

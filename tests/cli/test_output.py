@@ -105,7 +105,7 @@ def test_every_answer_can_be_quiet_and_then_says_where_it_is(study_folder, invok
         (("demo",), None),
         (("demo", "--out", tmp_path / "d"), tmp_path / "d"),
         (("federation", "init", tmp_path / "federation.toml"), tmp_path / "federation.toml"),
-        (("site", "init", tmp_path / "site.toml"), tmp_path / "site.toml"),
+        (("site", "init", "--out", tmp_path / "site.toml"), tmp_path / "site.toml"),
     ]:  # fmt: skip
         answer = invoke(*arguments, "--quiet")
         assert (answer.exit_code, answer.stderr) == (0, "")
@@ -128,9 +128,10 @@ def test_predictions_in_a_file_are_announced_as_json(finished, invoke, tmp_path)
 
 
 def test_files_to_fill_in_are_announced_as_json(invoke, tmp_path):
-    for group in ("federation", "site"):
-        path = tmp_path / f"{group}.toml"
-        assert document(invoke(group, "init", path, "--json")) == {"file": str(path)}
+    path = tmp_path / "federation.toml"
+    assert document(invoke("federation", "init", path, "--json")) == {"file": str(path)}
+    told = document(invoke("site", "init", "--out", tmp_path / "site.toml", "--json"))
+    assert told == {"file": str(tmp_path / "site.toml"), "role": "", "notes": []}
 
 
 def test_json_can_be_piped(finished, script, tmp_path):

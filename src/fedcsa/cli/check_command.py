@@ -34,6 +34,8 @@ def check(
     fedcsa check study.toml
     fedcsa check study.toml --json   # {"problems": [...]}
     """
+    from fedcsa.study.given_section import is_given
+
     loaded = load_study(study, changes)
     with working("reading the tables", quiet=quiet):
         problems = loaded.problems()
@@ -44,7 +46,9 @@ def check(
                 Text.assemble(("problem: ", "bold red"), printable(problem)), soft_wrap=True
             )
         if not problems:
-            screen.print(Text("Nothing stands in the way.", style="green"))
+            command = "evaluate" if is_given(loaded.model) else "run"
+            screen.print(Text("Nothing stands in the way.", style="green"), end=" ")
+            screen.print(Text(f"Next: fedcsa {command} {study}"), soft_wrap=True)
 
     Output(json, quiet and not problems).answer({"problems": problems}, show)
     if problems:
