@@ -24,7 +24,7 @@ from fedcsa.words import number
 
 COMMANDS = [
     "demo", "run", "evaluate", "check", "table", "predict", "backtest", "reconcile", "report",
-    "ledger", "convert",
+    "explain", "ledger", "convert",
 ]  # fmt: skip
 
 
