@@ -24,14 +24,14 @@ webbrowser.open = print
 from fedcsa.cli.app import main
 def run(*command):
     sys.argv = ["fedcsa", *command]
-    told = io.StringIO()
+    told = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with contextlib.redirect_stdout(told):
         try:
             main()
         except SystemExit as end:
             if end.code:
                 raise
-    return told.getvalue()
+    return told.buffer.getvalue().decode()
 for line in run("demo", "--out", "demo").partition("Now try:")[2].splitlines()[1:]:
     run(*shlex.split(line)[1:])
     print(line)
