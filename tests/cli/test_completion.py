@@ -43,6 +43,7 @@ def ask(line, shell):
         ("fedcsa site ", ["init", "start", "preview", "approve"], ["submit"]),
         ("fedcsa run --s", ["--stream"], ["--json"]),
         ("fedcsa study submit --min", ["--min-sources"], ["--kit"]),
+        ("fedcsa explain no-ov", ["no-overlap"], ["other-unit"]),
     ],
 )
 def test_commands_and_options_are_offered(line, offered, withheld, shell):
