@@ -98,11 +98,9 @@ def _read(where: Where, study: Path | None) -> tuple[Columns, Moments]:
     from fedcsa.data.tables import open_table, words_of
     from fedcsa.study import Study
 
+    described = None if study is None else Study.load(study).coding
     table = open_table(where)
-    if study is None:
-        coding = Columns(dict.fromkeys(table.columns(), "number"))
-    else:
-        coding = Study.load(study).coding
+    coding = described or Columns(dict.fromkeys(table.columns(), "number"))
     stream = TableStream(table, coding, where=words_of(where), with_outcome=False)
     found = Moments.of(RowStream(stream), len(coding.columns))
     if study is None:
