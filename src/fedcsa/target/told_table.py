@@ -46,7 +46,7 @@ class TargetRows:
             return self.batches.X
         kept, first = [], 0
         for X in self.batches:
-            kept.append(X[-first % every :: every])
+            kept.append(X[-first % every :: every].copy())  # a view would hold the whole batch
             first += len(X)
         return np.concatenate(kept)
 
