@@ -246,8 +246,13 @@ def _begin_text(
         sink = stack.enter_context(pa.CompressedOutputStream(sink, "gzip"))
     header = io.StringIO(newline="")
     # A semicolon without a mark in the only name would be taken for a separator.
-    quoting = csv.QUOTE_ALL if len(schema) == 1 and ";" in schema.names[0] else csv.QUOTE_MINIMAL
-    writer = csv.writer(header, delimiter=separator, lineterminator="\n", quoting=quoting)
+    alone = len(schema) == 1 and ";" in schema.names[0]
+    writer = csv.writer(
+        header,
+        delimiter=separator,
+        lineterminator="\n",
+        quoting=csv.QUOTE_ALL if alone else csv.QUOTE_MINIMAL,
+    )
     writer.writerow(schema.names)
     sink.write(header.getvalue().encode())
 
@@ -258,9 +263,8 @@ def _begin_text(
             delimiter=separator,
             quoting_style="none" if _is_plain(table, separator) else "needed",
         )
-        text = (
-            pa.BufferOutputStream()
-        )  # not `sink`: a pipe that nobody reads must be Python's error
+        # Not to `sink`: a pipe that nobody reads must be Python's error.
+        text = pa.BufferOutputStream()
         pa_csv.write_csv(table, text, options)
         sink.write(text.getvalue())
 
