@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedcsa.data import cells as cells_module
 from fedcsa.data.cells import MISSING_VALUES
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import KEYS, KINDS, Feature, Outcome
@@ -409,6 +410,23 @@ def test_chunks_with_dictionaries_of_their_own_agree():
     table = pa.table({"sex": pa.chunked_array(chunks)})
     X, _ = Columns((SEX,)).encode(table, "the target", with_outcome=False)
     np.testing.assert_array_equal(X[:, 0], [0, 1, 1, 0])
+
+
+@pytest.mark.parametrize("unused", [0, 9])
+def test_a_dictionary_may_hold_gaps_and_texts_that_no_cell_has(unused):
+    dictionary = pa.array(["M", None, "F", "NA", *[SECRET] * unused])
+    cells = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3, None], pa.uint8()), dictionary)
+    feature = Feature("sex", "levels", ("F", "M"), missing="indicator")
+    X, _ = encode([feature], {"sex": cells})
+    np.testing.assert_array_equal(X, [[1, 0], [0, 1], [0, 0], [0, 1], [0, 1]])
+
+
+def test_of_a_dictionary_only_texts_that_some_cell_has_are_looked_at(monkeypatch):
+    asked = []
+    monkeypatch.setattr(cells_module, "level_text", lambda value: asked.append(value) or value)
+    dictionary = pa.array(["F", "M", *(f"level {k}" for k in range(1_000))])
+    encode([SEX], {"sex": pa.DictionaryArray.from_arrays(pa.array([1, 0, 1]), dictionary)})
+    assert set(asked) == {"F", "M"}
 
 
 # The outcome ----------------------------------------------------------------------------------

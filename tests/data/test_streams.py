@@ -19,7 +19,7 @@ from fedcsa.data import table_file
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.csv_text import text_pieces
-from fedcsa.data.streams import AHEAD, TableStream, prefetched
+from fedcsa.data.streams import AHEAD, TableStream, prefetched, read_rows
 from fedcsa.data.table_file import FILE_KINDS as READ_KINDS
 from fedcsa.data.tables import open_table, write_table
 from fedcsa.errors import DataError, ParameterError, TableError
@@ -126,8 +126,28 @@ def test_a_stream_gives_the_bits_of_the_whole_table_at_every_pass(tmp_path, kind
     write_any(path, table)
     rows = stream(path, CODING)
     assert rows.columns == CODING.matrix_columns
+    X, y = whole(path, CODING)
     for _ in range(2):
-        assert_same_bits(rows, *whole(path, CODING))
+        assert_same_bits(rows, X, y)
+    X_held, y_held = read_rows(open_table(path), CODING, WHERE, with_outcome=True)
+    assert X_held.flags.c_contiguous
+    assert X_held.tobytes() == X.tobytes()
+    assert y_held.tobytes() == y.tobytes()
+
+
+def test_few_texts_of_a_parquet_file_come_by_their_dictionary(tmp_path):
+    path = tmp_path / "t.parquet"
+    sex, age = pa.array(["F", "M", None] * 5), pa.array([1.0, 0.0, 1.0] * 5)
+    cells = {"sex": sex, "note": sex, "age": age, "bytes": sex.cast(pa.binary())}
+    pq.write_table(pa.table(cells), path, row_group_size=4)
+    table = open_table(path)
+    (few,) = {piece.schema for piece in table.pieces(None, ["sex", "age", "bytes", "none"])}
+    assert pa.types.is_dictionary(few.field("sex").type)
+    assert few.remove(0) == table.read().schema.remove(0)
+    coding = Columns({"sex": {"levels": ["F", "M"], "missing": "indicator"}, "age": "flag"})
+    assert coding.with_few_texts == ("sex", "age")
+    X, _ = read_rows(table, coding, WHERE, with_outcome=False)
+    np.testing.assert_array_equal(X, [[0, 0, 1], [1, 0, 0], [0, 1, 1]] * 5)
 
 
 def test_it_is_the_table_that_was_written(tmp_path, table):

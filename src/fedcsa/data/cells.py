@@ -265,23 +265,15 @@ class Cells:
         other: bool = False,
     ) -> Array:
         """Positions among `levels` of what `spelled` makes of every cell's text."""
-        import pyarrow as pa
-
-        column = self._plain()
-        if pa.types.is_floating(column.type):
-            column = column.cast(pa.float64())
-        elif pa.types.is_null(column.type):
-            column = column.cast(pa.string())
-        encoded = column.combine_chunks().dictionary_encode()
         find = _finder(levels, other)
-        places = [
-            math.nan
-            if value != value or self._is_missing(value, levels)
-            else find(spelled(level_text(value)))
-            for value in encoded.dictionary.to_pylist()
-        ]
-        # The entry appended last is the one that a null, at position -1, refers to.
-        positions = np.array([*places, math.nan])[encoded.indices.fill_null(-1).to_numpy()]
+
+        def place(value: object) -> float:
+            if value is None or value != value or self._is_missing(value, levels):
+                return math.nan
+            return find(spelled(level_text(value)))
+
+        parts = [_each_once(chunk, place) for chunk in self.column.chunks]
+        positions = np.concatenate([np.empty(0), *parts])
         strange = positions < 0.0
         if strange.any():
             self.complain(f"hold only {only}", int(strange.sum()), "something else", advice)
@@ -381,6 +373,27 @@ def _cast(text: pa.ChunkedArray) -> Array | None:
     except pa.ArrowException:  # its text quotes the cell
         return None
     return values if np.isfinite(values).sum() == len(text) - text.null_count else None
+
+
+def _each_once(cells: pa.Array, place: Callable[[object], float]) -> Array:
+    """What `place` makes of every cell, asked once for each of the different ones."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(cells.type) and len(cells.dictionary) > len(cells):
+        cells = cells.dictionary_decode()
+    if pa.types.is_floating(cells.type):
+        cells = cells.cast(pa.float64())
+    elif str(cells.type) in ("null", "string_view"):
+        cells = cells.cast(pa.string())
+    if not pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_encode()
+    known = cells.dictionary
+    if pa.types.is_floating(known.type):
+        known = known.cast(pa.float64())
+    # The entry appended last is the one that a null, at position -1, refers to.
+    places = np.array([*map(place, known.to_pylist()), math.nan])
+    found: Array = places[cells.indices.cast(pa.int64()).fill_null(-1).to_numpy()]
+    return found
 
 
 def _finder(levels: Sequence[str], other: bool) -> Callable[[str], float]:

@@ -210,6 +210,13 @@ class Columns:
             raise must("with_outcome", "False for a coding without an outcome", True)
         return (*names, self.outcome.name)
 
+    @property
+    def with_few_texts(self) -> tuple[str, ...]:
+        """Names of the table's columns whose cells are few different ones."""
+        few = tuple(f.name for f in self.features if f.kind in ("flag", "levels"))
+        outcome = self.outcome
+        return (*few, outcome.name) if outcome is not None and outcome.levels else few
+
     def _in_order(self, with_group: bool) -> list[Feature]:
         """The features in the order of the matrix; group and predictions behind them if asked."""
         behind = [f for f in self.features if f.kind == "group"]

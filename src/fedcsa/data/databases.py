@@ -196,7 +196,11 @@ class Query(InPieces):
         with self._reading() as reader:
             return tuple(reader.schema.names)
 
-    def pieces(self, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch]:
+    def pieces(
+        self,
+        columns: Sequence[str] | None = None,
+        few: Sequence[str] = (),  # noqa: ARG002
+    ) -> Generator[pa.RecordBatch]:
         """The rows in their order, a piece at a time."""
         with self._reading() as reader:
             names = list(reader.schema.names if columns is None else columns)

@@ -47,7 +47,11 @@ class ExcelSheet(InPieces):
         """Names of the columns, in their order."""
         return self._header
 
-    def pieces(self, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch]:
+    def pieces(
+        self,
+        columns: Sequence[str] | None = None,
+        few: Sequence[str] = (),  # noqa: ARG002
+    ) -> Generator[pa.RecordBatch]:
         """The rows in their order, a piece at a time."""
         names = list(self._header if columns is None else columns)
         require_columns(self._header, names, f"the table {str(self.path)!r}")

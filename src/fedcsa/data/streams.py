@@ -26,6 +26,8 @@ _Batch = tuple[Array, Array]
 _Item = TypeVar("_Item")
 #: Batches that are made before they are asked for: one to hand over, one in the making.
 AHEAD = 2
+#: Rows that are held make room for an eighth more, so that they move a few dozen times at most.
+_SPARE = 8
 
 
 class TableStream:
@@ -158,7 +160,7 @@ def encoded_batches(
     """
     asked = {"with_outcome": with_outcome, "with_group": with_outcome}
     first_row = 1
-    with closing(table.pieces(coding.needed(**asked))) as pieces:
+    with closing(table.pieces(coding.needed(**asked), coding.with_few_texts)) as pieces:
         for rows in dealt(pieces):
             X, y = coding.encode(rows, where, **asked, first_row=first_row)
             yield X, np.zeros(len(X)) if y is None else y
@@ -172,7 +174,8 @@ def read_rows(
 ) -> tuple[Array, Array]:
     """All rows and outcomes as numbers, held in memory.
 
-    Batch by batch: a table of texts takes several times the memory of its numbers.
+    Batch by batch, into a matrix that grows in its place: a table of texts takes several times
+    the memory of its numbers, and numbers that are joined at the end take it twice.
 
     Parameters
     ----------
@@ -184,17 +187,41 @@ def read_rows(
     DataError
         With one line for everything that is wrong, counted over all rows.
     """
+    X, y = _Held(), _Held()
     try:
         with closing(encoded_batches(table, coding, where, with_outcome=with_outcome)) as batches:
-            held = list(batches)
+            for X_batch, y_batch in batches:
+                X.append(X_batch)
+                y.append(y_batch)
     except TableError:
         raise
     except DataError:  # the same over all rows, for the counts
         asked = {"with_outcome": with_outcome, "with_group": with_outcome}
         coding.encode(table.read(coding.needed(**asked)), where, **asked)
         raise
-    X, y = zip(*held, strict=True)
-    return np.concatenate(X), np.concatenate(y)
+    return X.rows(), y.rows()
+
+
+class _Held:
+    """Rows that become more."""
+
+    def __init__(self) -> None:
+        self._rows: Array = np.empty(0)
+        self._n_rows = 0
+
+    def append(self, rows: Array) -> None:
+        """Put `rows` behind those that are held."""
+        n_rows = self._n_rows + len(rows)
+        if n_rows > len(self._rows):
+            # The system moves large blocks without a copy, so that they need little room to spare.
+            self._rows.resize((n_rows + n_rows // _SPARE, *rows.shape[1:]), refcheck=False)
+        self._rows[self._n_rows : n_rows] = rows
+        self._n_rows = n_rows
+
+    def rows(self) -> Array:
+        """All of them."""
+        self._rows.resize((self._n_rows, *self._rows.shape[1:]), refcheck=False)
+        return self._rows
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcsa.core.batches import BATCH_ROWS
+from fedcsa.data.cells import is_text
 from fedcsa.data.columns import require_columns
 from fedcsa.data.csv_text import BROKEN, LongRowError, empty, header_of, text_pieces
 from fedcsa.errors import DataError, TableError, unknown
@@ -35,7 +36,9 @@ class InPieces:
 
     if TYPE_CHECKING:
 
-        def pieces(self, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch]:
+        def pieces(
+            self, columns: Sequence[str] | None = None, few: Sequence[str] = ()
+        ) -> Generator[pa.RecordBatch]:
             """The rows in their order, a piece at a time, of all columns or of `columns`."""
 
         def columns(self) -> tuple[str, ...]:
@@ -91,12 +94,17 @@ class TableFile(InPieces):
         with self._parquet(None) as (_, names):
             return tuple(names)
 
-    def pieces(self, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch]:
-        """The rows in their order, a piece at a time, of all columns or of `columns`."""
+    def pieces(
+        self, columns: Sequence[str] | None = None, few: Sequence[str] = ()
+    ) -> Generator[pa.RecordBatch]:
+        """The rows in their order, a piece at a time, of all columns or of `columns`.
+
+        A Parquet file stores `few` different texts by a dictionary, and gives them so.
+        """
         if self.kind != ".parquet":
             yield from self._text(columns)
             return
-        with self._parquet(columns) as (file, names):
+        with self._parquet(columns, few) as (file, names):
             for piece in file.iter_batches(BATCH_ROWS, columns=names):
                 piece.validate(full=True)  # texts that are not UTF-8, lengths that do not fit
                 yield piece
@@ -116,14 +124,18 @@ class TableFile(InPieces):
             yield piece.slice(known)
 
     @contextmanager
-    def _parquet(self, columns: Sequence[str] | None) -> Iterator[tuple[Any, list[str]]]:
+    def _parquet(
+        self, columns: Sequence[str] | None, few: Sequence[str] = ()
+    ) -> Iterator[tuple[Any, list[str]]]:
         """The open Parquet file and the columns to read of it."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         # With a buffer, a column is read as it is needed, and not a whole row group at once.
-        options = {"pre_buffer": False, "buffer_size": _BUFFER_BYTES}
+        options: dict[str, Any] = {"pre_buffer": False, "buffer_size": _BUFFER_BYTES}
         try:
+            texts = [field.name for field in pq.read_schema(self.path) if is_text(field.type)]
+            options["read_dictionary"] = [name for name in few if name in texts]
             with pq.ParquetFile(self.path, page_checksum_verification=True, **options) as file:
                 names = file.schema_arrow.names
                 wanted = list(names if columns is None else columns)

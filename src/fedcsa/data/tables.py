@@ -34,8 +34,13 @@ class AnyTable(Protocol):
         """Names of the columns, in their order."""
         ...
 
-    def pieces(self, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch]:
-        """The rows in their order, a piece at a time, of all columns or of `columns`."""
+    def pieces(
+        self, columns: Sequence[str] | None = None, few: Sequence[str] = ()
+    ) -> Generator[pa.RecordBatch]:
+        """The rows in their order, a piece at a time, of all columns or of `columns`.
+
+        Columns with `few` different texts may come by a dictionary.
+        """
         ...
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:

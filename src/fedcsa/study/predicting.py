@@ -55,10 +55,11 @@ def predicted_batches(
     kept = list(table.columns() if list(keep) == [ALL] else keep)
     carried = list(dict.fromkeys([*ids, *kept]))
     needed = study.coding.needed(with_outcome=False)
+    few = [name for name in study.coding.with_few_texts if name not in carried]
 
     def read() -> Generator[tuple[Array, pa.Table]]:
         first_row = 1
-        with closing(table.pieces(list(dict.fromkeys([*needed, *carried])))) as pieces:
+        with closing(table.pieces(list(dict.fromkeys([*needed, *carried])), few)) as pieces:
             for rows in dealt(pieces):
                 X, _ = study.coding.encode(rows, words, with_outcome=False, first_row=first_row)
                 yield X, rows.select(carried)
