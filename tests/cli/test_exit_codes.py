@@ -149,7 +149,7 @@ def test_rows_that_cannot_be_predicted_are_exit_code_3(text, match, finished, in
 
 @pytest.mark.parametrize(
     ("name", "match"),
-    [("p.xlsx", "Unknown kind of table '.xlsx'"), ("no/such/p.csv", "folder that is there")],
+    [("p.xlsx", "must be written as CSV or Parquet"), ("no/such/p.csv", "folder that is there")],
 )
 def test_a_place_that_cannot_be_written_to_is_exit_code_3(name, match, finished, invoke, tmp_path):
     folder = finished()

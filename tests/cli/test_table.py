@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from fedcsa.cli import table_command
 from fedcsa.core.table import Table1
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import write_table
@@ -105,6 +106,30 @@ def test_a_program_gets_every_told_number(folder, invoke):
     assert len(answer["warnings"]) == 1
 
 
+def test_without_a_study_columns_are_what_they_look_like(tmp_path, invoke):
+    rows = {**clinic(), "id": [f"p{k}" for k in range(203)], "sbp": [None, *range(202)]}
+    write_table(tmp_path / "rows.csv", rows)
+    answer = json.loads(invoke("table", tmp_path / "rows.csv", "--json").stdout)
+    told = [(line["feature"], line.get("level", "")) for line in answer["columns"]]
+    assert told == [
+        ("age", ""), ("smoker", ""), ("stage", "II"), ("stage", "III"), ("sbp", ""),
+        ("sbp", "missing"),
+    ]  # fmt: skip
+    assert answer["notes"][0] == "Column 'note' is the same in every row. It is left out."
+    shown = invoke("table", tmp_path / "rows.csv").stdout
+    assert all(f"note: {note}" in shown for note in answer["notes"])
+    assert PLANTED not in shown
+
+
+def test_the_first_rows_tell_what_columns_are(tmp_path, invoke, monkeypatch):
+    write_table(tmp_path / "rows.csv", {"a": [1.0, 2.0, 2.5, PLANTED + "x"]})
+    monkeypatch.setattr(table_command, "FIRST_ROWS", 3)
+    result = invoke("table", tmp_path / "rows.csv")
+    assert result.exit_code == 3
+    assert "must hold numbers; 1 of its cells in rows 1 to 4 is text" in result.stderr
+    assert "4711" not in result.stderr
+
+
 def test_without_a_study_columns_are_numbers_or_flags(tmp_path, invoke):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(200, 2)).round(3)
@@ -135,9 +160,8 @@ def test_it_says_what_correlations_need(tmp_path, invoke, n, columns, told):
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        ({"a": [1.0, 2.0], "sex": ["F", PLANTED + "x"]}, "Column 'sex' of the table"),
-        ({"a": [1.0]}, "at least 2 rows"),
-        ({"a": [1.0, "NA"]}, "must be complete; 1 of its cells in rows 1 to 2 is missing"),
+        ({"a": [*range(33), PLANTED + "x"] * 3}, "but some of its cells are none: 3 of 102 at"),
+        ({"a": [1.0]}, "Column 'a' is the same in every row"),
         ({"a": []}, "must have rows"),
     ],
 )

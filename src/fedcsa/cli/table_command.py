@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
     from fedcsa.core.moments import Moments
     from fedcsa.core.table import Table1
     from fedcsa.data.coding import Columns
-    from fedcsa.data.tables import Where
+    from fedcsa.data.tables import AnyTable, Where
 
+#: Rows that tell what the columns are: more would take memory, and seldom tell anything else.
+FIRST_ROWS = 100_000
 NO_CORRELATIONS = (
     "Correlations are not told: they need two to ten columns, all numbers, and ten rows for every "
     "told number."
@@ -46,7 +49,8 @@ def table(
     study: Annotated[
         Path | None,
         typer.Option(
-            metavar="STUDY", help="The study file that describes the columns; by default numbers."
+            metavar="STUDY",
+            help="The study file that describes the columns; by default what they look like.",
         ),
     ] = None,
     out: Annotated[
@@ -60,14 +64,15 @@ def table(
 ) -> None:
     """Show the rounded Table 1 that a target tells the sources, and write it.
 
-    Reads a table and, if given, a study file that describes its columns. A study may name the
-    written file as the target's table1, in place of its rows.
+    Reads a table and, if given, a study file that describes its columns. Without one the first
+    100,000 rows tell what each column is, and notes say what they do not tell. A study may name
+    the written file as the target's table1, in place of its rows.
 
     Examples
     --------
     fedcsa table patients.csv --study study.toml
     fedcsa table patients.csv --study study.toml --out table1.csv
-    fedcsa table numbers.parquet --json   # every column a number, or 0 and 1
+    fedcsa table patients.parquet --json   # columns are what they look like
     """
     from fedcsa.core.table import Table1
     from fedcsa.data.table1 import write_table1
@@ -84,6 +89,7 @@ def table(
         "columns": _columns(told, coding),
         "correlations": _pairs(told),
         "n_numbers": told.n_numbers,
+        "notes": list(coding.notes),
         "warnings": [*_warnings(found, coding)],
         "file": None if out is None else str(out),
     }
@@ -91,22 +97,35 @@ def table(
 
 
 def _read(where: Where, study: Path | None) -> tuple[Columns, Moments]:
-    """How the columns are described, and their sums; without a study as numbers and flags."""
+    """How the columns are described, by a study or by what they look like, and their sums."""
     from fedcsa.core.moments import Moments
-    from fedcsa.data.coding import Columns
     from fedcsa.data.streams import RowStream, TableStream
     from fedcsa.data.tables import open_table, words_of
     from fedcsa.study import Study
 
     described = None if study is None else Study.load(study).coding
     table = open_table(where)
-    coding = described or Columns(dict.fromkeys(table.columns(), "number"))
+    coding = described or _proposed(table, words_of(where))
     stream = TableStream(table, coding, where=words_of(where), with_outcome=False)
-    found = Moments.of(RowStream(stream), len(coding.columns))
-    if study is None:
-        kinds = ["flag" if flag else "number" for flag in found.binary]
-        coding = Columns(dict(zip(coding.columns, kinds, strict=True)))
-    return coding, found
+    return coding, Moments.of(RowStream(stream), len(coding.columns))
+
+
+def _proposed(table: AnyTable, words: str) -> Columns:
+    """What the columns look like in the first rows."""
+    import pyarrow as pa
+
+    from fedcsa.data.coding import Columns, no_rows
+
+    first: list[pa.RecordBatch] = []
+    with closing(table.pieces()) as pieces:
+        for piece in pieces:
+            first.append(piece)
+            if sum(part.num_rows for part in first) >= FIRST_ROWS:
+                break
+    rows = pa.Table.from_batches(first)[:FIRST_ROWS] if first else None
+    if not rows:
+        raise no_rows(words)
+    return Columns.infer({"the table": rows})
 
 
 def _columns(told: Table1, coding: Columns) -> list[dict[str, Any]]:
@@ -168,6 +187,8 @@ def _print(content: dict[str, Any], coding: Columns, screen: Console) -> None:
     ]
     told = f"Correlations: {'; '.join(pairs)}." if pairs else NO_CORRELATIONS
     screen.print(Text(printable(told)), soft_wrap=True)
+    for note in content["notes"]:
+        screen.print(Text.assemble(("note: ", "yellow"), printable(note)), soft_wrap=True)
     for warning in content["warnings"]:
         screen.print(Text.assemble(("warning: ", "yellow"), printable(warning)), soft_wrap=True)
     if content["file"] is not None:
