@@ -63,3 +63,27 @@ def test_unknown_levels_and_missing_columns_are_said(tmp_path, table):
 def test_a_table_without_outcomes_is_a_targets(tmp_path, table):
     table.write_text("age,stage\n61,I\n", encoding="utf-8")
     assert draft_site(table, tmp_path, Study.parse(STUDY)).role == "target"
+
+
+@pytest.mark.parametrize("column", ["Died", "tied", "dried"])
+def test_the_outcome_is_never_guessed(tmp_path, table, column):
+    table.write_text(f"age,stage,{column}\n61,I,no\n", encoding="utf-8")
+    draft = draft_site(table, tmp_path, Study.parse(STUDY))
+    assert (draft.role, draft.notes) == ("target", ())
+    assert not SiteFile.parse(draft.text, folder=tmp_path).columns
+    assert ('# died = "Died"    # is it the same?' in draft.text) is (column == "Died")
+
+
+def test_near_misses_are_suggested_only(tmp_path, table):
+    table.write_text("ages,Stage.,died\n61,I,no\n", encoding="utf-8")
+    draft = draft_site(table, tmp_path, Study.parse(STUDY))
+    assert dict(SiteFile.parse(draft.text, folder=tmp_path).columns) == {"stage": "Stage."}
+    assert '\n# age = "ages"    # is it the same?\n' in draft.text
+    assert "missing: 'age'" in "\n".join(draft.notes)
+
+
+def test_of_two_columns_that_are_called_alike_none_is_entered(tmp_path, table):
+    table.write_text("AGE,Age,stage,died\n61,61,I,no\n", encoding="utf-8")
+    draft = draft_site(table, tmp_path, Study.parse(STUDY))
+    assert not SiteFile.parse(draft.text, folder=tmp_path).columns
+    assert '# age = "AGE"' in draft.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,9 +65,10 @@ def draft_site(table: Path | None, folder: Path, study: Study | None) -> SiteDra
     found = open_table(table).read()
     if study is None:
         return SiteDraft(text, "", ())
-    own = _own_names(study, found.column_names)
-    if own:
-        lines = [_entry(name, other) for name, other in own.items()]
+    own, perhaps = _own_names(study, found.column_names)
+    lines = [_entry(name, other) for name, other in own.items()]
+    lines += [f"# {_entry(n, other)}    # is it the same?" for n, other in perhaps.items()]
+    if lines:
         text = text.replace(_COLUMN, "\n".join(lines), 1)
     text = _with_needs(text, study)
     site = SiteFile.parse(text, folder=folder)
@@ -96,12 +98,35 @@ def _entry(key: str, value: Any) -> str:
     return format_toml({"x": {key: value}}).strip().splitlines()[1]
 
 
-def _own_names(study: Study, present: list[str]) -> dict[str, str]:
-    """The table's name of every column of the study that is called almost alike there."""
-    named = [feature.name for feature in study.features] + [study.outcome.name]
+def _own_names(study: Study, present: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The table's names of the study's columns that it lacks: those that are sure, and perhaps.
+
+    Sure is a feature's name that differs in case and signs alone. The outcome is never: with it,
+    a target would become a source.
+    """
+    outcome = study.outcome.name
+    named = [*(feature.name for feature in study.features), outcome]
     free = [column for column in present if column not in named]
-    found = {name: nearest(name, free) for name in named if name not in present}
-    return {name: other for name, other in found.items() if other is not None}
+    sure: dict[str, str] = {}
+    perhaps: dict[str, str] = {}
+    for name in (name for name in named if name not in present):
+        alike = [column for column in free if _bare(column) == _bare(name)]
+        near = alike[0] if alike else nearest(name, free)
+        if len(alike) == 1 and name != outcome:
+            sure[name] = alike[0]
+        elif near is not None and (alike or name != outcome):
+            perhaps[name] = near
+    taken = sure.values()
+    return sure, {name: column for name, column in perhaps.items() if column not in taken}
+
+
+def _bare(name: str) -> str:
+    """The letters and digits of a name, in one case; a name without any stands for itself.
+
+    >>> _bare("Age (years)") == _bare("age_years")
+    True
+    """
+    return re.sub(r"[\W_]+", "", name.casefold()) or name
 
 
 def _unknown_levels(study: Study, table: pa.Table, own: dict[str, str]) -> Iterator[str]:
