@@ -120,12 +120,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments,
         child={"nargs": argparse.REMAINDER, "help": argparse.SUPPRESS},
         rows={"type": int, "help": "rows of the long table"},
+        sources={"type": int, "help": "rows of either source"},
     )
     if given.child:
         print(json.dumps(child(given.child)))
         return
     settings = QUICK if given.quick else Settings()
-    settings = replace(settings, rows=given.rows or settings.rows)
+    settings = replace(
+        settings,
+        rows=given.rows or settings.rows,
+        source_rows=given.sources or settings.source_rows,
+    )
     lines: list[dict[str, Any]] = []
     for kind in ("parquet", "csv"):
         with tempfile.TemporaryDirectory() as name:
