@@ -274,3 +274,56 @@ def test_what_is_no_number_must_be_described(change, words, make):
     with pytest.raises(DataError, match=words) as caught:
         as_named_matrix(make(pa.table(cells)), "X", list(NUMBERS))
     assert PLANTED not in str(caught.value)
+
+
+# What would be read wrongly -------------------------------------------------------------------
+
+
+def test_a_batch_of_pyarrow_is_read_by_its_names():
+    batch = pa.record_batch({"b": [1.0, 2.0], "a": [3.0, 4.0]})
+    matrix, names = as_named_matrix(batch, "X", ["a", "b"])
+    assert matrix.tolist() == [[3.0, 1.0], [4.0, 2.0]]
+    assert names == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "name", ["schema", "__arrow_c_stream__", "__arrow_c_array__", "__dataframe__"]
+)
+def test_a_frame_of_an_unknown_library_is_refused(name):
+    X = type("Strange", (), {name: None, "__array__": lambda *_, **__: np.eye(2)})()
+    with pytest.raises(DataError, match="Strange is neither"):
+        as_named_matrix(X, "X", None)
+
+
+def test_a_relation_with_a_column_twice_is_refused():
+    relation = duckdb.connect().sql("SELECT 1.0 AS a, 2.0 AS b, 3.0 AS a")
+    with pytest.raises(DataError, match="'a'"):
+        as_named_matrix(relation, "X", None)
+    with pytest.raises(DataError, match="'a'"):
+        as_described_matrix(relation, "X", Columns({"a": "number"}))
+
+
+def test_an_array_that_may_lack_the_id_or_the_group_is_refused():
+    columns = Columns({"number": "id", "patient": "group", "age": "number"})
+    assert as_described_matrix([[7.0, 8.0, 50.0]], "X", columns)[0].tolist() == [[50.0]]
+    assert as_described_matrix([[50.0]], "X", columns)[0].tolist() == [[50.0]]
+    with pytest.raises(DataError, match="the id or the group is missing"):
+        as_described_matrix([[7.0, 50.0]], "X", columns)
+    grouped = as_described_matrix([[8.0, 50.0]], "X", columns, with_group=True)[0]
+    assert grouped[0, 0] == 50.0
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [dt.datetime(2020, 1, 2), dt.datetime(2020, 1, 3, tzinfo=dt.UTC)],
+        [dt.datetime(2020, 1, 3, tzinfo=dt.UTC), dt.datetime(2020, 1, 2)],
+        [dt.date(2020, 1, 2), decimal.Decimal(4)],
+        [dt.date(2020, 1, 2), 4],
+    ],
+)
+def test_zones_and_numbers_among_dates_are_refused(cells):
+    columns = Columns({"seen": {"kind": "date", "since": "2020-01-01"}})
+    frame = pd.DataFrame({"seen": pd.Series(cells, dtype=object)})
+    with pytest.raises(DataError, match="'seen' must hold cells of one type"):
+        as_described_matrix(frame, "X", columns)

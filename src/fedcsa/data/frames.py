@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +22,8 @@ _INFER = (
     'Say what every column is: FedCSA(columns=Columns.infer({"name": frame, …})) proposes it, '
     "from fedcsa import Columns."
 )
+#: What has one of these has columns with names, which an array of it would lose.
+_OF_FRAMES = ("schema", "__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
 
 
 # Any frame ------------------------------------------------------------------------------------
@@ -30,13 +34,27 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     import narwhals.stable.v2 as nw
 
     try:
-        frame = nw.from_native(X, pass_through=True)
+        frame = nw.from_native(_whole(X), pass_through=True)
     except nw.exceptions.DuplicateError:  # which of them is said by `require_columns`
         names = getattr(X, "column_names", None)
         return tuple(map(str, X.columns if names is None else names))
     if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
+        if any(hasattr(X, name) for name in _OF_FRAMES):
+            raise DataError(
+                "Rows must be an array or a frame of pandas, Polars, pyarrow or DuckDB; "
+                f"{type(X).__name__} is neither. Make a frame of it first."
+            )
         return None
+    if frame.implementation.is_duckdb():  # its schema has a name once only
+        return tuple(X.columns)
     return tuple(map(str, frame.collect_schema().names()))
+
+
+def _whole(X: Any) -> Any:
+    """A batch of pyarrow's as a table; everything else as it is."""
+    import pyarrow as pa
+
+    return pa.Table.from_batches([X]) if isinstance(X, pa.RecordBatch) else X
 
 
 def frame_series(X: Any, names: Sequence[str], where: str) -> dict[str, Any]:
@@ -54,7 +72,7 @@ def frame_series(X: Any, names: Sequence[str], where: str) -> dict[str, Any]:
     """
     import narwhals.stable.v2 as nw
 
-    frame = nw.from_native(X)
+    frame = nw.from_native(_whole(X))
     if isinstance(frame, nw.LazyFrame):
         try:
             frame = frame.select(names).collect("pyarrow")
@@ -114,15 +132,25 @@ def arrow_column(column: Any, what: str) -> pa.ChunkedArray:
 
 
 def _of_objects(cells: list[Any]) -> pa.Array:
-    """Objects as pyarrow has them, which would take a number among dates for days since 1970."""
+    """Objects as pyarrow has them, but for what it would change without a word.
+
+    It takes a number among dates for days since 1970, and drops the zone of a time among others.
+    """
     import pyarrow as pa
 
     found = pa.array(cells, from_pandas=True)
     if pa.types.is_temporal(found.type):
-        numbers = (isinstance(cell, int | float | np.number) and cell == cell for cell in cells)
-        if any(numbers):
+        zone = getattr(found.type, "tz", None)
+        if any(_is_strange(cell, zone) for cell in cells):
             raise TypeError
     return found
+
+
+def _is_strange(cell: Any, zone: str | None) -> bool:
+    """Whether a cell among dates is a number, or has a time zone where the others have none."""
+    if isinstance(cell, datetime) and cell == cell:  # not pandas' missing time
+        return (cell.tzinfo is None) != (zone is None)
+    return isinstance(cell, Number) and bool(cell == cell)
 
 
 # Without a description ------------------------------------------------------------------------
@@ -200,7 +228,8 @@ def as_described_matrix(
     ----------
     X : array or frame of shape (rows, columns)
         A frame's columns are found by name; further ones are ignored. An array has the described
-        columns in their order, the id among them or not, and the group too if it is not needed.
+        columns in their order. The id may be left out, and the group too if it is not needed;
+        one of both is refused, since the width does not tell which.
     where : str
         What to call it in an error.
     coding : Columns
@@ -234,16 +263,20 @@ def _named_columns(
     """The needed columns of an array: it has all that are described, or lacks some that are not."""
     cells = np.asarray(X)
     names = [feature.name for feature in coding.features]
-    choices = [names, [name for name in names if name != coding.id]]
-    choices.append([name for name in names if name in needed])
+    # The id may be there or not, and so may the group if nobody needs it.
+    spare = [name for name in (coding.id, coding.group) if name and name not in needed]
+    left_out = [set(), *({name} for name in spare), set(spare)]
+    choices = {tuple(name for name in names if name not in some) for some in left_out}
     width = cells.shape[1] if cells.ndim == 2 else -1
-    found = next((choice for choice in choices if len(choice) == width), None)
-    if found is None:
+    fitting = [choice for choice in choices if len(choice) == width]
+    if len(fitting) != 1:
         shape = "x".join(map(str, cells.shape))
+        why = " Either the id or the group is missing, and nobody can say which." if fitting else ""
         raise DataError(
             f"{where} must have the {len(names)} described columns in their order; "
-            f"its shape is {shape}. Use a frame to give columns by name."
+            f"its shape is {shape}.{why} Use a frame to give columns by name."
         )
+    found = fitting[0]
     return {
         name: arrow_column(cells[:, found.index(name)], f"{where}: column {name!r}")
         for name in needed
