@@ -52,8 +52,8 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
         "choose a smaller model",
     ),
     "min_rows_per_leaf": (
-        "a leaf of a tree holds too few of the site's rows",
-        "agree on larger leaves",
+        "a leaf of a tree, or a mean of a step, is of too few of the site's rows",
+        "agree on larger leaves, or leave out columns that are mostly missing",
     ),
     "no_own_values": ("the model holds a cell or an outcome of the site", "choose another model"),
     "max_membership_auc": (

@@ -474,7 +474,18 @@ def test_a_source_keeps_a_model_that_holds_a_mean_of_few():
     request = target.choose({"a": report})
     assert isinstance(source.answer(request), Refusal)
     assert source.refusal.rule == "min_rows_per_leaf"
-    assert "every mean that fills missing cells" in str(source.refusal)
+    assert "every mean of an imputer or a scaler" in str(source.refusal)
+
+
+def test_a_scaler_before_the_imputer_tells_no_mean_of_few():
+    filled = make_pipeline(StandardScaler(), SimpleImputer(strategy="constant", fill_value=0.0))
+    pipeline = make_pipeline(ColumnTransformer([("n", filled, ["sbp"])]), Ridge())
+    description = model_description(pipeline, COLUMNS.inputs)
+    model = SklearnModel(build(description["estimator"]), 0, GRID, INPUTS)
+    rows = mostly_empty(4)
+    [sent] = model.fit(rows, Y, RATIOS, [{}], np.random.default_rng(0)).models
+    assert any(name.endswith(".shift") for name in sent.arrays)
+    assert rows_per_mean(sent, rows).tolist() == [4]
 
 
 def planned(pipeline):

@@ -77,7 +77,8 @@ class Policy:
     max_parameters_per_row : float
         Numbers that were fitted, per training row; above it, rows leak through the model.
     min_rows_per_leaf : int
-        Rows in the smallest leaf of a tree: its value is the mean of their outcomes.
+        Rows in the smallest leaf of a tree: its value is the mean of their outcomes. Known cells
+        behind the means of an imputer or a scaler that leave with the model, too.
     no_own_values : bool
         Whether a model stays that holds a cell, an outcome, or an array as long as the rows.
     min_sd_share : float

@@ -17,6 +17,8 @@ DECIMALS = 6
 _AGREED = ("step", "feature", "powers", "levels", "sizes", "dropped", "knots", "constant")
 #: Means of the outcomes of many rows, which the rule on rows per leaf looks after.
 _MEANS = ("value", "base")
+#: Kinds of steps whose numbers are means of the cells that are not empty.
+_OF_CELLS = ("fill", "affine")
 
 
 def count_parameters(arrays: Arrays) -> int:
@@ -64,7 +66,9 @@ def rows_per_leaf(model: PortableModel, X: Array, row_weights: Array | None = No
 
 
 def rows_per_mean(model: PortableModel, X: Array) -> Array:
-    """Of how many of a source's rows every mean is that fills empty cells; stays at the site.
+    """Of how many of a source's cells every mean is that travels; stays at the site.
+
+    Means fill empty cells, or are a scaler's that was not taken into the coefficients.
 
     Parameters
     ----------
@@ -75,14 +79,14 @@ def rows_per_mean(model: PortableModel, X: Array) -> Array:
     Returns
     -------
     array of shape (means,)
-        Empty for a model that fills nothing.
+        Empty for a model without any.
     """
     found = [np.empty(0)]
     if not isinstance(model, DesignModel | TreeModel):
         return found[0]
     for k, parts in enumerate(model.steps):
         seen = apply_steps(model.steps[:k], X)
-        own = [seen[:, list(part.columns)] for part in parts if part.kind == "fill"]
+        own = [seen[:, list(part.columns)] for part in parts if part.kind in _OF_CELLS]
         found += [np.count_nonzero(~np.isnan(cells), axis=0) for cells in own]
     return np.concatenate(found)
 

@@ -71,7 +71,7 @@ class Certificate:
     parameters_per_row : float
         Numbers of the model that were fitted, per row that it was fitted on.
     smallest_leaf : int or None
-        Rows in the smallest leaf, or behind a mean that fills empty cells; None if the model has
+        Rows in the smallest leaf, or behind an imputer's or a scaler's mean; None if the model has
         neither.
     own_values : tuple of str
         Names of arrays that hold a cell or an outcome, or are as long as the table.
@@ -98,7 +98,7 @@ class Certificate:
             raise _stays("no_own_values", f"it holds cells or outcomes of its rows ({where})")
         fewest = policy.min_rows_per_leaf
         if self.smallest_leaf is not None and self.smallest_leaf < fewest:
-            what = "every leaf, and every mean that fills missing cells,"
+            what = "every leaf, and every mean of an imputer or a scaler,"
             raise _stays("min_rows_per_leaf", f"{what} must be of {fewest} rows or more")
         most = policy.max_membership_auc
         if self.membership_auc > most:
@@ -210,7 +210,7 @@ def _own_values(report: ModelReport, fitted: FittedModel, rows: StudyRows) -> tu
 
 
 def _smallest_leaf(model: PortableModel, rows: StudyRows) -> int | None:
-    """Rows in the smallest leaf, or behind a mean that fills empty cells; None if it has neither.
+    """Rows in the smallest leaf, or behind a mean of a step; None if it has neither.
 
     Parameters
     ----------
