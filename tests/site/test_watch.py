@@ -1,6 +1,7 @@
 """``fedcsa study`` submit, watch, forget and id; sites in one process stand for the engine."""
 
 import json
+from datetime import datetime
 from urllib.error import HTTPError
 from urllib.request import HTTPCookieProcessor, build_opener
 
@@ -11,7 +12,7 @@ from fedcsa.cli import study_command
 from fedcsa.cli.app import app
 from fedcsa.cli.study_screen import StudyScreen
 from fedcsa.errors import PolicyError, ProtocolError
-from fedcsa.federation.kept import Shelf
+from fedcsa.federation.kept import Kept, Shelf
 from fedcsa.federation.lead_page import page_of
 from fedcsa.federation.progress import SiteProgress, StudyProgress, progress_of, running
 from fedcsa.messages.codec import decode
@@ -99,6 +100,16 @@ def test_a_study_that_waits_is_told_kept_taken_up_and_ends_with_its_verdict(stud
     assert (federation.folder / "study-result" / "adaptation.json").is_file()
     assert Shelf(kit).all() == []
     assert "No study waits here." in study("watch").stdout
+
+
+@pytest.mark.usefixtures("asked")
+def test_after_a_success_nothing_is_said_of_waiting(study, federation):
+    federation.log("abbey").decide(federation.agreed.id, "approved")
+    done = study("submit", federation.study_file)
+    assert done.exit_code == 0
+    assert "all answers are in" in done.stderr
+    for word in ("It waits", "at most", "study: done"):
+        assert word not in done.stderr
 
 
 @pytest.mark.usefixtures("asked")
@@ -205,3 +216,27 @@ def test_progress_is_a_line_a_change_where_there_is_no_terminal(capsys):
         screen.show(progress)
         screen.show(progress)
     assert capsys.readouterr().err == "study: phase 1 of 3, risk\n"
+
+
+def test_a_further_question_of_a_study_that_waits_is_one_line(capsys, monkeypatch):
+    monkeypatch.setattr("fedcsa.cli.study_screen.moment", lambda time: time[11:16])
+    screen = StudyScreen(quiet=False)
+    times = [f"2026-11-17T09:{minute}:00+00:00" for minute in (10, 20, 30)]
+    steps = ("greet", "announce", "risk", "choose", "done")
+    about = {"study": "a@1", "text": "", "target": "new", "min_sources": 1, "deadline": 60}
+    kept = Kept(**about, out="", since=times[0], until="2026-12-01T09:00:00+00:00")
+    printed = []
+    with screen.shown():
+        for now in times:
+            for step in steps:
+                sites = {"new": step, "alpha": f"{step}: asked"}
+                screen.show(running(kept, {"step": step, "sites": sites}))
+            kept = kept.after({"alpha": "waiting"}, datetime.fromisoformat(now))
+            for _ in range(3):  # every second of the pause
+                screen.show(progress_of(kept))
+            printed.append(capsys.readouterr().err.splitlines())
+    first, *others = printed
+    assert "study: all answers are in" in first
+    assert "alpha: waits for approval there, since 09:10" in first
+    told = "study: It waits for approval at alpha. Since 09:10, asked last {}, until 09:00 at most."
+    assert others == [[told.format("09:20")], [told.format("09:30")]]

@@ -44,6 +44,8 @@ _EXITS = {"no_overlap": EXIT_DO_NOT_USE, "no_model": EXIT_MODEL}
 class StudyScreen:
     """Shows on standard error where studies are: rewritten on a terminal, else a line a change.
 
+    A line is printed once: a study that waits goes through the same steps at every question.
+
     Parameters
     ----------
     quiet : bool
@@ -56,7 +58,7 @@ class StudyScreen:
         self._quiet = quiet
         self._output = output
         self._live: Live | None = None
-        self._said: dict[tuple[str, str], str] = {}
+        self._said: set[tuple[str, str, str]] = set()
         #: By id; a page shows them, too.
         self.studies: dict[str, StudyProgress] = {}
 
@@ -95,8 +97,8 @@ class StudyScreen:
     def _print_changes(self, progress: StudyProgress) -> None:
         head = _name(progress) if len(self.studies) > 1 else ""
         for name, text in _lines(progress).items():
-            if self._said.get((progress.study, name)) != text:
-                self._said[progress.study, name] = text
+            if (progress.study, name, text) not in self._said:
+                self._said.add((progress.study, name, text))
                 label = f"{head}, {name}" if head and name else head or name or "study"
                 self._console.print(Text(f"{label}: {text}"), soft_wrap=True)
 
@@ -109,11 +111,19 @@ def _lines(progress: StudyProgress) -> dict[str, str]:
     """What there is to say of a study, under no name, and of its sites."""
     lines = {"": printable(progress.text)}
     if progress.state == "waiting":
-        lines[""] += f" Until {moment(progress.until)} at most."
+        lines[""] += f" {_times(progress)}"
     for site in progress.sites:
         since = f", since {moment(site.since)}" if site.since and site.waits else ""
         lines[printable(site.name)] = f"{printable(site.what)}{since}"
     return lines
+
+
+def _times(progress: StudyProgress) -> str:
+    """Since when a study waits, when it was asked for last, and how long it waits."""
+    since = min((site.since for site in progress.sites if site.waits), default="")
+    told = {"since": since, "asked last": progress.asked, "until": progress.until}
+    words = ", ".join(f"{word} {moment(time)}" for word, time in told.items() if time)
+    return f"{words[:1].upper()}{words[1:]} at most."
 
 
 def _grid(progress: StudyProgress) -> Table:

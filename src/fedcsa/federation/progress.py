@@ -14,6 +14,9 @@ _PHASES = {
     "model": "2 of 3", "mix": "2 of 3",
     "examine": "3 of 3", "again": "3 of 3", "conclude": "3 of 3",
 }  # fmt: skip
+#: Other steps of the coordinator -> in words. It does not know whether the study is done: that the
+#: target tells, closed for the lead.
+_STEPS = {"scheduling": "waiting to be scheduled", "done": "all answers are in"}
 _STEWARD = "refused: approval"
 #: What became of a source -> in words; what is not here is told as it is.
 _WORDS = {
@@ -96,8 +99,7 @@ def running(kept: Kept, board: Mapping[str, Any]) -> StudyProgress:
     text = f"phase {_PHASES[step]}, {step}" if step in _PHASES else step
     if step == "again" and "attempt" in board:
         text = f"{board['problem']} Submitting again, attempt {board['attempt']}."
-    if step == "scheduling":
-        text = "waiting to be scheduled"
+    text = _STEPS.get(step, text)
     sites = tuple(
         SiteProgress(f"{name} (target)" if name == kept.target else name, str(what))
         for name, what in board.get("sites", {}).items()

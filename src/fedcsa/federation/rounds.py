@@ -16,7 +16,7 @@ from fedcsa.messages.policy import Clock, utc_now
 #: Asks for a study once, given whether it waits for people: where the coordinator was at the end,
 #: and what the target said. It raises a `ProtocolError` if the question came to nothing.
 Ask = Callable[[Kept, bool], tuple[dict[str, Any], Conclusion]]
-#: Called with a study after every question, and every second of a pause.
+#: Called with a study that waits, after every question and every second of a pause.
 Tell = Callable[[Kept], None]
 #: Seconds between two looks at the clock in a pause.
 _LOOK = 1.0
@@ -73,8 +73,10 @@ def ask_until_ended(
         when, kept = due.pop(study)
         _wait_until(when, kept, tell, clock, pause)
         end = _ask_once(kept, shelf, ask, clock())
-        tell(end.kept)
-        if end.told is not None or end.error is not None or once:
+        ended = end.told is not None or end.error is not None
+        if not ended:
+            tell(end.kept)
+        if ended or once:
             yield end
         else:
             due[study] = end.kept.next, end.kept
