@@ -186,6 +186,9 @@ FROM_SOURCES: Mapping[str, tuple[str, ...]] = {
     "other-unit": ("column", "conversion", "direction"),
 }
 
+#: They bring others about, at the same source, and stand before them.
+CAUSES = ("other-unit",)
+
 #: A source with less weight was left out in effect; among many, less than a tenth of its share.
 _NO_WEIGHT = 0.01
 

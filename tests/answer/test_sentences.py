@@ -356,7 +356,7 @@ def test_findings_at_sixty_sources_take_one_line_a_kind():
     ]
     units = [Finding("other-unit", name, {"crea": "looks like µmol/L"}) for name in names[:5]]
     units += [Finding("other-unit", "site-09", {"glucose": "looks like mg/dL"})]
-    first, second = by_kind([*few, *units])
+    second, first = by_kind([*few, *units])
     assert (first.more, second.more) == (0, 0)
     assert first.places == (
         "60 sources, site-00, site-01, site-02 and 57 more: effective rows 2 to 7.9, of 300",
@@ -365,6 +365,15 @@ def test_findings_at_sixty_sources_take_one_line_a_kind():
         "5 sources, site-00, site-01, site-02 and 2 more: crea looks like µmol/L",
         "site-09: glucose looks like mg/dL",
     )
+
+
+def test_a_unit_stands_before_what_follows_from_it_and_after_graver_things_elsewhere():
+    unit, far = Finding("other-unit", "a"), Finding("no-overlap", "a")
+    few, elsewhere = Finding("few-effective-rows", "a"), Finding("no-overlap", "b")
+    told = [reason.code for reason in by_kind([few, far, unit])]
+    assert told == ["other-unit", "no-overlap", "few-effective-rows"]
+    told = [reason.code for reason in by_kind([few, elsewhere, unit])]
+    assert told == ["no-overlap", "other-unit", "few-effective-rows"]
 
 
 def test_a_few_findings_are_told_one_by_one_and_many_shapes_are_counted():

@@ -249,7 +249,23 @@ def test_check_finds_nothing_in_a_good_study(finished, invoke):
     result = invoke("check", study)
     told = f"Nothing stands in the way. Next: fedcsa run {study}\n"
     assert (result.exit_code, result.stdout) == (0, told)
-    assert strict(invoke("check", finished() / "study.toml", "--json").stdout) == {"problems": []}
+    told = strict(invoke("check", finished() / "study.toml", "--json").stdout)
+    assert told == {"problems": [], "warnings": []}
+
+
+def test_check_warns_of_a_column_in_another_unit(make_study, invoke, tmp_path):
+    def edit(name, table):
+        factor = 1000.0 if name == "b" else 1.0
+        return {**table, "bmi": [factor * (25.0 + x) for x in table["bmi"]]}
+
+    study = make_study(tmp_path, edit=edit)
+    (tmp_path / "new.csv").write_bytes((tmp_path / "a.csv").read_bytes())
+    result = invoke("check", study)
+    assert result.exit_code == 0
+    told = "Source 'b': Column 'bmi' here looks 1,000 times the target's: divide by 1000."
+    assert result.stdout.startswith(f"warning: {told}\nNothing stands in the way.")
+    warned = {"problems": [], "warnings": [told]}
+    assert strict(invoke("check", study, "--json").stdout) == warned
 
 
 def test_check_computes_and_writes_nothing(finished, invoke, monkeypatch, tmp_path):

@@ -514,8 +514,8 @@ def test_outcomes_at_the_target_are_never_read(study, folder, monkeypatch):
 
     read = TableFile.pieces
 
-    def spy(self, columns=None):
-        for piece in read(self, columns):
+    def spy(self, columns=None, *others):
+        for piece in read(self, columns, *others):
             asked.append((self.path.name, piece.schema.names))
             yield piece
 

@@ -359,6 +359,8 @@ def test_a_column_in_another_unit_is_named_with_the_conversion(make):
     [found] = [f for f in adaptation.findings if f.code == "other-unit"]
     words = "looks like µmol/L where the target's is mg/dL: divide by 88.4"
     assert (found.source, dict(found.evidence)) == ("b", {"x1": words})
+    of_b = [f.code for f in adaptation.findings if f.source == "b"]
+    assert (of_b[0], len(of_b) > 1) == ("other-unit", True)  # the cause of the others
 
 
 @pytest.mark.parametrize(("patients", "small"), [(0, False), (3, True), (5, False), (60, False)])

@@ -15,7 +15,7 @@ from statistics import fmean
 from fedcsa.answer.forests import is_known, is_same, promised_text
 from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text, in_units
-from fedcsa.findings import CATALOGUE, SEVERITIES, Finding, Severity
+from fedcsa.findings import CATALOGUE, CAUSES, SEVERITIES, Finding, Severity
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, MOSTLY_OWN
@@ -427,7 +427,7 @@ class Reason:
 
 
 def by_kind(findings: Sequence[Finding]) -> list[Reason]:
-    """The findings by kind, the gravest first.
+    """The findings by kind, the gravest first; a cause before what may follow from it.
 
     >>> [(r.severity, r.places) for r in by_kind([Finding("grid-edge", "north", {"value": 0.5})])]
     [('note', ('north: value 0.5',))]
@@ -442,7 +442,15 @@ def by_kind(findings: Sequence[Finding]) -> list[Reason]:
         places = tuple(printable(text) for text in map(_place, shapes[:MOST_PLACES]) if text)
         more = sum(map(len, shapes[MOST_PLACES:]))
         told.append(Reason(severity, code, sentence(meaning), places, more, sentence(advice)))
-    return sorted(told, key=lambda reason: SEVERITIES.index(reason.severity))
+    return sorted(told, key=lambda reason: _rank(reason.code, findings))
+
+
+def _rank(code: str, findings: Sequence[Finding]) -> tuple[int, bool]:
+    """How grave a kind is; a cause is as grave as the gravest finding at its sources."""
+    of = {item.source for item in findings if item.code == code}
+    cause = code in CAUSES
+    counted = [f for f in findings if f.code == code or (cause and f.source in of)]
+    return min(SEVERITIES.index(item.severity) for item in counted), not cause
 
 
 def _shapes(items: Sequence[Finding]) -> list[list[Finding]]:

@@ -27,29 +27,33 @@ def check(
     """Say everything that would go wrong with a study, without computing anything.
 
     Reads the study file and its tables, and writes nothing. Exit code 3 if something stands in
-    the way: one line a problem.
+    the way: one line a problem. A column that looks to be in another unit than the target's is a
+    warning: the study runs, but its answer would suffer.
 
     Examples
     --------
     fedcsa check study.toml
-    fedcsa check study.toml --json   # {"problems": [...]}
+    fedcsa check study.toml --json   # {"problems": [...], "warnings": [...]}
     """
     from fedcsa.study.given_section import is_given
 
     loaded = load_study(study, changes)
     with working("reading the tables", quiet=quiet):
-        problems = loaded.problems()
+        problems, warnings = loaded.check()
 
     def show(screen: Console) -> None:
         for problem in problems:
             screen.print(
                 Text.assemble(("problem: ", "bold red"), printable(problem)), soft_wrap=True
             )
+        for warning in warnings:
+            screen.print(Text.assemble(("warning: ", "yellow"), printable(warning)), soft_wrap=True)
         if not problems:
             command = "evaluate" if is_given(loaded.model) else "run"
             screen.print(Text("Nothing stands in the way.", style="green"), end=" ")
             screen.print(Text(f"Next: fedcsa {command} {study}"), soft_wrap=True)
 
-    Output(json, quiet and not problems).answer({"problems": problems}, show)
+    told = {"problems": problems, "warnings": warnings}
+    Output(json, quiet and not problems).answer(told, show)
     if problems:
         raise typer.Exit(EXIT_INPUT)

@@ -471,11 +471,17 @@ class Source:
         """
         if not isinstance(brief, Brief) or told_rule(error.rule) != ROW_FLOORS:
             return error
-        columns = [
-            f" Column {brief.features[unit.column]!r} here {unit.words}."
+        return PolicyError(error.rule, " ".join([str(error), *self.unit_warnings(brief)]))
+
+    def unit_warnings(self, brief: Brief) -> list[str]:
+        """A sentence for every column that looks as if it were in another unit than the target's.
+
+        It stays at this site.
+        """
+        return [
+            f"Column {brief.features[unit.column]!r} here {unit.words}."
             for unit in self._other_units(brief)
         ]
-        return PolicyError(error.rule, f"{error}{''.join(columns)}")
 
     def _other_units(self, brief: Brief) -> list[OtherUnit]:
         """Columns that look as if they were in another unit than the target's."""

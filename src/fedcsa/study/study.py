@@ -323,7 +323,18 @@ class Study:
         trusted_types : collection of str
             Classes outside scikit-learn that the model may use.
         """
+        return self.check(trusted_types)[0]
+
+    def check(self, trusted_types: Collection[str] = ()) -> tuple[list[str], list[str]]:
+        """The `problems`, and warnings: columns that look to be in another unit than the target's.
+
+        Parameters
+        ----------
+        trusted_types : collection of str
+            Classes outside scikit-learn that the model may use.
+        """
         found: list[str] = []
+        warnings: list[str] = []
         plan = policy = told = brief = None
         with gathered(found):
             plan = self.plan(trusted_types, build=True)
@@ -339,13 +350,15 @@ class Study:
                 brief = target.brief([])
         for name in self.sources:
             with gathered(found):
-                found += self._source_problems(name, plan, brief, policy)
-        return list(dict.fromkeys(found))
+                problems, units = self._check_source(name, plan, brief, policy)
+                found += problems
+                warnings += units
+        return list(dict.fromkeys(found)), warnings
 
-    def _source_problems(
+    def _check_source(
         self, name: str, plan: Plan | None, brief: Brief | None, policy: Policy | None
-    ) -> list[str]:
-        """Why a source would not take part, as far as the plan and the brief are known."""
+    ) -> tuple[list[str], list[str]]:
+        """Why a source would not take part, and its warnings, as far as the brief is known."""
         found: list[str] = []
         where, columns = f"Source {name!r}: ", self.coding.matrix_columns
         X, y = self.read_source(name)
@@ -358,7 +371,9 @@ class Study:
                 dealt_labels(len(y), str(plan.scheme), rng, plan.shares)
         if brief is not None:
             found += [f"{where}{refusal}" for refusal in source.refusals(brief)]
-        return found
+        # A source with a problem is mended first; its refusal names the unit already.
+        told = [] if brief is None or found else source.unit_warnings(brief)
+        return found, [f"{where}{text}" for text in told]
 
     def _source(
         self, name: str, policy: Policy | None, trusted: Collection[str], *, stream: bool = False

@@ -11,7 +11,7 @@ import numpy as np
 from fedcsa.core.losses import risk_terms
 from fedcsa.core.units import OtherUnit
 from fedcsa.errors import NoOverlapError
-from fedcsa.findings import Finding
+from fedcsa.findings import CAUSES, Finding
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import RiskReport
 from fedcsa.models.model import PENALTY, RATIO_POWER
@@ -75,7 +75,7 @@ def _sources(adaptation: Adaptation) -> Iterator[Finding]:
     """What a source said itself, how its ratio and its weights are, and how far off it lies."""
     for name in adaptation.sources:
         report = adaptation.reports[name]
-        for item in report.findings:
+        for item in sorted(report.findings, key=lambda item: item["code"] not in CAUSES):
             yield _told(item, name, adaptation.plan.features)
         if report.failed:
             reasons = ", ".join(sorted(set(report.failed.values())))
