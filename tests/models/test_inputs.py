@@ -562,6 +562,18 @@ def test_a_fitted_pipeline_is_judged_on_the_table_as_it_was_fitted():
         FedCSA(columns=COLUMNS, random_state=0).evaluate(line, sites, NEW)
 
 
+@pytest.mark.parametrize("chosen", [[1, 2], 1, slice(1, 3), [False, True, True, False], np.r_[1:3]])
+def test_places_in_a_frame_are_refused(chosen):
+    branch = ColumnTransformer([("some", StandardScaler(), chosen)])
+    columns = Columns({"pid": "id", "a": "number", "b": "number", "c": "number"})
+    for first in (branch, FeatureUnion([("one", branch)])):
+        model = SklearnModel(
+            make_pipeline(first, Ridge()), 0, None, Inputs.from_plain(columns.inputs)
+        )
+        with pytest.raises(ModelError, match="must name the columns of 'some'"):
+            model.check_columns()
+
+
 def test_an_array_goes_to_a_pipeline_by_place():
     rng = np.random.default_rng(0)
     data = {k: (rng.normal(size=(80, 3)), rng.normal(size=80)) for k in ("a", "b")}

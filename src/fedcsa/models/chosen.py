@@ -90,6 +90,51 @@ def branches_of(step: Any, columns: Seen) -> list[tuple[str, Any, list[int]]]:
     return [*found, ("remainder", step.remainder, sorted(set(everything) - taken))]
 
 
+def check_named(estimator: Any, columns: Seen) -> None:
+    """Raise a `ModelError` if columns of a frame are chosen by their places.
+
+    Ids, groups and columns that the study leaves out are not in the frame, and its order is the
+    study's: a place in it is another than in the user's own.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    columns : tuple of Column
+        That it gets; those of an array are called x0, x1, … and may be chosen by place.
+    """
+    if [column.name for column in columns] == [f"x{k}" for k in range(len(columns))]:
+        return
+    for step in _first_steps(estimator):
+        for name, _, chosen in step.transformers:
+            if _is_by_place(chosen):
+                raise ModelError(
+                    f"ColumnTransformer must name the columns of {name!r}; it has their places, "
+                    "and the study's table has others at these. Name the columns."
+                )
+
+
+def _first_steps(estimator: Any) -> list[Any]:
+    """The ColumnTransformers that get the frame itself."""
+    name = sklearn_name(estimator)
+    if name == "ColumnTransformer":
+        return [estimator]
+    inner = [getattr(estimator, part, None) for part in ("regressor", "estimator")]
+    if name == "FeatureUnion":
+        inner = [branch for _, branch in estimator.transformer_list]
+    if name == "Pipeline":
+        inner = [step for _, step in estimator.steps if not is_nothing(step)][:1]
+    return [step for one in inner if hasattr(one, "get_params") for step in _first_steps(one)]
+
+
+def _is_by_place(chosen: Any) -> bool:
+    """Whether columns are chosen by numbers, a slice of numbers or a mask."""
+    if callable(chosen) or isinstance(chosen, str):
+        return False
+    if isinstance(chosen, slice):
+        return any(isinstance(bound, int) for bound in (chosen.start, chosen.stop))
+    return np.asarray(chosen).dtype.kind in "biu"
+
+
 def chosen_by_name(estimator: Any, columns: Seen) -> Any:
     """A copy whose ColumnTransformers name their columns, where a function chose them.
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.allowed import objection
-from fedcsa.models.chosen import sklearn_name, split_pipeline
+from fedcsa.models.chosen import check_named, sklearn_name, split_pipeline
 from fedcsa.models.convert import TREES, made_columns, seen_columns, to_portable
 from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.inputs import Inputs, begins_with_columns, given_to, pandas
@@ -60,9 +60,11 @@ class SklearnModel:
             pandas()  # said before anything is fitted
 
     def check_columns(self) -> None:
-        """Raise a `ModelError` if a ColumnTransformer names a column that the table has not."""
+        """Raise a `ModelError` if a ColumnTransformer does not name columns that the table has."""
         if self.inputs is not None:
             columns = seen_columns(self.estimator, self.inputs, self.inputs.n_features)[1]
+            if begins_with_columns(self.estimator):
+                check_named(self.estimator, columns)
             settle_columns(clone(self.estimator), columns)
 
     def fit(
