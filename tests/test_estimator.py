@@ -427,6 +427,7 @@ def test_a_broken_array_is_refused_by_the_sources_name(X, match):
         (np.r_[np.nan, np.full(79, PLANTED)], r"outcome of source 'west' must be finite"),
         (np.r_[np.inf, np.full(79, PLANTED)], r"outcome of source 'west' must be finite"),
         (["424242.125"] * 80, r"outcome of source 'west' must hold numbers"),
+        (["no", "yes"] * 40, r"For classes give a classifier, .* FedCSA\(LogisticRegression\(\)\)"),
         (
             np.array([PLANTED, "x"] * 40, dtype=object),
             r"outcome of source 'west' must hold numbers",
@@ -441,6 +442,7 @@ def test_a_broken_array_is_refused_by_the_sources_name(X, match):
         "NaN",
         "infinite",
         "text",
+        "classes",
         "mixed",
         "holes",
         "wide",

@@ -2,6 +2,7 @@
 # ruff: noqa: ARG001, ARG005 - every change of a table takes the same arguments
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from fedcsa.models.portable import LinearModel
 from fedcsa.models.registry import model_description
 from fedcsa.plan import Plan
 from fedcsa.run import InProcess, run_study
+from fedcsa.source.measure import _too_large
 from fedcsa.source.source import Source
 from fedcsa.target.target import Target
 
@@ -363,9 +365,14 @@ def test_another_model_says_how_much_memory_it_needs_before_it_starts():
         candidates=({"max_depth": 2},),
     )
     brief = Target(X_target, plan, policy=OPEN).brief(["a"])
-    with pytest.raises(DataError, match=r"needs its 333 rows in memory, about 0\.0 GiB") as caught:
+    with pytest.raises(DataError, match=r"needs its 333 rows in memory\. Read them") as caught:
         stream(X, y).answer(brief)
-    assert "linear model" in str(caught.value)
+    assert str(caught.value).endswith("or choose ridge or weighted least squares.")
+
+
+def test_much_memory_is_told_in_gib():
+    rows = SimpleNamespace(source="a", n_rows=10**7, columns=("x0",))
+    assert "10000000 rows in memory, about 0.5 GiB. Read" in str(_too_large(rows, 1))
 
 
 @pytest.mark.parametrize("options", [{}, {"scheme": "rotate"}])

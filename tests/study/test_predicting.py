@@ -100,6 +100,21 @@ def test_the_command_writes_ids_and_kept_columns(folder, known, tmp_path, kind):
     np.testing.assert_allclose(told, known[2], rtol=1e-13)
 
 
+def test_a_group_stands_behind_the_id_where_the_table_has_one(folder, known):
+    _, found, expected = known
+    visits = 'patient = "id"\nnote = "group"'
+    study = Study.parse(STUDY.replace('patient = "id"', visits), folder=folder)
+    pieces = list(predicted_batches(study, found, folder / "new.parquet"))
+    assert [list(piece) for piece in pieces] == [["patient", "note", "prediction"]] * 2
+    notes = [value for piece in pieces for value in piece["note"].to_pylist()]
+    assert notes == stays(N, 2)["note"].to_pylist()
+    np.testing.assert_allclose(joined(pieces, "prediction"), expected, rtol=1e-13)
+    without = {name: cells for name, cells in stays(20, 2).items() if name != "note"}
+    write_table(folder / "without.csv", without)
+    (piece,) = predicted_batches(study, found, folder / "without.csv")
+    assert list(piece) == ["patient", "prediction"]
+
+
 def test_all_columns_may_be_kept(folder, tmp_path):
     out = tmp_path / "p.parquet"
     predict(folder, folder / "new.parquet", "--keep", "all", "--interval", "0.5", "--out", out)

@@ -51,7 +51,7 @@ def demo(
     Examples
     --------
     fedcsa demo
-    fedcsa demo --out demo    # then: fedcsa run demo/study.toml
+    fedcsa demo --out demo    # then: fedcsa run demo/study.toml --out demo/again
     """
     from fedcsa.answer.view import view_of
     from fedcsa.data.synthetic import consortium
@@ -81,7 +81,7 @@ def _print_next(screen: Console, out: Path, report: str) -> None:
     written = f"\nWritten to {out}: a study file, the tables, a result. {report}. Now try:"
     screen.print(Text(written), soft_wrap=True)
     for line in (
-        f"run {out}/study.toml",
+        f"run {out}/study.toml --out {out}/again",
         f"backtest {out}/study.toml --result {out}/result",
         f"predict {out}/result {out}/tables/new.csv",
         f"reconcile {out}/result {out}/tables/outcomes-later.csv",

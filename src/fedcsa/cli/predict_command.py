@@ -59,8 +59,9 @@ def predict(
     """Predict new rows with the model of a result.
 
     Reads the result folder and a table; the columns may come in any order and in company. The
-    table may be of any length. Predictions keep the order of the rows and begin with the study's
-    id, if it has one. A classifier adds a column of probabilities per class.
+    table may be of any length. Predictions keep the order of the rows. They begin with the study's
+    id and its group (such as a patient_id that repeats), where ROWS has one. A classifier adds
+    a column of probabilities per class.
     With --interval 0.9, nine of ten outcomes lie between 'lower' and 'upper', and nine of ten
     patients of every class have 'possible=CLASS' true. An end is empty if too few rows of the
     sources stand behind it.

@@ -14,6 +14,9 @@ Array: TypeAlias = NDArray[np.float64]
 
 #: The square of a larger cell, summed over rows, is no number any more.
 LARGEST = 1e150
+#: What to do about cells that are no numbers: among features, and among outcomes of a regressor.
+_NO_NUMBERS = "Encode categories as numbers first, or describe them by 'columns'."
+_NO_CLASSES = "For classes give a classifier, for example FedCSA(LogisticRegression())."
 
 
 def as_matrix(values: ArrayLike, name: str, n_columns: int | None = None) -> Array:
@@ -79,17 +82,12 @@ def as_vector(values: ArrayLike, name: str, n_rows: int | None = None) -> Array:
     n_rows : int, optional
         How many rows it must have.
     """
-    vector = _as_float(values, name)
-    if vector.ndim == 2 and vector.shape[1] == 1:
-        vector = vector[:, 0]
-    if vector.ndim != 1:
-        raise DataError(f"{name} must be one column; its shape is {vector.shape}. Choose one.")
+    vector = _as_column(_as_float(values, name), name)
     if n_rows is not None and vector.shape[0] != n_rows:
         raise DataError(
             f"{name} must have {n_rows} row(s); it has {vector.shape[0]}. "
             "Give one value a row, in the same order."
         )
-    _check_finite(vector, name)
     return vector
 
 
@@ -110,7 +108,7 @@ def as_outcome(y: Any, classes: Sequence[Any], name: str) -> Array:
     array([0., 1., 0.])
     """
     if not classes:
-        return as_vector(y, name)
+        return _as_column(_as_float(y, name, _NO_CLASSES), name)
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -147,7 +145,24 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _as_float(values: ArrayLike, name: str) -> Array:
+def _as_column(vector: Array, name: str) -> Array:
+    """A finite vector, out of one or of a matrix of one column.
+
+    Parameters
+    ----------
+    vector : array of shape (rows,) or (rows, 1)
+    name : str
+        What an error calls it.
+    """
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise DataError(f"{name} must be one column; its shape is {vector.shape}. Choose one.")
+    _check_finite(vector, name)
+    return vector
+
+
+def _as_float(values: ArrayLike, name: str, advice: str = _NO_NUMBERS) -> Array:
     """A contiguous float64 array, or the complaint that some cells are no numbers.
 
     Parameters
@@ -155,6 +170,8 @@ def _as_float(values: ArrayLike, name: str) -> Array:
     values : array-like
     name : str
         What an error calls it.
+    advice : str
+        What to do about cells that are no numbers.
     """
     try:
         array = np.asarray(values)
@@ -170,7 +187,7 @@ def _as_float(values: ArrayLike, name: str) -> Array:
         # `from None`: numpy's own text quotes the cell that it could not convert.
         raise DataError(
             f"{name} must hold numbers; some of its cells are text, dates, missing, "
-            "or of ragged shape. Encode categories as numbers first, or describe them by 'columns'."
+            f"or of ragged shape. {advice}"
         ) from None
 
 

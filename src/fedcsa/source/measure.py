@@ -44,6 +44,8 @@ from fedcsa.source.weigh import (
 MOST_CORRELATED = 30
 #: Rows judged together: the losses of a hundred candidates then stay in the processor's cache.
 MEASURED_ROWS = 4096
+#: In GiB: every machine has less than this to spare, and it would be told as 0.0.
+_WORTH_TELLING = 0.05
 #: The moments of a report that was not asked for any.
 _NO_MOMENTS = RiskMoments(0, 0.0, 0.0, *[np.empty(0)] * 5)
 
@@ -141,10 +143,11 @@ def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
     """
     # Eight bytes a cell: the rows as they are and as models see them, with copies of a fold.
     gib = 8.0 * rows.n_rows * (4 * len(rows.columns) + 3 * n_candidates) / 2**30
+    much = f", about {gib:.1f} GiB" if gib >= _WORTH_TELLING else ""
     return DataError(
-        f"Source {rows.source!r} is read in batches, which suits ridge and least squares and the "
-        f"exchange of a table; this study needs its {rows.n_rows} rows in memory, about "
-        f"{gib:.1f} GiB. Read them whole, or choose a linear model."
+        f"Source {rows.source!r} is read in batches, which suits ridge and weighted least squares "
+        f"and the exchange of a table; this study needs its {rows.n_rows} rows in memory{much}. "
+        "Read them whole, or choose ridge or weighted least squares."
     )
 
 

@@ -276,7 +276,7 @@ def why(feature: Feature) -> str:
         if feature.since
         else f"dates: years until {feature.at}",
         "id": "names the row; no feature, never leaves, stands beside its prediction",
-        "group": "repeats: rows of one patient stay together; no feature",
+        "group": "repeats: rows of one patient stay together; no feature, beside its prediction",
     }[feature.kind]
     other = "; any other text counts as 'other'" if feature.other else ""
     if feature.missing == "error":

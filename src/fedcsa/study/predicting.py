@@ -1,4 +1,4 @@
-"""Predictions for a table of any length, a batch at a time, beside its ids and other columns."""
+"""Predictions for a table of any length, a batch at a time, beside ids, groups and others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.data.coding import no_rows
+from fedcsa.data.coding import Columns, no_rows
 from fedcsa.data.columns import require_columns
 from fedcsa.data.streams import dealt, prefetched
-from fedcsa.data.tables import Where, open_table, words_of
+from fedcsa.data.tables import AnyTable, Where, open_table, words_of
 from fedcsa.errors import DataError
 
 if TYPE_CHECKING:
@@ -45,23 +45,22 @@ def predicted_batches(
     where : str, Path or mapping
         The table, as for `open_table`; its path is taken as it is.
     keep : sequence of str
-        Columns of the table that stand beside the predictions, after the ids; ``["all"]`` for
-        every one.
+        Columns of the table that stand beside the predictions, after its id and its group;
+        ``["all"]`` for every one.
     level : float, optional
         Of an interval, or of a set of classes.
     """
     table, words = open_table(where), words_of(where)
-    ids = [feature.name for feature in study.features if feature.kind == "id"]
-    kept = list(table.columns() if list(keep) == [ALL] else keep)
-    carried = list(dict.fromkeys([*ids, *kept]))
-    needed = study.coding.needed(with_outcome=False)
-    few = [name for name in study.coding.with_few_texts if name not in carried]
+    coding = study.coding
+    carried = _carried(table, coding, keep)
+    needed = coding.needed(with_outcome=False)
+    few = [name for name in coding.with_few_texts if name not in carried]
 
     def read() -> Generator[tuple[Array, pa.Table]]:
         first_row = 1
         with closing(table.pieces(list(dict.fromkeys([*needed, *carried])), few)) as pieces:
             for rows in dealt(pieces):
-                X, _ = study.coding.encode(rows, words, with_outcome=False, first_row=first_row)
+                X, _ = coding.encode(rows, words, with_outcome=False, first_row=first_row)
                 yield X, rows.select(carried)
                 first_row += rows.num_rows
         if first_row == 1:
@@ -70,6 +69,16 @@ def predicted_batches(
     for X, beside in prefetched(read):
         told = predictions_of_rows(adaptation, X, level)
         yield {**_beside(beside, told, words), **told}
+
+
+def _carried(table: AnyTable, coding: Columns, keep: Sequence[str]) -> list[str]:
+    """Columns of the table that stand beside the predictions: its id, its group, those to keep."""
+    kept_all = list(keep) == [ALL]
+    present = table.columns() if kept_all or coding.group else ()
+    # Only sources need the group; a table without one is predicted all the same.
+    group = coding.group if coding.group in present else ""
+    names = [coding.id, group, *(present if kept_all else keep)]
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def _beside(rows: pa.Table, told: Mapping[str, Any], words: str) -> dict[str, Any]:
