@@ -488,6 +488,15 @@ def test_a_scaler_before_the_imputer_tells_no_mean_of_few():
     assert rows_per_mean(sent, rows).tolist() == [4]
 
 
+def test_a_candidate_fails_where_a_scaled_column_has_no_cell():
+    filled = make_pipeline(StandardScaler(), SimpleImputer(strategy="constant", fill_value=0.0))
+    pipeline = make_pipeline(ColumnTransformer([("n", filled, ["sbp"])]), Ridge())
+    model = SklearnModel(pipeline, 0, GRID, INPUTS)
+    path = model.fit(mostly_empty(0), Y, RATIOS, [{}], np.random.default_rng(0))
+    assert path.models == (None,)
+    assert path.failures == {0: "ValueError"}
+
+
 def planned(pipeline):
     trees = clone(pipeline).set_params(decisiontreeregressor__min_samples_leaf=20)
     described = {name: getattr(COLUMNS, name) for name in ("flags", "public_sd")}

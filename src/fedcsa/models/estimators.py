@@ -23,6 +23,7 @@ from fedcsa.models.convert import TREES, made_columns, seen_columns, to_portable
 from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.inputs import Inputs, begins_with_columns, given_to, pandas
 from fedcsa.models.model import RATIO_POWER, Candidate, Path, power_of, training_weights
+from fedcsa.models.portable import PortableModel
 from fedcsa.models.rounding import rounded_pipeline
 from fedcsa.models.settling import settle_columns
 
@@ -133,7 +134,9 @@ class SklearnModel:
             estimator.fit(given_to(estimator, self.inputs, X), y, **keywords)
         if portable:
             try:
-                return to_portable(estimator, self.n_classes, self.grid, self.inputs, X.shape[1])
+                return _finite(
+                    to_portable(estimator, self.n_classes, self.grid, self.inputs, X.shape[1])
+                )
             except ModelError:  # trees without a grid, and those that are too large to travel
                 pass
         return EstimatorModel(estimator, self.n_classes, self.inputs)
@@ -155,6 +158,14 @@ class SklearnModel:
             _, columns = made_columns(estimator, self.inputs, n_features, self.grid)
             estimator = rounded_pipeline(estimator, columns)
         return estimator, True
+
+
+def _finite(model: PortableModel) -> PortableModel:
+    """The model, or a ValueError if a step of it has learnt nothing of a column without cells."""
+    for name, array in model.arrays.items():
+        if name.startswith("step") and "." in name and not np.isfinite(array).all():
+            raise ValueError("A scaler must have a known cell in each of its columns.")
+    return model
 
 
 def weight_keyword(estimator: Any) -> str:
