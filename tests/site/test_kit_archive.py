@@ -82,7 +82,7 @@ def test_every_changed_byte_is_another_fingerprint_and_refused(archive):
             KitArchive(archive).check(wrong)
 
 
-def entry(name="startup/x.json", mode=REGULAR, content=b"x", **attributes):
+def entry(name="startup/fed_client.json", mode=REGULAR, content=b"x", **attributes):
     info = zipfile.ZipInfo(name)
     info.external_attr = mode
     for key, value in attributes.items():
@@ -100,6 +100,10 @@ HOSTILE = {
     "deeper": [entry("startup/a/x.json")],
     "another file": [entry("x.json")],
     "hidden": [entry("startup/.profile")],
+    "a script": [entry("startup/evil.sh")],
+    "a module": [entry("startup/sitecustomize.py")],
+    "code": [entry("local/custom.py")],
+    "settings of no kit": [entry("startup/x.json")],
     "no end": [entry("startup/sitecustomize")],
     "a new line": [entry("startup/x.json\n")],
     "another alphabet": [entry("startup/х.json")],
@@ -109,7 +113,6 @@ HOSTILE = {
     "a program": [entry(mode=(stat.S_IFREG | 0o755) << 16)],
     "twice": [entry(), entry()],
     "a bomb": [entry(content=bytes(100), compress_type=zipfile.ZIP_DEFLATED)],
-    "many": [entry(f"startup/x{i}.json") for i in range(60)],
     "large": [entry(content=bytes(_MOST_BYTES))],
 }
 
@@ -139,7 +142,21 @@ def test_a_damaged_content_is_refused(archive, tmp_path):
         KitArchive(archive).unpack(tmp_path / "new")
 
 
-@pytest.mark.parametrize("content", [None, b"", b"[]", b"{}", b"\xff"], ids=str)
+def said(**changes):
+    return json.dumps({**asdict(ABBEY), **changes}).encode()
+
+
+NO_KITS = {
+    "none": None, "empty": b"", "a list": b"[]", "nothing": b"{}", "no text": b"\xff",
+    "deep": b"[" * 100_000, "deep inside": b'{"a":' * 100_000, "long": b'{"port":' + b"9" * 5000,
+    "participant": said(participant=["x"]), "control": said(participant="\x1b[31m"),
+    "host": said(host=None), "port": said(port="8002"), "truth": said(port=True),
+    "role": said(role="king"), "roles": said(role=["source"]), "sites": said(sites=3),
+    "site": said(sites={"abbey": []}), "version": said(fedcsa=1), "more": said(x=1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", NO_KITS.values(), ids=NO_KITS)
 def test_a_kit_that_does_not_say_whose_it_is_is_refused(tmp_path, content):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
@@ -178,6 +195,27 @@ def test_a_kit_in_use_and_what_is_no_older_kit_are_left_alone(archive, tmp_path)
     with alone(used), pytest.raises(ResultError, match="in use by another"):
         KitArchive(archive).unpack(used)
     assert (used / "startup" / "client.key").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("part", ["startup", "local"])
+def test_a_linked_folder_is_left_alone(archive, tmp_path, part):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "x").write_text("mine")
+    old = write_kit(tmp_path / "old", files={})
+    (old / part).symlink_to(tmp_path / "mine")
+    for place in (old, tmp_path / "mine" / "x"):
+        with pytest.raises(StudyError, match="something else than an older kit"):
+            KitArchive(archive).unpack(place)
+    assert unpacked(tmp_path / "mine") == {"x": b"mine"}
+
+
+def test_a_place_that_cannot_be_written_is_named(archive, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError
+
+    monkeypatch.setattr("fedcsa.federation.flare.kit_archive.write_secret", full)
+    with pytest.raises(StudyError, match=r"cannot be written to .*new' \(OSError\)"):
+        KitArchive(archive).unpack(tmp_path / "new")
 
 
 def test_half_an_installation_can_be_repeated(archive, tmp_path):

@@ -410,7 +410,11 @@ def test_the_page_of_a_site_that_does_not_run_ends_with_its_command(site, kit):
         [*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            text = first_page(json.loads(process.stdout.readline())["page"])
+            link = json.loads(process.stdout.readline())["page"]
+            stranger = Browser(link).ask("GET", "/").text
+            assert "run: fedcsa site page KIT --data SITE" in stranger
+            assert str(site.folder) not in stranger
+            text = first_page(link)
             assert "not running" in text
             assert "stroke" in text
             process.send_signal(signal.SIGINT)

@@ -193,6 +193,44 @@ def test_an_approval_that_is_taken_back_lets_nothing_more_out(lead, federation):
     assert "model-report" not in left(federation, "abbey")
 
 
+def test_a_refusal_keeps_back_what_was_computed_and_never_sent(federation, monkeypatch):
+    federation.configure("abbey", "approve = true")
+    federation.attempt()
+    log, send = federation.log("abbey"), SourceDesk.send
+    log.decide("small", "approved", "ann")
+
+    def dies(desk, envelope, message, key):
+        if (desk.name, message.name) == ("abbey", "risk-report"):
+            raise KeyboardInterrupt
+        return send(desk, envelope, message, key)
+
+    monkeypatch.setattr(SourceDesk, "send", dies)
+    with pytest.raises(KeyboardInterrupt):
+        federation.attempt()
+    monkeypatch.setattr(SourceDesk, "send", send)
+    assert [line["phase"] for line in log.events if line["event"] == "answered"] == ["risk"]
+    log.decide("small", "refused", "ann")
+    federation.attempt()
+    assert {line.entry.message for line in log.sent} == {"refusal"}
+
+
+def test_a_refusal_while_it_is_computed_keeps_the_answer_back(federation, monkeypatch):
+    federation.configure("abbey", "approve = true")
+    federation.attempt()
+    log, compute = federation.log("abbey"), SourceDesk._compute
+    log.decide("small", "approved", "ann")
+
+    def refused_meanwhile(desk, *question):
+        answered = compute(desk, *question)
+        if desk.name == "abbey":
+            log.decide("small", "refused", "ann")
+        return answered
+
+    monkeypatch.setattr(SourceDesk, "_compute", refused_meanwhile)
+    federation.attempt()
+    assert {line.entry.message for line in log.sent} == {"refusal"}
+
+
 def test_a_source_may_begin_to_wait_in_a_later_phase_and_the_choice_stands(lead, federation):
     for name in ("abbey", "birch"):
         federation.log(name).decide(federation.agreed.id, "approved")

@@ -77,7 +77,7 @@ def steward_page(kit: Path, data: Path, about: Kit, port: int, output: Output) -
     from fedcsa.site.steward_page import StewardPage
 
     shown = StewardPage(data, about.participant, lambda: engine_runs(kit), _user())
-    again = f"For another link, run: fedcsa site page {kit} --data {data}"
+    again = "For another link, run: fedcsa site page KIT --data SITE"
     try:
         with served(shown.views, again, port) as guard:
             link = guard.new_link()

@@ -92,7 +92,7 @@ class Guard:
     port : int
         On which the page is served.
     again : str
-        How to get another link, in words.
+        How to get another link, in words. Anybody may read them: they name no folder or file.
     """
 
     def __init__(self, views: PageViews, port: int, again: str) -> None:

@@ -28,7 +28,7 @@ def served(views: PageViews, again: str, port: int = 0) -> Iterator[Guard]:
     ----------
     views : mapping
     again : str
-        How to get another link, in words.
+        How to get another link, in words. Anybody may read them: they name no folder or file.
     port : int, optional
         By default a free one.
     """

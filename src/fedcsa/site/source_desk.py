@@ -71,6 +71,10 @@ def check_rows(answered: dict[str, Any], source: Source) -> None:
         )
 
 
+def _refused() -> PolicyError:
+    return PolicyError(_APPROVAL, "This site's steward refused the study.")
+
+
 class SourceDesk(Desk):
     """Answers for one source in one study.
 
@@ -159,10 +163,13 @@ class SourceDesk(Desk):
         answered = log.find("answered", **self._budget(phase))
         if answered:
             self.say(f"{_STEPS[phase]}: sending the same answer again")
-            return decode(log.payload(answered["reply"]))
-        return self._compute(message, payload, phase)
+        else:
+            answered = self._compute(message, payload, phase)
+        self._check_unsent(answered["reply"])
+        return decode(log.payload(answered["reply"]))
 
-    def _compute(self, message: Message, payload: bytes, phase: str) -> Message:
+    def _compute(self, message: Message, payload: bytes, phase: str) -> dict[str, Any]:
+        """The event of the log about the answer, which is kept there."""
         self.agreed.check(message)
         before = None if phase == "risk" else self._before()
         request = self._log.keep(payload)
@@ -184,10 +191,9 @@ class SourceDesk(Desk):
         if isinstance(answer, ModelReport) and self._source.certificate is not None:
             found = self._source.certificate.to_plain()
             self._log.claim("certified", sha256=kept["reply"], certificate=found)
-        answered = self._log.claim(
+        return self._log.claim(
             "answered", lambda: self._check_together(message), **self._budget(phase), **kept
         )
-        return decode(self._log.payload(answered["reply"]))
 
     def _budget(self, phase: str) -> dict[str, str]:
         """What this site answers one question of."""
@@ -263,11 +269,19 @@ class SourceDesk(Desk):
         self._claim("waiting", phase, request, agreed=agreed, lead=self._lead, time=self._log.time)
         decision = self._log.decision(self.agreed.id)
         if decision == "refused":
-            raise PolicyError(_APPROVAL, "This site's steward refused the study.")
+            raise _refused()
         if not decision:
             if not known:
                 self.say(f"{_STEPS[phase]}: waiting for fedcsa site approve {self.agreed.name}")
             raise self._undecided()
+
+    def _check_unsent(self, reply: str) -> None:
+        """Raise a `PolicyError` if an answer has not left yet and a person refused meanwhile."""
+        sent = self._log.all("sent", sha256=reply)
+        if any(line["recipient"] == self._target for line in sent) or not self.site.approve:
+            return
+        if self._log.decision(self.agreed.id) == "refused":
+            raise _refused()
 
     def _waiting(self, phase: str) -> dict[str, Any] | None:
         """The line of the log about the question of a phase that waits, or waited, for a person."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 import io
-import json
 import re
 import shutil
 import stat
@@ -18,15 +17,13 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from fedcsa.errors import StudyError
 from fedcsa.federation.flare.certificates import DENIED, write_secret
-from fedcsa.federation.flare.kits import KIT_FILE, Kit
+from fedcsa.federation.flare.kits import KIT_FILE, KIT_FILES, KIT_FOLDERS, Kit
 from fedcsa.site.state import alone
 
-#: A kit has some twenty files and 40 kB.
-_MOST_FILES, _MOST_BYTES = 40, 1 << 20
-_FOLDERS = ("startup", "local")
+#: A kit has 40 kB.
+_MOST_BYTES = 1 << 20
 #: What half an installation leaves.
-_HALF = {*_FOLDERS, DENIED, ".running"}
-_NAME = re.compile(rf"({KIT_FILE}|{DENIED}|({'|'.join(_FOLDERS)})/\w+(\.\w+){{1,2}})", re.ASCII)
+_HALF = {*KIT_FOLDERS, DENIED, ".running"}
 #: The first moment that a ZIP can tell.
 _WHEN = (1980, 1, 1, 0, 0, 0)
 _MODE = (stat.S_IFREG | 0o600) << 16
@@ -40,7 +37,7 @@ def pack_kit(kit: Path) -> Path:
     found = (path.relative_to(kit).as_posix() for path in kit.rglob("*") if path.is_file())
     content = io.BytesIO()
     with ZipFile(content, "w", ZIP_STORED) as archive:
-        for name in sorted(name for name in found if _NAME.fullmatch(name)):
+        for name in sorted(KIT_FILES.intersection(found)):
             info = ZipInfo(name, _WHEN)
             info.create_system, info.external_attr = _UNIX, _MODE
             archive.writestr(info, (kit / name).read_bytes())
@@ -94,12 +91,18 @@ class KitArchive:
         files = self._files()
         about = _about(files, self._path)
         _check_place(folder, about)
-        with alone(folder):
-            for part in _FOLDERS:
-                shutil.rmtree(folder / part, ignore_errors=True)
-                (folder / part).mkdir(mode=0o700)
-            for name in sorted(files, key=lambda name: name == KIT_FILE):  # half a kit has none
-                write_secret(folder / name, files[name])
+        try:
+            with alone(folder):
+                for part in KIT_FOLDERS:
+                    shutil.rmtree(folder / part, ignore_errors=True)
+                    (folder / part).mkdir(mode=0o700)
+                for name in sorted(files, key=lambda name: name == KIT_FILE):  # half a kit has none
+                    write_secret(folder / name, files[name])
+        except OSError as error:
+            raise StudyError(
+                f"The kit cannot be written to {str(folder)!r} ({type(error).__name__}). Choose "
+                "another folder with --out."
+            ) from None
         return about
 
     def _files(self) -> dict[str, bytes]:
@@ -112,9 +115,7 @@ class KitArchive:
             with ZipFile(io.BytesIO(self._content)) as archive:
                 listed = archive.infolist()
                 names = {info.filename for info in listed}
-                if len(names) != len(listed) or len(listed) > _MOST_FILES:
-                    raise broken
-                if not all(_is_plain(info) for info in listed):
+                if len(names) != len(listed) or not all(_is_plain(info) for info in listed):
                     raise broken
                 return {info.filename: archive.read(info) for info in listed}
         except (BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError):
@@ -124,7 +125,7 @@ class KitArchive:
 def _is_plain(info: ZipInfo) -> bool:
     """Whether an entry is one file of a kit: no folder, link, device, or compression."""
     return (
-        _NAME.fullmatch(info.filename) is not None
+        info.filename in KIT_FILES
         and info.external_attr == _MODE
         and info.compress_type == ZIP_STORED
     )
@@ -132,8 +133,8 @@ def _is_plain(info: ZipInfo) -> bool:
 
 def _about(files: dict[str, bytes], path: Path) -> Kit:
     try:
-        return Kit(**json.loads(files[KIT_FILE]))
-    except (LookupError, ValueError, TypeError):
+        return Kit.from_json(files[KIT_FILE])
+    except (LookupError, ValueError):
         raise StudyError(
             f"The file {str(path)!r} does not say whose kit it is. Ask for it again."
         ) from None
@@ -141,13 +142,20 @@ def _about(files: dict[str, bytes], path: Path) -> Kit:
 
 def _check_place(folder: Path, about: Kit) -> None:
     """Raise a `StudyError` if something else than an older kit of this participant is there."""
+    if not _is_for(folder, about):
+        raise StudyError(
+            f"The folder {str(folder)!r} holds something else than an older kit of "
+            f"{about.participant!r}. Choose another with --out."
+        )
+
+
+def _is_for(folder: Path, about: Kit) -> bool:
+    """Whether a folder is new, or an older kit of this participant, or half of one."""
+    if not folder.exists():
+        return True
+    if any(path.is_symlink() or path.is_file() for path in map(folder.joinpath, KIT_FOLDERS)):
+        return False
     if (folder / KIT_FILE).exists():
         there = Kit.load(folder)
-        if (there.federation, there.participant) == (about.federation, about.participant):
-            return
-    elif not folder.exists() or {path.name for path in folder.iterdir()} <= _HALF:
-        return
-    raise StudyError(
-        f"The folder {str(folder)!r} holds something else than an older kit of "
-        f"{about.participant!r}. Choose another with --out."
-    )
+        return (there.federation, there.participant) == (about.federation, about.participant)
+    return folder.is_dir() and {path.name for path in folder.iterdir()} <= _HALF

@@ -15,7 +15,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fedcsa.errors import ProtocolError, StudyError, unknown
-from fedcsa.federation.federation_file import AUTHORITY, Federation
+from fedcsa.federation.federation_file import AUTHORITY, SITE_ROLES, USER_ROLES, Federation
 from fedcsa.federation.flare import require_engine
 from fedcsa.federation.flare.certificates import DAYS, DENIED, Authority
 from fedcsa.federation.flare.hardening import harden
@@ -27,9 +27,20 @@ _ORGANISATION = "fedcsa"
 _ROLES = {"lead": "lead", "viewer": "member"}
 #: Files of settings with which `fedcsa` starts the engine; it makes others, for other ways.
 _SETTINGS = {
-    "authorization.json", "fed_admin.json", "fed_client.json", "fed_server.json",
-    "log_config.json.default", "privacy.json", "resources.json",
+    "startup": ("fed_admin.json", "fed_client.json", "fed_server.json"),
+    "local": (
+        "authorization.json", "log_config.json.default", "privacy.json", "resources.json",
+    ),
 }  # fmt: skip
+KIT_FOLDERS = tuple(_SETTINGS)
+_ENDS = ("server", "client")
+#: Every file that a kit can have when it is handed over.
+KIT_FILES = frozenset((
+    KIT_FILE, DENIED, "startup/rootCA.pem",
+    *(f"{folder}/{name}" for folder, names in _SETTINGS.items() for name in names),
+    *(f"startup/{end}.{kind}" for end in _ENDS for kind in ("crt", "key", "key.locked")),
+))  # fmt: skip
+_KIT_ROLES = ("server", *SITE_ROLES, *USER_ROLES)
 
 
 @dataclass(frozen=True)
@@ -56,11 +67,29 @@ class Kit:
     fedcsa: str
 
     @classmethod
+    def from_json(cls, content: bytes) -> Kit:
+        """Read what a kit says, or raise a `ValueError`."""
+        try:
+            kit = cls(**json.loads(content))
+        except (TypeError, RecursionError):
+            raise ValueError("It must be an object with the fields of a kit.") from None
+        texts = (kit.federation, kit.participant, kit.host, kit.fedcsa)
+        if not all(isinstance(text, str) and text.isprintable() for text in texts):
+            raise ValueError("The names in a kit must be texts.")
+        if type(kit.port) is not int or kit.role not in _KIT_ROLES:
+            raise ValueError("A kit must have a port and a role.")
+        if not isinstance(kit.sites, dict) or not all(
+            role in SITE_ROLES for role in kit.sites.values()
+        ):
+            raise ValueError("The sites in a kit must be names with roles.")
+        return kit
+
+    @classmethod
     def load(cls, folder: Path) -> Kit:
         """Read a kit, or raise a `StudyError` that says how to get one."""
         try:
-            return cls(**json.loads((folder / KIT_FILE).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            return cls.from_json((folder / KIT_FILE).read_bytes())
+        except (OSError, ValueError):
             raise StudyError(
                 f"The folder {str(folder)!r} is not a start-up kit. Ask whoever runs the "
                 "federation for one, or make it with: fedcsa federation provision"
@@ -186,14 +215,15 @@ def _take_settings(made: Path, kit: Path, role: str) -> None:
     """
     kit.mkdir(parents=True, exist_ok=True)
     kit.chmod(0o700)
-    for part in ("startup", "local"):
+    for part in KIT_FOLDERS:
         shutil.rmtree(kit / part, ignore_errors=True)
         shutil.copytree(made / part, kit / part)
     if role in ("server", "source", "target"):
         harden(kit, role)
-    for path in [*(kit / "startup").iterdir(), *(kit / "local").iterdir()]:
-        if path.name not in _SETTINGS:
-            path.unlink()
+    for part, names in _SETTINGS.items():
+        for path in (kit / part).iterdir():
+            if path.name not in names:
+                path.unlink()
 
 
 def _project(federation: Federation) -> dict[str, object]:
