@@ -19,7 +19,7 @@ from fedcsa.errors import DataError, ParameterError, TableError
 from fedcsa.study import Study
 
 duckdb = pytest.importorskip("duckdb")
-pytest.importorskip("adbc_driver_sqlite")
+pytest.importorskip("adbc_driver_postgresql")
 pytest.importorskip("fastexcel")
 
 SECRET, N = "SECRET-4711", 240

@@ -11,7 +11,6 @@ from fedcsa.errors import DataError, StudyError
 from fedcsa.study import Study
 
 duckdb = pytest.importorskip("duckdb")
-pytest.importorskip("adbc_driver_sqlite")
 
 TEXT = """
 name = "s"

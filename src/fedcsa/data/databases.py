@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 from fedcsa.core.batches import BATCH_ROWS
 from fedcsa.data.columns import require_columns, sentence_start
 from fedcsa.data.foreign_types import plain_piece
+from fedcsa.data.sqlite_rows import sqlite_reader
 from fedcsa.data.table_file import InPieces, check_file
 from fedcsa.errors import FedCSAError, MissingExtraError, ParameterError, TableError, unknown
 
@@ -100,15 +101,13 @@ class DatabaseFile:
 
     @contextmanager
     def _sqlite(self, query: str) -> Iterator[pa.RecordBatchReader]:
-        driver = _driver("sqlite", "Reading an SQLite database")
+        import sqlite3
+
         uri = f"file:{quote(self.path.absolute().as_posix())}?mode=ro"
-        with driver.connect(uri) as connection, connection.cursor() as cursor:
-            # It tells the type of a column from the first batch.
-            rows = {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}
-            cursor.adbc_statement.set_options(**rows)
-            cursor.execute(query)
-            with cursor.fetch_record_batch() as reader:
-                yield reader
+        # One thread at a time uses it, but another one may close it.
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        with closing(connection), sqlite_reader(connection, query) as reader:
+            yield reader
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,11 @@ class Server:
     @contextmanager
     def reading(self, query: str) -> Iterator[pa.RecordBatchReader]:
         """The answer to `query` in a transaction that may only read, piece by piece."""
-        driver = _driver("postgresql", "Reading from a PostgreSQL server")
+        try:
+            driver: Any = importlib.import_module("adbc_driver_postgresql.dbapi")
+        except ImportError:
+            purpose = "Reading from a PostgreSQL server"
+            raise MissingExtraError("adbc-driver-postgresql", "sql", purpose) from None
         with driver.connect(self.address) as connection, connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION READ ONLY")
             size = {"adbc.postgresql.batch_size_hint_bytes": str(_SERVER_BYTES)}
@@ -151,14 +154,6 @@ def open_database(database: str, folder: Path = Path()) -> DatabaseFile | Server
     if problem is not None:
         raise ParameterError(problem)
     return Server(database) if _SCHEME.match(database) else DatabaseFile(folder / database)
-
-
-def _driver(name: str, purpose: str) -> Any:
-    """A driver of ADBC; only those that are named here are ever imported."""
-    try:
-        return importlib.import_module(f"adbc_driver_{name}.dbapi")
-    except ImportError:
-        raise MissingExtraError(f"adbc-driver-{name}", "sql", purpose) from None
 
 
 class Query(InPieces):
