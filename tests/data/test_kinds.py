@@ -259,3 +259,21 @@ def test_a_description_is_read_from_what_it_writes_and_can_be_edited():
     assert Columns(ast.literal_eval(text)) == EVERYTHING
     edited = EVERYTHING.described | {"sex": ["M", "F"]}
     assert "sex=F" in Columns(edited).columns
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array([2**31 - 1, 18262], pa.int32()).cast(pa.date32()),
+        pa.array([-(2**31) + 10_957, 18262], pa.int32()).cast(pa.date32()),
+        pa.array([2**63 - 1, 0], pa.timestamp("us")),
+        pa.array([-(2**63) + 1, 0], pa.timestamp("us")),
+    ],
+)
+def test_the_infinite_dates_of_databases_are_refused(cells):
+    columns = Columns({"seen": {"kind": "date", "since": "2020-01-01"}, "age": "number"})
+    table = pa.table({"seen": cells, "age": [1.0, 2.0]})
+    with pytest.raises(DataError, match="1 of its 2 cells is outside the years 1 to 9999"):
+        columns.encode(table, "the target", with_outcome=False)
+    proposal = Columns.infer({"a": table})
+    assert [feature.name for feature in proposal.features] == ["age"]

@@ -37,6 +37,10 @@ _MOMENT = (
 )
 #: From the day that Python counts from to 1970-01-01, from which Arrow counts.
 _EPOCH = date(1970, 1, 1).toordinal()
+#: The days that a calendar has, counted from 1970-01-01.
+_FIRST_DAY, _LAST_DAY = date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH
+#: How many of Arrow's units a day has.
+_UNITS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _FLAG_WORDS = {"false": "0", "true": "1"}
 
 
@@ -154,15 +158,15 @@ class Cells:
 
     def _days(self) -> Array:
         """Days since 1970-01-01; times of day are dropped."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if is_text(self.kind):
             return self._days_of_texts()
-        column = self._plain()
-        if not pa.types.is_null(column.type):
-            column = pc.cast(column, pa.date32(), safe=False)
-        days: Array = column.cast(pa.int32()).cast(pa.float64()).to_numpy().astype(np.float64)
+        days = _day_numbers(self._plain())
+        strange = (days < _FIRST_DAY) | (days > _LAST_DAY)  # how databases write infinity
+        if strange.any():
+            advice = "Correct them or drop those rows."
+            outside = "outside the years 1 to 9999"
+            self.complain("hold dates", int(strange.sum()), outside, advice)
+            days[strange] = 0.0
         codes = [day for text in self.missing_values if (day := day_number(text)) is not None]
         days[np.isin(days, codes)] = math.nan
         return days
@@ -373,6 +377,22 @@ def _cast(text: pa.ChunkedArray) -> Array | None:
     except pa.ArrowException:  # its text quotes the cell
         return None
     return values if np.isfinite(values).sum() == len(text) - text.null_count else None
+
+
+def _day_numbers(column: pa.ChunkedArray) -> Array:
+    """Days of a column of dates or moments, counted from 1970-01-01; NaN where it has none."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.full(len(column), math.nan)
+    units = 1
+    if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+        units = _UNITS_OF_A_DAY[getattr(kind, "unit", "ms")]
+    whole = column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    days: Array = (whole.fill_null(0).to_numpy() // units).astype(np.float64)
+    days[column.is_null().to_numpy().astype(bool)] = math.nan
+    return days
 
 
 def _each_once(cells: pa.Array, place: Callable[[object], float]) -> Array:

@@ -109,7 +109,10 @@ def glance_at(column: pa.ChunkedArray, site: str) -> Glance:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return Glance(site, "zoned", rows, column.null_count, 0, nothing)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return _of_values(cells.values("date"), "date", site)
+        days = cells.values("date")
+        if cells.problems:  # infinite
+            return Glance(site, "other", rows, column.null_count, 0, nothing)
+        return _of_values(days, "date", site)
     if pa.types.is_boolean(kind):
         return _of_values(cells.values("flag"), "flag", site, truths=True)
     if pa.types.is_null(kind):
