@@ -268,3 +268,73 @@ def test_more_levels_than_a_matrix_should_have_are_none():
         words = [f"w{row % count}" for row in range(2 * count)]
         found = Columns.infer({"a": pa.table({"w": words, "x": [0.5, 1.5] * count})})
         assert ("w" in found.described) == (count == MOST_LEVELS)
+
+
+def drawn(*cells):
+    return lambda rng: list(rng.choice(np.array(cells, dtype=object), ROWS))
+
+
+def category(*cells, **options):
+    return lambda rng: pd.Categorical(drawn(*cells)(rng), **options)
+
+
+NASTY = {
+    "zeros": drawn("01", "02"), "code_no": drawn("01", "02", "03"), "signs": drawn("+1", "-1"),
+    "powers": drawn("1e0", "2e0"), "minus zero": drawn("-0", "1"), "floats": drawn("0.0", "1.0"),
+    "whole": drawn(1.0, 2.0), "negative": drawn(-1, 1), "gaps": drawn(1, 2, 3, None),
+    "numbers": category(1, 2, 3), "truths": category(True, False),
+    "days": category(dt.date(2020, 1, 1), dt.date(2020, 2, 2)),
+    "blanks": category(" a", "a", "b ", categories=["b ", " a", "a"], ordered=True),
+    "letters": drawn("F", "f", "M"), "words": drawn("True", "true", "FALSE"),
+    "mixed": drawn("true", "false", "1"), "other": drawn("Other", "other", "a"),
+    "Missing": drawn("Missing", "a", None), "missing": drawn("missing", "a", None),
+    "commas": drawn("1,5", "2,5"), "NA": drawn("NA", "x", "y"), "empty": drawn("", "a", "b"),
+    "n/a": drawn("n/a", "1", "2", "7.5"), "accents": drawn("\u00e9", "e\u0301"),
+    "moments": drawn("2020-01-01", "2020-02-01 10:00"), "zones": drawn("2020-01-01T00:00:00Z", "x"),
+    "equals": drawn("a=b", "c"), "sharp": drawn("stra\u00dfe", "STRASSE", "b"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_what_is_proposed_reads_the_same_tables(name):
+    rng = np.random.default_rng(0)
+    tables = {
+        site: pd.DataFrame({"z": rng.normal(size=ROWS), name: NASTY[name](rng)}) for site in "ab"
+    }
+    short = tables["b"].iloc[:3].reset_index(drop=True)  # need not have every level
+    for frames in (tables, {**tables, "c": short}):
+        found = Columns.infer(frames)
+        assert name in found.described or any(repr(name) in note for note in found.notes)
+        for site, frame in frames.items():
+            as_described_matrix(frame, site, found, with_group=True)
+
+
+def test_codes_stay_as_they_are_spelled():
+    found = infer(*[{"ward_id": ["01", "02"] * (ROWS // 2)}] * 3)
+    assert found.described["ward_id"] == ["01", "02"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "words"),
+    [
+        ("lab", [f"{row},25" for row in range(ROWS)], "holds numbers with a comma, or dates"),
+        ("day", [f"{row % 28 + 1}.0{row // 28 + 1}.2020" for row in range(ROWS)], "or dates"),
+        ("sex", ["F", "f", "M", "M"] * (ROWS // 4), "has 'f' beside the same in other letters"),
+        ("sex=M", list(np.arange(ROWS) / 7), "has the name of a level"),
+        ("pain", ["missing", None] * (ROWS // 2), "beside the level 'missing'"),
+    ],
+)
+def test_what_would_not_fit_is_left_out_by_name(name, cells, words):
+    rest = {} if name == "sex" else {name: cells}
+    if name == "pain":
+        rest = {name: ["missing", "mild"] * (ROWS // 2)}
+        cells = ["missing", "mild", None, None] * (ROWS // 4)
+    found = infer({name: cells}, rest, rest)
+    assert name not in found.described
+    assert any(f"Column {name!r}" in note and words in note for note in found.notes)
+
+
+def test_an_outcome_of_one_class_is_left_out_by_name():
+    found = infer({"died": ["no"] * ROWS}, {"died": ["no"] * ROWS})
+    assert found.outcome is None
+    assert "Outcome 'died' is the same in every row. It is left out." in found.notes

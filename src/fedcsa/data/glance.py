@@ -25,6 +25,14 @@ _NUMBERS = {"id", "no", "nr", "num", "number", "key", "code", "mrn", "uuid", "gu
 _COUNTS = {"n", "count", "total", "postal", "zip"}
 #: So many different texts are tried first.
 _FEW = 100
+#: A whole number as a table of numbers would write it; ``"01"`` and ``"+1"`` are rather codes.
+_PLAIN_WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
+#: Numbers and dates that are not read as such.
+_FOREIGN = (
+    r"^([+-]?[0-9]+(\.[0-9]{3})*,[0-9]+"
+    r"|[0-9]{1,2}[./-][0-9]{1,2}[./-]([0-9]{2}){1,2}( .*)?"
+    r"|[0-9]{4}[./][0-9]{1,2}[./][0-9]{1,2}( .*)?)$"
+)
 _KINDS_OF_TEXTS: tuple[Literal["flag", "number", "date"], ...] = ("flag", "number", "date")
 
 CellKind = Literal["empty", "number", "flag", "date", "zoned", "text", "other"]
@@ -53,6 +61,8 @@ class Glance:
         Whether a flag is written as true and false.
     strange : int
         Of texts that are numbers for the most part: how many are not.
+    foreign : bool
+        Whether all texts are numbers with a comma, or dates such as 31.01.2020.
     """
 
     site: str
@@ -65,6 +75,7 @@ class Glance:
     ordered: bool = False
     truths: bool = False
     strange: int = 0
+    foreign: bool = False
 
     @property
     def whole(self) -> bool:
@@ -123,7 +134,8 @@ def glance_at(column: pa.ChunkedArray, site: str) -> Glance:
     glance = _of_values(numbers, "number", site)
     if not glance.whole:
         return glance
-    distinct = pc.count_distinct(column.combine_chunks(), mode="only_valid").as_py()
+    plain = column.cast(kind).combine_chunks()  # without a dictionary
+    distinct = pc.count_distinct(plain, mode="only_valid").as_py()
     flag = glance.cells == "number" and bool(np.isin(glance.values, (0.0, 1.0)).all())
     return replace(glance, cells="flag" if flag else glance.cells, distinct=distinct)
 
@@ -147,16 +159,22 @@ def _glance_at_texts(cells: Cells, site: str) -> Glance:
     for kind in _KINDS_OF_TEXTS:
         # A few cells tell most columns apart; all are looked at only if these are of the kind.
         if all(_are(kind, part) for part in (encoded[:_FEW], encoded)):
+            if kind == "number" and _are_codes(encoded):
+                break
             values = Cells(pa.chunked_array([trimmed.drop_null()]), "", []).values(kind)
             truths = kind == "flag" and encoded[0].as_py().lower() in ("true", "false")
             return Glance(site, kind, rows, missing, distinct, values, truths=truths)
+    foreign = all(
+        pc.all(pc.match_substring_regex(part, _FOREIGN)).as_py()
+        for part in (encoded[:_FEW], encoded)
+    )
     strange = rows - missing - (pc.sum(are_numbers(trimmed)).as_py() or 0)
     texts = encoded.to_pylist() if distinct <= MOST_LEVELS else []
     ordered = pa.types.is_dictionary(cells.column.type) and cells.column.type.ordered
     levels = _in_order(cells, texts) if ordered else sorted(texts)
     return Glance(
         site, "text", rows, missing, distinct, np.empty(0), tuple(levels),
-        ordered=ordered, strange=strange if 2 * strange < rows - missing else 0,
+        ordered=ordered, strange=strange if 2 * strange < rows - missing else 0, foreign=foreign,
     )  # fmt: skip
 
 
@@ -169,10 +187,21 @@ def _are(kind: str, texts: pa.Array) -> bool:
     return not cells.problems
 
 
+def _are_codes(texts: pa.Array) -> bool:
+    """Whether few texts are whole numbers, but not spelled as such."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(texts) > MOST_LEVELS or pc.all(pc.match_substring_regex(texts, _PLAIN_WHOLE)).as_py():
+        return False
+    return bool(np.all(Cells(pa.chunked_array([texts]), "", []).values("number") % 1 == 0))
+
+
 def _in_order(cells: Cells, texts: list[str]) -> list[str]:
     """The texts in the order of an ordered category."""
     categories = cells.column.unify_dictionaries().chunk(0).dictionary.to_pylist()
-    return [text.strip() for text in categories if text is not None and text.strip() in texts]
+    trimmed = dict.fromkeys(text.strip() for text in categories if text is not None)
+    return [text for text in trimmed if text in texts]
 
 
 def is_named_like_an_id(name: str) -> bool:

@@ -109,13 +109,26 @@ class _Proposal:
     def features(self, glances: Mapping[str, list[Glance]]) -> list[Feature]:
         """What all columns are, in their order."""
         last = _last_day(glances)
-        found = [self._feature(name, seen, last) for name, seen in glances.items()]
-        if any(feature is not None and feature.fill is not None for feature in found):
+        every = (self._feature(name, seen, last) for name, seen in glances.items())
+        found = self._told_apart([feature for feature in every if feature is not None])
+        if any(feature.fill is not None for feature in found):
             self._notes.append(
                 "Missing numbers become 'fill', the rounded median of these tables, and a flag "
                 "says where. Change them if you know better."
             )
-        return [feature for feature in found if feature is not None]
+        return found
+
+    def _told_apart(self, features: list[Feature]) -> list[Feature]:
+        """Those whose columns of the matrix have no name that one before them has."""
+        found: list[Feature] = []
+        for feature in features:
+            others = [k.name for k in found if set(k.columns) & set(feature.columns)]
+            if others:
+                why = f"has the name of a level, or of the gaps, of column {others[0]!r}"
+                self._leave(feature.name, why, "To use it, rename it.")
+            else:
+                found.append(feature)
+        return found
 
     def _feature(self, name: str, glances: list[Glance], last: date) -> Feature | None:
         known = [glance for glance in glances if glance.cells != "empty"]
@@ -143,6 +156,8 @@ class _Proposal:
             feature = self._levels(name, known)
         if feature is None or not any(glance.missing for glance in glances):
             return feature
+        if "missing" in feature.levels:
+            return self._leave(name, "has empty cells beside the level 'missing'", "Use one.")
         return replace(feature, missing="indicator", fill=_fill(feature, known))
 
     def _leave(self, name: str, why: str, advice: str = "") -> Feature | None:
@@ -200,6 +215,9 @@ class _Proposal:
     def _levels(self, name: str, glances: list[Glance]) -> Feature | None:
         many = [glance.site for glance in glances if glance.distinct > MOST_LEVELS]
         if many:
+            if all(glance.foreign for glance in glances):
+                advice = "Write numbers with a point, and dates like 2020-01-31."
+                return self._leave(name, "holds numbers with a comma, or dates, as texts", advice)
             if any(glance.strange for glance in glances):
                 return self._spoiled(name, glances)
             advice = "To use it, list the levels that matter, with other = true."
@@ -210,6 +228,11 @@ class _Proposal:
         some = sorted(every - common)
         if not common:
             return self._leave(name, "has no level that all tables have", "Check the spelling.")
+        folded = {level.casefold() for level in common}
+        doubled = [level for level in some if level.casefold() in folded]
+        if doubled:
+            why = f"has {_names(doubled)} beside the same in other letters"
+            return self._leave(name, why, "Spell it alike in all tables.")
         if some:
             self._notes.append(
                 f"Column {name!r}: not every table has {_names(some)}. They become the level "
@@ -261,14 +284,14 @@ class _Proposal:
 def _names_rows(name: str, glances: Sequence[Glance]) -> Literal["id", "group"] | None:
     """Whether a column names rows, or patients with several rows, or neither."""
     named = is_named_like_an_id(name) and all(k.cells == "text" or k.whole for k in glances)
-    texts = all(glance.cells == "text" and glance.distinct > MOST_LEVELS for glance in glances)
+    texts = all(k.cells == "text" and k.distinct > MOST_LEVELS and not k.foreign for k in glances)
     if (named or texts) and all(glance.unique for glance in glances):
         return "id"
     # At some site every patient may have one row only.
     return "group" if named and all(glance.unique or glance.repeats for glance in glances) else None
 
 
-def _outcome(name: str, glances: list[Glance], notes: list[str]) -> Outcome:
+def _outcome(name: str, glances: list[Glance], notes: list[str]) -> Outcome | None:
     known = [glance for glance in glances if glance.cells != "empty"]
     kinds = {glance.cells for glance in known}
     gaps = [glance.site for glance in known if glance.missing]
@@ -277,6 +300,9 @@ def _outcome(name: str, glances: list[Glance], notes: list[str]) -> Outcome:
     if kinds == {"text"} and all(glance.levels for glance in known):
         order = next((glance.levels for glance in known if glance.ordered), ())
         every = set.union(*(set(glance.levels) for glance in known))
+        if len(every) == 1:
+            notes.append(f"Outcome {name!r} is the same in every row. It is left out.")
+            return None
         return Outcome(name, order if set(order) == every else tuple(sorted(every)))
     if kinds == {"flag"}:
         return Outcome(name, (False, True) if all(glance.truths for glance in known) else (0, 1))
