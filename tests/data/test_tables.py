@@ -165,6 +165,19 @@ def test_a_file_with_semicolons_is_read_by_them(tmp_path, content, found):
     assert cells(read(written(tmp_path, content))) == found
 
 
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        (b"age;weight, kg\n50;70\n", ["age", "weight, kg"]),
+        (b"age;weight, kg;y\n50;70,5;1\n", ["age", "weight, kg", "y"]),
+        (b"age,a;b\n50,1\n", ["age", "a;b"]),
+        (b"age,a;b\n", ["age", "a;b"]),
+    ],
+)
+def test_the_second_line_tells_which_mark_of_the_header_separates(tmp_path, content, names):
+    assert read(written(tmp_path, content)).column_names == names
+
+
 def test_a_decimal_comma_is_named(tmp_path):
     path = written(tmp_path, b"age;y\n7,2;1\n")
     with pytest.raises(DataError, match=r"must hold numbers; .* with a point as the decimal sign"):

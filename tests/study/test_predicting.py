@@ -165,3 +165,36 @@ def test_a_failed_prediction_leaves_no_file(folder, tmp_path):
     assert f"in rows {BATCH_ROWS + 1} to {N}" in done.stderr
     assert "SECRET" not in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_ids_that_are_stored_as_decimal_numbers_are_written_whole(folder, tmp_path, kind):
+    ids = pa.array([17057012345.0, 2.0, None, float("nan")], from_pandas=False)
+    write_table(tmp_path / "t.parquet", {**stays(4, 3), "patient": ids})
+    predict(folder, tmp_path / "t.parquet", "--out", tmp_path / f"p.{kind}")
+    found = open_table(tmp_path / f"p.{kind}").read()["patient"].to_pylist()
+    expected = [17057012345, 2, None, None]
+    assert found == (expected if kind == "parquet" else ["17057012345", "2", "", ""])
+
+
+def test_dates_that_are_kept_are_iso_texts_in_json(folder, tmp_path):
+    days = pa.array([0, 1], pa.int32()).cast(pa.date32())
+    moments = pa.array([0, None], pa.timestamp("ms"))
+    columns = {**stays(2, 3), "seen": days, "at": moments}
+    write_table(tmp_path / "t.parquet", columns)
+    told = json.loads(predict(folder, tmp_path / "t.parquet", "--keep", "all", "--json"))
+    assert told["seen"] == ["1970-01-01", "1970-01-02"]
+    assert told["at"] == ["1970-01-01T00:00:00", None]
+
+
+@pytest.mark.parametrize(
+    "cells", [pa.array([[1], [2]]), pa.array([1, 2], pa.duration("s")), pa.array([b"a", b"b"])]
+)
+@pytest.mark.parametrize("json_too", [(), ("--json",)])
+def test_what_no_table_of_texts_holds_is_not_kept(folder, tmp_path, cells, json_too):
+    write_table(tmp_path / "t.parquet", {**stays(2, 3), "odd": cells})
+    words = [str(folder / "result"), str(tmp_path / "t.parquet"), "--keep", "odd", *json_too]
+    done = CliRunner().invoke(app, ["predict", *words])
+    assert done.exit_code == 3
+    assert "prediction" not in done.stdout
+    assert "'odd' of the table" in (done.stdout if json_too else done.stderr)

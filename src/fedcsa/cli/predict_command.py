@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,8 +117,15 @@ def _joined(pieces: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     for piece in pieces:
         for name, values in piece.items():
             listed = values.tolist() if hasattr(values, "tolist") else values.to_pylist()
-            columns.setdefault(name, []).extend(listed)
+            columns.setdefault(name, []).extend(map(_plain, listed))
     return columns
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as JSON has it: dates and times as ISO texts, decimal numbers as texts."""
+    if hasattr(cell, "isoformat"):
+        return cell.isoformat()
+    return str(cell) if isinstance(cell, Decimal) else cell
 
 
 def result_study(result: Path, adaptation: Adaptation) -> Study:

@@ -116,13 +116,19 @@ def _header(
 
 
 def _separator_in(start: bytes, kind: str) -> str:
-    """A comma or a tab, as the ending says; a semicolon if the first line has only these.
+    """A comma or a tab, as the ending says; a semicolon if the first lines rather have these.
 
-    Where a comma is the decimal sign, spreadsheet programs write CSV files with semicolons.
+    Where a comma is the decimal sign, spreadsheet programs write CSV files with semicolons. If the
+    header has both, that is taken which the second line has as often; of two, the more frequent.
     """
-    line = re.sub(rb'"[^"]*"', b"", start.lstrip()).splitlines()[:1]
     usual = separator_of(kind)
-    return ";" if line and b";" in line[0] and usual.encode() not in line[0] else usual
+    lines = re.sub(rb'"[^"]*"', b"", start.lstrip()).splitlines()[:2]
+    counts = {mark: [line.count(mark.encode()) for line in lines] for mark in (usual, ";")}
+    in_header = {mark: found[0] for mark, found in counts.items() if found and found[0]}
+    if len(in_header) < 2:
+        return next(iter(in_header), usual)
+    fitting = [mark for mark, n in in_header.items() if counts[mark] == [n, n]]
+    return max(fitting, key=in_header.__getitem__, default=usual)
 
 
 def _options(separator: str, block_bytes: int, note: Callable[[Any], str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +66,10 @@ def predicted_batches(
         if first_row == 1:
             raise no_rows(words)
 
+    ids = {coding.id, coding.group}
     for X, beside in prefetched(read):
         told = predictions_of_rows(adaptation, X, level)
-        yield {**_beside(beside, told, words), **told}
+        yield {**_beside(beside, told, words, ids), **told}
 
 
 def _carried(table: AnyTable, coding: Columns, keep: Sequence[str]) -> list[str]:
@@ -81,7 +82,9 @@ def _carried(table: AnyTable, coding: Columns, keep: Sequence[str]) -> list[str]
     return list(dict.fromkeys(filter(None, names)))
 
 
-def _beside(rows: pa.Table, told: Mapping[str, Any], words: str) -> dict[str, Any]:
+def _beside(
+    rows: pa.Table, told: Mapping[str, Any], words: str, ids: Collection[str]
+) -> dict[str, Any]:
     """The columns of the table that stand beside the predictions."""
     twice = [name for name in rows.column_names if name in told]
     if twice:
@@ -90,7 +93,42 @@ def _beside(rows: pa.Table, told: Mapping[str, Any], words: str) -> dict[str, An
             f"{twice[0]!r}, too. Name those to keep, or rename it."
         )
     require_columns(rows.column_names, rows.column_names, words)
-    return dict(zip(rows.column_names, rows.columns, strict=True))
+    strange = [field.name for field in rows.schema if not _can_be_written(field.type)]
+    if strange:
+        raise DataError(
+            "Columns that are kept must hold numbers, texts, dates, or true and false; "
+            f"{strange[0]!r} of {words} holds something else. Name those to keep."
+        )
+    columns = zip(rows.column_names, rows.columns, strict=True)
+    return {name: _whole_numbers(cells) if name in ids else cells for name, cells in columns}
+
+
+def _can_be_written(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    some = (types.is_nested, types.is_duration, types.is_interval, types.is_fixed_size_binary)
+    no = (*some, types.is_binary, types.is_large_binary, types.is_binary_view)
+    return not any(is_one(kind) for is_one in no)
+
+
+def _whole_numbers(ids: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Ids that were stored as decimal numbers, as Excel does, as the whole numbers that they are.
+
+    Written as they are stored, 17057012345 would become 1.7057012345e+10.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_floating(ids.type):
+        return ids
+    known = pc.if_else(pc.is_nan(ids), pa.scalar(None, ids.type), ids)
+    try:
+        return known.cast(pa.int64())
+    except pa.ArrowInvalid:  # a fraction; its text quotes the cell
+        return ids
 
 
 def predictions_of_rows(
