@@ -9,6 +9,7 @@ from fedcsa.cli.federation_demo import tell_what_left
 from fedcsa.cli.study_screen import show_end
 from fedcsa.messages.codec import decode
 from fedcsa.site import target_desk as target_module
+from fedcsa.site.state import Status
 
 README = Path(__file__).parents[2] / "README.md"
 BLOCK = re.compile(
@@ -29,4 +30,7 @@ def test_the_readme_shows_what_the_demo_of_a_federation_prints(demo, monkeypatch
     printed = "".join(line.rstrip() + "\n" for line in capsys.readouterr().out.splitlines())
     shown = BLOCK.search(README.read_text(encoding="utf-8"))
     assert shown is not None
+    assert "The conclusion is one text, closed for the lead: the answer above" in printed
+    [line] = [x for x in Status(demo.folder / "new" / "state").lines() if "conclusion" in x["text"]]
+    assert line["text"] == f"sent the answer without the model (conclusion), closed, to {LEAD}"
     assert shown.group(1) == printed[: len(shown.group(1))]

@@ -304,6 +304,7 @@ def test_lines_that_an_older_version_wrote_are_shown(site):
 
 
 def test_an_approved_study_can_be_refused_and_shows_what_left(site):
+    assert "Nothing about rows leaves before you approve." in site.show()
     site.decide(site.form(), "approved")
     text = site.show()
     assert 'value="approved"' not in text

@@ -5,7 +5,9 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from typer.testing import CliRunner
 
+from fedcsa.cli.app import app
 from fedcsa.errors import PolicyError, ProtocolError, ResultError, StudyError
 from fedcsa.federation.kept import Kept, Shelf, new_kept, seconds_of, with_patience
 from fedcsa.federation.progress import progress_of
@@ -13,7 +15,9 @@ from fedcsa.federation.rounds import ask_until_ended
 from fedcsa.messages.codec import decode
 from fedcsa.messages.messages import Conclusion
 from fedcsa.site import notify as notify_module
+from fedcsa.site.account import without_repeats
 from fedcsa.site.source_desk import SourceDesk
+from fedcsa.site.state import Status
 
 SOURCES = ("abbey", "birch", "castle")
 REPORTS = ["risk-report", "model-report", "examination-report"]
@@ -128,6 +132,20 @@ def test_the_study_does_not_go_on_while_anybody_waits(lead, federation):
     }  # fmt: skip
 
 
+def test_what_a_site_tells_while_it_waits_is_called_waiting_and_counted(lead, federation):
+    for _ in range(3):
+        lead.follow([lead.kept()], once=True)
+    [(line, what)] = without_repeats(federation.log("abbey").sent)
+    assert (line.kind, what) == ("waiting", "waiting, nothing about rows (3 times)")
+    said = [x["text"] for x in Status(federation.state("abbey")).lines()]
+    assert said.count("told new that the study waits here, and nothing about rows") == 1
+    assert not any("refusal" in text for text in said)
+    command = ["ledger", str(federation.state("abbey"))]
+    shown = CliRunner().invoke(app, command, env={"COLUMNS": "140"}).stdout
+    assert "waiting, nothing about rows (3 times)" in shown
+    assert "refusal" not in shown
+
+
 def test_whoever_takes_a_study_up_after_a_restart_goes_on_where_it_was(lead, federation):
     lead.follow([lead.kept()], once=True)
     lead.now += timedelta(days=2)
@@ -178,7 +196,8 @@ def test_a_refusal_after_two_days_is_heard_with_its_reason_if_it_may_be(
     lead.decide_after(2, "abbey", "refused", reason="not in our protocol", tell=tell)
     [end] = lead.follow([lead.kept()])
     assert (end.told.outcome, end.told.sources["abbey"]) == ("done", fate)
-    assert left(federation, "abbey") == ["refusal", "refusal"]
+    assert left(federation, "abbey") == ["refusal"]
+    assert set(left(federation, "abbey", "waiting")) == {"refusal"}
     assert federation.log("abbey").all("decided", id=federation.agreed.id)[-1]["reason"]
 
 

@@ -20,13 +20,17 @@ from fedcsa.data.synthetic import FEATURES, consortium
 from fedcsa.data.tables import write_table
 from fedcsa.errors import ProtocolError
 from fedcsa.federation.federation_file import Federation
-from fedcsa.messages.policy import LedgerEntry
-from fedcsa.site.log import SiteLog
+from fedcsa.messages.messages import Conclusion
+from fedcsa.site.log import Sent, SiteLog
 from fedcsa.site.state import Status
 
 #: The fifth hospital of the demo treats children; a federation of four is enough to see it work.
 N_SOURCES = 4
 _PATIENCE = 180.0
+_CONCLUSION = (
+    "— The conclusion is one text, closed for the lead: the answer above without the model, and "
+    "what became of every source."
+)
 
 
 def run_demo(out: Path, output: Output, seed: int) -> int:
@@ -66,8 +70,9 @@ def _print(screen: Console, rows: list[dict[str, Any]], out: Path) -> None:
     for heading in ("numbers", "bytes"):
         table.add_column(heading, justify="right")
     for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
+        table.add_row(*("—" if value is None else str(value) for value in row.values()))
     screen.print(table)
+    screen.print(_CONCLUSION, soft_wrap=True)
     screen.print(f"In full: fedcsa ledger {out}/abbey/site.toml --fields", soft_wrap=True)
 
 
@@ -75,14 +80,15 @@ def _what_left(out: Path, sites: list[str]) -> list[dict[str, Any]]:
     """One row a site and kind of message, every chain verified."""
     rows: list[dict[str, Any]] = []
     for site in sites:
-        by_kind: dict[str, list[LedgerEntry]] = {}
+        by_kind: dict[str, list[Sent]] = {}
         for line in SiteLog(out / site / "state").sent:
-            by_kind.setdefault(line.entry.message, []).append(line.entry)
-        for message, entries in by_kind.items():
-            to = ", ".join(sorted({entry.recipient for entry in entries}))
-            numbers = None if message == "conclusion" else entries[0].n_numbers
+            by_kind.setdefault(line.what, []).append(line)
+        for message, lines in by_kind.items():
+            to = ", ".join(sorted({line.entry.recipient for line in lines}))
+            entry = lines[0].entry
+            numbers = None if message == Conclusion.name else entry.n_numbers
             row = {"site": site, "message": message, "to": to, "numbers": numbers}
-            rows.append({**row, "bytes": entries[0].n_bytes})
+            rows.append({**row, "bytes": entry.n_bytes})
     return rows
 
 

@@ -58,7 +58,7 @@ def ledger(
 
     def show(screen: Console) -> None:
         for name, entries in ledgers.items():
-            screen.print(_table(f"What left {name}", [(entry, "") for entry in entries]))
+            screen.print(_table(f"What left {name}", [_cells(entry) for entry in entries]))
             if fields:
                 _print_fields(screen, entries, {})
             screen.print()
@@ -81,7 +81,7 @@ def _state_of(path: Path) -> tuple[Path, Policy] | None:
 
 
 def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) -> None:
-    from fedcsa.site.account import told_sentences
+    from fedcsa.site.account import told_sentences, without_repeats
     from fedcsa.site.briefs import briefs_by_target
     from fedcsa.site.cohort import cohort_accounts
     from fedcsa.site.log import SiteLog
@@ -92,7 +92,8 @@ def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) ->
 
     def show(screen: Console) -> None:
         site = lines[0].entry.site if lines else "this site"
-        screen.print(_table(f"What left {site}", [(line.entry, line.kind) for line in lines]))
+        once = [_cells(li.entry, what, li.numbers) for li, what in without_repeats(lines)]
+        screen.print(_table(f"What left {site}", once))
         if fields:
             _print_fields(screen, [li.entry for li in lines if li.kind == "sent"], tried)
         left = sum(line.entry.n_bytes + line.envelope_bytes for line in lines)
@@ -111,23 +112,27 @@ def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) ->
     output.answer(content, show)
 
 
-def _table(title: str, entries: Sequence[tuple[LedgerEntry, str]]) -> Table:
+def _cells(entry: LedgerEntry, what: str = "", numbers: str = "") -> tuple[str | Text, ...]:
+    """A line of the table; what it is and how many numbers, if not as the entry says."""
+    return (
+        what or entry.message, Text(printable(entry.recipient)), numbers or f"{entry.n_numbers}",
+        f"{entry.n_bytes}", entry.sha256[:8], entry.time[:16].replace("T", " "),
+    )  # fmt: skip
+
+
+def _table(title: str, rows: Sequence[tuple[str | Text, ...]]) -> Table:
     """One line a message; the recipient is never cut off, however narrow the screen is."""
     table = Table(
         title=Text(printable(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
     )
-    table.add_column("message", no_wrap=True)
+    table.add_column("message", overflow="fold", min_width=18)
     table.add_column("to", overflow="fold", min_width=8)
     for heading in ("numbers", "bytes"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("sha256", no_wrap=True)
     table.add_column("time", overflow="fold")
-    for entry, kind in entries:
-        again = " (again)" if kind == "resent" else ""
-        table.add_row(
-            entry.message, Text(f"{printable(entry.recipient)}{again}"), f"{entry.n_numbers}",
-            f"{entry.n_bytes}", entry.sha256[:8], entry.time[:16].replace("T", " "),
-        )  # fmt: skip
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedcsa.messages.policy import Policy
 from fedcsa.site.briefs import briefs_by_target
 from fedcsa.site.cohort import cohort_accounts
-from fedcsa.site.log import SiteLog
+from fedcsa.site.log import Sent, SiteLog
 from fedcsa.words import number, printable
 
 #: Of a preview, where a question has not come.
@@ -16,6 +16,23 @@ STAND_IN = (
     "Where a question has not come yet, this site's own rows, the first candidate and a model "
     "that is zero stand in for it: names and counts are as they will be, values are not."
 )
+
+
+def without_repeats(sent: Iterable[Sent]) -> list[tuple[Sent, str]]:
+    """Every message that left once, with what it is and how often: repeats are the same bytes.
+
+    Parameters
+    ----------
+    sent : iterable of Sent
+        Of repeats the first one stands for all.
+    """
+    lines: dict[tuple[str, str], list[Sent]] = {}
+    for line in sent:
+        lines.setdefault((line.entry.sha256, line.entry.recipient), []).append(line)
+    return [
+        (same[0], same[0].what + (f" ({len(same)} times)" if len(same) > 1 else ""))
+        for same in lines.values()
+    ]
 
 
 def told_sentences(log: SiteLog, policy: Policy) -> list[str]:

@@ -9,8 +9,9 @@ from fedcsa.errors import FedCSAError, PolicyError, ProtocolError
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import Envelope, Seal, close
 from fedcsa.messages.fields import Message
+from fedcsa.messages.messages import WAITING, Conclusion
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.log import Allow, open_log
+from fedcsa.site.log import Allow, Sent, open_log
 from fedcsa.site.opening import UNSAFE, Bounds, opener, unsafe_message
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.state import Status
@@ -144,8 +145,19 @@ class Desk:
         line = self._log.record(
             self.name, message, recipient, envelope_bytes=len(wire), rules=rules
         )
-        self.say(f"{line.kind} {line.entry.n_numbers} numbers ({message.name}) to {recipient}")
+        self._say_sent(line)
         return wire, closed
+
+    def _say_sent(self, line: Sent) -> None:
+        """Tell what left; of many answers that the study waits, the first."""
+        entry = line.entry
+        told = f"{line.numbers} numbers ({entry.message}) to {entry.recipient}"
+        if entry.message == Conclusion.name:
+            told = f"the answer without the model ({entry.message}), closed, to {entry.recipient}"
+        if line.kind != WAITING:
+            self.say(f"{line.kind} {told}")
+        elif len(self._log.all("sent", sha256=entry.sha256)) == 1:
+            self.say(f"told {entry.recipient} that the study waits here, and nothing about rows")
 
 
 def tell_apart(error: Exception) -> tuple[str, str]:

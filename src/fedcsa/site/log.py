@@ -33,6 +33,7 @@ from typing import Any
 from fedcsa.errors import LedgerError, PolicyError, ResultError, StudyError, unknown
 from fedcsa.messages.codec import digest
 from fedcsa.messages.fields import Message
+from fedcsa.messages.messages import WAITING, Conclusion, Refusal
 from fedcsa.messages.policy import Clock, LedgerEntry, entries_of, utc_now
 from fedcsa.site.state import locked, make_folder, write_whole
 
@@ -81,8 +82,9 @@ class Sent:
     Attributes
     ----------
     entry : LedgerEntry
-    kind : {"sent", "resent"}
-        What is resent is the same bytes: nobody learns anything new from it.
+    kind : {"sent", "resent", "waiting"}
+        What is resent is the same bytes: nobody learns anything new from it. What is waiting says
+        that nobody here has decided yet, and nothing about rows.
     envelope_bytes : int
         Size of the envelope around the message.
     """
@@ -95,6 +97,19 @@ class Sent:
         """One line as plain values."""
         entry = dataclasses.asdict(self.entry)
         return {**entry, "kind": self.kind, "envelope_bytes": self.envelope_bytes}
+
+    @property
+    def what(self) -> str:
+        """What it is, for people."""
+        return "waiting, nothing about rows" if self.kind == WAITING else self.entry.message
+
+    @property
+    def numbers(self) -> str:
+        """How many numbers it holds, for people; a conclusion is a text, which has none to count.
+
+        Its bytes are told beside.
+        """
+        return "—" if self.entry.message == Conclusion.name else str(self.entry.n_numbers)
 
 
 @dataclass(frozen=True)
@@ -218,6 +233,8 @@ class SiteLog:
         [entry] = entries_of(message, site, [recipient], rules, self._clock)
         before = self.all("sent", sha256=entry.sha256)
         kind = "resent" if any(line["recipient"] == recipient for line in before) else "sent"
+        if isinstance(message, Refusal) and message.waits:
+            kind = WAITING
         sent = Sent(entry, kind, envelope_bytes)
         self.append("sent", **sent.to_plain())
         return sent

@@ -21,7 +21,7 @@ from fedcsa.errors import DataError, StudyError
 from fedcsa.loopback.guard import Moved, PageViews, Visit
 from fedcsa.loopback.layout import Shown
 from fedcsa.messages.policy import LedgerEntry
-from fedcsa.site.account import STAND_IN, attack_sentences, told_sentences
+from fedcsa.site.account import STAND_IN, attack_sentences, told_sentences, without_repeats
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import LONGEST_REASON, Event, Sent, SiteLog
 from fedcsa.site.meanings import IN_SHORT, meaning_of
@@ -136,7 +136,9 @@ class StewardPage:
             "waiting": log.waiting(),
             "approve": site.approve,
             "decided": decided[: -_MOST_DECIDED - 1 : -1],
-            "left": _sent_table(log.sent[: -_MOST_SENT - 1 : -1], "The last messages that left"),
+            "left": _sent_table(
+                without_repeats(log.sent[::-1])[:_MOST_SENT], "The last messages that left"
+            ),
             "n_left": len(log.sent),
             "lines": lines[: -_MOST_LINES - 1 : -1],
         }
@@ -160,7 +162,9 @@ class StewardPage:
             "longest": LONGEST_REASON,
             "about": _about(study.text),
             "found": None if found is None else _in_words(found),
-            "left": _sent_table([x for x in log.sent if x.entry.study == name], "Already left"),
+            "left": _sent_table(
+                without_repeats(x for x in log.sent if x.entry.study == name), "Already left"
+            ),
         }
         return self._shown("study", facts, 409 if notice else 200)
 
@@ -235,7 +239,7 @@ class StewardPage:
             if line.kind == "sent"
         ]
         facts = {
-            "all": _sent_table(log.sent[::-1], "Every message, the newest first"),
+            "all": _sent_table(without_repeats(log.sent[::-1]), "Every message, the newest first"),
             "messages": messages,
             "told": told_sentences(log, site.policy),
         }
@@ -364,14 +368,13 @@ def _fields_table(entry: LedgerEntry) -> Table:
     return _table(f"Fields of the {entry.message} {entry.sha256[:8]}", rows)
 
 
-def _sent_table(sent: Sequence[Sent], caption: str) -> Table:
+def _sent_table(sent: Sequence[tuple[Sent, str]], caption: str) -> Table:
     rows = [
         (
-            f"{line.entry.message}{' (again)' if line.kind == 'resent' else ''}",
-            line.entry.recipient, f"{line.entry.n_numbers}",
+            what, line.entry.recipient, line.numbers,
             line.entry.time[:16].replace("T", " "), line.entry.study, line.entry.sha256[:8],
         )
-        for line in sent
+        for line, what in sent
     ]  # fmt: skip
     headings = ("message", "to", "numbers", "time (UTC)", "study", "SHA-256")
     return Table(caption, headings, rows, (0, 1, 3, 4, 5), (4,))
