@@ -381,3 +381,12 @@ def test_decimals_are_read_to_the_bit(tmp_path):
         open_table(tmp_path / "t.parquet"), Columns({"a": "number"}), "it", with_outcome=False
     )
     assert X[:, 0].tolist() == [float(str(number)) for number in numbers]
+
+
+def test_numbers_among_texts_of_a_sheet_keep_all_digits(tmp_path):
+    cells = [1.2345678901234, "?", 17057012345, "007", 0.1 + 0.2, 1e-12, None, "1.50"]
+    write_xlsx(tmp_path / "t.xlsx", {"t": {"n": [1.0] * len(cells), "x": cells}})
+    found = open_table(tmp_path / "t.xlsx").read(["x"])["x"].to_pylist()
+    assert found == [
+        "1.2345678901234", "?", "17057012345", "007", "0.30000000000000004", "1e-12", None, "1.50",
+    ]  # fmt: skip
