@@ -571,6 +571,30 @@ def test_a_fitted_pipeline_is_judged_on_the_table_as_it_was_fitted():
         FedCSA(columns=COLUMNS, random_state=0).evaluate(line, sites, NEW)
 
 
+CODED = Columns({"a": "number", "sex": ["1", "2"], "stage": ["I", "II"]}).inputs
+
+
+def test_a_choice_by_type_is_refused_where_levels_may_be_numbers():
+    by_type = make_column_selector(dtype_include="number")
+    model = make_pipeline(ColumnTransformer([("n", StandardScaler(), by_type)]), Ridge())
+    with pytest.raises(ModelError, match="must name the columns of 'n'"):
+        model_description(model, CODED)
+    nothing = make_column_selector(dtype_include="bool")
+    model = make_pipeline(ColumnTransformer([("b", StandardScaler(), nothing)]), Ridge())
+    with pytest.raises(ModelError, match="must choose a column for 'b'"):
+        model_description(model, CODED)
+    by_name = make_column_selector(pattern="^a")
+    model = make_pipeline(ColumnTransformer([("n", StandardScaler(), by_name)]), Ridge())
+    assert "inputs" in model_description(model, CODED)
+
+
+def test_listed_levels_must_be_agreed_ones():
+    encoder = OneHotEncoder(categories=[[1, 2]], handle_unknown="ignore")
+    model = make_pipeline(ColumnTransformer([("c", encoder, ["sex"])]), Ridge())
+    with pytest.raises(ModelError, match="must list agreed levels of 'sex', as texts"):
+        SklearnModel(model, 0, None, Inputs.from_plain(CODED)).check_columns()
+
+
 @pytest.mark.parametrize("chosen", [[1, 2], 1, slice(1, 3), [False, True, True, False], np.r_[1:3]])
 def test_places_in_a_frame_are_refused(chosen):
     branch = ColumnTransformer([("some", StandardScaler(), chosen)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -152,6 +153,35 @@ def chosen_by_name(estimator: Any, columns: Seen) -> Any:
     return copy
 
 
+def _chosen_by(function: Any, columns: Seen, branch: str) -> list[Column]:
+    """The columns that a function chooses, if it would choose the same of the user's own frame.
+
+    Parameters
+    ----------
+    function : function of a frame
+    columns : tuple of Column
+        Levels that are whole numbers come as texts; in the user's frame they may be numbers.
+    branch : str
+        Name of the branch.
+    """
+    numbers = tuple(
+        replace(c, texts=()) if all(text.lstrip("-").isdigit() for text in c.texts) else c
+        for c in columns
+    )
+    places = positions(function, columns)
+    if places != positions(function, numbers):
+        raise ModelError(
+            f"ColumnTransformer must name the columns of {branch!r}: it chooses them by type, and "
+            "levels that are whole numbers come as texts here. Name the columns."
+        )
+    if not places:
+        raise ModelError(
+            f"ColumnTransformer must choose a column for {branch!r}; its function finds none in "
+            "the study's frame, in which flags are numbers. Name the columns, or leave it out."
+        )
+    return [columns[k] for k in places]
+
+
 def _name_columns(estimator: Any, columns: Seen) -> None:
     """Let the ColumnTransformers that get the frame itself name their columns.
 
@@ -167,7 +197,7 @@ def _name_columns(estimator: Any, columns: Seen) -> None:
     if sklearn_name(estimator) == "ColumnTransformer":
         named = []
         for name, branch, chosen in estimator.transformers:
-            own = [columns[k] for k in positions(chosen, columns)] if callable(chosen) else chosen
+            own = _chosen_by(chosen, columns, name) if callable(chosen) else chosen
             if callable(chosen):
                 _name_columns(branch, tuple(own))
                 own = [column.name for column in own]

@@ -57,6 +57,8 @@ def _settle(step: Any, columns: Seen | None) -> Seen | None:
         return _settle_branches(step, columns)
     if name in ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder") and _is_auto(step, columns):
         step.set_params(categories=[_categories(column) for column in columns])
+    elif name in ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"):
+        _check_listed(step, columns)
     try:
         return leaf(step, columns, fitted=False)[1]
     except (ModelError, IndexError, TypeError, ValueError):
@@ -98,6 +100,24 @@ def _is_auto(encoder: Any, columns: Seen) -> bool:
     """
     auto = isinstance(encoder.categories, str) and encoder.categories == "auto"
     return auto and all(column.texts for column in columns)
+
+
+def _check_listed(encoder: Any, columns: Seen) -> None:
+    """Raise a `ModelError` if none of an encoder's listed levels of a column is an agreed one.
+
+    Parameters
+    ----------
+    encoder : scikit-learn encoder
+    columns : tuple of Column
+    """
+    if isinstance(encoder.categories, str):
+        return
+    for column, listed in zip(columns, encoder.categories, strict=False):
+        if column.texts and not set(column.texts) & {level for level in listed if level == level}:
+            raise ModelError(
+                f"{sklearn_name(encoder)} must list agreed levels of {column.name!r}, as texts "
+                f"({', '.join(map(repr, column.texts[:3]))}); it lists others."
+            )
 
 
 def _categories(column: Column) -> NDArray[Any]:
