@@ -700,6 +700,15 @@ def test_too_few_rows_are_a_problem(study, folder):
     assert len(found) == 2
 
 
+def test_too_few_rows_for_folds_at_every_source_are_a_problem(study, folder):
+    few = rows_of(3, 1, outcome=["no", "yes", "no"])
+    write_table(folder / "a.parquet", as_texts(few))
+    assert problems(study, options={}, policy_rules={}) == []  # it can examine the other's model
+    write_table(folder / "tables" / "b.csv.gz", few)
+    [found] = problems(study, options={}, policy_rules={})
+    assert "No source has enough rows to fit a model in folds" in found
+
+
 def test_an_outcome_that_does_not_vary_is_a_problem_for_the_paper_s_methods(study, folder):
     write_table(folder / "a.parquet", as_texts(rows_of(90, 1, outcome=["no"] * 90)))
     assert problems(study, options={}) == []  # it examines, and says what it cannot

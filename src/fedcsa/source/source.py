@@ -52,7 +52,7 @@ from fedcsa.source.exposure import (
 )
 from fedcsa.source.measure import Work, measure, prepare
 from fedcsa.source.mixture import check_given, check_second, members_of, mixture_of
-from fedcsa.source.weigh import SiteRows, TableWeighing
+from fedcsa.source.weigh import SiteRows, TableWeighing, folds_of
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
 
@@ -472,6 +472,10 @@ class Source:
         if not isinstance(brief, Brief) or told_rule(error.rule) != ROW_FLOORS:
             return error
         return PolicyError(error.rule, " ".join([str(error), *self.unit_warnings(brief)]))
+
+    def can_fit(self, brief: Brief) -> bool:
+        """Whether its rows suffice for folds; else it only examines the others' models."""
+        return folds_of(brief, self._rows.of(brief)) is not None
 
     def unit_warnings(self, brief: Brief) -> list[str]:
         """A sentence for every column that looks as if it were in another unit than the target's.

@@ -348,17 +348,24 @@ class Study:
                 target = Target(told, plan, policy=policy, trusted_types=trusted_types, given=given)
                 target.check_given()
                 brief = target.brief([])
+        fits = False
         for name in self.sources:
             with gathered(found):
-                problems, units = self._check_source(name, plan, brief, policy)
+                problems, units, fit = self._check_source(name, plan, brief, policy)
                 found += problems
                 warnings += units
+                fits = fits or fit
+        if brief is not None and brief.candidates and not found and not fits:
+            found.append(
+                "No source has enough rows to fit a model in folds: at least 4, and of every class "
+                "at least 2. Name longer tables."
+            )
         return list(dict.fromkeys(found)), warnings
 
     def _check_source(
         self, name: str, plan: Plan | None, brief: Brief | None, policy: Policy | None
-    ) -> tuple[list[str], list[str]]:
-        """Why a source would not take part, and its warnings, as far as the brief is known."""
+    ) -> tuple[list[str], list[str], bool]:
+        """Why a source would not take part, its warnings, and whether it can fit models."""
         found: list[str] = []
         where, columns = f"Source {name!r}: ", self.coding.matrix_columns
         X, y = self.read_source(name)
@@ -373,7 +380,8 @@ class Study:
             found += [f"{where}{refusal}" for refusal in source.refusals(brief)]
         # A source with a problem is mended first; its refusal names the unit already.
         told = [] if brief is None or found else source.unit_warnings(brief)
-        return found, [f"{where}{text}" for text in told]
+        fits = brief is not None and not found and source.can_fit(brief)
+        return found, [f"{where}{text}" for text in told], fits
 
     def _source(
         self, name: str, policy: Policy | None, trusted: Collection[str], *, stream: bool = False
