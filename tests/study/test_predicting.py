@@ -198,3 +198,13 @@ def test_what_no_table_of_texts_holds_is_not_kept(folder, tmp_path, cells, json_
     assert done.exit_code == 3
     assert "prediction" not in done.stdout
     assert "'odd' of the table" in (done.stdout if json_too else done.stderr)
+
+
+def test_a_row_that_cannot_be_predicted_is_named_by_its_number(folder, tmp_path):
+    cells = stays(4, 3) | {"sex": pa.array(["F", "unsaid", "M", "F"])}
+    write_table(tmp_path / "bad.csv", cells)
+    words = ["predict", str(folder / "result"), str(tmp_path / "bad.csv")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 3
+    assert "See row 2." in done.stderr.replace("\n", " ")
+    assert "unsaid" not in done.output

@@ -25,6 +25,8 @@ MISSING_VALUES = (
 )  # fmt: skip
 #: A float64 holds whole numbers of 53 bits. Of 10⁶ groups, two share one with chance 1 in 18,000.
 GROUP_BITS = 53
+#: Rows that a complaint names: enough to look, and still one line.
+ROWS_NAMED = 3
 #: What counts as a number in a text. Infinity is read as one, so that it is refused as one.
 _NUMBER = r"^(?i:[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?)$"
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]*)")
@@ -102,15 +104,27 @@ class Cells:
             return self._positions(levels, only, advice, str, other=other)
         return self._hashes()
 
-    def complain(self, rule: str, count: int, state: str, advice: str) -> None:
-        """Say that `count` cells break a rule, of how many or of which rows."""
-        rows = len(self.column)
+    def complain(self, rule: str, wrong: NDArray[np.bool_], state: str, advice: str) -> None:
+        """Say how many cells break a rule, and in which rows the first of them are.
+
+        Parameters
+        ----------
+        rule : str
+            What the column must do.
+        wrong : array of shape (rows,)
+            Which cells do not.
+        state : str
+            What these are.
+        advice : str
+        """
+        rows, count = len(self.column), int(wrong.sum())
         cells = f"{rows} cells"
         if self.first_row is not None:
             cells = f"cells in rows {self.first_row} to {self.first_row + rows - 1}"
         are = "is" if count == 1 else "are"
         self.problems.append(
-            f"{self.what} must {rule}; {count} of its {cells} {are} {state}. {advice}"
+            f"{self.what} must {rule}; {count} of its {cells} {are} {state}. "
+            f"See {numbered_rows(wrong, self.first_row or 1)}. {advice}"
         )
 
     def _is_readable(self) -> bool:
@@ -188,7 +202,7 @@ class Cells:
                 "Write days like 2020-01-31, with or without a time behind them but without a "
                 "zone, or list the spelling of a missing cell in missing_values."
             )
-            self.complain("hold dates", int(unreadable.sum()), "no such date", advice)
+            self.complain("hold dates", unreadable, "no such date", advice)
         return np.where(unreadable, 0.0, days)
 
     @property
@@ -222,7 +236,7 @@ class Cells:
         if not infinite.any():
             return values
         advice = "Correct them or drop those rows."
-        self.complain("be finite", int(infinite.sum()), "infinite or too large", advice)
+        self.complain("be finite", infinite, "infinite or too large", advice)
         return np.where(infinite, 0.0, values)
 
     def _parsed(self) -> Array:
@@ -238,15 +252,15 @@ class Cells:
         if values is not None:
             return values
         number = are_numbers(text)
-        n_text = len(number) - number.null_count - (pc.sum(number).as_py() or 0)
-        if n_text:
+        is_word = ~number.fill_null(True).to_numpy().astype(bool)
+        if is_word.any():
             advice = (
                 "Correct them, with a point as the decimal sign, or list the spelling of a missing "
                 "cell in missing_values."
             )
-            self.complain("hold numbers", n_text, "text", advice)
+            self.complain("hold numbers", is_word, "text", advice)
         read: Array = pc.if_else(number.fill_null(False), text, "nan").to_numpy().astype(np.float64)
-        read[~number.fill_null(True).to_numpy().astype(bool)] = 0.0
+        read[is_word] = 0.0
         return read
 
     def texts(self) -> pa.ChunkedArray:
@@ -280,7 +294,7 @@ class Cells:
         positions = np.concatenate([np.empty(0), *parts])
         strange = positions < 0.0
         if strange.any():
-            self.complain(f"hold only {only}", int(strange.sum()), "something else", advice)
+            self.complain(f"hold only {only}", strange, "something else", advice)
         return np.where(strange, 0.0, positions)
 
     def _is_missing(self, value: object, levels: Collection[str]) -> bool:
@@ -308,6 +322,28 @@ class Cells:
         hashes = _hashes(texts.fill_null("")) >> np.uint64(64 - GROUP_BITS)
         missing = texts.is_null().to_numpy(zero_copy_only=False)
         return np.where(missing, math.nan, hashes.astype(np.float64))
+
+
+def numbered_rows(wrong: NDArray[np.bool_], first_row: int = 1) -> str:
+    """The numbers of rows, as words; only of the first few.
+
+    Parameters
+    ----------
+    wrong : array of shape (rows,)
+        Which rows to name.
+    first_row : int
+        Number of the first one. The first row after the header is row 1.
+
+    Examples
+    --------
+    >>> numbered_rows(np.array([False, True])), numbered_rows(np.ones(9, dtype=bool))
+    ('row 2', 'rows 1, 2, 3 and 6 more')
+    """
+    numbers = np.flatnonzero(wrong) + first_row
+    *most, last = map(str, numbers[: ROWS_NAMED + 1])
+    if len(numbers) > ROWS_NAMED + 1:
+        last = f"{len(numbers) - ROWS_NAMED} more"
+    return f"rows {', '.join(most)} and {last}" if most else f"row {last}"
 
 
 def level_text(value: object) -> str:

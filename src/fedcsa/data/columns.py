@@ -200,7 +200,7 @@ class Feature:
             if self.kind == "group":
                 other = "give each of them a group of its own"
             advice = f"Drop those rows, or {other}."
-            cells.complain("be complete", int(missing.sum()), "missing", advice)
+            cells.complain("be complete", missing, "missing", advice)
         blocks = [np.where(missing, self.fill or 0.0, values) if missing.any() else values]
         if self.kind == "levels":
             blocks = [values == place for place in range(1, len(self.all_levels))]
@@ -259,7 +259,7 @@ class Outcome:
         missing = np.isnan(y)
         if missing.any():
             advice = "Drop those rows: a row without its outcome teaches nothing."
-            cells.complain("be complete", int(missing.sum()), "missing", advice)
+            cells.complain("be complete", missing, "missing", advice)
         return np.where(missing, 0.0, y)
 
     def labelled(self, y: Array) -> NDArray[Any]:
