@@ -36,6 +36,7 @@ from fedcsa import (
     Source,
     Table1,
     UntrustedError,
+    load_result,
 )
 from fedcsa.core.folds import dealt_labels, generator_for
 
@@ -1389,3 +1390,14 @@ def test_columns_described_once_become_features_flags_and_groups():
     apart = fit(sources, target, columns={k: v for k, v in COLUMNS.items() if k != "patient"})
     for name, found in fitted.examinations_.items():  # patients are fewer than rows
         assert found.level_variance[0] > apart.examinations_[name].level_variance[0]
+
+
+def test_save_writes_the_result_and_its_report(fitted, tmp_path):
+    report = fitted.save(tmp_path / "result")
+    assert report == tmp_path / "result" / "report.html"
+    assert "<html" in report.read_text(encoding="utf-8")
+    again = load_result(tmp_path / "result")
+    np.testing.assert_array_equal(again.predict(X_TARGET), fitted.predict(X_TARGET))
+    with pytest.raises(NotFittedError):
+        FedCSA().save(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -96,6 +97,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     classes_ : array
         Of a classifier.
     feature_names_in_ : array of str
+
+    `save` writes all of it into a folder, with a report as one HTML page.
 
     Examples
     --------
@@ -267,6 +270,22 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         """
         rows = self._rows(X)
         return reconcile(self.adaptation_, rows, y, self.loss if callable(self.loss) else None)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the result and its report, as ``fedcsa run --out`` does; returns the report.
+
+        ``fedcsa.load_result(folder)`` reads it again and predicts from the numbers of features.
+
+        Parameters
+        ----------
+        folder : path
+            An older result in it is replaced.
+        """
+        from fedcsa.answer.page import write_report
+        from fedcsa.answer.store import save_result
+
+        check_is_fitted(self, "adaptation_")
+        return write_report(save_result(self.adaptation_, folder))
 
     def _keep(self, adaptation: Adaptation) -> None:
         self.adaptation_ = adaptation
