@@ -171,12 +171,20 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "the model library warned while fitting",
         "more iterations or scaled features usually help",
     ),
+    "model-withheld": (
+        "warning",
+        "the site reported on its rows, but its model did not come",
+        "its model has no weight; ask its data steward, the rule is named",
+    ),
     "source-refused": (
         "warning",
         "the site's policy refused to take part",
         "ask its data steward; the rule is named",
     ),
 }
+
+#: Findings that a site refused something, under the rule that is their evidence.
+REFUSALS = ("source-refused", "model-withheld")
 
 #: What a source finds itself and may send: code -> names of its evidence.
 FROM_SOURCES: Mapping[str, tuple[str, ...]] = {

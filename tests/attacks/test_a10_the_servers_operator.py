@@ -391,7 +391,7 @@ def listed(kits):
 def test_a_denied_source_takes_no_part_though_the_server_lets_it_in(operator, listed):
     listed("abbey", ["new"])
     told = operator.run()
-    assert operator.federation.board.sites["abbey"] == "greet: answered"  # it was let in
+    assert operator.federation.board.sites["abbey"] == "greet: replied"  # it was let in
     assert dict(told.sources) == {
         "abbey": "rejected: denied", "birch": "answered", "castle": "answered",
     }  # fmt: skip

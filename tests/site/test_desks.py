@@ -214,7 +214,7 @@ def test_a_choice_that_was_told_stands_even_if_a_source_dies_before_its_model(ma
     found = load_result(federation.target.result_folder)
     assert told.sources["abbey"] == "model missing"
     assert in_process(federation, ["abbey"]).candidate != found.candidate  # hence
-    assert [f.source for f in found.findings if f.code == "source-refused"] == ["abbey"]
+    assert [f.source for f in found.findings if f.code == "model-withheld"] == ["abbey"]
     assert set(found.source_weights) == set(found.examinations) == {"birch", "castle"}
 
 

@@ -278,7 +278,7 @@ def test_a_study_goes_through_the_engines_containers(bench):
     steps = ["greet", "announce", "risk", "choose", "model", "mix", "examine", "conclude"]
     assert list(board["seconds"]) == list(board["bytes"]) == steps
     assert all(size > 0 for size in board["bytes"].values())
-    assert {board["sites"][name] for name in SOURCES} == {"examine: answered"}
+    assert {board["sites"][name] for name in SOURCES} == {"examine: replied"}
 
 
 def test_the_coordinator_writes_where_it_ended_and_keeps_nothing_else(done):

@@ -19,8 +19,8 @@ from fedcsa.federation.flare.session import ATTEMPTS, Submission, submit_study
 from fedcsa.messages.envelope import ask
 
 RUNNING = {"step": "risk", "conclusion": "", "problem": "", "sites": {"abbey": "risk: asked"}}
-DONE = {**RUNNING, "step": "done", "conclusion": "bytes", "sites": {"abbey": "model: answered"}}
-MISSING = {**DONE, "sites": {"abbey": "model: answered", "birch": "risk: missing"}}
+DONE = {**RUNNING, "step": "done", "conclusion": "bytes", "sites": {"abbey": "model: replied"}}
+MISSING = {**DONE, "sites": {"abbey": "model: replied", "birch": "risk: missing"}}
 FAILED = {**RUNNING, "step": "failed", "problem": "The target 'new' did not answer in time."}
 
 

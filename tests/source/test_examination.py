@@ -52,7 +52,7 @@ def test_a_site_that_sends_no_model_examines_the_others(make):
     adaptation = study(make, a={"models": "never"})
     assert set(adaptation.source_weights) == {"b", "c", "d"}
     assert "a" in adaptation.promise.examined_by
-    assert of(adaptation, "source-refused") == {"a": {"rule": "models"}}
+    assert of(adaptation, "model-withheld") == {"a": {"rule": "models"}}
     for entry in adaptation.ledgers["a"]:
         assert entry.message != "model-report"
 

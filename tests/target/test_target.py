@@ -349,7 +349,7 @@ def test_a_source_that_refuses_its_model_loses_its_weight_to_the_others(talk):
     adaptation = mixed(target, answers)
     assert sorted(adaptation.models) == ["a", "c"]
     assert adaptation.sources == NAMES
-    [finding] = [f for f in adaptation.findings if f.code == "source-refused"]
+    [finding] = [f for f in adaptation.findings if f.code == "model-withheld"]
     assert (finding.source, finding.evidence["rule"]) == ("b", "one_model")
 
 

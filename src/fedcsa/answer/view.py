@@ -23,7 +23,7 @@ from fedcsa.answer.store import (
 )
 from fedcsa.core.losses import BOUNDED
 from fedcsa.core.table import Table1
-from fedcsa.findings import ADVICE, Advice, Finding, left_out
+from fedcsa.findings import ADVICE, REFUSALS, Advice, Finding, left_out
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.plan import Plan
@@ -459,7 +459,7 @@ def _sources(
     a: Adaptation, found: Mapping[str, tuple[float, float, float]]
 ) -> tuple[SourceLine, ...]:
     """Every source that reported, the heaviest first; with what they found of the loss."""
-    refused = {x.source: x.evidence for x in a.findings if x.code == "source-refused"}
+    refused = {x.source: x.evidence for x in a.findings if x.code in REFUSALS}
     reasons = {x.source: x.evidence for x in a.findings if x.code == "not-examined"}
     words, lines = WORDS[_name(a.plan)], []
     for name, report in a.reports.items():

@@ -112,7 +112,8 @@ class Coordinator:
         self.sites |= dict.fromkeys(letters, f"{phase}: asked")
 
         def arrived(name: str, reply: Content) -> None:
-            self.sites[name] = f"{phase}: {'answered' if 'envelope' in reply else 'malformed'}"
+            # An answer or a refusal: the target alone can read which.
+            self.sites[name] = f"{phase}: {'replied' if 'envelope' in reply else 'malformed'}"
 
         came = self._timed(phase, letters, arrived)
         self.sites |= {name: f"{phase}: missing" for name in letters if name not in came}

@@ -22,7 +22,7 @@ from fedcsa.errors import (
     must,
     raise_all,
 )
-from fedcsa.findings import Finding
+from fedcsa.findings import REFUSALS, Finding
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
@@ -369,7 +369,7 @@ class Target:
                 self._reports, self._kept, self._estimates = kept, candidates, found
                 return
         for name in sorted(missing):
-            self._findings.append(Finding("source-refused", name, {"rule": "no_answer"}))
+            self._findings.append(Finding("model-withheld", name, {"rule": "no_answer"}))
 
     def _unable_elsewhere(self) -> dict[str, str]:
         """Models that fail on rows beside those on which all are compared, and why."""
@@ -544,6 +544,8 @@ class Target:
             return None
         if isinstance(answer, Refusal):
             code, key = ("source-refused", "rule")
+            if isinstance(question, ModelRequest):
+                code = "model-withheld"
             if isinstance(question, Examination):
                 code, key = ("not-examined", "reason")
             self._findings.append(Finding(code, name, {key: answer.rule[:60]}))
@@ -554,7 +556,7 @@ class Target:
         rules = {
             str(item.evidence["rule"])
             for item in self._findings
-            if item.code == "source-refused" and str(item.evidence["rule"]).isidentifier()
+            if item.code in REFUSALS and str(item.evidence["rule"]).isidentifier()
         }
         if not rules:
             return "Ask the sources why they did not answer."
