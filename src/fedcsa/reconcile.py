@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,7 +18,13 @@ from fedcsa.plan import Plan
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.estimate import score_design
 from fedcsa.target.judge_given import check_target_has, predictions_of
-from fedcsa.target.realised_measures import MeasureOutcome, outcomes_of, realised_rows
+from fedcsa.target.realised_measures import (
+    OF_LOSS,
+    MeasureOutcome,
+    in_units,
+    outcomes_of,
+    realised_rows,
+)
 from fedcsa.target.verdict import Verdict
 from fedcsa.words import with_interval
 
@@ -211,8 +217,30 @@ def reconcile(
     measures = outcomes_of(
         adaptation.measures, realised_rows(plan, design, (rows, outcome, output)), design
     )
+    if lower is not None and upper is not None:
+        measures = _with_ends(measures, plan, lower, upper)
     return Reconciliation(
         mean, lower, upper, len(rows), promised, low, high, plan.level, advice, measures
+    )
+
+
+def _with_ends(
+    measures: tuple[MeasureOutcome, ...], plan: Plan, lower: float, upper: float
+) -> tuple[MeasureOutcome, ...]:
+    """The measures, where that which is the study's loss has the interval of the realised risk.
+
+    Parameters
+    ----------
+    measures : tuple of MeasureOutcome
+    plan : Plan
+    lower, upper : float
+        Of the realised risk.
+    """
+    ends = {"realised_lower": in_units(plan, lower), "realised_upper": in_units(plan, upper)}
+    own = OF_LOSS.get(plan.loss), "", None, None
+    return tuple(
+        replace(m, **ends) if (m.name, m.subgroup, m.threshold, m.of_class) == own else m
+        for m in measures
     )
 
 

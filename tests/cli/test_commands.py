@@ -458,6 +458,7 @@ def test_backtest_says_what_python_says(study_folder, invoke):
     study = Study.load(study_folder / "study.toml")
     found = run_backtest({n: study.read_source(n) for n in study.sources}, study.plan())
     result = invoke("backtest", study_folder / "study.toml")
+    assert "Each source as the target: mean squared error" in result.stdout
     assert (result.exit_code, result.stderr) == (0, "")
     assert found.verdict == "passed"
     assert f"\n{found.sentence}\n" in result.stdout
@@ -531,6 +532,8 @@ def test_reconcile_says_and_writes_what_python_says(study_folder, invoke):
     middle, low, high = (number(x**0.5) for x in (found.realised, found.lower, found.upper))
     assert result.stdout.startswith(f"RMSE realised on 90 rows: {middle} ({low} to {high})\n")
     assert f"\n{found.conclusion}: {found.reason}\n" in result.stdout
+    assert result.stdout.count(f"{middle} ({low} to {high})") == 2  # the same in the table
+    assert "\nThe verdict was: use it with care\n" in result.stdout
     text = (study_folder / "result" / "reconciliation.json").read_text(encoding="utf-8")
     content = strict(text)
     assert content["realised"] == found.realised

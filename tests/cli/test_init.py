@@ -105,8 +105,14 @@ def test_all_names_are_listed_and_fit_the_screen(invoke):
 def test_a_near_miss_is_suggested_and_spelling_forgiven(invoke):
     refused = invoke("explain", "no-overlop")
     assert (refused.exit_code, "Did you mean 'no-overlap'?" in refused.stderr) == (3, True)
-    assert "All: fedcsa explain" in invoke("explain", "zzz").stderr
+    unknown = " ".join(invoke("explain", "verdict").stderr.split())
+    assert "All: fedcsa explain. Other words: docs/glossary.md" in unknown
     assert invoke("explain", "Row-Floors").stdout.startswith("row_floors (rule)")
+    both = json.loads(invoke("explain", "NoOverlap", "--json").stdout)
+    assert [*both] == ["no-overlap", "no_overlap"]
+    shown = invoke("explain", "nooverlap").stdout
+    assert "no-overlap (danger)" in shown and "\n\nno_overlap (rule)" in shown  # noqa: PT018
+    assert "rule" not in invoke("explain", "no-overlap").stdout
 
 
 def _rules(path):

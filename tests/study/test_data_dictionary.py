@@ -51,6 +51,10 @@ def test_other_separators_are_read(written, sign):
 
 def test_the_study_of_a_dictionary_can_be_planned(written, tmp_path):
     text = draft_from_dictionary(written(GOOD), ["leeds", "turin"], "new").to_toml()
+    assert "distinct text" not in text
+    assert text.count("as in the dictionary") == 2  # levels and group
+    assert "fedcsa study submit study.toml" in text
+    assert "fedcsa check" not in text
     study = Study.parse(text, folder=tmp_path)
     assert study.coding == read_dictionary(written(GOOD))
     assert [*study.sources] == ["leeds", "turin"]

@@ -125,6 +125,8 @@ def test_outcomes_that_arrive_are_held_against_every_promise(fitted):
     found = reconcile(study.adaptation_, X, y)
     assert [item.name for item in found.measures] == [p.name for p in study.adaptation_.measures]
     assert found.measures[0].realised == pytest.approx(found.realised**0.5)
+    ends = found.measures[0].realised_lower, found.measures[0].realised_upper
+    assert ends == (found.lower**0.5, found.upper**0.5)  # one number has one interval
     assert Reconciliation.from_json(found.to_json()) == found
 
 

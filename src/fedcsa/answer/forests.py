@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedcsa.answer.measure_words import WORDS, MeasureWords
-from fedcsa.answer.view import SourceLine, View, in_units, loss_words_of
+from fedcsa.answer.view import SourceLine, View, loss_words_of
 from fedcsa.plan import Plan
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.promised_measures import MeasurePromise
-from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord
+from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord, in_units
 from fedcsa.words import count, number, percent, printable
 
 #: Measures with a forest plot on the page, of those that a study has; its own loss has one too.

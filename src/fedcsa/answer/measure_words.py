@@ -140,14 +140,6 @@ WORDS: Mapping[str, MeasureWords] = {
     "error_rate": _share("misclassified", "share of patients with the wrong class"),
     "loss": _positive("risk", "mean of the study's own loss"),
 }
-#: The measure that a loss is, in units that people use.
-OF_LOSS: Mapping[str, str] = {
-    "squared": "rmse",
-    "absolute": "mae",
-    "log": "log_loss",
-    "brier": "brier",
-    "zero-one": "error_rate",
-}
 #: The loss itself.
 LOSS_NAMES: Mapping[str, str] = {
     "squared": "mean squared error",

@@ -246,8 +246,8 @@ def realised_text(row: BacktestRow, level: float) -> str:
     return f"{number(row.realised)}{chance}"
 
 
-def backtest_table(found: Backtest) -> Table:
-    """What was promised to every source that played the target."""
+def backtest_table(found: Backtest, risk: str = "") -> Table:
+    """What was promised to every source that played the target; `risk` is what its numbers are."""
     order = broken_first(found)
     own = any(row.reference is not None for row in order)  # nobody fits one beside a given model
     rows = [
@@ -269,7 +269,8 @@ def backtest_table(found: Backtest) -> Table:
     )  # fmt: skip
     tones = ["far" if row.kept(found.level) is False else "" for row in order]
     words = (0, len(headings) - 2, len(headings) - 1)
-    return Table("Each source as the target", headings, rows, words, tones=tones)
+    title = f"Each source as the target{f': {risk}' if risk else ''}"
+    return Table(title, headings, rows, words, tones=tones)
 
 
 def played_measures_table(found: Backtest) -> Table:

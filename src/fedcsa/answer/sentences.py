@@ -14,13 +14,14 @@ from statistics import fmean
 
 from fedcsa.answer.forests import is_known, is_same, promised_text
 from fedcsa.answer.measure_words import WORDS
-from fedcsa.answer.view import MOST_FEATURES, View, candidate_text, in_units
+from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
 from fedcsa.findings import CATALOGUE, CAUSES, SEVERITIES, Finding, Severity
 from fedcsa.models.model import RATIO_POWER
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, MOSTLY_OWN
 from fedcsa.target.per_patient import PATIENT_LEVEL
 from fedcsa.target.promised_measures import MeasurePromise
+from fedcsa.target.realised_measures import in_units
 from fedcsa.words import (
     count,
     counted,

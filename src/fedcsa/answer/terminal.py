@@ -22,11 +22,12 @@ from fedcsa.answer.sentences import (
     said,
     whom_sentence,
 )
-from fedcsa.answer.view import View, candidate_text, in_units, loss_words_of
-from fedcsa.findings import Finding
+from fedcsa.answer.view import View, candidate_text, loss_words_of
+from fedcsa.findings import ADVICE, Finding
 from fedcsa.plan import Plan
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.realised_measures import in_units
 from fedcsa.target.verdict import Leg
 from fedcsa.words import percent, printable, sentence
 
@@ -136,7 +137,7 @@ def print_backtest(screen: Console, found: Backtest, risk: str = "") -> None:
     risk : str, optional
         What the risk is called.
     """
-    print_table(screen, result_tables.backtest_table(found))
+    print_table(screen, result_tables.backtest_table(found, risk))
     if found.measures:
         screen.print()
         print_table(screen, result_tables.played_measures_table(found))
@@ -174,4 +175,7 @@ def print_reconciliation(screen: Console, found: Reconciliation, plan: Plan) -> 
     if found.promised_lower is not None:
         told = f"Intervals: {percent(found.level)}, the promised one for a new site, {NEW_SITE}."
         screen.print(Text(told, style="dim"))
-    screen.print(Text(found.verdict.words, style=f"bold {_COLOURS[found.verdict.advice]}"))
+    screen.print(Text(f"The verdict was: {ADVICE[found.advice][0].lower()}"))
+    if found.verdict.advice != found.advice:
+        told = f"With these outcomes: {found.verdict.words}"
+        screen.print(Text(told, style=f"bold {_COLOURS[found.verdict.advice]}"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from scipy.special import ndtri
 
-from fedcsa.answer.measure_words import LOSS_NAMES, OF_LOSS, WORDS, MeasureWords
+from fedcsa.answer.measure_words import LOSS_NAMES, WORDS, MeasureWords
 from fedcsa.answer.store import (
     backtest_to_json,
     findings_to_json,
@@ -38,6 +38,7 @@ from fedcsa.target.promised_measures import (
     Recalibration,
     RiskDistribution,
 )
+from fedcsa.target.realised_measures import OF_LOSS, in_units
 from fedcsa.target.verdict import Leg, Promise
 from fedcsa.words import percent, printable
 
@@ -392,18 +393,6 @@ def _of(a: Adaptation) -> View:
     )
     risk = None if a.refused else in_units(a.plan, a.target_risk)
     return replace(view, risk=risk, points=_points(a), methods=methods)
-
-
-def in_units(plan: Plan, risk: float) -> float:
-    """A risk in units that people use.
-
-    A squared one becomes its root; a negative estimate, which the paper's formulas can give, has
-    none and becomes 0. A Brier score of more than two classes is told as the sum over
-    classes, as scikit-learn does; the loss is half of it.
-    """
-    if plan.loss == "squared":
-        return math.sqrt(max(risk, 0.0))
-    return 2.0 * risk if plan.loss == "brier" and len(plan.classes) > 2 else risk
 
 
 def loss_words_of(plan: Plan) -> MeasureWords:

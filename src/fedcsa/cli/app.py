@@ -78,7 +78,7 @@ def _teach() -> None:
     screen.print(Text("Where to start", style="bold"))
     for situation, command in SITUATIONS:
         screen.print(Text.assemble(f"  {situation}\n", (f"    {command}", "bold")))
-    screen.print("\nA word in a result: fedcsa explain NAME. All commands: fedcsa --help.")
+    screen.print("\nA finding or a refusal: fedcsa explain NAME. All commands: fedcsa --help.")
 
 
 for _command in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 import typer
@@ -47,12 +48,17 @@ def explain(
     if name is None:
         Output(json, quiet).answer(known, lambda screen: _list(screen, known))
         return
-    spelled = {key.replace("_", "-"): key for key in reversed(known)}
-    found = name if name in known else spelled.get(name.lower().replace("_", "-"))
-    if found is None:
+    found = {key: about for key, about in known.items() if _bare(key) == _bare(name)}
+    if name in known and name != _bare(name):  # spelled in full: that one alone
+        found = {name: known[name]}
+    if not found:
         raise ParameterError(_misspelt(name, known))
-    about = known[found]
-    Output(json, quiet).answer({found: about}, lambda screen: _print(screen, found, about))
+    Output(json, quiet).answer(found, lambda screen: _print(screen, found))
+
+
+def _bare(name: str) -> str:
+    """A name without what people do not remember: case, dashes, underscores and blanks."""
+    return re.sub(r"[-_\s]", "", name).lower()
 
 
 def _all() -> dict[str, dict[str, str]]:
@@ -72,14 +78,17 @@ def _all() -> dict[str, dict[str, str]]:
 def _misspelt(name: str, known: dict[str, Any]) -> str:
     said = unknown("finding or rule", name[:60], [*known])
     return (
-        said if "Did you mean" in said else f"{said.partition('. Known')[0]}. All: fedcsa explain"
+        said
+        if "Did you mean" in said
+        else f"{said.partition('. Known')[0]}. All: fedcsa explain. Other words: docs/glossary.md"
     )
 
 
-def _print(screen: Console, name: str, about: dict[str, str]) -> None:
-    screen.print(Text.assemble((name, "bold"), f" ({about['kind']})"))
-    screen.print(Text(about["meaning"]))
-    screen.print(Text(f"What to do: {about['advice']}"))
+def _print(screen: Console, found: dict[str, dict[str, str]]) -> None:
+    for place, (name, about) in enumerate(found.items()):
+        screen.print(Text.assemble("\n" if place else "", (name, "bold"), f" ({about['kind']})"))
+        screen.print(Text(about["meaning"]))
+        screen.print(Text(f"What to do: {about['advice']}"))
 
 
 def _list(screen: Console, known: dict[str, dict[str, str]]) -> None:

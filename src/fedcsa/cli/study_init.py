@@ -151,9 +151,14 @@ def _print(screen: Console, draft: StudyDraft, out: Path) -> None:
         shown.add_column(heading)
     for feature in draft.columns.features:
         shown.add_row(
-            Text(printable(feature.name)), feature.kind, Text(printable(why(feature)), style="dim")
+            Text(printable(feature.name)),
+            feature.kind,
+            Text(printable(why(feature, draft.seen)), style="dim"),
         )
     screen.print(shown)
     for note in draft.notes:
         screen.print(Text.assemble(("note: ", "yellow"), printable(note)), soft_wrap=True)
-    screen.print(Text(f"\nWritten to {out}. Look at it, then: fedcsa check {out}"), soft_wrap=True)
+    then = f"fedcsa check {out}"
+    if not draft.seen:  # the tables are at the sites
+        then = f"fedcsa federation provision (once), and fedcsa study submit {out} --kit KIT"
+    screen.print(Text(f"\nWritten to {out}. Look at it, then: {then}"), soft_wrap=True)

@@ -51,7 +51,8 @@ def draft_from_dictionary(
     columns = read_dictionary(path, outcome)
     tables = {name: f"{name}.csv" for name in sources}
     origin = f"the data dictionary {path.name}"
-    return StudyDraft(columns, "as the dictionary says", f"{target}.csv", tables, (), origin)
+    told = "as the dictionary says"
+    return StudyDraft(columns, told, f"{target}.csv", tables, (), origin, seen=False)
 
 
 def read_dictionary(path: Path, outcome: str | None = None) -> Columns:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: A comment longer than this would not fit a screen beside its line, and stands above it.
 _WIDTH = 96
+#: Why a column is what it is where nobody has seen it.
+_DESCRIBED = "as in the dictionary"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class StudyDraft:
         What could not be agreed, as sentences.
     origin : str
         What it was made from.
+    seen : bool
+        Whether tables were looked at; a data dictionary only describes them.
     """
 
     columns: Columns
@@ -52,6 +56,7 @@ class StudyDraft:
     sources: Mapping[str, str]
     notes: tuple[str, ...]
     origin: str
+    seen: bool = True
 
     @property
     def outcome(self) -> Outcome:
@@ -79,11 +84,19 @@ class StudyDraft:
             "# are told.",
             "# thresholds = [0.1, 0.2]",
         ]
+        steps = [
+            f"#   fedcsa check {file}       what would go wrong",
+            f"#   fedcsa run {file}         the model, and how well it will do",
+        ]
+        if not self.seen:
+            steps = [
+                "#   fedcsa federation provision FEDERATION      once: a kit for everybody",
+                f"#   fedcsa study submit {file} --kit KIT    ask the sites",
+            ]
         return "\n".join(
             [
                 f"# A study, proposed from {self.origin}. Look at every line; then:",
-                f"#   fedcsa check {file}       what would go wrong",
-                f"#   fedcsa run {file}         the model, and how well it will do",
+                *steps,
                 *notes,
                 _line("name", name, "under this name it stands in every log"),
                 _line("seed", 1, "every random number follows from it and the names of the sites"),
@@ -110,7 +123,7 @@ class StudyDraft:
         lines = ["[features]    # their order is the agreed order"]
         described = self.columns.described
         for feature in self.columns.features:
-            lines.append(_line(feature.name, described[feature.name], why(feature)))
+            lines.append(_line(feature.name, described[feature.name], why(feature, self.seen)))
         return "\n".join(lines)
 
     def _wishes(self) -> str:
@@ -262,8 +275,8 @@ def _is_empty(column: pa.ChunkedArray) -> bool:
     return bool(pc.all(pc.equal(pc.utf8_trim_whitespace(column.drop_null()), "")).as_py())
 
 
-def why(feature: Feature) -> str:
-    """Why a column is of its kind, in a few words.
+def why(feature: Feature, seen: bool = True) -> str:
+    """Why a column is of its kind, in a few words; `seen` if a table was looked at.
 
     >>> why(Feature("sex", "levels", ("F", "M")))
     '2 distinct texts'
@@ -271,12 +284,13 @@ def why(feature: Feature) -> str:
     said = {
         "number": f"numbers{f' in {feature.unit}' if feature.unit else ''}",
         "flag": "no and yes: 0 and 1, or true and false",
-        "levels": counted(len(feature.levels), "distinct text"),
+        "levels": counted(len(feature.levels), "distinct text") if seen else _DESCRIBED,
         "date": f"dates: days since {feature.since}"
         if feature.since
         else f"dates: years until {feature.at}",
         "id": "names the row; no feature, never leaves, stands beside its prediction",
-        "group": "repeats: rows of one patient stay together; no feature, beside its prediction",
+        "group": f"{'repeats' if seen else _DESCRIBED}: rows of one patient stay together; "
+        "no feature, beside its prediction",
     }[feature.kind]
     other = "; any other text counts as 'other'" if feature.other else ""
     if feature.missing == "error":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,15 @@ from fedcsa.core.scores import JACKKNIFE_GROUPS, ScoreDesign, ScoreSums, told_by
 from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.plan import Plan
 from fedcsa.target.promised_measures import MeasurePromise
+
+#: The measure that a loss is, in units that people use.
+OF_LOSS: Mapping[str, str] = {
+    "squared": "rmse",
+    "absolute": "mae",
+    "log": "log_loss",
+    "brier": "brier",
+    "zero-one": "error_rate",
+}
 
 
 @dataclass(frozen=True)
@@ -133,6 +143,24 @@ def outcomes_of(
             promised = told.estimate, told.lower, told.upper
             found.append(MeasureOutcome(*what, *promised, value, lower, upper))
     return tuple(found)
+
+
+def in_units(plan: Plan, risk: float) -> float:
+    """A risk in units that people use.
+
+    A squared one becomes its root; a negative estimate, which the paper's formulas can give, has
+    none and becomes 0. A Brier score of more than two classes is told as the sum over
+    classes, as scikit-learn does; the loss is half of it.
+
+    Parameters
+    ----------
+    plan : Plan
+    risk : float
+        In the units of the loss.
+    """
+    if plan.loss == "squared":
+        return math.sqrt(max(risk, 0.0))
+    return 2.0 * risk if plan.loss == "brier" and len(plan.classes) > 2 else risk
 
 
 @dataclass(frozen=True)
