@@ -236,10 +236,12 @@ def _with_ends(
     lower, upper : float
         Of the realised risk.
     """
-    ends = {"realised_lower": in_units(plan, lower), "realised_upper": in_units(plan, upper)}
+    low, high = in_units(plan, lower), in_units(plan, upper)
     own = OF_LOSS.get(plan.loss), "", None, None
     return tuple(
-        replace(m, **ends) if (m.name, m.subgroup, m.threshold, m.of_class) == own else m
+        replace(m, realised_lower=low, realised_upper=high)
+        if (m.name, m.subgroup, m.threshold, m.of_class) == own
+        else m
         for m in measures
     )
 
