@@ -179,7 +179,7 @@ class Cells:
         if strange.any():
             advice = "Correct them or drop those rows."
             outside = "outside the years 1 to 9999"
-            self.complain("hold dates", int(strange.sum()), outside, advice)
+            self.complain("hold dates", strange, outside, advice)
             days[strange] = 0.0
         codes = [day for text in self.missing_values if (day := day_number(text)) is not None]
         days[np.isin(days, codes)] = math.nan
