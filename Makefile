@@ -16,22 +16,23 @@ help:  ## show this list
 setup: $(STAMP)  ## make .venv with everything, the exact versions and hashes of requirements*.txt
 
 # Three steps, each on top of the one before: fedcsa itself, a site of a federation, the tools of developers.
+# The lists are whole, so pip looks for nothing else: a newer version of a package changes nothing here.
 $(BASE): pyproject.toml requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedcsa needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing fedcsa into $(VENV) (0.6 GB, a minute or so, the first time only)"
-	@$(PIP) --require-hashes -r requirements.txt
+	@$(PIP) --no-deps --require-hashes -r requirements.txt
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(SITE): $(BASE) requirements-site.txt
 	@echo "Adding what a site of a federation needs (0.3 GB more, the first time only)"
-	@$(PIP) --require-hashes -r requirements-site.txt
+	@$(PIP) --no-deps --require-hashes -r requirements-site.txt
 	@touch $@
 
 $(STAMP): $(SITE) requirements-dev.txt
 	@echo "Adding the tools of developers (0.6 GB more, the first time only)"
-	@$(PIP) --require-hashes -r requirements-dev.txt
+	@$(PIP) --no-deps --require-hashes -r requirements-dev.txt
 	@touch $@
 
 demo: $(BASE)  ## run the built-in consortium: five hospitals and a new one

@@ -33,7 +33,7 @@ LISTS = {
 }
 HEAD = """\
 # Exact versions and hashes of {what}.
-# `pip install --require-hashes -r` takes this file; `make requirements` writes it.
+# `pip install --no-deps --require-hashes -r` takes this file; `make requirements` writes it.
 """
 #: Names of files that pip installs: wheels and archives of source.
 FILE = re.compile(r"(?P<name>.+?)-(?P<version>[^-]+)(?:-.+\.whl|\.tar\.gz|\.zip)$")

@@ -80,9 +80,9 @@ def test_the_build_installs_by_hash_and_nothing_else():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     rules = re.findall(r"^\$\((?:BASE|SITE|STAMP)\):.*?^\n", makefile, re.M | re.S)
     assert [re.findall(r"\$\(PIP\) (.*)", rule) for rule in rules] == [
-        ["--require-hashes -r requirements.txt", "--no-deps --no-build-isolation -e ."],
-        ["--require-hashes -r requirements-site.txt"],
-        ["--require-hashes -r requirements-dev.txt"],
+        ["--no-deps --require-hashes -r requirements.txt", "--no-deps --no-build-isolation -e ."],
+        ["--no-deps --require-hashes -r requirements-site.txt"],
+        ["--no-deps --require-hashes -r requirements-dev.txt"],
     ]
     assert not any("pip install" in rule for rule in rules)
 
