@@ -139,7 +139,12 @@ def test_the_back_test_has_the_same_digits_on_terminal_and_page(making, results,
 
 
 @pytest.mark.parametrize(
-    ("realised", "says"), [(1.0, "use it"), (1.6, "use it with care"), (9.0, "do not use it")]
+    ("realised", "says"),
+    [
+        (1.0, "The verdict was: use it"),
+        (1.6, "With these outcomes: use it with care"),
+        (9.0, "With these outcomes: do not use it"),
+    ],
 )
 def test_a_reconciliation_has_its_numbers_and_its_advice(realised, says, capsys):
     found = Reconciliation(
