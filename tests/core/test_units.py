@@ -96,6 +96,16 @@ def test_what_no_unit_explains_is_left_alone(mean, sd):
     assert other_units(["x"], [False], ROWS, own, told) == []
 
 
+@pytest.mark.parametrize(("mean", "sd"), [(50.0 + 2.0 * 5.0, 5.0), (50.0, 2.0 * 5.0)])
+def test_a_conversion_must_bring_mean_and_sd_back(mean, sd):
+    """Once the factor is undone, a mean 2 sds off or an sd twice as large is another thing."""
+    target = np.array([50.0]), np.array([5.0])
+    converted = np.array([1000.0 * 50.0]), np.array([1000.0 * 5.0])
+    assert other_units(["weight"], [False], 300, converted, target)
+    other = np.array([1000.0 * mean]), np.array([1000.0 * sd])
+    assert not other_units(["weight"], [False], 300, other, target)
+
+
 def test_flags_and_a_few_rows_are_left_alone():
     own, told = (np.array([50.0]), np.array([10.0])), (np.array([5.0]), np.array([1.0]))
     assert other_units(["x"], [False], 10, own, told) == [OtherUnit(0, "ten", "divide")]
