@@ -6,6 +6,7 @@ import csv
 import gzip
 import hashlib
 import io
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,12 @@ HOSPITALS = {
         "va": "e7c93d8d0d2acdadfa4c5e8de768e2191e7f618b952e29623f1f0d5949ff6b8f",
     }.items()
 }
+
+
+def data_folder() -> Path:
+    """Where the data are kept: FEDCSA_DATA, or the folder beside the project."""
+    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
+    return Path(os.environ.get("FEDCSA_DATA") or beside)
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,7 @@ def _read(folder: Path, file: Known) -> bytes:
     if not path.is_file():
         raise DataAbsentError(
             f"{file.path} must be in the data folder; it is not. Get it from {file.publisher}, "
-            "and name the folder with --data."
+            "and name the folder with --data, FEDCSA_DATA, or make paper DATA=folder."
         )
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != file.sha256:

@@ -32,7 +32,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where `lib` is
 import numpy as np
 from lib.common import (
     PAPER_METHODS,
-    ROOT,
     Array,
     options,
     run_all,
@@ -52,7 +51,7 @@ from lib.paper_arrays import (
     prepare,
 )
 from lib.paper_cases import printed
-from lib.real_data import DataAbsentError, parkinsons
+from lib.real_data import DataAbsentError, data_folder, parkinsons
 
 MODELS = {"table2": "weighted least squares", "table3": "ridge regression"}
 METHODS = (*PAPER_METHODS, "reference", "constant")
@@ -194,7 +193,7 @@ def all_lines(scaling: str, by_table: Mapping[str, Mapping[str, Array]]) -> list
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    where = {"type": Path, "default": ROOT.parent / "shared" / "data", "help": "folder of the data"}
+    where = {"type": Path, "default": data_folder(), "help": "folder of the data"}
     given = options(__doc__, arguments, data=where)
     settings = QUICK if given.quick else FULL
     try:

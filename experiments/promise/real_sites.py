@@ -34,7 +34,14 @@ from lib.promise_runs import (
     run_default,
     write_packed,
 )
-from lib.real_data import DataAbsentError, Sites, heart_disease, parkinsons, stroke_trial
+from lib.real_data import (
+    DataAbsentError,
+    Sites,
+    data_folder,
+    heart_disease,
+    parkinsons,
+    stroke_trial,
+)
 
 import fedcsa
 
@@ -110,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments,
         lines={"type": Path, "help": "file of one line a site"},
         pack={"action": "store_true", "help": "run nothing; write the table"},
-        data={"type": Path, "default": ROOT.parent / "shared" / "data", "help": "folder"},
+        data={"type": Path, "default": data_folder(), "help": "folder"},
     )
     settings = QUICK if given.quick else FULL
     name = "promise_real_new"

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where `lib` is
 
 from lib.common import ROOT, options, write_provenance
 from lib.promise_runs import Lines, Study, flags_of, guess, run_default, write_packed
-from lib.real_data import DataAbsentError, Sites, stroke_trial
+from lib.real_data import DataAbsentError, Sites, data_folder, stroke_trial
 from lib.validation_runs import (
     LOGISTIC,
     exploded,
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         __doc__,
         arguments,
         lines={"type": Path, "help": "file of one line a country"},
-        data={"type": Path, "default": ROOT.parent / "shared" / "data", "help": "folder"},
+        data={"type": Path, "default": data_folder(), "help": "folder"},
     )
     settings, name = QUICK if given.quick else FULL, "validation_stroke"
     try:
