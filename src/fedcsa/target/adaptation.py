@@ -25,6 +25,7 @@ from fedcsa.errors import (
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
+from fedcsa.models.correction import Correction
 from fedcsa.models.export import estimator_of_lines, formula_of_lines, raw_lines
 from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.models.given import GIVEN, Formula, given_column
@@ -114,6 +115,9 @@ class Adaptation:
     stopped : Stopped or None
         Why there is no model: then `kept`, `estimates`, `models` and `source_weights` are empty,
         and only `reports` and `findings` say what the sources told until then.
+    correction : Correction or None
+        What outcomes at the target changed in the model, see `fedcsa.update`. The promise and all
+        measures are of the model without it.
     """
 
     plan: Plan
@@ -131,6 +135,7 @@ class Adaptation:
     findings: tuple[Finding, ...] = ()
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
     stopped: Stopped | None = None
+    correction: Correction | None = None
 
     # What the sources' score tables say of the model at the target ------------------------------
 
@@ -267,6 +272,13 @@ class Adaptation:
 
     def output(self, X: ArrayLike) -> Array:
         """The combined prediction: numbers (rows,), or probabilities (rows, classes)."""
+        found = self.output_before(X)
+        if self.correction is None:
+            return found
+        return self.correction.corrected(found, self._standardised(X))
+
+    def output_before(self, X: ArrayLike) -> Array:
+        """The same without a correction: what the promise is of."""
         if given_column(self.plan.model):
             raise ModelError(
                 "This study judged a column of predictions, so it has no model that could predict. "

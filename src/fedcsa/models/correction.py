@@ -1,0 +1,87 @@
+"""A correction of what a model predicts: intercept, slope, and further coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, logit
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.losses import LOG_FLOOR
+from fedcsa.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Correction:
+    """Numbers: p becomes intercept + slope · p + coefficients · z. Two classes: so do log-odds.
+
+    Attributes
+    ----------
+    intercept, slope : float
+    coefficients : tuple of float
+        Of the features in units of the target's means and sds; empty if none changes.
+
+    Examples
+    --------
+    >>> Correction(1.0, 2.0).corrected(np.array([0.5]), np.zeros((1, 3)))
+    array([2.])
+    """
+
+    intercept: float = 0.0
+    slope: float = 1.0
+    coefficients: tuple[float, ...] = ()
+
+    def corrected(self, output: Array, z: Array) -> Array:
+        """What the corrected model predicts, of the shape of `output`.
+
+        Parameters
+        ----------
+        output : array of shape (rows,) or (rows, 2)
+            What the model predicts: numbers, or probabilities.
+        z : array of shape (rows, features)
+            The rows in units of the target's means and sds.
+        """
+        classes = output.ndim == 2
+        line = log_odds(output) if classes else output
+        moved: Array = self.intercept + self.slope * line
+        if self.coefficients:
+            moved = moved + z @ np.array(self.coefficients)
+        if not classes:
+            return moved
+        p = expit(moved)
+        return np.column_stack([1.0 - p, p])
+
+    def to_json(self) -> dict[str, Any]:
+        """All numbers."""
+        return {
+            "intercept": self.intercept,
+            "slope": self.slope,
+            "coefficients": list(self.coefficients),
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The same out of what `to_json` gave."""
+        try:
+            found = cls(
+                float(content["intercept"]),
+                float(content["slope"]),
+                tuple(float(value) for value in content["coefficients"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            found = None
+        if (
+            found is None
+            or not np.isfinite([found.intercept, found.slope, *found.coefficients]).all()
+        ):
+            raise ModelError("A correction must hold finite numbers. Run fedcsa update again.")
+        return found
+
+
+def log_odds(output: Array) -> Array:
+    """Log-odds of the second of two classes, (rows,); probabilities of 0 and 1 are moved off."""
+    found: Array = logit(np.clip(output[:, 1], LOG_FLOOR, 1.0 - LOG_FLOOR))
+    return found
