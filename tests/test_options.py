@@ -19,6 +19,7 @@ PAPER = {"method": "feddae", "exchange": "rows"}
 VALUES = {
     "seed": (3, {}, -1),
     "loss": ("absolute", {}, 1),
+    "preset": ("paper", {}, "pape"),
     "method": ("naive", {}, "nave"),
     "compare": (["naive"], {}, ["nave"]),
     "fedle_weights": ({"a": 1.0, "b": 2.0}, {}, {"a": -1.0}),

@@ -25,6 +25,7 @@ from fedcsa.models.given import given_column
 from fedcsa.models.handed import handed_over, has_classes
 from fedcsa.models.inputs import plain_numbers
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
+from fedcsa.preset import preset_values
 from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
@@ -128,6 +129,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
         *,
         columns: Mapping[str, Any] | None = None,
+        preset: str | None = Plan.preset,
         compare: Sequence[str] = Plan.compare,
         fedle_weights: Mapping[str, float] | None = Plan.fedle_weights,
         scheme: str | None = Plan.scheme,
@@ -150,6 +152,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self.folds = folds
         self.random_state = random_state
         self.columns = columns
+        self.preset = preset
         self.compare = compare
         self.fedle_weights = fedle_weights
         self.scheme = scheme
@@ -320,8 +323,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         own_ratio = None
         if hasattr(self.ratio, "fit") and hasattr(self.ratio, "predict"):
             own_ratio, options["ratio"] = self.ratio, None
-            if self.exchange != "rows":
-                raise must("ratio", "left out unless exchange is 'rows'", type(own_ratio).__name__)
+            if self.exchange != "rows" or self.preset:
+                rule = "left out unless exchange is 'rows' and there is no preset"
+                raise must("ratio", rule, type(own_ratio).__name__)
         classes = _classes_of(data) if _classifies(self) else ()
         model, candidates = self.model, self.candidates
         if given:
@@ -366,7 +370,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         if coding is not None:
             names = ("flags", "group", "public_sd")
             return {name: getattr(coding, name) for name in names}
-        if self.exchange != "table":
+        if preset_values(self.preset).get("exchange", self.exchange) != "table":
             return {}
         if isinstance(told, Table1):
             return {"flags": told.flags}

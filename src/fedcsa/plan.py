@@ -34,6 +34,7 @@ from fedcsa.models.given import GIVEN, given_column
 from fedcsa.models.inputs import no_empty_cells
 from fedcsa.models.model import RATIO_POWER, Candidate
 from fedcsa.models.registry import (
+    LINEAR,
     build_candidates,
     check_names,
     default_candidates,
@@ -41,6 +42,7 @@ from fedcsa.models.registry import (
     instantiate,
     model_description,
 )
+from fedcsa.preset import OPEN, PRESETS, THETA, preset_values
 
 #: Losses that a study may name beside the built-in ones, given to every source beforehand.
 LossFunctions = Mapping[str, Callable[[Array, Array], Array]]
@@ -172,13 +174,19 @@ class Plan:
         ``"squared"`` or ``"absolute"``; for classes ``"brier"``, ``"log"`` or ``"zero-one"``, and
         ``"squared"`` is then read as ``"brier"``. In Python also a function of (prediction, y)
         that returns one number a row.
+    preset : option
+        A word that sets several options. ``"paper"`` is Algorithm 1 of the paper as printed: the
+        target's rows go to the sources, and nothing is promised. ``method`` and ``folds`` may
+        still be chosen; the other options that it sets must be left out.
     method : option
         How the sources' numbers become one answer. The default lets every source examine the
         others' models, promises a risk with a prediction interval and gives a verdict;
-        ``"given"``, which follows from a given model, does the same with that. The others are the
-        paper's.
+        ``"given"``, which follows from a given model, does the same with that. The others are
+        formulas of the paper, here on the weights of the table; on the paper's own ratio with
+        ``preset="paper"``.
     compare : option
-        Methods of the paper to estimate beside the study's own, from the same messages.
+        Formulas of the paper to estimate beside the study's own, from the same messages and so
+        on the same weights of rows.
     fedle_weights : option
         Weight of every source for the method ``"fedle"``; beside another method it is compared.
     exchange : option
@@ -221,6 +229,7 @@ class Plan:
     public_sd: Array | None = field(default=None, repr=False)
     seed: int = _option(0, "a whole number from 0 up", lambda v: is_whole(v, 0) and v < 2**63)
     loss: str = _option("squared", "the name of a loss", _TEXT.holds)
+    preset: str | None = _option(None, tuple(PRESETS))
     method: str = _option("validated", ("validated", *WEIGHT_RULES, GIVEN))
     compare: tuple[str, ...] = _option(
         (),
@@ -258,6 +267,9 @@ class Plan:
     )
 
     def __post_init__(self) -> None:
+        for name, value in preset_values(self.preset).items():
+            if _is_same(getattr(self, name), getattr(Plan, name)):  # left out
+                object.__setattr__(self, name, value)
         raise_all(self.problems())
         scheme = self._scheme
         folds = self.folds if self.folds is not None else 5 if scheme == "cross-fit" else 3
@@ -297,6 +309,7 @@ class Plan:
 
     def _contradictions(self, sound: set[str]) -> Iterator[ParameterError]:
         """What does not go together, of the options that are `sound` each by itself."""
+        yield from self._preset_problems(sound)
         named = (self.method, *self.compare) if sound >= {"method", "compare"} else ()
         if self.fedle_weights is None and "fedle" in named:
             yield must("fedle_weights", "given for the method 'fedle'", None)
@@ -325,6 +338,14 @@ class Plan:
             for problem in subgroup_problems(list(self.subgroups), self.features):
                 yield must("subgroups", problem, len(self.subgroups))
         yield from self._given_problems(sound)
+
+    def _preset_problems(self, sound: set[str]) -> Iterator[ParameterError]:
+        """Options that a preset sets, and that were given another value."""
+        for name, value in preset_values(self.preset).items():
+            given = getattr(self, name)
+            if name in sound and name not in OPEN and not _is_same(given, value):
+                rule = f"left out with the preset {self.preset!r}, which sets it"
+                yield must(name, rule, given if isinstance(given, str) else type(given).__name__)
 
     def _given_problems(self, sound: set[str]) -> Iterator[ParameterError]:
         """What does not go together with a given model."""
@@ -414,6 +435,11 @@ class Plan:
 _WITH_GIVEN: Mapping[str, Any] = {"scale": False, "combine": "mean", "compare": ()}
 
 
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether two values of an option are one; an array is none that a preset or default has."""
+    return value is other or (type(value) is type(other) and bool(value == other))
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
@@ -488,6 +514,8 @@ def make_plan(
         if described["name"] == GIVEN:
             options = {"method": GIVEN, **options, "scale": False}
             listed = tuple(candidates or ())
+        elif candidates is None and options.get("preset") and described["name"] in LINEAR:
+            listed = expand_candidates(described["name"], THETA)
         elif candidates is None:
             listed = default_candidates(described, method, trusted)
         else:

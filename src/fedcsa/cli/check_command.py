@@ -11,6 +11,7 @@ from fedcsa.cli.common import (
     Changes,
     Json,
     Output,
+    Preset,
     Quiet,
     StudyFile,
     load_study,
@@ -22,7 +23,11 @@ from fedcsa.words import printable
 
 @named_errors
 def check(
-    study: StudyFile, changes: Changes = None, json: Json = False, quiet: Quiet = False
+    study: StudyFile,
+    preset: Preset = None,
+    changes: Changes = None,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say everything that would go wrong with a study, without computing anything.
 
@@ -33,11 +38,12 @@ def check(
     Examples
     --------
     fedcsa check study.toml
+    fedcsa check study.toml --preset paper
     fedcsa check study.toml --json   # {"problems": [...], "warnings": [...]}
     """
     from fedcsa.study.given_section import is_given
 
-    loaded = load_study(study, changes)
+    loaded = load_study(study, changes, preset)
     with working("reading the tables", quiet=quiet):
         problems, warnings = loaded.check()
 

@@ -89,6 +89,14 @@ Changes = Annotated[
         "repeated.",
     ),
 ]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        metavar="NAME",
+        help="Options that go together; 'paper' is Algorithm 1 of the paper as printed.",
+    ),
+]
 Trust = Annotated[
     list[str] | None,
     typer.Option(
@@ -226,7 +234,7 @@ def read_study_text(path: Path) -> str:
     return agreed_text(path)
 
 
-def load_study(path: Path, changes: Sequence[str] | None) -> Study:
+def load_study(path: Path, changes: Sequence[str] | None, preset: str | None = None) -> Study:
     """A study with some of its options changed: ``NAME=VALUE``, a value as in the file.
 
     Parameters
@@ -235,11 +243,13 @@ def load_study(path: Path, changes: Sequence[str] | None) -> Study:
         Of a study file.
     changes : sequence of str, optional
         A text needs no quotation marks.
+    preset : str, optional
+        The option of that name.
     """
     from fedcsa.study import Study
     from fedcsa.study.toml import parse_toml
 
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {} if preset is None else {"preset": preset}
     for change in changes or ():
         name, _, value = (part.strip() for part in change.partition("="))
         try:

@@ -14,6 +14,7 @@ from fedcsa.cli.common import (
     Changes,
     Json,
     Output,
+    Preset,
     Quiet,
     StudyFile,
     Trust,
@@ -53,6 +54,7 @@ def run(
             "memory.",
         ),
     ] = False,
+    preset: Preset = None,
     changes: Changes = None,
     trust: Trust = None,
     json: Json = False,
@@ -70,9 +72,10 @@ def run(
     fedcsa run study.toml --out result
     fedcsa run study.toml --stream             # tables larger than memory
     fedcsa run study.toml --set level=0.9      # another option than the file's
+    fedcsa run study.toml --preset paper       # Algorithm 1 of the paper instead
     fedcsa run study.toml --json > answer.json # for a program
     """
-    loaded, folder = load_study(study, changes), out or Path(f"{study.stem}-result")
+    loaded, folder = load_study(study, changes, preset), out or Path(f"{study.stem}-result")
     run_and_show(loaded, folder, trust or (), stream, json=json, quiet=quiet)
 
 

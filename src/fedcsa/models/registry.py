@@ -182,7 +182,7 @@ def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-RIDGE, WEIGHTED = "ridge", "weighted-least-squares"
+RIDGE, WEIGHTED = LINEAR = "ridge", "weighted-least-squares"
 #: The parameter that a bare number in `candidates` means.
 _MAIN = {RIDGE: PENALTY, WEIGHTED: RATIO_POWER}
 #: Penalties on the scale of a mean loss in target units: none, and twelve that shrink a slope by a
