@@ -119,7 +119,9 @@ DIFFERENT = {
     "numbers for words": ({"sex": one_of_each(1, 2)}, "sex", None, "numbers at 'north'; texts at"),
     "a flag with a two": ({"dialysis": one_of_each(0, 1, 2)}, "dialysis", "number",
                           "If they are codes, write"),
-    "yes and no": ({"smoker": one_of_each("yes", "no")}, "smoker", None, "texts at 'north'; flags"),
+    "yes and no": ({"smoker": one_of_each("Yes", "no")}, "smoker", "flag", ""),
+    "a third word": ({"smoker": one_of_each("yes", "no", "?")}, "smoker", None,
+                     "texts at 'north'; flags"),
     "texts among numbers": ({"age": [*(f"{row}.5" for row in range(37)), *[">90"] * 3]}, "age",
                             None, "some of its cells are none: 3 of 40 at 'north'"),
     "days for numbers": ({"age": [dt.date(2020, 1, 1)] * ROWS}, "age", None, "holds dates at"),
@@ -178,6 +180,7 @@ ALIKE = {
                       {"levels": ["a", "b"], "missing": "indicator"}, ""),
     "gaps in flags": (one_of_each(True, None, False), {"kind": "flag", "missing": "indicator"}, ""),
     "true and false in words": (one_of_each("True", "false"), "flag", ""),
+    "yes and no": (one_of_each("yes", "no"), "flag", ""),
     "spelled gaps": (one_of_each("1.5", "NA", "2.5"), {"missing": "indicator", "fill": 1.5}, ""),
 }  # fmt: skip
 
@@ -225,6 +228,42 @@ def test_outcomes_are_classes_or_numbers(cells, expected):
     found = Columns.infer({"a": table(1, y=cells), "b": table(2)}, "y")
     assert found.outcome == expected
     assert "y" not in found.described
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (("yes", "no"), ("true", "false"), (False, True)),
+        (("yes", "no"), ("Yes", "No"), (False, True)),
+        (("yes", "no"), ("no",), ("no", "yes")),
+        (("yes", "no"), (1, 0), (0, 1)),
+        (("true", "false"), (1, 0), (0, 1)),
+        (("yes", "no"), ("yes", "no", "lost"), ("lost", "no", "yes")),
+    ],
+)
+def test_spellings_of_an_outcome_that_differ_between_sites_are_read(one, other, expected):
+    frames = {"a": table(1, y=one_of_each(*one)), "b": table(2, y=one_of_each(*other))}
+    found = Columns.infer(frames, "y")
+    assert found.outcome == Outcome("y", expected)
+    for site, words in (("a", one), ("b", other)):
+        _, y = found.encode(frames[site], site, with_outcome=True)
+        events = [str(word).lower() in ("yes", "true", "1") for word in one_of_each(*words)]
+        np.testing.assert_array_equal(y == len(expected) - 1, events)
+
+
+def test_third_words_of_a_column_of_yes_and_no_become_other():
+    frames = {
+        "a": table(1, x=one_of_each("yes", "no")),
+        "b": table(2, x=one_of_each("yes", "no", "unknown")),
+    }
+    described = Columns.infer(frames, "died").described
+    assert described["x"] == {"levels": ["no", "yes"], "other": True}
+
+
+def test_an_outcome_of_two_forms_is_refused_by_its_forms():
+    frames = {"a": table(1, y=one_of_each("yes", "lost")), "b": table(2, y=one_of_each(0.5, 1.5))}
+    with pytest.raises(DataError, match=r"'y' holds texts at 'a'; numbers at 'b'\. Bring it into"):
+        Columns.infer(frames, "y")
 
 
 def test_an_outcome_with_gaps_is_said():

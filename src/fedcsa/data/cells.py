@@ -43,7 +43,8 @@ _EPOCH = date(1970, 1, 1).toordinal()
 _FIRST_DAY, _LAST_DAY = date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH
 #: How many of Arrow's units a day has.
 _UNITS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-_FLAG_WORDS = {"false": "0", "true": "1"}
+#: Words of flags in any case. A single y or n may stand for much else.
+_FLAG_WORDS = {"false": "0", "true": "1", "no": "0", "yes": "1"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,9 +76,9 @@ class Cells:
         Parameters
         ----------
         kind : {"number", "flag", "levels", "date", "group"}
-            A flag is 0 or 1 and may be written as false or true. A date becomes the number of
-            days from 1970-01-01 to the day that is written. A cell of a group becomes a hash
-            of its text: a whole number below 2**53, the same at every reading.
+            A flag is 0 or 1 and may be written as false or true, or as no or yes. A date becomes
+            the number of days from 1970-01-01 to the day that is written. A cell of a group
+            becomes a hash of its text: a whole number below 2**53, the same at every reading.
         levels : sequence of str
             Of the kind ``"levels"``; a cell becomes its position among them. A cell that is no
             text compares by its text: 1 and 1.0 are the level ``"1"``, true is ``"true"`` or
@@ -93,7 +94,7 @@ class Cells:
         if kind == "number":
             return self._numbers()
         if kind == "flag":
-            words = "0 and 1, or true and false"
+            words = "0 and 1, or true and false, or yes and no"
             advice = "Correct them, or describe it as a number or by its levels."
             return self._positions(("0", "1"), words, advice, _as_flag)
         if kind == "levels":

@@ -58,7 +58,7 @@ class Feature:
     ----------
     name : str
     kind : {"number", "flag", "levels", "date", "id", "group"}
-        A flag holds 0 and 1, or true and false.
+        A flag holds 0 and 1, or true and false, or yes and no.
     levels : tuple of str
         Two or more, or one beside `other`. Whole numbers, true and false stand for their text.
     other : bool
@@ -236,7 +236,8 @@ class Outcome:
     ----------
     name : str
     levels : tuple of str, int or bool
-        Labels of the classes in the agreed order, all of one type; empty for a number.
+        Labels of the classes in the agreed order, all of one type; empty for a number. Of
+        ``(0, 1)`` and ``(False, True)`` a cell may be spelled as that of a flag.
     """
 
     name: str
@@ -255,7 +256,11 @@ class Outcome:
     def encode(self, cells: Cells) -> Array:
         """Numbers, or the positions of the labels in their agreed order, as float64."""
         texts = tuple(level_text(level) for level in self.levels)
-        y = cells.values("levels" if self.levels else "number", texts)
+        if set(texts) in ({"0", "1"}, {"false", "true"}):
+            y = cells.values("flag")
+            y = y if texts[0] in ("0", "false") else 1.0 - y
+        else:
+            y = cells.values("levels" if self.levels else "number", texts)
         missing = np.isnan(y)
         if missing.any():
             advice = "Drop those rows: a row without its outcome teaches nothing."

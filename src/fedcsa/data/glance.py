@@ -55,10 +55,11 @@ class Glance:
         Numbers, zeros and ones, or days since 1970-01-01.
     levels : tuple of str
         The different texts, unless there are too many: sorted, or as an ordered category has them.
+        Of flags, those of yes and no.
     ordered : bool
         Whether the table itself says their order.
     truths : bool
-        Whether a flag is written as true and false.
+        Whether a flag is written in words: true and false, or yes and no.
     strange : int
         Of texts that are numbers for the most part: how many are not.
     foreign : bool
@@ -72,8 +73,8 @@ class Glance:
     distinct: int
     values: Array
     levels: tuple[str, ...] = ()
-    ordered: bool = False
     truths: bool = False
+    ordered: bool = False
     strange: int = 0
     foreign: bool = False
 
@@ -162,8 +163,9 @@ def _glance_at_texts(cells: Cells, site: str) -> Glance:
             if kind == "number" and _are_codes(encoded):
                 break
             values = Cells(pa.chunked_array([trimmed.drop_null()]), "", []).values(kind)
-            truths = kind == "flag" and encoded[0].as_py().lower() in ("true", "false")
-            return Glance(site, kind, rows, missing, distinct, values, truths=truths)
+            return Glance(
+                site, kind, rows, missing, distinct, values, *_words_of_flags(kind, encoded)
+            )
     foreign = all(
         pc.all(pc.match_substring_regex(part, _FOREIGN)).as_py()
         for part in (encoded[:_FEW], encoded)
@@ -176,6 +178,13 @@ def _glance_at_texts(cells: Cells, site: str) -> Glance:
         site, "text", rows, missing, distinct, np.empty(0), tuple(levels),
         ordered=ordered, strange=strange if 2 * strange < rows - missing else 0, foreign=foreign,
     )  # fmt: skip
+
+
+def _words_of_flags(kind: str, different: pa.Array) -> tuple[tuple[str, ...], bool]:
+    """How flags spell yes and no, and whether they are written in words at all."""
+    texts = different.to_pylist() if kind == "flag" else []
+    own = tuple(sorted(texts)) if {text.lower() for text in texts} <= {"yes", "no"} else ()
+    return own, any(text.isalpha() for text in texts)
 
 
 def _are(kind: str, texts: pa.Array) -> bool:

@@ -146,6 +146,8 @@ class _Proposal:
         if absent:
             return self._leave(name, f"is not at {_names(absent)}")
         kinds = {glance.cells for glance in known}
+        if kinds == {"flag", "text"} and all(glance.levels for glance in known):
+            kinds = {"text"}  # yes and no, and at some site a third word
         if kinds <= {"flag", "number"}:
             feature = self._number(name, known)
         elif len(kinds) > 1 or kinds <= {"zoned", "other"}:
@@ -266,11 +268,7 @@ class _Proposal:
     def _disagreed(self, name: str, glances: list[Glance]) -> Feature | None:
         if all(glance.strange or glance.cells in ("number", "flag") for glance in glances):
             return self._spoiled(name, glances)
-        sites: dict[str, list[str]] = {}
-        for glance in glances:
-            sites.setdefault(_TYPES[glance.cells], []).append(glance.site)
-        words = "; ".join(f"{what} at {_names(where)}" for what, where in sites.items())
-        return self._leave(name, f"holds {words}", "Bring it into one form to use it.")
+        return self._leave(name, f"holds {_forms(glances)}", "Bring it into one form to use it.")
 
     def _spoiled(self, name: str, glances: list[Glance]) -> Feature | None:
         counts = [f"{g.strange} of {g.rows} at {g.site!r}" for g in glances if g.strange]
@@ -297,9 +295,10 @@ def _outcome(name: str, glances: list[Glance], notes: list[str]) -> Outcome | No
     gaps = [glance.site for glance in known if glance.missing]
     if gaps:
         notes.append(f"Outcome {name!r} has gaps at {_names(gaps)}. Drop those rows.")
-    if kinds == {"text"} and all(glance.levels for glance in known):
+    every: set[str] = set().union(*(glance.levels for glance in known))
+    words = all(glance.levels for glance in known)
+    if words and ("text" in kinds or len(every) <= 2):
         order = next((glance.levels for glance in known if glance.ordered), ())
-        every = set.union(*(set(glance.levels) for glance in known))
         if len(every) == 1:
             notes.append(f"Outcome {name!r} is the same in every row. It is left out.")
             return None
@@ -308,7 +307,17 @@ def _outcome(name: str, glances: list[Glance], notes: list[str]) -> Outcome | No
         return Outcome(name, (False, True) if all(glance.truths for glance in known) else (0, 1))
     if kinds and kinds <= {"flag", "number"}:
         return Outcome(name)
+    if len(kinds) > 1:
+        raise DataError(f"Outcome {name!r} holds {_forms(known)}. Bring it into one form.")
     raise must("outcome", f"a column of numbers, flags or at most {MOST_LEVELS} classes", name)
+
+
+def _forms(glances: Sequence[Glance]) -> str:
+    """What a column holds, and where."""
+    sites: dict[str, list[str]] = {}
+    for glance in glances:
+        sites.setdefault(_TYPES[glance.cells], []).append(glance.site)
+    return "; ".join(f"{what} at {_names(where)}" for what, where in sites.items())
 
 
 def _last_day(glances: Mapping[str, list[Glance]]) -> date:

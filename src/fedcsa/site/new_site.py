@@ -134,8 +134,9 @@ def _unknown_levels(study: Study, table: pa.Table, own: dict[str, str]) -> Itera
     import pyarrow.compute as pc
 
     known = {f.name: set(f.levels) for f in study.features if f.levels and not f.other}
-    if study.outcome.levels:
-        known[study.outcome.name] = set(map(level_text, study.outcome.levels))
+    labels = set(map(level_text, study.outcome.levels))
+    if labels and labels not in ({"0", "1"}, {"false", "true"}):  # flags have several spellings
+        known[study.outcome.name] = labels
     missing = {*MISSING_VALUES, *study.missing_values}
     for name, levels in known.items():
         column = own.get(name, name)

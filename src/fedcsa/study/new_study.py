@@ -283,7 +283,7 @@ def why(feature: Feature, seen: bool = True) -> str:
     """
     said = {
         "number": f"numbers{f' in {feature.unit}' if feature.unit else ''}",
-        "flag": "no and yes: 0 and 1, or true and false",
+        "flag": "no and yes: 0 and 1, or true and false, or in words",
         "levels": counted(len(feature.levels), "distinct text") if seen else _DESCRIBED,
         "date": f"dates: days since {feature.since}"
         if feature.since
