@@ -160,7 +160,7 @@ def test_it_says_what_correlations_need(tmp_path, invoke, n, columns, told):
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        ({"a": [*range(33), PLANTED + "x"] * 3}, "but some of its cells are none: 3 of 102 at"),
+        ({"a": [*range(33), PLANTED + "x"] * 3}, "has cells that are no numbers: 3 of 102 at"),
         ({"a": [1.0]}, "Column 'a' is the same in every row"),
         ({"a": []}, "must have rows"),
     ],

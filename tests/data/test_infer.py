@@ -1,6 +1,7 @@
 """What is proposed for tables that nobody has described, and what is said of the rest."""
 
 import datetime as dt
+import math
 
 import duckdb
 import numpy as np
@@ -113,6 +114,16 @@ DIFFERENT = {
         {"levels": ["mild", "moderate", "severe"], "other": True},
         "not every table has 'unbearable'",
     ),
+    "another case": ({"sex": one_of_each("f", "m")}, "sex", None, "the tables in case only"),
+    "decimal commas": ({"age": [f"{row},5" for row in range(ROWS)]}, "age", None,
+                       "cells that look like numbers with decimal commas at 'north'"),
+    "few decimal commas": ({"age": one_of_each("1,5", "2", "7.5")}, "age", None,
+                           "cells that look like numbers with decimal commas at 'north'"),
+    "other days": ({"born": [f"{row % 28 + 1:02}.09.1944" for row in range(ROWS)]}, "born", None,
+                   "days that are not written like 2020-01-31 at 'north'. It is left out. To use"),
+    "infinite cells": ({"age": [*range(39), math.inf]}, "age", None, "infinite numbers at 'north'"),
+    "infinite flags": ({"smoker": [0, 1, -math.inf, None] * 10}, "smoker", None,
+                       "infinite numbers at 'north'. It is left out. To use it, correct them, or"),
     "other words": ({"sex": one_of_each("female", "male")}, "sex", None, "no level that all"),
     "words for numbers": ({"age": one_of_each("old", "young")}, "age", None,
                           "holds texts at 'north'; numbers at 'south', 'new'"),
@@ -123,7 +134,7 @@ DIFFERENT = {
     "a third word": ({"smoker": one_of_each("yes", "no", "?")}, "smoker", None,
                      "texts at 'north'; flags"),
     "texts among numbers": ({"age": [*(f"{row}.5" for row in range(37)), *[">90"] * 3]}, "age",
-                            None, "some of its cells are none: 3 of 40 at 'north'"),
+                            None, "cells that are no numbers: 3 of 40 at 'north'"),
     "days for numbers": ({"age": [dt.date(2020, 1, 1)] * ROWS}, "age", None, "holds dates at"),
     "a zone": ({"born": pa.array([dt.datetime(1950, 1, 1)] * ROWS, pa.timestamp("us", "UTC"))},
                "born", None, "moments with a time zone at 'north'"),
@@ -164,7 +175,7 @@ ALIKE = {
     "one word": (["yes"] * ROWS, None, "is the same in every row"),
     "one day": ([dt.date(2020, 1, 1)] * ROWS, None, "is the same in every row"),
     "many words": ([f"w{row % 25}" for row in range(ROWS)], None, "more than 20 different texts"),
-    "spoiled numbers": ([*map(str, range(30)), *["> 90"] * 10], None, "none: 10 of 40 at 'a'"),
+    "spoiled numbers": ([*map(str, range(30)), *["> 90"] * 10], None, "numbers: 10 of 40 at 'a'"),
     "two codes": (one_of_each(1, 2), ["1", "2"], ""),
     "four codes": (one_of_each(1, 2, 3, 4), "number", "codes, write ['1', '2', '3', '4']"),
     "counts": ([row % 12 for row in range(ROWS)], "number", ""),
@@ -266,6 +277,31 @@ def test_an_outcome_of_two_forms_is_refused_by_its_forms():
         Columns.infer(frames, "y")
 
 
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (one_of_each("1,5", "2,5"), r"decimal commas at 'a'\. To use it, write them with points"),
+        (one_of_each("1.2.2020", "2.2.2020"), r"like 2020-01-31 at 'a'\. To use it, write"),
+        (one_of_each(0.0, math.inf), r"'y' has infinite numbers at 'a'\. To use it, correct them"),
+    ],
+)
+def test_an_outcome_that_cannot_be_read_is_refused_by_name(cells, words):
+    with pytest.raises(DataError, match=words):
+        Columns.infer({"a": table(1, y=cells), "b": table(2, y=one_of_each(0, 1))}, "y")
+
+
+def test_levels_that_differ_in_case_beside_common_ones_are_left_out_by_name():
+    found = infer({"sex": one_of_each("f", "M")})
+    assert "sex" not in found.described
+    assert "has 'F', 'f' beside the same in other letters" in " ".join(found.notes)
+
+
+def test_days_of_the_calendar_come_with_a_hint_and_days_of_birth_do_not():
+    notes = infer().notes
+    hints = [note for note in notes if "predict only within the time that the tables" in note]
+    assert [note.split("'")[1] for note in hints] == ["admitted"]
+
+
 def test_an_outcome_with_gaps_is_said():
     assert "Outcome 'died' has gaps at 'south'" in " ".join(
         infer(south={"died": one_of_each(0, 1, None)}).notes
@@ -356,8 +392,10 @@ def test_codes_stay_as_they_are_spelled():
 @pytest.mark.parametrize(
     ("name", "cells", "words"),
     [
-        ("lab", [f"{row},25" for row in range(ROWS)], "holds numbers with a comma, or dates"),
-        ("day", [f"{row % 28 + 1}.0{row // 28 + 1}.2020" for row in range(ROWS)], "or dates"),
+        ("lab", [f"{row},25" for row in range(ROWS)], "look like numbers with decimal commas at"),
+        ("lab", [f"1.0{row:02},25" for row in range(ROWS)], "numbers with decimal commas at"),
+        ("day", [f"{row % 28 + 1}.0{row // 28 + 1}.2020" for row in range(ROWS)], "days that are"),
+        ("day", [f"2020/01/{row % 28 + 1} 12:30" for row in range(ROWS)], "days that are"),
         ("sex", ["F", "f", "M", "M"] * (ROWS // 4), "has 'f' beside the same in other letters"),
         ("sex=M", list(np.arange(ROWS) / 7), "has the name of a level"),
         ("pain", ["missing", None] * (ROWS // 2), "beside the level 'missing'"),

@@ -156,7 +156,7 @@ def test_a_quoted_cell_may_hold_separators_marks_and_lines(tmp_path):
     ("content", "found"),
     [
         (b"a;b\n1;x\n2;y\n", {"a": ["1", "2"], "b": ["x", "y"]}),
-        (b'\xef\xbb\xbf"a,c";b\r\n7,2;"x;y"\r\n', {"a,c": ["7,2"], "b": ["x;y"]}),
+        (b'\xef\xbb\xbf"a,c";b\r\n7,2;"x;y"\r\n', {"a,c": ["7.2"], "b": ["x;y"]}),
         (b"a,b;c\n1,2\n", {"a": ["1"], "b;c": ["2"]}),
         (b'"a;b"\n1\n', {"a;b": ["1"]}),
     ],
@@ -179,7 +179,7 @@ def test_the_second_line_tells_which_mark_of_the_header_separates(tmp_path, cont
 
 
 def test_a_decimal_comma_is_named(tmp_path):
-    path = written(tmp_path, b"age;y\n7,2;1\n")
+    path = written(tmp_path, b'age,y\n"7,2",1\n')
     with pytest.raises(DataError, match=r"must hold numbers; .* with a point as the decimal sign"):
         Columns({"age": "number"}).encode(read(path), "it", with_outcome=False)
 
@@ -554,3 +554,30 @@ def test_no_thread_of_the_parser_is_left_with_a_file(tmp_path, monkeypatch):
     next(pieces)
     pieces.close()  # abandoned while the parser reads ahead
     assert inside == []
+
+
+@pytest.mark.parametrize("block", [1 << 20, 128])
+def test_decimal_commas_between_semicolons_are_read_to_the_bit(tmp_path, block):
+    numbers = [61.0, -0.1, 1 / 3, 2.5e-7, 1e300]
+    path = tmp_path / "a.csv"
+    lines = [f"{str(number).replace('.', ',')};a,b;1,2,3;2" for number in numbers]
+    path.write_text("\n".join(["x;text;codes;whole", *lines]), encoding="utf-8")
+    pieces = list(text_pieces(path, ".csv", None, block))
+    found = pa.Table.from_batches(pieces).to_pydict()
+    assert [float(cell) for cell in found["x"]] == numbers
+    assert (found["text"], found["codes"]) == (["a,b"] * 5, ["1,2,3"] * 5)
+
+
+def test_commas_between_commas_stay_what_they_are(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('x,y\n"1,234",2\n', encoding="utf-8")
+    assert open_table(path).read().to_pydict() == {"x": ["1,234"], "y": ["2"]}
+
+
+@pytest.mark.parametrize("cells", [("1,5", "1.234"), ("1.234", "1,5")])
+@pytest.mark.parametrize("block", [1 << 20, 64])
+def test_two_decimal_signs_in_one_column_are_refused(tmp_path, cells, block):
+    path = tmp_path / "a.csv"
+    path.write_text("x;y\n" + "".join(f"{cell};2\n" * 9 for cell in cells), encoding="utf-8")
+    with pytest.raises(TableError, match=r"Column 'x' .* decimal commas and points"):
+        list(text_pieces(path, ".csv", None, block))

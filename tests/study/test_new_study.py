@@ -91,7 +91,7 @@ def test_an_outcome_that_cannot_be_is_named(tmp_path, write):
     target = write("new.parquet", rows(3))
     with pytest.raises(StudyError, match="No column looks like the outcome"):
         drafted(tmp_path, source, target=target)
-    with pytest.raises(StudyError, match=r"'cots'; not every one has\. Did you mean 'cost'"):
+    with pytest.raises(StudyError, match=r"'cots'; it is not in .* 'a'\. Did you mean 'cost'"):
         drafted(tmp_path, source, target=target, outcome="cots")
     with pytest.raises(StudyError, match="Every source must have the outcome 'cost'"):
         drafted(tmp_path, source, other, target=target, outcome="cost")
@@ -141,3 +141,21 @@ def test_every_kind_says_why(kind, missing):
     said = why(Feature("x", kind, **more.get(kind, {}), **options))
     assert ("may be missing" in said) == (options.get("missing", "error") != "error")
     assert ("'other'" in said) == (kind == "levels")
+
+
+def test_a_source_without_the_outcome_is_named(tmp_path, write):
+    first, second = write("a.parquet", rows(1)), write("b.parquet", without(rows(2), "cost"))
+    target = write("new.parquet", without(rows(3), "cost"))
+    with pytest.raises(StudyError, match=r"table of 'b' lacks 'cost', which every other source"):
+        drafted(tmp_path, first, second, target=target)
+    with pytest.raises(StudyError, match=r"'cost'; it is not in the table of 'b'\. Add it"):
+        drafted(tmp_path, first, second, target=target, outcome="cost")
+
+
+def test_columns_that_are_not_used_are_listed(tmp_path, write):
+    source = write("a.parquet", {**rows(1), "left": [1.5] * 60})
+    target = write("new.parquet", {**without(rows(2), "cost"), "nothing": pa.nulls(60)})
+    draft, _ = drafted(tmp_path, source, target=target, outcome="cost")
+    assert {"left", "nothing"} <= set(draft.unused)
+    assert not {"cost", *(f.name for f in draft.columns.features)} & set(draft.unused)
+    assert '\n# missing_values = ["unknown"]' in draft.to_toml()

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fedcsa.cli.common import Json, Output, Quiet, named_errors, unbroken, working
 from fedcsa.errors import ResultError, StudyError
-from fedcsa.words import printable
+from fedcsa.words import counted, listed, printable
 
 if TYPE_CHECKING:
     from fedcsa.study.new_study import StudyDraft
@@ -134,6 +134,7 @@ def _plain(draft: StudyDraft, out: Path) -> dict[str, Any]:
         "target": draft.target,
         "sources": dict(draft.sources),
         "notes": list(draft.notes),
+        "unused": list(draft.unused),
     }
 
 
@@ -158,6 +159,10 @@ def _print(screen: Console, draft: StudyDraft, out: Path) -> None:
     screen.print(shown)
     for note in draft.notes:
         screen.print(Text.assemble(("note: ", "yellow"), printable(note)), soft_wrap=True)
+    if draft.unused:
+        are = "is" if len(draft.unused) == 1 else "are"
+        told = f"{counted(len(draft.unused), 'column')} of your tables {are} not used: "
+        screen.print(Text(printable(f"{told}{listed(draft.unused)}.")), soft_wrap=True)
     then = f"fedcsa check {out}"
     if not draft.seen:  # the tables are at the sites
         then = f"fedcsa federation provision (once), and fedcsa study submit {out} --kit KIT"

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 BROKEN = (OSError, ValueError, EOFError, MemoryError, OverflowError, zlib.error)
 #: A last row that is appended to every table, to see whether a quotation is left open.
 _END = "fedcsa-end-of-table"
+#: Numbers with a decimal sign, for pyarrow.
+_COMMA = r"^(\s*[+-]?\d+),(\d+(?:[eE][+-]?\d+)?\s*)$"
+_POINT = r"^\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*$"
 _NUMBER_LIKE = re.compile(r"\s*[+-]?[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?\s*")
 
 
@@ -53,6 +56,7 @@ def text_pieces(
     names, separator = _header(path, kind, block_bytes, columns)
     wanted = list(names if columns is None else columns)
     ragged = _Ragged()
+    commas = _DecimalCommas(path) if separator == ";" else None
     note = ragged.note
     options = _options(separator, block_bytes, note)
     file = last = None  # the last piece may be the one with the end mark
@@ -69,7 +73,7 @@ def text_pieces(
                     continue
                 # After a row that does not fit, the others are only counted.
                 if last is not None and not ragged.count:
-                    yield last
+                    yield commas.replaced(last) if commas else last
                 last = piece
     except (pa.ArrowException, *BROKEN) as error:
         raise _text_error(path, kind, (file and file.problem) or error) from None
@@ -77,7 +81,8 @@ def text_pieces(
         raise ragged.error(path)
     if last is None or any(column[-1].as_py() != _END for column in last.columns):
         raise _open_quotation(path)
-    yield last.slice(0, last.num_rows - 1)
+    last = last.slice(0, last.num_rows - 1)
+    yield commas.replaced(last) if commas else last
 
 
 def header_of(path: Path, kind: str, block_bytes: int) -> tuple[str, ...]:
@@ -177,6 +182,38 @@ def _let_go(*lent: object) -> Iterator[None]:
 
 def _references(lent: tuple[object, ...]) -> list[int]:
     return [sys.getrefcount(item) for item in lent]
+
+
+class _DecimalCommas:
+    """Decimal commas become points, in a file whose cells semicolons separate.
+
+    Where both signs stand in one column, a point may separate thousands: that is refused.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._commas: set[str] = set()  # columns with such numbers so far
+        self._points: set[str] = set()
+
+    def replaced(self, piece: pa.RecordBatch) -> pa.RecordBatch:
+        """The piece with every number written by a point."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        columns = []
+        for name, column in zip(piece.schema.names, piece.columns, strict=True):
+            for seen, pattern in ((self._commas, _COMMA), (self._points, _POINT)):
+                if name not in seen and pc.any(pc.match_substring_regex(column, pattern)).as_py():
+                    seen.add(name)
+            if name in self._commas and name in self._points:
+                raise TableError(
+                    f"Column {name!r} of the table {str(self._path)!r} must write its numbers with "
+                    "one decimal sign; it has decimal commas and points. Export it again."
+                )
+            if name in self._commas:
+                column = pc.replace_substring_regex(column, _COMMA, r"\1.\2")
+            columns.append(column)
+        return pa.RecordBatch.from_arrays(columns, schema=piece.schema)
 
 
 class _Ragged:

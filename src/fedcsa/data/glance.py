@@ -27,12 +27,22 @@ _COUNTS = {"n", "count", "total", "postal", "zip"}
 _FEW = 100
 #: A whole number as a table of numbers would write it; ``"01"`` and ``"+1"`` are rather codes.
 _PLAIN_WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
-#: Numbers and dates that are not read as such.
-_FOREIGN = (
-    r"^([+-]?[0-9]+(\.[0-9]{3})*,[0-9]+"
-    r"|[0-9]{1,2}[./-][0-9]{1,2}[./-]([0-9]{2}){1,2}( .*)?"
-    r"|[0-9]{4}[./][0-9]{1,2}[./][0-9]{1,2}( .*)?)$"
+#: A number with a decimal comma, perhaps with points between thousands.
+_COMMA = r"[+-]?[0-9]+(\.[0-9]{3})*,[0-9]+"
+#: A day in an order that differs between countries, or with signs that are not read.
+_OTHER_DAY = (
+    r"^([0-9]{1,2}[./-][0-9]{1,2}[./-]([0-9]{2}){1,2}"
+    r"|[0-9]{4}[./][0-9]{1,2}[./][0-9]{1,2})([ T].*)?$"
 )
+#: What cells hold that are numbers or days, but cannot be used as they are.
+COMMAS = "cells that look like numbers with decimal commas"
+OTHER_DAYS = "cells that look like days that are not written like 2020-01-31"
+INFINITE = "infinite numbers"
+#: What some texts and what all must look like to be such.
+_FOREIGN = {
+    COMMAS: (f"^{_COMMA}$", rf"^({_COMMA}|[+-]?[0-9]+(\.[0-9]+)?)$"),
+    OTHER_DAYS: (_OTHER_DAY, _OTHER_DAY),
+}
 _KINDS_OF_TEXTS: tuple[Literal["flag", "number", "date"], ...] = ("flag", "number", "date")
 
 CellKind = Literal["empty", "number", "flag", "date", "zoned", "text", "other"]
@@ -62,8 +72,8 @@ class Glance:
         Whether a flag is written in words: true and false, or yes and no.
     strange : int
         Of texts that are numbers for the most part: how many are not.
-    foreign : bool
-        Whether all texts are numbers with a comma, or dates such as 31.01.2020.
+    foreign : str
+        What it holds if that are numbers or days that cannot be used as they are.
     """
 
     site: str
@@ -76,7 +86,7 @@ class Glance:
     truths: bool = False
     ordered: bool = False
     strange: int = 0
-    foreign: bool = False
+    foreign: str = ""
 
     @property
     def whole(self) -> bool:
@@ -132,6 +142,8 @@ def glance_at(column: pa.ChunkedArray, site: str) -> Glance:
     numbers = cells.values("number")
     if cells.problems and "infinite" not in cells.problems[0]:
         return Glance(site, "other", rows, column.null_count, 0, nothing)
+    if cells.problems:
+        return Glance(site, "number", rows, column.null_count, 0, nothing, foreign=INFINITE)
     glance = _of_values(numbers, "number", site)
     if not glance.whole:
         return glance
@@ -166,18 +178,27 @@ def _glance_at_texts(cells: Cells, site: str) -> Glance:
             return Glance(
                 site, kind, rows, missing, distinct, values, *_words_of_flags(kind, encoded)
             )
-    foreign = all(
-        pc.all(pc.match_substring_regex(part, _FOREIGN)).as_py()
-        for part in (encoded[:_FEW], encoded)
-    )
     strange = rows - missing - (pc.sum(are_numbers(trimmed)).as_py() or 0)
     texts = encoded.to_pylist() if distinct <= MOST_LEVELS else []
     ordered = pa.types.is_dictionary(cells.column.type) and cells.column.type.ordered
     levels = _in_order(cells, texts) if ordered else sorted(texts)
     return Glance(
         site, "text", rows, missing, distinct, np.empty(0), tuple(levels),
-        ordered=ordered, strange=strange if 2 * strange < rows - missing else 0, foreign=foreign,
+        ordered=ordered, strange=strange if 2 * strange < rows - missing else 0,
+        foreign=_looks_like(encoded),
     )  # fmt: skip
+
+
+def _looks_like(different: pa.Array) -> str:
+    """What the texts are, if they are numbers or days in a way that is not read."""
+    import pyarrow.compute as pc
+
+    for words, (some, every) in _FOREIGN.items():
+        parts = (different[:_FEW], different)
+        fits = all(pc.all(pc.match_substring_regex(part, every)).as_py() for part in parts)
+        if fits and pc.any(pc.match_substring_regex(different, some)).as_py():
+            return words
+    return ""
 
 
 def _words_of_flags(kind: str, different: pa.Array) -> tuple[tuple[str, ...], bool]:

@@ -13,7 +13,16 @@ from fedcsa.core.arrays import Array
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import OTHER, Feature, Outcome, first_few, require_columns
 from fedcsa.data.frames import arrow_column, column_names, frame_series
-from fedcsa.data.glance import MOST_LEVELS, Glance, glance_at, is_named_like_an_id, names_persons
+from fedcsa.data.glance import (
+    COMMAS,
+    INFINITE,
+    MOST_LEVELS,
+    OTHER_DAYS,
+    Glance,
+    glance_at,
+    is_named_like_an_id,
+    names_persons,
+)
 from fedcsa.errors import DataError, ParameterError, must, unknown
 
 #: Words that have an order of their own.
@@ -34,6 +43,12 @@ _TYPES = {
     "zoned": "moments with a time zone",
     "text": "texts",
     "other": "something else",
+}
+#: What to do about cells that cannot be used as they are.
+_MENDED = {
+    COMMAS: "To use it, write them with points.",
+    OTHER_DAYS: "To use it, write them in that way (ISO).",
+    INFINITE: "To use it, correct them, or leave those cells empty.",
 }
 
 
@@ -134,6 +149,8 @@ class _Proposal:
         known = [glance for glance in glances if glance.cells != "empty"]
         if not known or not name:
             return self._leave(name, "is empty" if name else "has no name")
+        if any(glance.foreign for glance in known):
+            return self._leave(name, *_unusable(known))
         present = {glance.site for glance in glances}
         kind = _names_rows(name, known)
         if kind:
@@ -145,22 +162,24 @@ class _Proposal:
         absent = [site for site in self._sites if site not in present]
         if absent:
             return self._leave(name, f"is not at {_names(absent)}")
-        kinds = {glance.cells for glance in known}
-        if kinds == {"flag", "text"} and all(glance.levels for glance in known):
-            kinds = {"text"}  # yes and no, and at some site a third word
-        if kinds <= {"flag", "number"}:
-            feature = self._number(name, known)
-        elif len(kinds) > 1 or kinds <= {"zoned", "other"}:
-            return self._disagreed(name, known)
-        elif kinds == {"date"}:
-            feature = self._date(name, known, last)
-        else:
-            feature = self._levels(name, known)
+        feature = self._of_cells(name, known, last)
         if feature is None or not any(glance.missing for glance in glances):
             return feature
         if "missing" in feature.levels:
             return self._leave(name, "has empty cells beside the level 'missing'", "Use one.")
         return replace(feature, missing="indicator", fill=_fill(feature, known))
+
+    def _of_cells(self, name: str, glances: list[Glance], last: date) -> Feature | None:
+        """What the cells of all tables are together."""
+        kinds = {glance.cells for glance in glances}
+        if kinds <= {"flag", "number"}:
+            return self._number(name, glances)
+        if kinds == {"date"}:
+            return self._date(name, glances, last)
+        # Words may be yes and no at one site, and have a third one at another.
+        if kinds == {"text"} or ("text" in kinds and all(k.levels for k in glances)):
+            return self._levels(name, glances)
+        return self._disagreed(name, glances)
 
     def _leave(self, name: str, why: str, advice: str = "") -> Feature | None:
         self._notes.append(f"Column {name!r} {why}. It is left out.{advice and ' '}{advice}")
@@ -211,15 +230,15 @@ class _Proposal:
             self._notes.append(f"Column {name!r} becomes the age in years at {at}: 'at' says so.")
             return Feature(name, "date", at=at.isoformat())
         since = date(_day(days.min()).year, 1, 1)
-        self._notes.append(f"Column {name!r} becomes days since {since}: 'since' says so.")
+        self._notes.append(
+            f"Column {name!r} becomes days since {since}: 'since' says so. Days of the calendar "
+            "predict only within the time that the tables cover; drop it if patients come later."
+        )
         return Feature(name, "date", since=since.isoformat())
 
     def _levels(self, name: str, glances: list[Glance]) -> Feature | None:
         many = [glance.site for glance in glances if glance.distinct > MOST_LEVELS]
         if many:
-            if all(glance.foreign for glance in glances):
-                advice = "Write numbers with a point, and dates like 2020-01-31."
-                return self._leave(name, "holds numbers with a comma, or dates, as texts", advice)
             if any(glance.strange for glance in glances):
                 return self._spoiled(name, glances)
             advice = "To use it, list the levels that matter, with other = true."
@@ -228,9 +247,13 @@ class _Proposal:
         every = set.union(*(set(glance.levels) for glance in glances))
         common = set.intersection(*(set(glance.levels) for glance in glances))
         some = sorted(every - common)
+        alike = (frozenset(map(str.casefold, glance.levels)) for glance in glances)
+        folded = frozenset.intersection(*alike)
+        if not common and folded:
+            why = "has levels that differ between the tables in case only"
+            return self._leave(name, why, "Spell them alike.")
         if not common:
             return self._leave(name, "has no level that all tables have", "Check the spelling.")
-        folded = {level.casefold() for level in common}
         doubled = [level for level in some if level.casefold() in folded]
         if doubled:
             why = f"has {_names(doubled)} beside the same in other letters"
@@ -274,15 +297,15 @@ class _Proposal:
         counts = [f"{g.strange} of {g.rows} at {g.site!r}" for g in glances if g.strange]
         return self._leave(
             name,
-            f"holds numbers, but some of its cells are none: {first_few(counts)}",
-            "To use it, correct them, or list their spelling in missing_values.",
+            f"has cells that are no numbers: {first_few(counts)}",
+            "If they stand for missing, add them to missing_values; else correct them.",
         )
 
 
 def _names_rows(name: str, glances: Sequence[Glance]) -> Literal["id", "group"] | None:
     """Whether a column names rows, or patients with several rows, or neither."""
     named = is_named_like_an_id(name) and all(k.cells == "text" or k.whole for k in glances)
-    texts = all(k.cells == "text" and k.distinct > MOST_LEVELS and not k.foreign for k in glances)
+    texts = all(k.cells == "text" and k.distinct > MOST_LEVELS for k in glances)
     if (named or texts) and all(glance.unique for glance in glances):
         return "id"
     # At some site every patient may have one row only.
@@ -295,6 +318,8 @@ def _outcome(name: str, glances: list[Glance], notes: list[str]) -> Outcome | No
     gaps = [glance.site for glance in known if glance.missing]
     if gaps:
         notes.append(f"Outcome {name!r} has gaps at {_names(gaps)}. Drop those rows.")
+    if any(glance.foreign for glance in known):
+        raise DataError(f"Outcome {name!r} {'. '.join(_unusable(known))}")
     every: set[str] = set().union(*(glance.levels for glance in known))
     words = all(glance.levels for glance in known)
     if words and ("text" in kinds or len(every) <= 2):
@@ -310,6 +335,13 @@ def _outcome(name: str, glances: list[Glance], notes: list[str]) -> Outcome | No
     if len(kinds) > 1:
         raise DataError(f"Outcome {name!r} holds {_forms(known)}. Bring it into one form.")
     raise must("outcome", f"a column of numbers, flags or at most {MOST_LEVELS} classes", name)
+
+
+def _unusable(glances: Sequence[Glance]) -> tuple[str, str]:
+    """What a column has that cannot be used as it is, and where; and what to do."""
+    words = next(glance.foreign for glance in glances if glance.foreign)
+    sites = [glance.site for glance in glances if glance.foreign == words]
+    return f"has {words} at {_names(sites)}", _MENDED[words]
 
 
 def _forms(glances: Sequence[Glance]) -> str:

@@ -46,6 +46,8 @@ class StudyDraft:
         What could not be agreed, as sentences.
     origin : str
         What it was made from.
+    unused : tuple of str
+        Columns of the tables that the study does not use.
     seen : bool
         Whether tables were looked at; a data dictionary only describes them.
     """
@@ -57,6 +59,7 @@ class StudyDraft:
     notes: tuple[str, ...]
     origin: str
     seen: bool = True
+    unused: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -100,6 +103,7 @@ class StudyDraft:
                 *notes,
                 _line("name", name, "under this name it stands in every log"),
                 _line("seed", 1, "every random number follows from it and the names of the sites"),
+                '# missing_values = ["unknown"]    # further spellings of a missing cell',
                 *(thresholds if self.two_classes else ()),
             ]
         )
@@ -179,6 +183,8 @@ def draft_from_tables(
     if name in new.column_names:  # what the target knows of outcomes is not looked at
         new = new.drop_columns([name])
     found = Columns.infer({**frames, TARGET: new}, name)
+    used = {name, *(feature.name for feature in found.features)}
+    every = dict.fromkeys(c for frame in (*frames.values(), new) for c in frame.column_names)
     return StudyDraft(
         replace(found, notes=()),
         reason,
@@ -186,6 +192,7 @@ def draft_from_tables(
         {name: relative_path(path, folder) for name, path in paths.items()},
         (*notes, *found.notes),
         f"{counted(len(frames) + 1, 'table')}",
+        unused=tuple(column for column in every if column not in used),
     )
 
 
@@ -239,9 +246,11 @@ def _choose_outcome(
             )
     if wanted is not None:
         if wanted not in shared:
+            without = [repr(name) for name, f in frames.items() if wanted not in f.column_names]
+            advice = hint(wanted, shared) if len(without) == len(frames) else "Add it there."
             raise StudyError(
-                f"Every source must have the outcome {wanted!r}; not every one has. "
-                f"{hint(wanted, shared)}"
+                f"Every source must have the outcome {wanted!r}; it is not in the table of "
+                f"{listed(without)}. {advice}"
             )
         return wanted, "as you said", []
     known = {c for c in target.column_names if not _is_empty(target.column(c))}
@@ -249,7 +258,7 @@ def _choose_outcome(
     if not found:
         raise StudyError(
             "No column looks like the outcome: the target has all that every source has. "
-            "Name it with --outcome NAME."
+            f"{_lacking(frames, known)}Name it with --outcome NAME."
         )
     events = [column for column in found if _has_two_values(first.column(column))]
     name = (events or found)[-1]  # outcomes are mostly an event, and mostly stand last
@@ -257,6 +266,23 @@ def _choose_outcome(
     also = f"{name!r} was taken as the outcome; the target lacks {listed(rest)} too."
     notes = [f"{also} For another outcome: --outcome NAME."] if rest else []
     return name, "every source has it, and the target does not", notes
+
+
+def _lacking(frames: Mapping[str, pa.Table], known: set[str]) -> str:
+    """A sentence about the one source without a column that all others have, if there is one.
+
+    Parameters
+    ----------
+    frames : mapping of str to pyarrow.Table
+        Of the sources.
+    known : set of str
+        Columns of the target.
+    """
+    for column in dict.fromkeys(c for f in frames.values() for c in reversed(f.column_names)):
+        without = [name for name, f in frames.items() if column not in f.column_names]
+        if column not in known and len(without) == 1 and len(frames) > 1:
+            return f"The table of {without[0]!r} lacks {column!r}, which every other source has. "
+    return ""
 
 
 def _has_two_values(column: pa.ChunkedArray) -> bool:
