@@ -124,7 +124,12 @@ class Tilt:
         return np.clip(found, -1.0, 1.0)
 
 
-def fit_tilt(rows: Iterable[Array], flags: _Flags, correlations: Array | None = None) -> Tilt:
+def fit_tilt(
+    rows: Iterable[Array],
+    flags: _Flags,
+    correlations: Array | None = None,
+    base: Array | None = None,
+) -> Tilt:
     """The weights of `rows`, by Newton's method with steps that are halved until they help.
 
     Parameters
@@ -133,6 +138,9 @@ def fit_tilt(rows: Iterable[Array], flags: _Flags, correlations: Array | None = 
         Batches of z. It is gone through once a step, so it must start anew every time.
     flags : array of bool of shape (features,)
     correlations : array of shape (features, features), optional
+    base : array of shape (rows,), optional
+        Weights that the rows of a single batch have already, positive: w ∝ base · exp(λᵀC) then,
+        and `Tilt.weights` gives the second factor alone.
 
     Examples
     --------
@@ -149,10 +157,16 @@ def fit_tilt(rows: Iterable[Array], flags: _Flags, correlations: Array | None = 
     first = next(batches)
     if next(batches, None) is not None:  # a long table: its first batch's λ is nearly the whole's
         start = _newton([first], flags, correlations, start).coefficients
-    return _newton(rows, flags, correlations, start)
+    return _newton(rows, flags, correlations, start, base)
 
 
-def _newton(rows: Iterable[Array], flags: _Flags, correlations: Array | None, start: Array) -> Tilt:
+def _newton(
+    rows: Iterable[Array],
+    flags: _Flags,
+    correlations: Array | None,
+    start: Array,
+    base: Array | None = None,
+) -> Tilt:
     """The weights of `rows`, from `start` on.
 
     Parameters
@@ -163,8 +177,10 @@ def _newton(rows: Iterable[Array], flags: _Flags, correlations: Array | None, st
     correlations : array of shape (features, features), optional
     start : array of shape (functions,)
         λ to begin with.
+    base : array of shape (rows,), optional
+        As for `fit_tilt`.
     """
-    at = _Point.of(rows, flags, correlations, start)
+    at = _Point.of(rows, flags, correlations, start, base)
     for _ in range(MOST_STEPS):
         step = np.linalg.solve(at.curvature, at.slope)
         gain = float(at.slope @ step)
@@ -172,7 +188,7 @@ def _newton(rows: Iterable[Array], flags: _Flags, correlations: Array | None, st
             break
         length = 1.0
         while True:
-            trial = _Point.of(rows, flags, correlations, at.coefficients - length * step)
+            trial = _Point.of(rows, flags, correlations, at.coefficients - length * step, base)
             if trial.value <= at.value - 1e-4 * length * gain or length < SHORTEST_STEP:
                 break
             # Where only rounding is left to gain, the value cannot tell; the slope can.
@@ -196,7 +212,12 @@ class _Point:
 
     @classmethod
     def of(
-        cls, rows: Iterable[Array], flags: _Flags, correlations: Array | None, at: Array
+        cls,
+        rows: Iterable[Array],
+        flags: _Flags,
+        correlations: Array | None,
+        at: Array,
+        base: Array | None = None,
     ) -> _Point:
         """One pass over the rows.
 
@@ -208,11 +229,14 @@ class _Point:
         correlations : array of shape (features, features), optional
         at : array of shape (functions,)
             λ.
+        base : array of shape (rows,), optional
+            As for `fit_tilt`.
         """
+        offset = 0.0 if base is None else np.log(base)
 
         def of_batch(z: Array) -> tuple[int, float, Array]:
             C = balanced(z, flags, correlations)
-            u = C @ at
+            u = C @ at + offset
             top = float(u.max())
             e = np.exp(u - top)
             sums = np.empty((len(at) + 1, len(at) + 1))

@@ -1,0 +1,96 @@
+"""Whether rows with outcomes are a random part of the target's, and weights for them if not.
+
+Compared are the means of all features with the target's Table 1, in its standard deviations. Of a
+random part of n rows among N, the mean of a feature errs by sd · sqrt((1 − n/N)/n), and with
+weights by sd · sqrt((1 − n/N) Σw²).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import ndtri
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.table import Table1
+from fedcsa.core.tilt import fit_tilt
+
+#: Of random parts, so many would be called selective, all features together.
+FALSE_ALARMS = 0.01
+#: A smaller difference, in standard deviations, is nobody's concern however sure it is.
+NEGLIGIBLE = 0.1
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How rows with outcomes differ from the target's Table 1.
+
+    Attributes
+    ----------
+    differences : array of shape (features,)
+        Of the weighted means, in the target's standard deviations.
+    errors : array of shape (features,)
+        Standard errors that the differences of a random part would have.
+    """
+
+    differences: Array = field(repr=False)
+    errors: Array = field(repr=False)
+
+    @property
+    def differs(self) -> Array:
+        """Which features differ by more than chance, and by enough to matter; of bool."""
+        bound = float(ndtri(1.0 - FALSE_ALARMS / (2.0 * len(self.errors))))
+        size = np.abs(self.differences)
+        found: Array = (size > bound * self.errors) & (size > NEGLIGIBLE)
+        return found
+
+    @property
+    def imbalance(self) -> float:
+        """ι, the mean of the squared differences."""
+        return float(np.square(self.differences).mean())
+
+
+def selection_of(z: Array, row_weights: Array, table: Table1) -> Selection:
+    """Compare rows with a Table 1.
+
+    Parameters
+    ----------
+    z : array of shape (rows, features)
+        In the target's units: (x − mean)/sd.
+    row_weights : array of shape (rows,)
+        They sum to one.
+    table : Table1
+        Of all the target's rows.
+
+    Examples
+    --------
+    >>> table = Table1.typed(400, ["age"], [False], [60.0], [10.0])
+    >>> z = np.full((25, 1), 0.8)  # 25 patients, eight years too old
+    >>> found = selection_of(z, np.full(25, 1 / 25), table)
+    >>> found.differences.round(2), found.errors.round(3), found.differs
+    (array([0.8]), array([0.194]), array([ True]))
+    """
+    share = np.clip(table.mean, 1.0 / table.n_rows, 1.0 - 1.0 / table.n_rows)
+    variance = np.where(table.flags, share * (1.0 - share) / np.square(table.sd), 1.0)
+    left = max(1.0 - len(z) / table.n_rows, 0.0)  # n is told in tens
+    squared = float(row_weights @ row_weights)
+    return Selection(row_weights @ z, np.sqrt(variance * squared * left))
+
+
+def balanced_weights(z: Array, row_weights: Array) -> Array:
+    """Weights as near to `row_weights` as they can be with the target's means; they sum to one.
+
+    Only means are balanced, not squares and products: outcomes are few.
+
+    Parameters
+    ----------
+    z : array of shape (rows, features)
+        In the target's units.
+    row_weights : array of shape (rows,)
+        Of the design; they sum to one.
+    """
+    means_only = np.ones(z.shape[1], dtype=np.bool_)
+    tilt = fit_tilt([z], means_only, base=row_weights)
+    weights = row_weights * tilt.weights(z)
+    return weights / weights.sum()

@@ -1,0 +1,94 @@
+"""Are rows with outcomes a random part of the target's? Chance, closed forms, an optimiser."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from fedcsa.core.selective import FALSE_ALARMS, Selection, balanced_weights, selection_of
+from fedcsa.core.table import Table1
+
+NAMES, FLAGS = ("age", "score", "sex=M", "rare"), (False, False, True, True)
+
+
+def population(n=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack(
+        [rng.normal(60, 10, n), rng.exponential(2, n), rng.random(n) < 0.4, rng.random(n) < 0.01]
+    )
+    return X.astype(float)
+
+
+def units(X, table):
+    return (X - table.mean) / table.sd
+
+
+def equal(n):
+    return np.full(n, 1.0 / n)
+
+
+def test_random_parts_are_called_selective_as_seldom_as_promised():
+    X = population()
+    table, rng, alarms = Table1.of(X, NAMES, FLAGS), np.random.default_rng(1), 0
+    z = units(X, table)
+    for _ in range(600):
+        part = rng.choice(len(X), 40, replace=False)
+        alarms += selection_of(z[part], equal(40), table).differs.any()
+    # A rare flag is skewed, hence three times the level and chance on top.
+    assert alarms <= 600 * 3 * FALSE_ALARMS
+
+
+def test_the_error_is_that_of_a_random_part_of_a_finite_number():
+    X = population(400)
+    table, rng = Table1.of(X, NAMES, FLAGS), np.random.default_rng(2)
+    z = units(X, table)
+    draws = np.array([z[rng.choice(400, 100, replace=False)].mean(axis=0) for _ in range(3000)])
+    found = selection_of(z[:100], equal(100), table).errors
+    np.testing.assert_allclose(found[:3], draws.std(axis=0)[:3], rtol=0.06)  # sds are rounded
+
+
+def test_unequal_weights_have_the_larger_error():
+    table = Table1.typed(1000, ["age"], [False], [60.0], [10.0])
+    z, weights = np.zeros((4, 1)), np.array([0.7, 0.1, 0.1, 0.1])
+    error = selection_of(z, weights, table).errors[0]
+    assert error == pytest.approx(np.sqrt((0.49 + 0.03) * (1 - 0.004)))
+
+
+def test_only_the_old_are_selective():
+    X = population()
+    table = Table1.of(X, NAMES, FLAGS)
+    old = X[X[:, 0] > 65][:30]
+    assert selection_of(units(old, table), equal(30), table).differs.tolist()[0]
+
+
+def test_a_difference_that_is_sure_but_small_is_nobodys_concern():
+    found = Selection(np.array([0.09, 0.11]), np.array([0.001, 0.001]))
+    assert found.differs.tolist() == [False, True]
+    assert found.imbalance == pytest.approx((0.09**2 + 0.11**2) / 2)
+
+
+def test_a_flag_that_nobody_was_told_to_have_divides_by_no_zero():
+    table = Table1.typed(100, ["rare"], [True], [0.0], [0.5])
+    found = selection_of(np.zeros((10, 1)), equal(10), table)
+    assert np.isfinite(found.errors).all()
+    assert found.errors[0] > 0.0
+
+
+def test_more_outcomes_than_the_table_has_rows_have_no_error_left():
+    table = Table1.typed(20, ["age"], [False], [60.0], [10.0])
+    assert selection_of(np.zeros((22, 1)), equal(22), table).errors.tolist() == [0.0]
+
+
+def test_balanced_weights_stay_as_near_as_they_can():
+    """An optimiser that knows nothing of ours: least relative entropy with means of zero."""
+    rng = np.random.default_rng(3)
+    z, base = rng.normal(0.4, 1.0, (12, 2)), rng.dirichlet(np.full(12, 5.0))
+    found = balanced_weights(z, base)
+    assert found.sum() == pytest.approx(1.0)
+
+    def dual(at):
+        return np.log(base @ np.exp(z @ at)) + 1e-3 * at @ at
+
+    at = minimize(dual, np.zeros(2), tol=1e-12).x
+    expected = base * np.exp(z @ at)
+    np.testing.assert_allclose(found, expected / expected.sum(), rtol=1e-5)
+    np.testing.assert_allclose(found @ z, 0.0, atol=5e-3)
