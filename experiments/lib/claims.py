@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from lib.common import read_table, write_table
 
@@ -60,3 +61,39 @@ def read_claims(folder: Path, script: str) -> list[Claim]:
         Its name.
     """
     return [Claim(**line) for line in read_table(folder / f"claims_{script}.csv")]
+
+
+# From intervals to a verdict -----------------------------------------------------------------
+
+
+def side(line: Mapping[str, Any], key: str, null: float = 0.0) -> str:
+    """On which side of the null the interval lies.
+
+    Parameters
+    ----------
+    line : mapping
+        With ``key``, ``key_lower`` and ``key_upper``, numbers or text.
+    key : str
+    null : float
+    """
+    if float(line[f"{key}_upper"]) < null:
+        return "below"
+    return "above" if float(line[f"{key}_lower"]) > null else "unclear"
+
+
+def judge(lines: Sequence[Mapping[str, Any]], key: str, null: float = 0.0) -> str:
+    """Of intervals that a claim wants below the null in every line.
+
+    Parameters
+    ----------
+    lines : sequence of mappings
+    key : str
+    null : float
+    """
+    if all(side(line, key, null) == "below" for line in lines):
+        return "holds"
+    if all(float(line[key]) < null for line in lines):
+        return "holds in the means, not clearly"
+    if all(side(line, key, null) == "above" for line in lines):
+        return "does not hold, the opposite is clear"
+    return "does not hold"

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lib.common import RESULTS, ROOT, read_table
 
@@ -58,7 +59,7 @@ def percent(text: str | float, digits: int = 0) -> str:
     return f"{100.0 * float(text):.{digits}f} %" if text != "" else "–"
 
 
-def interval(line: Mapping[str, str], key: str, digits: int = 2) -> str:
+def interval(line: Mapping[str, Any], key: str, digits: int = 2) -> str:
     """A value with its interval: 1.20 [1.00, 1.40]."""
     ends = ", ".join(number(line[f"{key}_{end}"], digits) for end in ("lower", "upper"))
     return f"{number(line[key], digits)} [{ends}]"

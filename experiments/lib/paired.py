@@ -42,6 +42,14 @@ def mean_interval(values: Sequence[float] | Array) -> Interval:
     return Interval(centre, centre - half, centre + half)
 
 
+def mean_upper(values: Array, axis: int) -> Array:
+    """Upper ends of Student's intervals of the means along an axis."""
+    n = values.shape[axis]
+    half = t.ppf(0.5 + LEVEL / 2.0, n - 1) * values.std(axis=axis, ddof=1) / np.sqrt(n)
+    upper: Array = values.mean(axis=axis) + half
+    return upper
+
+
 def difference(left: Array, right: Array) -> Interval:
     """Mean of left − right over pairs."""
     return mean_interval(np.asarray(left) - np.asarray(right))

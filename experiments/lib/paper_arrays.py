@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from lib.common import PAPER_METHODS, Array
@@ -23,9 +23,11 @@ Folds = tuple[Rows, Rows, Rows]
 THIRDS = (1 / 3, 1 / 3, 1 / 3)
 #: Reported runs start here; development used seeds below 10 000.
 FIRST_SEED = 20_000
-#: "median": multiples of the median distance, the package's; "absolute": nine values from 10⁻³ to
-#: 10 whatever the data; "single": the median distance alone.
-GRIDS = ("median", "absolute", "single")
+#: σ of uLSIF. "grid": multiples of the median distance, the package's; "median": that distance
+#: alone; "densratio": nine values from 10⁻³ to 10 whatever the data, that package's default.
+BANDWIDTHS = ("grid", "median", "densratio")
+#: What the ratio is of. The second is what a call with swapped arguments gives.
+ORDERS = ("target/source", "source/target")
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class RatioReading:
     """How the density ratio is read: every open choice of the paper that touches it."""
 
     shares: tuple[float, float, float] = THIRDS
-    grid: str = "median"
-    clip: Literal["coefficients", "ratio"] = "coefficients"
+    bandwidth: str = "grid"
+    order: str = "target/source"
     n_centres: int = 100
 
 
@@ -135,14 +137,15 @@ def split(n_rows: int, shares: Sequence[float], rng: np.random.Generator) -> Fol
 def density_ratio(
     reading: RatioReading, density: Array, X_target: Array, rng: np.random.Generator
 ) -> fedcsa.ULSIF:
-    """p_T/p_S from the density fold and the target's rows."""
+    """p_T/p_S (or p_S/p_T) from the density fold and the target's rows."""
+    below, above = (density, X_target) if reading.order == ORDERS[0] else (X_target, density)
     grid: Array | None = None
-    if reading.grid == "absolute":
+    if reading.bandwidth == "densratio":
         grid = np.logspace(-3.0, 1.0, 9)
-    elif reading.grid == "single":
-        grid = np.array([np.median(cdist(X_target, np.vstack([density, X_target])))])
-    ulsif = fedcsa.ULSIF(grid, None, reading.n_centres, reading.clip, random_state=rng)
-    return ulsif.fit(density, X_target)
+    elif reading.bandwidth == "median":
+        grid = np.array([np.median(cdist(above, np.vstack([below, above])))])
+    ulsif = fedcsa.ULSIF(grid, None, reading.n_centres, random_state=rng)
+    return ulsif.fit(below, above)
 
 
 # The methods --------------------------------------------------------------------------------
@@ -197,18 +200,48 @@ def prepare(
     return found
 
 
-def conclude(prepared: Sequence[Prepared], path: ModelPath) -> dict[str, Mixture]:
+def conclude(
+    prepared: Sequence[Prepared], path: ModelPath, methods: Sequence[str] = PAPER_METHODS
+) -> dict[str, Mixture]:
     """Naive, FedIW and FedDA, squared loss."""
     fits = [path.fit(*each.train, each.ratios_train) for each in prepared]
-    failed = np.any([np.isnan(b0) for _, b0 in fits], axis=0)
-    terms = []
-    for each, (B, b0) in zip(prepared, fits, strict=True):
-        X, y = each.validation
-        losses = (X @ B[:, ~failed] + b0[~failed] - y[:, None]) ** 2
-        terms.append(fedcsa.risk_terms(fedcsa.RiskMoments.of(each.ratios_validation, losses)))
-    kept = np.flatnonzero(~failed)
+    losses = [
+        squared_losses(*each.validation, fit) for each, fit in zip(prepared, fits, strict=True)
+    ]
+    return combine(fits, losses, [each.ratios_validation for each in prepared], methods)
+
+
+def squared_losses(X: Array, y: Array, fit: tuple[Array, Array]) -> Array:
+    """Of every row and candidate."""
+    losses: Array = (X @ fit[0] + fit[1] - y[:, None]) ** 2
+    return losses
+
+
+def combine(
+    fits: Sequence[tuple[Array, Array]],
+    losses: Sequence[Array],
+    ratios: Sequence[Array],
+    methods: Sequence[str] = PAPER_METHODS,
+) -> dict[str, Mixture]:
+    """Choose a candidate and weigh the sources, by the package's own formulas.
+
+    Parameters
+    ----------
+    fits : sequence of (coefficients, intercepts)
+        One a source, shapes (features, candidates) and (candidates,).
+    losses : sequence of array of shape (rows, candidates)
+        On validation rows; NaN where a candidate failed.
+    ratios : sequence of array of shape (rows,)
+        r̂ on the same rows.
+    methods : sequence of str
+    """
+    kept = np.flatnonzero(~np.any([np.isnan(b0) for _, b0 in fits], axis=0))
+    terms = [
+        fedcsa.risk_terms(fedcsa.RiskMoments.of(r, own[:, kept]))
+        for r, own in zip(ratios, losses, strict=True)
+    ]
     found = {}
-    for method in PAPER_METHODS:
+    for method in methods:
         estimate = fedcsa.estimate(method, terms)
         weights, best = estimate.source_weights, int(kept[estimate.chosen])
         found[method] = Mixture(

@@ -38,23 +38,24 @@ def _number(text: str) -> Any:
 
 
 def draw_table1(results: Results) -> Figure:
-    """Printed entries against the re-split distribution and against fresh data."""
-    lines, means = _numbers(results("table1_resplit")), _numbers(results("table1"))
-    shown = ("naive", "feddae")
-    figure, axes = panels(len(shown), 4.2, 3.2)
+    """Printed entries against the re-cut distribution and against fresh data, kindest reading."""
+    lines = _numbers(results("recut", reading="kindest"))
+    means = _numbers(results("table1", reading="kindest"))
+    shown = ("naive", "feddae", "reference")
+    figure, axes = panels(len(shown), 3.4, 3.0)
     for axis, method in zip(axes, shown, strict=True):
-        mine = [x for x in lines if x["method"] == method and x["folds"] == "kept"]
+        mine = [x for x in lines if x["method"] == method]
         at = np.arange(len(mine))
-        axis.vlines(at, [x["p05"] for x in mine], [x["p95"] for x in mine], color="#BBBBBB", lw=4)
-        axis.plot(at, [x["median"] for x in mine], "_", color="#555555", label="re-split, 5–95 %")
+        low, high = ([x[end] for x in mine] for end in ("p05", "p95"))
+        axis.vlines(at, low, high, color="#BBBBBB", lw=4, label="re-cut, 5–95 %")
         fresh_means = [line[f"{method}_mean"] for line in means]
         axis.plot(at, fresh_means, ".", color="#0072B2", label="fresh data, mean")
         axis.plot(at, [x["printed"] for x in mine], "x", color="#D55E00", label="printed")
-        axis.axhline(FLOOR, color="black", lw=0.8, ls=":", label="irreducible, 0.798")
-        axis.set_title(f"{STYLES[method]['label']}: printed entries of Table 1")
+        axis.axhline(FLOOR, color="black", lw=0.8, ls=":", label="true rule, 0.798")
+        axis.set_title(STYLES[method]["label"])
         axis.set_xlabel("row of Table 1")
-        axis.set_ylabel("mean absolute error")
-        axis.set_xticks(at[::2], [str(i + 1) for i in at[::2]])
+        axis.set_xticks(at[::3], [str(i + 1) for i in at[::3]])
+    axes[0].set_ylabel("mean absolute error")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     return figure
 
@@ -188,97 +189,6 @@ def _draw_pair(left: Any, right: Any, kind: str, title: str, lines: Sequence[Lin
         axis.set_xticks([], minor=True)
 
 
-# Readings and weights ---------------------------------------------------------------------------
-
-
-def draw_readings(results: Results) -> Figure:
-    """Share of readings under which each claim holds."""
-    lines = _numbers(results("readings_claims"))
-    figure, [axis] = panels(1, 6.4, 3.0)
-    at = np.arange(len(lines))[::-1]
-    clearly = np.array([x["clearly"] for x in lines])
-    holds = np.array([x["holds"] for x in lines]) - clearly
-    refuted = np.array([x["refuted"] for x in lines])
-    open_ = 1.0 - clearly - holds - refuted
-    left = np.zeros(len(lines))
-    parts = (
-        ("holds clearly", clearly, "#009E73"),
-        ("holds in the means", holds, "#8FD3BE"),
-        ("fails in the means", open_, "#DDDDDD"),
-        ("refuted", refuted, "#D55E00"),
-    )
-    for label, width, colour in parts:
-        axis.barh(at, width, left=left, color=colour, label=label)
-        left = left + width
-    axis.set_yticks(at, [x["claim"] for x in lines], fontsize=7.5)
-    axis.set_xlabel("share of readings")
-    axis.set_xlim(0.0, 1.0)
-    axis.legend(loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=4, fontsize=7.5)
-    return figure
-
-
-def draw_collapse(results: Results) -> Figure:
-    """Share of runs in which the far source has most of the weight."""
-    lines = _numbers(results("collapse"))
-    settings = list(dict.fromkeys(x["setting"] for x in lines))
-    kinds = {
-        "feddae, median grid, clipped coefficients": ("FedDA as printed", "#D55E00"),
-        "feddae, absolute grid, clipped coefficients": ("FedDA, absolute grid", "#E69F00"),
-        "default": ("default", "#009E73"),
-    }
-    figure, [axis] = panels(1, 7.2, 3.0)
-    at = np.arange(len(settings))
-    for index, (kind, (label, colour)) in enumerate(kinds.items()):
-        share = [
-            next(x["collapsed"] for x in lines if (x["setting"], x["weighting"]) == (s, kind))
-            for s in settings
-        ]
-        axis.bar(at + 0.27 * (index - 1.0), share, 0.25, color=colour, label=label)
-    axis.set_xticks(at, settings, rotation=20, ha="right", fontsize=7.5)
-    axis.set_ylabel("share of runs")
-    axis.set_ylim(0.0, 1.0)
-    axis.set_title("The far source has most of the weight", pad=18)
-    axis.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=4, fontsize=7.5)
-    return figure
-
-
-# Real sites -------------------------------------------------------------------------------------
-
-
-def draw_real_studies(results: Results) -> Figure:
-    """Realised against promised risk, site by site."""
-    sites = _numbers(results("real_sites"))
-    names = {"stroke": "Stroke trial", "heart": "Heart disease", "parkinsons": "Parkinson's"}
-    first = {each["data_set"]: each["loss"] for each in reversed(sites)}  # one loss a data set
-    shown = {
-        name: [x for x in sites if (x["data_set"], x["loss"]) == (name, first[name])]
-        for name in names
-        if name in first
-    }
-    figure, axes = panels(len(shown), 3.3, 3.2)
-    for axis, (name, own) in zip(axes, shown.items(), strict=True):
-        for method in ("naive", "default"):
-            style = {key: STYLES[method][key] for key in ("color", "marker", "label")}
-            x, y = (_column(own, f"{what}_{method}") for what in ("promised", "realised"))
-            axis.plot(x, y, ls="", **style)
-        ends = [*_column(own, "promised_default"), *_column(own, "realised_default")]
-        line = [np.nanmin(ends), np.nanmax(ends)]
-        axis.plot(line, line, color="black", lw=0.8, ls=":")
-        axis.set_title(f"{names[name]}, {first[name]} loss")
-        axis.set_xlabel("promised risk")
-        if name == "parkinsons":
-            axis.set_xscale("log")
-            axis.set_yscale("log")
-    axes[0].set_ylabel("realised risk")
-    axes[0].legend(loc="best")
-    return figure
-
-
-def _column(lines: Sequence[Line], key: str) -> Any:
-    """One value a line, NaN where there is none."""
-    return np.array([np.nan if x[key] == "" else x[key] for x in lines])
-
-
 FIGURES: dict[str, Callable[[Results], Figure]] = {
     "table1": draw_table1,
     "figure2a": draw_means,
@@ -286,7 +196,4 @@ FIGURES: dict[str, Callable[[Results], Figure]] = {
     "parkinsons": draw_parkinsons,
     "theorems_known": draw_known_ratios,
     "theorems_estimated": draw_estimated_ratios,
-    "readings": draw_readings,
-    "collapse": draw_collapse,
-    "real_studies": draw_real_studies,
 }

@@ -15,7 +15,8 @@ in the predecessor of the method.
 The paper's design, one target and many splits, takes the patient with the most rows; then every
 patient is the target in turn, and patients, not splits, are what the comparison is over.
 
-Tables: ``parkinsons_one``, ``parkinsons_all``, ``parkinsons_paired``.
+Tables: ``parkinsons_one``, ``parkinsons_all``, ``parkinsons_paired``,
+``claims_parkinsons_tables``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where `lib` is
 
 import numpy as np
+from lib.claims import Claim, judge, write_claims
 from lib.common import (
     PAPER_METHODS,
     Array,
@@ -38,6 +40,7 @@ from lib.common import (
     write_provenance,
     write_table,
 )
+from lib.page import NAMES, interval
 from lib.paired import difference, mean_interval, spread_ratio
 from lib.paper_arrays import (
     FIRST_SEED,
@@ -192,6 +195,61 @@ def all_lines(scaling: str, by_table: Mapping[str, Mapping[str, Array]]) -> list
     return lines
 
 
+# Claims -------------------------------------------------------------------------------------
+
+RIVALS = ("naive", "fediwe", "reference")
+
+
+def claims(one: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]]) -> list[Claim]:
+    """What is said of Tables 2 and 3, with the scaling that reaches the printed level."""
+    found = []
+    for table in MODELS:
+        own = {
+            (x["design"], x["rival"]): x
+            for x in pairs
+            if (x["table"], x["scaling"]) == (table, "patient")
+        }
+        lines = {x["method"]: x for x in one if (x["table"], x["scaling"]) == (table, "patient")}
+        where = table.replace("table", "Table ")
+        found += [_best_mean(where, own), _steadiest(where, own, lines)]
+    return found
+
+
+def _best_mean(where: str, own: Mapping[tuple[str, str], Mapping[str, Any]]) -> Claim:
+    verdict = judge([own["all patients", rival] for rival in RIVALS], "difference")
+    if verdict.startswith("does not"):
+        alone = judge([own["splits of one patient", rival] for rival in RIVALS], "difference")
+        if alone == "holds":
+            verdict = "comes out for one patient, not over all"
+    told = ", ".join(
+        f"{NAMES[rival]} {interval(own['all patients', rival], 'difference', 3)}"
+        for rival in (*RIVALS, "constant")
+    )
+    sentence = f"FedDA minus its rivals over all patients: {told}."
+    return Claim(where, "FedDA has the best mean", verdict, sentence, "parkinsons_paired")
+
+
+def _steadiest(
+    where: str,
+    own: Mapping[tuple[str, str], Mapping[str, Any]],
+    lines: Mapping[str, Mapping[str, Any]],
+) -> Claim:
+    ratios = [own["splits of one patient", rival] for rival in RIVALS]
+    verdict = judge(ratios, "spread_ratio", 1.0)
+    least = {
+        key: min((*RIVALS, "feddae"), key=lambda m, key=key: lines[m][key])  # type: ignore[misc]
+        for key in ("sd", "worst")
+    }
+    if least["worst"] != "feddae" and not verdict.startswith("does not"):
+        verdict = "does not hold"
+    sentence = (
+        f"Smallest spread: {NAMES[least['sd']]}, smallest worst case: {NAMES[least['worst']]}; "
+        "the test rows, which all share, make the spread."
+    )
+    claim = "FedDA has the smallest spread and best worst case"
+    return Claim(where, claim, verdict, sentence, "parkinsons_one")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     where = {"type": Path, "default": data_folder(), "help": "folder of the data"}
     given = options(__doc__, arguments, data=where)
@@ -227,6 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_table(given.out, "parkinsons_one", one)
     write_table(given.out, "parkinsons_all", every)
     write_table(given.out, "parkinsons_paired", pairs)
+    write_claims(given.out, __file__, claims(one, pairs))
     write_provenance(given.out, __file__, settings, quick=given.quick)
 
 
