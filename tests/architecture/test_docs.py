@@ -117,7 +117,7 @@ def test_links_to_pages_that_the_build_makes_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_term_is_in_the_glossary(page):
-    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    glossary = (ROOT / "src" / "fedcsa" / "glossary.md").read_text(encoding="utf-8")
     known = set(re.findall(r"^(\w[^\n]*)\n  \S", glossary, re.M))
     used = re.findall(r"\{term\}`([^`]+)`", page.read_text(encoding="utf-8"))
     assert set(used) <= known

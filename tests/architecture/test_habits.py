@@ -84,7 +84,7 @@ def test_a_symbol_is_computed_where_the_glossary_says(symbol, names, files):  # 
 
 # Words of the reports -------------------------------------------------------------------------
 
-GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Symbols")[0]
+GLOSSARY = (SOURCE / "glossary.md").read_text(encoding="utf-8")
 TERMS = {
     term.strip().lower()
     for line in re.findall(r"^(\w[^\n]*)\n  \S", GLOSSARY, re.M)

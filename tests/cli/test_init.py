@@ -3,17 +3,21 @@
 import ast
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import fedcsa
 from fedcsa.findings import CATALOGUE
+from fedcsa.glossary import glossary
 from fedcsa.messages.policy import Policy
 from fedcsa.refusals import REFUSAL_RULES
 from fedcsa.site.opening import UNSAFE
 
 DICTIONARY = "name,kind,levels\nage,number,\nstage,levels,I|II\ndied,outcome,no|yes\n"
+WORDS = Path(fedcsa.__file__).with_name("glossary.md")
+ROOT = Path(__file__).parents[2]
 SOURCES = sorted(Path(fedcsa.__file__).parent.rglob("*.py"))
 
 
@@ -99,20 +103,44 @@ def test_every_name_is_explained(name, invoke):
 def test_all_names_are_listed_and_fit_the_screen(invoke):
     shown = invoke("explain", COLUMNS="80").stdout
     assert all(f" {name} " in shown for name in (*CATALOGUE, *REFUSAL_RULES))
+    flat = " ".join(shown.split())
+    assert all(word in flat for words in glossary() for word in words.split(", "))
     assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_a_near_miss_is_suggested_and_spelling_forgiven(invoke):
     refused = invoke("explain", "no-overlop")
     assert (refused.exit_code, "Did you mean 'no-overlap'?" in refused.stderr) == (3, True)
-    unknown = " ".join(invoke("explain", "verdict").stderr.split())
-    assert "All: fedcsa explain. Other words: docs/glossary.md" in unknown
+    unknown = " ".join(invoke("explain", "qwertz").stderr.split())
+    assert "Unknown finding, rule or word 'qwertz'. All: fedcsa explain" in unknown
     assert invoke("explain", "Row-Floors").stdout.startswith("row_floors (rule)")
     both = json.loads(invoke("explain", "NoOverlap", "--json").stdout)
     assert [*both] == ["no-overlap", "no_overlap"]
     shown = invoke("explain", "nooverlap").stdout
     assert "no-overlap (danger)" in shown and "\n\nno_overlap (rule)" in shown  # noqa: PT018
     assert "rule" not in invoke("explain", "no-overlap").stdout
+
+
+@pytest.mark.parametrize("words", glossary())
+def test_every_word_of_the_glossary_is_explained(words, invoke):
+    for word in words.split(", "):
+        found = json.loads(invoke("explain", word.upper(), "--json").stdout)
+        assert glossary()[words] in (found[words].get("word"), found[words]["meaning"])
+        assert not re.search(r"[]`]|\*\w", glossary()[words])
+
+
+def test_a_word_that_is_also_a_rule_is_shown_as_both(invoke):
+    shown = " ".join(invoke("explain", "approval").stdout.split())
+    assert "approval (rule)" in shown
+    assert "As a word: A steward's consent to one study" in shown
+    assert "What to do" not in invoke("explain", "brier").stdout
+
+
+def test_the_page_of_the_glossary_is_made_of_the_same_words():
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert "```{include} ../src/fedcsa/glossary.md\n```" in page
+    assert "{glossary}" not in page
+    assert len(glossary()) == len(re.findall(r"\n\n(?=\w)", WORDS.read_text(encoding="utf-8")))
 
 
 def _rules(path):

@@ -13,13 +13,15 @@ from rich.text import Text
 from fedcsa.cli.common import Json, Output, Quiet, named_errors
 from fedcsa.errors import ParameterError, unknown
 from fedcsa.findings import CATALOGUE, SEVERITIES
+from fedcsa.glossary import glossary
 from fedcsa.refusals import REFUSAL_RULES
 from fedcsa.words import sentence
 
 
 def _offered(begun: str) -> list[tuple[str, str]]:
     """What a shell offers after `begun`."""
-    return [(name, about["meaning"]) for name, about in _all().items() if name.startswith(begun)]
+    every = [(name, about["meaning"]) for key, about in _all().items() for name in _names(key)]
+    return [(name, meaning) for name, meaning in every if name.startswith(begun)]
 
 
 @named_errors
@@ -27,33 +29,42 @@ def explain(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", help="A finding or a rule; without one, all.", autocompletion=_offered
+            metavar="NAME",
+            help="A finding, a rule or a word; without one, all.",
+            autocompletion=_offered,
         ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what a finding means, or the rule of a refusal, and what to do about it.
+    """Say what a finding means, the rule of a refusal, or a word, and what to do about it.
 
     A finding is a named danger of a result, such as other-unit. A rule is the one word by which
-    a site, or an error, says why it refused, such as row_floors. Without a name, all are listed.
+    a site, or an error, says why it refused, such as row_floors. Words are those of the
+    glossary, such as promise. Without a name, all are listed.
 
     Examples
     --------
     fedcsa explain no-overlap
     fedcsa explain row_floors
+    fedcsa explain "effective rows"
     fedcsa explain                      # all of them
     """
     known = _all()
     if name is None:
         Output(json, quiet).answer(known, lambda screen: _list(screen, known))
         return
-    found = {key: about for key, about in known.items() if _bare(key) == _bare(name)}
+    found = {key: about for key, about in known.items() if _bare(name) in map(_bare, _names(key))}
     if name in known and name != _bare(name):  # spelled in full: that one alone
         found = {name: known[name]}
     if not found:
         raise ParameterError(_misspelt(name, known))
     Output(json, quiet).answer(found, lambda screen: _print(screen, found))
+
+
+def _names(key: str) -> list[str]:
+    """The words of an entry; the glossary explains some together."""
+    return key.split(", ")
 
 
 def _bare(name: str) -> str:
@@ -62,7 +73,7 @@ def _bare(name: str) -> str:
 
 
 def _all() -> dict[str, dict[str, str]]:
-    """Findings, the gravest first, and then rules: kind, meaning, advice."""
+    """Findings, the gravest first, rules, words: kind, meaning, and of all but words advice."""
     found = sorted(CATALOGUE.items(), key=lambda item: SEVERITIES.index(item[1][0]))
     findings = {
         code: {"kind": severity, "meaning": sentence(meaning), "advice": sentence(advice)}
@@ -72,15 +83,20 @@ def _all() -> dict[str, dict[str, str]]:
         rule: {"kind": "rule", "meaning": sentence(meaning), "advice": sentence(advice)}
         for rule, (meaning, advice) in REFUSAL_RULES.items()
     }
-    return {**findings, **rules}
+    known = {**findings, **rules}
+    for words, meaning in glossary().items():
+        if words in known:  # a word that also names a finding or a rule
+            known[words]["word"] = meaning
+        else:
+            known[words] = {"kind": "word", "meaning": meaning}
+    return known
 
 
 def _misspelt(name: str, known: dict[str, Any]) -> str:
-    said = unknown("finding or rule", name[:60], [*known])
+    every = [word for key in known for word in _names(key)]
+    said = unknown("finding, rule or word", name[:60], every)
     return (
-        said
-        if "Did you mean" in said
-        else f"{said.partition('. Known')[0]}. All: fedcsa explain. Other words: docs/glossary.md"
+        said if "Did you mean" in said else f"{said.partition('. Known')[0]}. All: fedcsa explain"
     )
 
 
@@ -88,7 +104,9 @@ def _print(screen: Console, found: dict[str, dict[str, str]]) -> None:
     for place, (name, about) in enumerate(found.items()):
         screen.print(Text.assemble("\n" if place else "", (name, "bold"), f" ({about['kind']})"))
         screen.print(Text(about["meaning"]))
-        screen.print(Text(f"What to do: {about['advice']}"))
+        for key, begin in (("advice", "What to do: "), ("word", "As a word: ")):
+            if key in about:
+                screen.print(Text(f"{begin}{about[key]}"))
 
 
 def _list(screen: Console, known: dict[str, dict[str, str]]) -> None:
@@ -102,4 +120,9 @@ def _list(screen: Console, known: dict[str, dict[str, str]]) -> None:
                 shown.add_row(Text(name, style="bold"), *kind, Text(about["meaning"]))
         screen.print(shown)
         screen.print()
-    screen.print(Text("What to do about one of them: fedcsa explain NAME"))
+    words = [
+        word for key, about in known.items() if about["kind"] == "word" for word in _names(key)
+    ]
+    screen.print(Text("Words", style="bold"))
+    screen.print(Text(", ".join(sorted(words, key=str.lower))))
+    screen.print(Text("\nWhat one of them means, and what to do: fedcsa explain NAME"))
