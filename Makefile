@@ -91,17 +91,21 @@ bench: $(STAMP)  ## measure every promise about speed against its floor and agai
 	for script in ratio ridge trees imports messages many_sources source stream table1 peers federation; do $(BIN)/python -m benchmarks.$$script || exit 1; done
 	$(BIN)/python -m benchmarks.render
 
-PAPER := table1 table1_reading figure2 parkinsons_tables theorems readings collapse real_studies
+PAPER := theorems bound assumption table1 recut figure2 parkinsons_tables
+# make paper DATA=folder: where the stroke trial and the Parkinson data are.
+paper paper-quick: export FEDCSA_DATA := $(or $(DATA),$(FEDCSA_DATA))
 # Where data are absent a script says so and fails; the others still run.
-run-scripts = failed=; for script in $(1); do \
-	$(BIN)/python experiments/paper/$$script.py $(2) || failed="$$failed $$script"; done; \
+run-scripts = failed=; told=; for script in $(1); do \
+	start=$$(date +%s); $(BIN)/python experiments/paper/$$script.py $(2) || failed="$$failed $$script"; \
+	told="$$told\n  $$script: $$(($$(date +%s) - start)) s"; done; \
+	printf "seconds of every script:$$told\n"; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
-paper: $(STAMP)  ## every table, figure and theorem of the paper, and its page (at most 20 minutes)
-	$(call run-scripts,$(PAPER) write_reproduction)
+paper: $(STAMP)  ## every table, figure and theorem of the paper, and its page (at most 20 minutes); DATA=folder
+	@$(call run-scripts,$(PAPER) write_reproduction)
 
-paper-quick: $(STAMP)  ## the same in under two minutes: does it run? (results/quick)
-	$(call run-scripts,$(PAPER),--quick)
+paper-quick: $(STAMP)  ## the same in under two minutes: does it run? (results/quick); DATA=folder
+	@$(call run-scripts,$(PAPER),--quick)
 
 clean:  ## remove what was built, and the environment
 	rm -rf $(VENV) dist build docs/_build docs/generated docs/api/generated .mypy_cache .ruff_cache .pytest_cache .coverage demo federation-demo

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,8 +20,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
-
-import fedcsa
 
 Array = NDArray[np.float64]
 Task = TypeVar("Task")
@@ -147,39 +145,6 @@ def write_provenance(
 
 
 # Comparisons --------------------------------------------------------------------------------
-
-
-def paper_methods(
-    sources: Mapping[str, tuple[Array, Array]], X_target: Array, seed: int, **settings: Any
-) -> dict[str, fedcsa.Adaptation]:
-    """Naive, FedIW and FedDA: the target's rows, uLSIF, one split of every source.
-
-    All three read the same reports, so a method that chooses the candidate of another also gets
-    the same models, and only the weights are its own: then nothing is fitted twice.
-
-    Parameters
-    ----------
-    sources : mapping of str to (X, y)
-    X_target : array of shape (rows, features)
-    seed : int
-    **settings
-        Of `fedcsa.FedCSA`, the same for all three.
-    """
-    found: dict[str, fedcsa.Adaptation] = {}
-    for method in PAPER_METHODS:
-        if method in found:
-            continue
-        fitted = fedcsa.FedCSA(
-            method=method, compare=PAPER_METHODS, exchange="rows", random_state=seed, **settings
-        ).fit(sources, X_target)
-        mine = fitted.adaptation_
-        for other in PAPER_METHODS:
-            estimate = mine.estimates[other]
-            if other not in found and estimate.chosen == mine.estimate.chosen:
-                weights = dict(zip(mine.sources, estimate.source_weights.tolist(), strict=True))
-                plan = replace(mine.plan, method=other)
-                found[other] = replace(mine, plan=plan, source_weights=weights)
-    return {method: found[method] for method in PAPER_METHODS}
 
 
 def risk(prediction: Array, y: Array) -> float:

@@ -103,7 +103,7 @@ def draw_ratio(results: Results) -> Figure:
 
 def draw_parkinsons(results: Results) -> Figure:
     """FedDA minus each rival, one patient and all patients, per-patient scaling."""
-    lines = _numbers(results("parkinsons_paired", scaling="patient"))
+    lines = _numbers(results("parkinsons_paired", scaling="patient", reading="as printed"))
     models = {"table2": "Weighted least squares", "table3": "Ridge regression"}
     figure, axes = panels(2, 3.9, 2.8, sharey=True)
     rivals = list(dict.fromkeys(x["rival"] for x in lines))

@@ -72,6 +72,9 @@ KINDEST: Reading = AS_PRINTED | {
     "reference_rows": "70 %",
 }
 
+#: The two that are told in full.
+NAMED = {"as printed": AS_PRINTED, "kindest": KINDEST}
+
 
 def all_readings() -> list[Reading]:
     """Every combination, in the order of the arrays that `run_readings` gives."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from lib.page import NAMES, Block, Line, Results, interval, number, percent, short, table
 from lib.paper_cases import METHODS, PRINTED_METHODS
-from lib.paper_readings import AS_PRINTED, FACTORS, KINDEST
+from lib.paper_readings import FACTORS, NAMED
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def readings(results: Results) -> str:
         for value in values:
             own = [line for line in lines if line[factor] == value]
             rows.append((factor.replace("_", " "), value, *_averages(own)))
-    for name, reading in (("as printed", AS_PRINTED), ("kindest", KINDEST)):
+    for name, reading in NAMED.items():
         own = [x for x in lines if all(x[factor] == value for factor, value in reading.items())]
         rows.append((f"**{name}**", "", *_averages(own)))
     head = ("choice", "", "readings", *(NAMES[m] for m in PRINTED_METHODS))
@@ -194,13 +194,13 @@ def parkinsons_one(results: Results) -> str:
         rows.append(
             (
                 line["table"].replace("table", "Table "),
-                line["scaling"],
+                f"{line['scaling']}, {line['reading']}",
                 NAMES[line["method"]],
                 " / ".join(number(line[key], 3) for key in ("mean", "sd", "worst")),
                 told if line["scaling"] == "patient" and line["printed_mean"] else "",
             )
         )
-    return table(("table", "scaling", "method", "mean / sd / worst", "printed"), rows)
+    return table(("table", "scaling, reading", "method", "mean / sd / worst", "printed"), rows)
 
 
 def parkinsons_all(results: Results) -> str:
@@ -208,14 +208,14 @@ def parkinsons_all(results: Results) -> str:
     rows = [
         (
             line["table"].replace("table", "Table "),
-            line["scaling"],
+            f"{line['scaling']}, {line['reading']}",
             NAMES[line["method"]],
             interval(line, "mean", 3),
             f"{line['best']} of {line['patients']}",
         )
         for line in results("parkinsons_all")
     ]
-    return table(("table", "scaling", "method", "mean over patients", "best for"), rows)
+    return table(("table", "scaling, reading", "method", "mean over patients", "best for"), rows)
 
 
 def parkinsons_paired(results: Results) -> str:
@@ -223,14 +223,14 @@ def parkinsons_paired(results: Results) -> str:
     rows = [
         (
             line["table"].replace("table", "Table "),
-            line["design"],
+            f"{line['reading']}, {line['design']}",
             f"FedDA − {NAMES[line['rival']]}",
             interval(line, "difference", 3),
             interval(line, "spread_ratio"),
         )
         for line in results("parkinsons_paired", scaling="patient")
     ]
-    return table(("table", "design", "", "difference", "ratio of spreads"), rows)
+    return table(("table", "reading, design", "", "difference", "ratio of spreads"), rows)
 
 
 def provenance(scripts: Sequence[str], folder: Path) -> str:
@@ -281,7 +281,7 @@ SECTIONS: dict[str, Section] = {
     ),
     "recut": Section(
         "One data set cut again and again",
-        "25 data sets a row of Table 1, each cut 7:3 twenty times: where the printed means stand.",
+        "20 data sets a row of Table 1, each cut 7:3 twenty times: where the printed means stand.",
         recut,
     ),
     "level": Section(
@@ -291,7 +291,7 @@ SECTIONS: dict[str, Section] = {
     ),
     "figure2": Section(
         "Figure 2",
-        "Mean error with its 95 % interval, 100 draws, as printed; the default would refuse.",
+        "Mean error with its 95 % interval, 60 draws, as printed; the default would refuse.",
         figure2,
         {"figure2a": "Error as the sources move away", "figure2b": "FedIW over FedDA"},
     ),

@@ -27,12 +27,11 @@ from lib.common import Array, options, run_all, write_provenance, write_table
 from lib.families import Drawn, case1
 from lib.paper_arrays import RatioReading, Ridge, conclude, own_ridge, prepare
 from lib.paper_cases import FLOOR, PRINTED_METHODS, Sizes, cut, printed, printed_sizes
-from lib.paper_readings import AS_PRINTED, FOLDS, INTERCEPTS, KINDEST, Reading
+from lib.paper_readings import FOLDS, INTERCEPTS, NAMED, Reading
 from scipy.stats import kstest, norm
 
 #: A rule fits the printed column unless chance gives such a column less often than this.
 SURE = 0.05
-NAMED = {"as printed": AS_PRINTED, "kindest": KINDEST}
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Settings:
 
     rows: int = 20
     first_seed: int = 90_000
-    data_sets: int = 25
+    data_sets: int = 20
     splits: int = 20
     n_penalties: int = 51
     target_share: float = 0.7

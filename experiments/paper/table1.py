@@ -32,6 +32,7 @@ from lib.paper_readings import (
     FACTORS,
     KINDEST,
     METHODS,
+    NAMED,
     Errors,
     Reading,
     all_readings,
@@ -40,7 +41,6 @@ from lib.paper_readings import (
     run_readings,
 )
 
-NAMED = {"as printed": AS_PRINTED, "kindest": KINDEST}
 OURS, RIVALS = METHODS.index("feddae"), ("naive", "fediwe", "reference")
 #: What a reading is asked, with the factors that matter to it: column -> (claim, factors).
 WITHOUT_REFERENCE = tuple(FACTORS)[:6]

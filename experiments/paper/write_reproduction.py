@@ -13,14 +13,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where `lib` is
 
+from lib import paper_tables, paper_tables_theory
 from lib.claims import read_claims
 from lib.common import RESULTS, ROOT
 from lib.page import Block, Results, render, table
-from lib.paper_tables import SECTIONS, page, provenance
 
 #: In the order of the paper.
 SCRIPTS = ("bound", "assumption", "table1", "recut", "figure2", "parkinsons_tables")
 TABLES = "reproduction-tables.md"
+SECTIONS = paper_tables_theory.SECTIONS | paper_tables.SECTIONS
 
 
 def claims(results: Results) -> str:
@@ -48,8 +49,8 @@ BLOCKS: dict[str, Block] = {block.__name__: block for block in (claims, kindest)
 
 def tables(results: Results) -> str:
     """The second page."""
-    made = provenance(SCRIPTS, results.folder)
-    return page(SECTIONS, results) + f"\n## How the numbers were made\n\n{made}\n"
+    made = paper_tables.provenance(SCRIPTS, results.folder)
+    return paper_tables.page(SECTIONS, results) + f"\n## How the numbers were made\n\n{made}\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,45 +3,17 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 from lib import common
 from lib.common import (
-    PAPER_METHODS,
     ROOT,
     commit,
     geometric_mean,
     options,
-    paper_methods,
     read_table,
     run_all,
     write_provenance,
     write_table,
 )
-from lib.families import family
-
-import fedcsa
-
-PENALTIES = [0.0, 0.1, 1.0]
-
-
-@pytest.fixture(scope="module")
-def drawn():
-    return family("unequal-rows").draw(1, n_truth=500)
-
-
-@pytest.mark.parametrize("scheme", ["split", "rotate"])
-def test_sharing_models_between_the_papers_methods_changes_nothing(drawn, scheme):
-    shared = paper_methods(drawn.sources, drawn.X_target, 1, scheme=scheme, candidates=PENALTIES)
-    assert tuple(shared) == PAPER_METHODS
-    for method, adaptation in shared.items():
-        alone = fedcsa.FedCSA(
-            method=method, exchange="rows", scheme=scheme, candidates=PENALTIES, random_state=1
-        ).fit(drawn.sources, drawn.X_target)
-        np.testing.assert_allclose(
-            adaptation.output(drawn.X_truth), alone.predict(drawn.X_truth), rtol=1e-12
-        )
-        assert adaptation.target_risk == alone.target_risk_
-        assert adaptation.candidate == alone.candidate_
 
 
 def test_geometric_mean():

@@ -5,29 +5,30 @@ import re
 
 import numpy as np
 import pytest
-from lib import paper_arrays, paper_cases, paper_figures
+from lib import paper_cases, paper_figures, paper_readings
+from lib.claims import read_claims
 from lib.common import ROOT, read_table
-from lib.families import Family, case1
+from lib.families import Family
 from lib.page import Results
-from lib.real_data import DataAbsentError, Sites
+from lib.paper_readings import FACTORS, all_readings
+from lib.real_data import DataAbsentError, parkinsons
 from paper import (
-    collapse,
+    assumption,
+    bound,
     draw_figures,
     figure2,
     parkinsons_tables,
-    readings,
-    real_studies,
+    recut,
     table1,
-    table1_reading,
     theorems,
+    write_reproduction,
 )
-from paper.write_reproduction import BLOCKS, SCRIPTS
-from scipy.stats import gaussian_kde
-from sklearn.linear_model import Ridge
+from scipy.stats import norm
 
 DATA = ROOT.parent / "shared" / "data"
-SIMULATED = (table1, table1_reading, figure2, theorems, readings, collapse)
-REAL = (parkinsons_tables, real_studies)
+SIMULATED = (assumption, table1, recut, figure2, theorems)
+#: With the file that each asks for.
+REAL = {bound: "IST.csv.gz", parkinsons_tables: "parkinsons_updrs.data"}
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="no data folder beside the project")
 
 
@@ -67,19 +68,21 @@ def test_every_script_tells_where_its_numbers_come_from(quick, script):
 
 def test_every_figure_of_the_page_is_drawn_from_the_results(tmp_path):
     draw_figures.main(["--out", str(tmp_path)])
-    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reproduction-tables.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"\(generated/figures/(\w+)\.svg\)", page))
     assert shown == {path.stem for path in tmp_path.iterdir()} == set(paper_figures.FIGURES)
 
 
 def test_tables_repeat_to_the_last_byte_whatever_the_workers(quick, tmp_path):
-    run(readings, tmp_path, workers=2)
+    run(table1, tmp_path, workers=2)
     for path in tmp_path.iterdir():
         assert path.read_bytes() == (quick / path.name).read_bytes(), path.name
 
 
 def test_reported_runs_have_seeds_of_their_own():
     for script in (*SIMULATED, *REAL):
+        if script is assumption:
+            continue  # nothing is drawn
         full, small = script.FULL, script.QUICK
         assert getattr(full, "first_seed", getattr(full, "seed", 0)) >= 20_000
         assert getattr(small, "first_seed", getattr(small, "seed", 0)) < 10_000
@@ -101,147 +104,66 @@ def test_the_printed_table_has_twenty_rows_and_fedda_is_its_winner():
         assert row["feddae"][0] < min(row["naive"][0], row["fediwe"][0], row["reference"][0])
 
 
-def test_the_printed_value_is_a_quantile_of_the_resplit_distribution(quick):
-    lines = read_table(quick / "table1_resplit.csv")
-    assert len(lines) == 3 * table1.QUICK.rows * len(paper_cases.PRINTED_METHODS)
+def test_the_printed_value_is_a_quantile_of_the_recut_distribution(quick):
+    lines = read_table(quick / "recut.csv")
+    assert len(lines) == 2 * recut.QUICK.rows * len(paper_cases.PRINTED_METHODS)
     assert all(0.0 <= float(line["quantile"]) <= 1.0 for line in lines)
     best = [float(x["share_best"]) for x in lines[: len(paper_cases.PRINTED_METHODS)]]
     assert sum(best) == pytest.approx(1.0, abs=1e-4)
 
 
-def test_readings_are_judged_by_the_columns_that_no_ratio_enters(quick):
-    lines = read_table(quick / "table1_reading.csv")
-    assert len(lines) == 16
-    both = {(x["intercept"], x["penalty"]): x for x in read_table(quick / "table1_penalty.csv")}
-    total = 0.0
-    for column in ("naive", "reference"):
-        mine = [
-            float(x["log_likelihood"])
-            for x in lines
-            if (x["column"], x["intercept"], x["penalty"]) == (column, "free", "sum")
+def test_the_printed_column_of_fedda_has_the_level_of_the_true_rule():
+    line = recut.level_of_truth(paper_cases.printed())
+    assert line["mean_z"] == pytest.approx(0.02, abs=0.005)
+    assert line["kolmogorov_smirnov_p"] == pytest.approx(0.76, abs=0.01)
+
+
+def test_a_level_is_only_the_truths_where_the_kindest_reading_does_not_fit(quick):
+    lines = read_table(quick / "recut.csv")
+    lines = [x | {"printed": float(x["printed"]), "share_best": 0.0} for x in lines]
+
+    def verdict(truth, kindest):
+        rules = {"true rule": truth, "as printed": 0.0, "kindest": kindest}
+        levels = [
+            {"rule": name, "mean_z": 0.0, "standard_error": 1.0, "kolmogorov_smirnov_p": p}
+            for name, p in rules.items()
         ]
-        assert len(mine) == 2
-        total += np.log(np.mean(np.exp(mine)))
-    assert float(both["free", "sum"]["log_likelihood"]) == pytest.approx(total, rel=1e-3)
-    assert min(float(x["log10_below_best"]) for x in both.values()) == 0.0
+        return recut.claims(lines, levels)[1].verdict
+
+    assert verdict(0.8, 0.001) == "the true rule's, under no reading"
+    assert verdict(0.8, 0.8) == verdict(0.001, 0.001) == "not told apart"
 
 
-def made_up_runs(rows, sets):
-    """As if error and spread were 1.2 times larger when penalties stand beside a sum."""
-    rng = np.random.default_rng(0)
-    return {
-        reading: np.exp(0.1 * rng.normal(size=(rows, sets, 2))) * 1.2 ** (reading.penalty == "sum")
-        for reading in table1_reading.readings()
-    }
+def test_every_reading_is_told_once_and_claims_count_them(quick):
+    lines = read_table(quick / "readings.csv")
+    assert len(lines) == len(all_readings()) == 576
+    assert len({tuple(line[factor] for factor in FACTORS) for line in lines}) == 576
+    rows = table1.QUICK.rows
+    for line, column in zip(read_table(quick / "readings_claims.csv"), table1.ASKED, strict=True):
+        assert line["readings"] == ("144" if column == "below_both" else "576")
+        share = 576 // int(line["readings"])
+        held = sum(int(x[column]) == rows for x in lines)
+        assert int(line["in_every_row"]) * share == held
+        assert int(line["most_rows"]) == max(int(x[column]) for x in lines)
 
 
-def test_a_table_made_under_a_reading_is_found_to_be():
-    runs = made_up_runs(rows=20, sets=30)
-    printed = np.full((20, 2), 1.2)
-    found = {r: table1_reading.log_likelihoods(printed, pairs).sum() for r, pairs in runs.items()}
-    told = table1_reading.both_columns(found)
-    assert {way for way, value in told.items() if value > max(told.values()) - 20.0} == {
-        (True, "sum"),
-        (False, "sum"),
-    }
-    # Nothing tells an intercept from none here, so that about half are taken for the other.
-    assert 0.0 < table1_reading.recognised((True, "sum"), runs, 20) < 1.0
+def test_the_assumption_fails_for_all_sources_but_one(quick):
+    lines = {x["source"]: x for x in read_table(quick / "assumption.csv")}
+    assert [name for name, x in lines.items() if x["log10_sup"] != "inf"] == ["Case 1, near"]
+    assert lines["Case 1, far"]["log10_second_moment"] == "inf"
+    for line in lines.values():
+        closed, integrated = (float(line[f"log10_{k}"]) for k in ("second_moment", "integrated"))
+        assert closed == pytest.approx(integrated, rel=1e-4)
 
 
-@pytest.mark.parametrize("width", [0.5, 1.0, 2.0])
-def test_the_likelihood_is_scipys_kernel_density(width):
-    pairs = made_up_runs(rows=3, sets=9)[next(table1_reading.readings())]
-    entries = np.array([(1.1, 0.9), (0.8, 1.3), (4.0, 1.0)])
-    expected = []
-    for points, entry in zip(pairs, entries, strict=True):
-        density = gaussian_kde(np.log(points).T, bw_method=width * 9 ** (-1 / 6))
-        expected.append(density.logpdf(np.log(entry))[0])
-    found = table1_reading.log_likelihoods(entries, pairs, width)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-def test_evidence_shrinks_with_wider_kernels_and_without_the_loudest_rows():
-    runs = made_up_runs(rows=20, sets=30)
-    columns = {column: np.full((20, 2), 1.2) for column in ("naive", "reference")}
-    lines = list(table1_reading.evidence(columns, runs))
-    told = {(x["reference"], x["width"], x["left_out"]): x["decades"] for x in lines}
-    assert len(told) == 15
-    for choice in ("either", *table1_reading.CHOICES):
-        assert told[choice, 0.5, 0] > told[choice, 1.0, 0] > told[choice, 2.0, 0] > 0.0
-        assert told[choice, 1.0, 0] > told[choice, 1.0, 1] > told[choice, 1.0, 3] > 0.0
-    mean = np.full((20, 2), 1.0)
-    against = table1_reading.evidence({"naive": mean, "reference": mean}, runs)
-    assert all(x["decades"] < 0.0 for x in against)
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("scale", ["mean", "sum"])
-def test_a_reading_is_what_scikit_learn_gives_on_the_rows_it_may_see(intercept, scale):
-    sizes, seed, settings = (20, 30, 20), 6, table1_reading.QUICK
-    found = table1_reading.run_one((sizes, seed, settings))
-    drawn = case1(*sizes).draw(seed, n_truth=1)
-    X, y = drawn.X_target, drawn.y_target
-
-    def fit(rows, outcomes, penalty):
-        beside = len(outcomes) if scale == "mean" else 1.0
-        return Ridge(max(penalty * beside, 1e-10), fit_intercept=intercept).fit(rows, outcomes)
-
-    def tuned(train, kind):
-        """Squared errors of every penalty on rows that the model has not seen."""
-        if kind == "hold-out":
-            n = round(0.7 * len(train))
-            rounds = [(train[:n], train[n:])]
-        else:
-            rounds = [(np.delete(train, i), train[[i]]) for i in range(len(train))]
-        penalties = np.linspace(0.0, 1.0, settings.n_penalties)
-        errors = []
-        for penalty in penalties:
-            squares = []
-            for rest, held in rounds:
-                # the paper's leave-one-out keeps the penalty of all rows
-                size = len(train) if kind == "leave-one-out" else len(rest)
-                beside = size if scale == "mean" else 1.0
-                model = Ridge(max(penalty * beside, 1e-10), fit_intercept=intercept)
-                squares += list((model.fit(X[rest], y[rest]).predict(X[held]) - y[held]) ** 2)
-            errors.append(np.mean(squares))
-        best = penalties[int(np.argmin(errors))]
-        rows = rounds[0][0] if kind == "hold-out" else train
-        return fit(X[rows], y[rows], best)
-
-    for kind in table1_reading.CHOICES:
-        if not intercept and kind == "leave-one-out":
-            continue  # without an intercept it is the same formula, less one term
-        errors = []
-        for index in range(settings.splits):
-            train, test = paper_cases.cut(len(y), seed, index, settings.target_share)
-            assert set(train).isdisjoint(test)
-            predicted = tuned(train, kind).predict(X[test])
-            errors.append(np.abs(predicted - y[test]).mean())
-        pair = found[table1_reading.Reading("reference", intercept, scale, kind)]
-        expected = (np.mean(errors), np.std(errors, ddof=1))
-        np.testing.assert_allclose(pair, expected, rtol=1e-5)
-
-
-def test_the_naive_reading_is_the_package_s():
-    drawn = case1(30, 40, 30).draw(4, n_truth=1)
-    ridge = paper_arrays.Ridge(np.linspace(0.0, 1.0, 11), penalty_scale="sum")
-    prepared = paper_arrays.prepare(drawn.sources, drawn.X_target, 4_000)
-    expected = paper_arrays.conclude(prepared, ridge)["naive"]
-    b, b0 = table1_reading.naive(drawn, 4, ridge, paper_arrays.THIRDS)
-    np.testing.assert_allclose(b, expected.coefficients, rtol=1e-9)
-    assert b0 == pytest.approx(expected.intercept, rel=1e-9)
-
-
-def test_weights_by_rows_never_collapse_but_fedda_does(quick):
-    lines = read_table(quick / "collapse.csv")
-    assert all(x["collapsed"] == "0" for x in lines if x["weighting"] == "naive")
-    assert any(float(x["collapsed"]) > 0.0 for x in lines if x["weighting"].startswith("feddae"))
-
-
-def test_the_far_source_of_case_1_has_next_to_no_weight_under_the_default(quick):
-    lines = read_table(quick / "collapse.csv")
-    [near] = [x for x in lines if x["weighting"] == "default" and x["setting"].startswith("case 1")]
-    assert float(near["far_weight"]) < 0.05
+@pytest.mark.parametrize(("mean", "variance"), [(1.0, 3.0), (0.3, 1.2)])
+def test_the_ratios_moments_are_those_of_a_large_sample(mean, variance):
+    x = np.random.default_rng(0).normal(mean, np.sqrt(variance), 400_000)
+    ratio = norm.pdf(x) / norm.pdf(x, mean, np.sqrt(variance))
+    assert np.log((ratio**2).mean()) == pytest.approx(
+        assumption.log_second_moment(mean, variance), abs=0.01
+    )
+    assert ratio.max() == pytest.approx(np.exp(assumption.log_sup(mean, variance)), rel=1e-3)
 
 
 def test_case_2_is_refused_when_the_sources_are_away(quick):
@@ -266,85 +188,51 @@ def test_limits_are_those_of_a_large_simulation():
 
 @pytest.mark.data
 @needs_data
-def test_real_studies_judge_every_method_at_every_site(quick_real):
-    sites = read_table(quick_real / "real_sites.csv")
-    assert len(sites) == 2 * real_studies.QUICK.max_sites
-    lines = read_table(quick_real / "real_studies.csv")
-    assert {line["method"] for line in lines} == set(real_studies.METHODS)
-    assert all(float(line["regret"]) >= 1.0 for line in lines if line["method"] == "default")
-    judged = {line["data_set"]: line for line in lines if line["method"] == "default"}
-    for name, line in judged.items():
-        own = [site for site in sites if site["data_set"] == name]
-        assert int(line["use"]) + int(line["warned"]) == len(own)
-        assert int(line["judged"]) == sum(site["promised_default"] != "" for site in own)
+def test_the_pages_can_be_written_from_any_results(quick_real, tmp_path):
+    page = ROOT / "docs" / "reproduction.md"
+    (tmp_path / page.name).write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
+    write_reproduction.main(["--results", str(quick_real), "--docs", str(tmp_path)])
+    for script in write_reproduction.SCRIPTS:
+        for claim in read_claims(quick_real, script):
+            assert claim.sentence in (tmp_path / page.name).read_text(encoding="utf-8")
 
 
-def test_where_nothing_was_promised_nothing_is_off():
-    sites = [
-        {"data_set": "a", "loss": "brier", "verdict": "use it", "covered": True, "kept": True}
-        | {"right": True, "promised_default": 0.2},
-        {"data_set": "a", "loss": "brier", "verdict": "do not use it", "covered": None}
-        | {"kept": None, "right": False, "promised_default": None},
-    ]
-    for site in sites:
-        site |= {f"realised_{method}": 0.25 for method in real_studies.METHODS}
-        site |= {f"promised_{method}": 0.35 for method in real_studies.PAPER_METHODS}
-    lines = {line["method"]: line for line in real_studies.study_lines(sites)}
-    assert lines["default"]["promise_off"] == pytest.approx(0.05)
-    assert lines["default"]["promise_bias"] == pytest.approx(-0.05)
-    assert lines["naive"]["promise_off"] == pytest.approx(0.1)
-    assert lines["naive"]["gap"] == pytest.approx(-0.05)  # over the one site that both promised
-    assert lines["constant"]["promise_off"] is None
-    assert [lines["default"][key] for key in ("judged", "use", "use_right", "warned")] == [
-        1, 1, 1, 1,
-    ]  # fmt: skip
-    never = [site | {"promised_default": None} for site in sites]
-    assert real_studies.study_lines(never)[0]["promise_off"] is None
+def test_every_claim_has_a_verdict_a_sentence_and_a_table_on_the_page():
+    results = Results(ROOT / "experiments" / "results")
+    shown = (ROOT / "docs" / write_reproduction.TABLES).read_text(encoding="utf-8")
+    for script in write_reproduction.SCRIPTS:
+        claims = read_claims(results.folder, script)
+        assert claims, script
+        for claim in claims:
+            assert all((claim.where, claim.claim, claim.verdict, claim.sentence.endswith(".")))
+            assert f"## {write_reproduction.SECTIONS[claim.table].title}\n" in shown
 
 
-@pytest.mark.data
-@needs_data
-def test_the_page_can_be_written_from_any_results(quick_real):
-    for name, block in BLOCKS.items():
-        assert block(Results(quick_real)), name
-
-
-@pytest.mark.data
-@needs_data
-def test_the_stroke_trial_has_enough_countries():
-    sites = real_studies.sites_of("stroke", DATA, 100, None)
-    assert len(sites.rows) >= 18
-    assert all(len(y) >= 100 and set(y) == {0.0, 1.0} for _, y in sites.rows.values())
-    assert len(sites.public_sd) == len(sites.columns)
+def test_the_page_has_at_most_1500_words():
+    assert len((ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8").split()) <= 1_500
 
 
 def test_data_that_are_not_the_published_ones_are_refused(tmp_path):
     (tmp_path / "parkinsons").mkdir()
     (tmp_path / "parkinsons" / "parkinsons_updrs.data").write_text("x")
     with pytest.raises(DataAbsentError, match="sha256 is another"):
-        real_studies.sites_of("parkinsons", tmp_path, 1, None)
+        parkinsons(tmp_path)
 
 
-@pytest.mark.parametrize("script", REAL, ids=name_of)
-def test_absent_data_are_named_with_their_publisher(script, tmp_path, capsys):
+@pytest.mark.parametrize(("script", "file"), REAL.items(), ids=REAL.values())
+def test_absent_data_are_named_with_their_publisher(script, file, tmp_path, capsys):
     with pytest.raises(SystemExit) as left:
         script.main(["--quick", "--out", str(tmp_path), "--data", str(tmp_path)])
     assert left.value.code not in (0, None)
     told = f"{left.value.code} {capsys.readouterr().err}"
-    assert "parkinsons_updrs.data must be in the data folder" in told
-    assert "Get it from UCI" in told
+    assert f"{file} must be in the data folder" in told
+    assert "Get it from" in told
 
 
-@pytest.mark.data
-@needs_data
-def test_a_study_whose_data_are_absent_does_not_stop_the_others(tmp_path, capsys):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "heart_disease").symlink_to(DATA / "heart_disease")
-    real_studies.main(
-        ["--quick", "--workers", "1", "--out", str(tmp_path), "--data", str(tmp_path / "data")]
-    )
-    assert "parkinsons_updrs.data" in capsys.readouterr().err
-    assert {x["data_set"] for x in read_table(tmp_path / "real_sites.csv")} == {"heart"}
+def test_the_data_folder_can_be_named_once_for_all_scripts(monkeypatch, tmp_path):
+    monkeypatch.setenv("FEDCSA_DATA", str(tmp_path))
+    with pytest.raises(SystemExit, match="must be in the data folder"):
+        parkinsons_tables.main(["--quick", "--out", str(tmp_path)])
 
 
 # No method sees a held-back outcome ---------------------------------------------------------
@@ -397,14 +285,12 @@ def poison(monkeypatch):
 @pytest.mark.parametrize(
     ("module", "runner", "task", "watched"),
     [
-        (table1, "fresh", ((20, 30, 20), 1, table1.QUICK), (paper_cases, "answers")),
-        (table1, "resplit", ((20, 30, 20), "kept", 1, table1.QUICK), (table1, "conclude")),
-        (figure2, "run_one", (2.0, 1, figure2.QUICK), (paper_cases, "answers")),
-        (figure2, "run_one", (2.0, 1, figure2.QUICK), (figure2, "default_answer")),
-        (readings, "run_one", (("case1", (20, 30, 20)), 1, readings.QUICK), (readings, "conclude")),
-        (collapse, "run_one", ("case 2, c = 3", 1, collapse.QUICK), (collapse, "answers")),
+        (table1, "run_one", ((20, 30, 20), 1, table1.QUICK), (paper_readings, "methods_under")),
+        (recut, "run_one", ((20, 30, 20), "kindest", 1, recut.QUICK), (recut, "conclude")),
+        (figure2, "run_one", (2.0, 1, figure2.QUICK), (paper_readings, "methods_under")),
+        (figure2, "run_one", (2.0, 1, figure2.QUICK), (figure2, "default_error")),
     ],
-    ids=["table1-fresh", "table1-resplit", "figure2", "figure2-default", "readings", "collapse"],
+    ids=["table1", "recut", "figure2", "figure2-default"],
 )
 def test_poisoned_outcomes_of_a_simulated_target_move_nothing(
     monkeypatch, poison, module, runner, task, watched
@@ -420,35 +306,17 @@ def test_poisoned_outcomes_of_a_simulated_target_move_nothing(
 
 @pytest.mark.data
 @needs_data
-@pytest.mark.parametrize("scaling", ["patient", "global", "none"])
-def test_poisoned_outcomes_of_a_patient_move_nothing(monkeypatch, scaling):
+@pytest.mark.parametrize("way", parkinsons_tables.FULL.ways, ids=" ".join)
+def test_poisoned_outcomes_of_a_patient_move_nothing(monkeypatch, way):
     told = recorder(monkeypatch, parkinsons_tables, "answers")
     patients = dict(parkinsons_tables.patients(DATA, 4))
     target = next(iter(patients))
-    task = (target, scaling, 1, DATA, parkinsons_tables.QUICK)
+    task = (target, way, 1, DATA, parkinsons_tables.QUICK)
     parkinsons_tables.run_one(task)
     X, y = patients[target]
     patients[target] = X, 1e6 * np.arange(len(y))
     monkeypatch.setattr(parkinsons_tables, "patients", lambda *_: patients)
     parkinsons_tables.run_one(task)
-    assert_same(told[:1], told[1:])
-
-
-@pytest.mark.data
-@needs_data
-@pytest.mark.parametrize(("data_set", "loss"), real_studies.QUICK.studies)
-def test_poisoned_outcomes_of_a_real_site_move_nothing(monkeypatch, data_set, loss):
-    told = recorder(monkeypatch, real_studies, "answers")
-    sites = real_studies.sites_of(data_set, DATA, 100, 3)
-    target = next(iter(sites.rows))
-    task = (data_set, loss, target, DATA, real_studies.QUICK)
-    real_studies.run_one(task)
-    X, y = sites.rows[target]
-    rows = {**sites.rows, target: (X, 1.0 - y)}
-    monkeypatch.setattr(
-        real_studies, "sites_of", lambda *_: Sites(sites.columns, sites.public_sd, rows)
-    )
-    real_studies.run_one(task)
     assert_same(told[:1], told[1:])
 
 
@@ -458,7 +326,7 @@ def test_poisoned_outcomes_of_a_real_site_move_nothing(monkeypatch, data_set, lo
 def test_results_are_small_and_those_of_the_full_studies():
     results = ROOT / "experiments" / "results"
     assert sum(path.stat().st_size for path in results.iterdir()) < 2_000_000
-    for script in SCRIPTS:
+    for script in write_reproduction.SCRIPTS:
         told = (results / f"{script}.provenance.json").read_text(encoding="utf-8")
         assert '"mode": "full"' in told
         assert '"commit"' in told
