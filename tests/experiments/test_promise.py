@@ -1,6 +1,7 @@
 """The promise study: runs are kept, measured and judged as the bars say."""
 
 import gzip
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -112,6 +113,22 @@ def test_every_bar_is_asked(tmp_path):
     write_promise.main(["--results", str(tmp_path), "--page", str(page)])
     assert "| stroke | 0.20 / 0.20 |" in page.read_text()
     write_promise.main(["--results", str(tmp_path), "--page", str(page), "--check"])
+
+
+def test_the_pages_show_the_results_as_they_are():
+    write_promise.main(["--check"])
+
+
+def test_the_page_stays_short_and_every_claim_links_to_its_table():
+    page = (ROOT / "docs" / "promise.md").read_text(encoding="utf-8")
+    assert len(page.split()) <= 1_500
+    rows = [row for row in page.splitlines() if row.startswith("| ")][2:]
+    tables = (ROOT / "docs" / write_promise.TABLES).read_text(encoding="utf-8")
+    headings = {
+        row[3:].lower().replace(" ", "-") for row in tables.splitlines() if row[:3] == "## "
+    }
+    for row in rows:
+        assert re.search(r"\[table\]\(promise-tables\.md#([\w-]+)\)", row)[1] in headings
 
 
 def test_the_study_runs_and_knows_its_seeds(tmp_path):
