@@ -174,10 +174,11 @@ def claims(lines: Sequence[Mapping[str, Any]], slopes: Mapping[str, Interval]) -
 
 def verdict(line: Mapping[str, Any]) -> str:
     """Under how many readings."""
-    if not line["come_out"]:
-        return f"under none of {line['readings']} readings"
-    shared = f", all with {line['all_with']}" if line["all_with"] else ""
-    return f"comes out under {line['come_out']} of {line['readings']} readings{shared}"
+    n, out = int(line["readings"]), int(line["come_out"])
+    if not out:
+        return f"comes out under none of {n} readings"
+    shared = f" (all with {line['all_with']})" if line["all_with"] else ""
+    return f"comes out under {out} of {n} readings{shared}, not under {n - out}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -155,18 +155,21 @@ def row_lines(found: Array) -> list[dict[str, Any]]:
 
 
 def claims(lines: Sequence[Mapping[str, Any]]) -> list[Claim]:
-    """What is said of every claim about Table 1."""
+    """What is said of every claim about Table 1, from the lines of ``readings_claims``."""
     found = []
     for line in lines:
-        n, rows, out = line["readings"], line["rows"], line["in_every_row"]
-        verdict = f"comes out under {out} of {n} readings" if out else f"under none of {n} readings"
+        n, out = int(line["readings"]), int(line["in_every_row"])
+        verdict = f"comes out under {out} of {n} readings, not under {n - out}"
+        if not out:
+            verdict = f"comes out under none of {n} readings"
         kindest = f"{line['kindest']} under the kindest reading"
         if line["kindest"] != line["kindest_hold_out"]:
             kindest += f" ({line['kindest_hold_out']} if Reference chooses by a hold-out)"
         shared = f", all with {line['all_with']}" if line["all_with"] else ""
+        most = "all" if line["most_rows"] == line["rows"] else line["most_rows"]
         sentence = (
-            f"In {line['as_printed']} of {rows} rows as printed, {kindest}; "
-            f"at most {line['most_rows']}{shared}."
+            f"In {line['as_printed']} of {line['rows']} rows as printed, {kindest}; "
+            f"at most {most}{shared}."
         )
         claim = f"{line['claim']} in each row"
         found.append(Claim("Table 1", claim, verdict, sentence, "readings_claims"))
