@@ -123,7 +123,7 @@ def test_one_site_with_another_rule_fails_the_back_test_and_is_named():
     found = fitted.backtest(sources)
     assert (found.verdict, found.broken, found.far_off) == ("failed", 1, ("site-2",))
     [row] = [row for row in found.rows if row.source == "site-2"]
-    assert found.reason == f"the risk at 'site-2' was {row.factor:.3g} times what was promised"
+    assert found.reason == f"the RMSE at 'site-2' was {row.factor**0.5:.3g} times what was promised"
     assert row.factor > 3.0
     assert fitted.verdict_ == "do not use it"
     assert fitted.adaptation_.verdict.sentence == f"the back-test failed: {found.reason}"

@@ -26,7 +26,7 @@ from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import score_design
 from fedcsa.target.judge_given import Given, predictions_of
-from fedcsa.target.realised_measures import outcomes_of, realised_rows
+from fedcsa.target.realised_measures import outcomes_of, realised_rows, risk_scale
 from fedcsa.target.target import Target
 
 #: As many folds as sources use by default.
@@ -85,7 +85,7 @@ def run_backtest(
         ]
         player = Player(name, *sources[name], plan, given=given, **common)
         rows.append(player.play(others, progress))
-    return Backtest(tuple(rows), plan.level)
+    return Backtest(tuple(rows), plan.level, risk_scale(plan))
 
 
 class Player:

@@ -235,7 +235,7 @@ def made(kind):
         names = [f"hospital {index:03}" for index in range(100)]
         rows = [BacktestRow(n, 40, "use it", 1.0, 0.8, 1.3, 1.1, 0.1, 1.0) for n in names]
         return adaptation_of(
-            names, ["age", "bmi"], far=names[90:], backtest=Backtest(tuple(rows), 0.95)
+            names, ["age", "bmi"], far=names[90:], backtest=Backtest(tuple(rows), 0.95, "root")
         )
     if kind == "300 features":
         return adaptation_of(["a", "b", "c"], [f"gene {index}" for index in range(300)])
@@ -243,7 +243,7 @@ def made(kind):
         rows = (BacktestRow("a", 40, "use it", 1.0, 0.8, 1.3, 9.0, 0.1, 1.0),)
         return adaptation_of(
             ["a", "b"], ["age"], far=["b"], findings=every_finding("b"),
-            backtest=Backtest(rows, 0.95),
+            backtest=Backtest(rows, 0.95, "root"),
         )  # fmt: skip
     if kind == "nasty names":
         options = {"findings": [Finding("imbalance", NASTY[0], {NASTY[1][:40]: 2.5})]}

@@ -155,8 +155,9 @@ def test_every_candidate_has_its_risk_and_standard_error(results):
         )
     ]
     assert len(triples) == 15
+    assert tables["Risk of every candidate"][0][1] == "RMSE"
     assert tables["Risk of every candidate"][1:] == [
-        [name, number(risk), number(error)]
+        [name, number(risk**0.5), number(((risk + error) ** 0.5 - (risk - error) ** 0.5) / 2.0)]
         for name, risk, error in sorted(triples, key=lambda triple: triple[1])
     ]
 
@@ -214,16 +215,20 @@ def test_balance_shows_the_largest_differences_and_says_what_is_left_out(results
             assert numbers[2 * position + 1] == number(report["difference_after"][index])
 
 
+ROOTS = ("promised", "lower", "upper", "realised", "reference")
+
+
 def test_the_back_test_is_that_of_the_result(results):
     content, tables = content_of(results("small")), page_of(results("small")).tables
-    rows = {row[0]: row[1:] for row in tables["Each source as the target"][1:]}
+    rows = {row[0]: row[1:] for row in tables["Each source as the target: RMSE"][1:]}
     assert set(rows) == {row["source"] for row in content["backtest"]["rows"]}
     for item in content["backtest"]["rows"]:
-        slack = number(1.959963984540054 * item["standard_error"])
+        root = {name: number(item[name] ** 0.5) for name in ROOTS}
+        chance = 1.959963984540054 * item["standard_error"]
+        low, high = (max(item["realised"] + s * chance, 0.0) ** 0.5 for s in (-1, 1))
         assert rows[item["source"]][:5] == [
-            str(item["n_rows"]), number(item["promised"]),
-            f"{number(item['lower'])} to {number(item['upper'])}",
-            f"{number(item['realised'])} ± {slack}", number(item["reference"]),
+            str(item["n_rows"]), root["promised"], f"{root['lower']} to {root['upper']}",
+            f"{root['realised']} ± {number((high - low) / 2)}", root["reference"],
         ]  # fmt: skip
         assert rows[item["source"]][-1] == item["status"]
 
@@ -237,7 +242,7 @@ def test_a_promise_is_called_kept_broken_or_far_off(making, tmp_path, realised, 
     save_result(making.adaptation_of("ab", ["x"], backtest=Backtest((row,), 0.95)), tmp_path / "r")
     write_report(tmp_path / "r")
     page = page_of(tmp_path / "r")
-    assert page.tables["Each source as the target"][1][-2] == outcome
+    assert page.tables["Each source as the target: RMSE"][1][-2] == outcome
 
 
 def test_the_table_that_the_target_told_is_there(results):

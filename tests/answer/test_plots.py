@@ -123,8 +123,9 @@ def test_the_band_is_one_standard_error(making):
     for penalty, value, error in zip(
         (0.0, 0.1, 1.0), found.risk, found.standard_errors, strict=True
     ):
+        half = (np.sqrt(value + error) - np.sqrt(value - error)) / 2.0  # the chart shows the root
         for sign in (-1.0, 1.0):
-            assert (round(penalty, 9), round(value + sign * error, 9)) in edges
+            assert (round(penalty, 9), round(np.sqrt(value) + sign * half, 9)) in edges
 
 
 # The forest plot ----------------------------------------------------------------------------

@@ -8,11 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from fedcsa.answer.charts.kept_promises import draw_kept_promises
 from fedcsa.answer.forests import drawn, source_forest
 from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.page import subtitle, write_report
-from fedcsa.answer.result_tables import backtest_table, design_table, source_table
+from fedcsa.answer.result_tables import PlayedRisks, backtest_table, design_table, source_table
 from fedcsa.answer.sentences import (
+    backtest_numbers,
     examined_sentence,
     level_sentence,
     promise_sentence,
@@ -25,7 +27,7 @@ from fedcsa.answer.view import MOST_SOURCES, View, candidate_text, risk_name, vi
 from fedcsa.cli.common import console
 from fedcsa.findings import Finding
 from fedcsa.reconcile import Reconciliation
-from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.words import count, number, percent, sentence
@@ -134,8 +136,25 @@ def test_the_back_test_has_the_same_digits_on_terminal_and_page(making, results,
     page = text_of((results("small") / "report.html").read_text(encoding="utf-8"))
     for row in making.made("small").backtest.rows:
         for value in (row.promised, row.lower, row.upper, row.realised, row.reference):
-            assert number(value) in terminal
-            assert number(value) in page
+            assert number(value**0.5) in terminal
+            assert number(value**0.5) in page
+
+
+@pytest.mark.parametrize(("scale", "told"), [("root", "3"), ("sum", "18"), ("loss", "9")])
+def test_every_number_of_a_back_test_is_told_on_one_scale(scale, told):
+    row = BacktestRow("a", 40, "use it", 1.0, 0.8, 1.3, 9.0, 0.0, 9.0)
+    found = Backtest((row,), 0.95, scale)
+    risks = PlayedRisks.of(row, found)
+    assert [number(x) for x in (risks.realised, risks.own_model)] == [told, told]
+    assert number(found.findings[0].evidence["realised"]) == told
+    risk, times = ("RMSE", "3") if scale == "root" else ("risk", "9")
+    assert f"the {risk} at 'a' was {times} times" in found.sentence
+    assert found.findings[0].evidence["factor"] == float(times)
+    assert risk in draw_kept_promises(found).panels[0].get_xlabel()
+    said = dict(backtest_numbers(found))
+    average = "0.333" if scale == "root" else "0.111"
+    assert said["calibration"] == f"promised over realised {risk} is {average} on average"
+    assert (found.verdict, found.calibration) == ("failed", pytest.approx(1 / 9))
 
 
 @pytest.mark.parametrize(
@@ -236,9 +255,9 @@ def test_the_page_names_the_model_that_was_judged(making):
 @pytest.mark.parametrize(
     ("loss", "classes", "name"),
     [
-        ("squared", (), "mean squared error"),
+        ("squared", (), "RMSE"),
         ("brier", ("a", "b"), "Brier score"),
-        ("brier", ("a", "b", "c"), "halved Brier score"),
+        ("brier", ("a", "b", "c"), "Brier score"),
     ],
 )
 def test_a_risk_has_a_name(loss, classes, name):

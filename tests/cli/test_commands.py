@@ -458,14 +458,14 @@ def test_backtest_says_what_python_says(study_folder, invoke):
     study = Study.load(study_folder / "study.toml")
     found = run_backtest({n: study.read_source(n) for n in study.sources}, study.plan())
     result = invoke("backtest", study_folder / "study.toml")
-    assert "Each source as the target: mean squared error" in result.stdout
+    assert "Each source as the target: RMSE" in result.stdout
     assert (result.exit_code, result.stderr) == (0, "")
     assert found.verdict == "passed"
     assert f"\n{found.sentence}\n" in result.stdout
     for row in found.rows:
         line = next(li for li in result.stdout.splitlines() if re.match(rf"\W*{row.source}\b", li))
-        assert f"{row.promised:.3g}" in line
-        assert f"{row.realised:.3g}" in line
+        assert f"{row.promised**0.5:.3g}" in line
+        assert f"{row.realised**0.5:.3g}" in line
     content = strict(invoke("backtest", study_folder / "study.toml", "--json").stdout)
     assert content["verdict"] == "passed"
     assert [row["promised"] for row in content["rows"]] == [row.promised for row in found.rows]
@@ -491,7 +491,7 @@ def test_a_failing_backtest_lowers_the_verdict_of_the_result(make_study, invoke,
     result = invoke("backtest", study, "--result", tmp_path / "r")
     assert result.exit_code == 7
     assert re.search(
-        r"^failed: the risk at 'b' was [\d.]+ times what was promised", result.stdout, re.M
+        r"^failed: the RMSE at 'b' was [\d.]+ times what was promised", result.stdout, re.M
     )
     assert re.search(r"promise-broken\)\s+b: promised [\d.]+, lower", result.stdout)
     lowered = load_result(tmp_path / "r")

@@ -116,7 +116,7 @@ def _made(view: View) -> Iterator[PageSection]:
         yield PageSection("balance", "Balance", svg, shown, tuple(every))
     if view.backtest is not None:
         svg = inline(kept_promises.draw_kept_promises(view.backtest), "backtest")
-        table = result_tables.backtest_table(view.backtest)
+        table = result_tables.backtest_table(view.backtest, view.risk_name)
         told = result_tables.played_measures_table(view.backtest)
         folded = (told,) if told.rows else ()
         yield PageSection("backtest", "Back-test", svg, table, folded)

@@ -14,7 +14,7 @@ from fedcsa.plan import Plan
 from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise, Recalibration
-from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord
+from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord, on_scale
 from fedcsa.words import count, counted, interval, listed, number, percent, printable, short
 
 _GROUP_HEADINGS = ("subgroup", "measure", "at a new site", "less all others")
@@ -193,11 +193,11 @@ def method_table(view: View) -> Table:
 
 def candidate_table(view: View) -> Table:
     """Risk of every candidate, the smallest first."""
-    order = sorted(view.points, key=lambda point: point.risk)
+    order = sorted(view.told_points, key=lambda point: point.risk)
     order = [point for rank, point in enumerate(order) if rank < MOST_MARKS or point.chosen]
     rows = [(candidate_text(p.candidate), number(p.risk), number(p.error)) for p in order]
     tones = ["own" if point.chosen else "" for point in order]
-    headings = ("candidate", view.loss_name, "standard error")
+    headings = ("candidate", view.risk_name, "standard error")
     printed = len(rows) <= MOST_PRINTED
     return Table("Risk of every candidate", headings, rows, tones=tones, printed=printed)
 
@@ -239,29 +239,62 @@ def kept_text(row: BacktestRow, level: float) -> str:
     return {True: "kept", False: "broken", None: "not judged"}[row.kept(level)]
 
 
-def realised_text(row: BacktestRow, level: float) -> str:
-    """The realised risk, and how far chance may have moved it at this level."""
-    slack = row.slack(level)
-    chance = f" ± {number(slack)}" if row.realised is not None and slack else ""
-    return f"{number(row.realised)}{chance}"
+@dataclass(frozen=True)
+class PlayedRisks:
+    """Risks of a source that played the target, as people are told them; None if not known.
+
+    Attributes
+    ----------
+    promised, lower, upper, own_model : float or None
+    realised : float or None
+    realised_ends : tuple of float
+        Two ends of what came true, if the chance in its rows is allowed for; empty without it.
+    """
+
+    promised: float | None
+    lower: float | None
+    upper: float | None
+    own_model: float | None
+    realised: float | None
+    realised_ends: tuple[float, ...]
+
+    @classmethod
+    def of(cls, row: BacktestRow, found: Backtest) -> PlayedRisks:
+        """Of one row of a back-test."""
+        slack, came = row.slack(found.level), row.realised
+        risks = (row.promised, row.lower, row.upper, row.reference, came)
+        ends = () if came is None else (came - slack, came + slack)
+        return cls(
+            *(None if risk is None else on_scale(found.scale, risk) for risk in risks),
+            tuple(on_scale(found.scale, end) for end in ends),
+        )
+
+    @property
+    def realised_text(self) -> str:
+        """The realised risk, and about how far chance may have moved it."""
+        chance = (
+            (max(self.realised_ends) - min(self.realised_ends)) / 2 if self.realised_ends else 0
+        )
+        return f"{number(self.realised)} ± {number(chance)}" if chance else number(self.realised)
 
 
 def backtest_table(found: Backtest, risk: str = "") -> Table:
     """What was promised to every source that played the target; `risk` is what its numbers are."""
     order = broken_first(found)
+    risks = [PlayedRisks.of(row, found) for row in order]
     own = any(row.reference is not None for row in order)  # nobody fits one beside a given model
     rows = [
         (
             row.source,
             count(row.n_rows),
-            number(row.promised),
-            interval(row.lower, row.upper),
-            realised_text(row, found.level),
-            *([number(row.reference)] if own else []),
+            number(told.promised),
+            interval(told.lower, told.upper),
+            told.realised_text,
+            *([number(told.own_model)] if own else []),
             kept_text(row, found.level),
             row.status,
         )
-        for row in order
+        for row, told in zip(order, risks, strict=True)
     ]
     headings = (
         "source", "rows", "promised", "for a new site", "realised", *(["own model"] if own else []),

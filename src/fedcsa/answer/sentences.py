@@ -17,11 +17,11 @@ from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
 from fedcsa.findings import CATALOGUE, CAUSES, SEVERITIES, Finding, Severity
 from fedcsa.models.model import RATIO_POWER
-from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.backtest_result import Backtest, risk_word
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, MOSTLY_OWN
 from fedcsa.target.per_patient import PATIENT_LEVEL
 from fedcsa.target.promised_measures import MeasurePromise
-from fedcsa.target.realised_measures import in_units
+from fedcsa.target.realised_measures import in_units, ratio_on
 from fedcsa.words import (
     count,
     counted,
@@ -132,8 +132,8 @@ def ratio_sentence(view: View) -> str:
         return ""
     title = view.loss_words.title
     told = "" if view.loss is view.headline else f"{title} {promised_text(view.loss)}; "
-    ratio = number(view.promise.ratio)
-    return f"{told}the {view.loss_name} is {ratio} of that of a constant prediction"
+    ratio = ratio_on(view.scale, view.promise.ratio)
+    return f"{told}the {view.risk_name} is {number(ratio)} of that of a constant prediction"
 
 
 def whom_sentence(view: View) -> str:
@@ -353,7 +353,8 @@ def _backtest(view: View) -> Said:
             yield "no_backtest", f"no back-test was run. {only}"
         return
     yield "backtest", found.sentence
-    yield "risk_is", f"risk is the {view.risk_name}"
+    if risk_word(found.scale) == "risk":
+        yield "risk_is", f"risk is the {view.risk_name}"
     yield from backtest_numbers(found)
     hidden = len(found.rows) - MOST_PLAYED
     if hidden > 0:
@@ -362,17 +363,18 @@ def _backtest(view: View) -> Said:
 
 def backtest_numbers(found: Backtest) -> Said:
     """How often and how well the promises of a back-test were kept."""
-    judged = len(found.judged)
+    judged, risk = len(found.judged), risk_word(found.scale)
     if judged:
         kept = f"{judged - found.broken} of {counted(judged, 'promise')}"
         yield "kept", f"kept, if the outcomes' own chance is allowed for: {kept}"
     if found.coverage is not None:
-        yield "coverage", f"{percent(found.coverage)} of the intervals hold the realised risk"
+        yield "coverage", f"{percent(found.coverage)} of the intervals hold the realised {risk}"
     if found.calibration is not None:
-        average = number(found.calibration)
-        yield "calibration", f"promised over realised risk is {average} on average"
+        average = number(ratio_on(found.scale, found.calibration))
+        yield "calibration", f"promised over realised {risk} is {average} on average"
     if found.regret is not None:
-        yield "regret", f"realised risk is {number(found.regret)} times that of a site's own model"
+        times = number(ratio_on(found.scale, found.regret))
+        yield "regret", f"realised {risk} is {times} times that of a site's own model"
     if found.held_for:
         everybody = percent(round(fmean(found.held_for), 2))
         far = f"{percent(round(found.held_for[-1], 2))} of the quarter farthest from their centre"

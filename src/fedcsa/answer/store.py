@@ -43,7 +43,7 @@ from fedcsa.target.accept_scores import score_problem
 from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates, fitted_model, score_design
-from fedcsa.target.realised_measures import MeasureOutcome
+from fedcsa.target.realised_measures import MeasureOutcome, risk_scale
 from fedcsa.target.verdict import Promise
 
 #: Of the file. Another one is refused: its numbers mean something else.
@@ -354,7 +354,7 @@ def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:
     promise, played = content["promise"], content["backtest"]
     if played is not None:
         rows = tuple(_played(row) for row in played["rows"])
-        played = Backtest(rows, float(played["level"]))
+        played = Backtest(rows, float(played["level"]), risk_scale(told.plan))
     return replace(
         told,
         kept=kept,

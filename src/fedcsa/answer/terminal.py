@@ -26,7 +26,7 @@ from fedcsa.answer.view import View, candidate_text, loss_words_of
 from fedcsa.findings import ADVICE, Finding
 from fedcsa.plan import Plan
 from fedcsa.reconcile import Reconciliation
-from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.backtest_result import Backtest, risk_word
 from fedcsa.target.realised_measures import in_units
 from fedcsa.target.verdict import Leg
 from fedcsa.words import percent, printable, sentence
@@ -144,7 +144,7 @@ def print_backtest(screen: Console, found: Backtest, risk: str = "") -> None:
     colour = "yellow" if found.broken and found.verdict == "passed" else _PASSED[found.verdict]
     meaning = printable(found.sentence.removeprefix(found.verdict))
     screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), meaning))
-    if risk:
+    if risk and risk_word(found.scale) == "risk":
         screen.print(Text(f"Risk is the {risk}."))
     for _, text in backtest_numbers(found):
         screen.print(Text(sentence(text)))

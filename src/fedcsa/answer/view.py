@@ -38,7 +38,7 @@ from fedcsa.target.promised_measures import (
     Recalibration,
     RiskDistribution,
 )
-from fedcsa.target.realised_measures import OF_LOSS, in_units
+from fedcsa.target.realised_measures import OF_LOSS, RiskScale, in_units, on_scale, risk_scale
 from fedcsa.target.verdict import Leg, Promise
 from fedcsa.words import percent, printable
 
@@ -239,15 +239,24 @@ class View:
         return () if self.plan is None else self.plan.features
 
     @property
-    def loss_name(self) -> str:
-        """The study's loss itself: a squared one is not the root of it."""
-        own = "" if self.plan is None else self.plan.loss
-        return LOSS_NAMES.get(own, self.loss_words.title)
+    def scale(self) -> RiskScale:
+        """How people are told a risk."""
+        return "loss" if self.plan is None else risk_scale(self.plan)
 
     @property
     def risk_name(self) -> str:
-        """What the risk is that promises were compared with; nothing if the loss is not known."""
-        return "" if self.plan is None else risk_name(self.plan)
+        """What a risk is called as people are told it."""
+        return self.loss_words.title if self.plan is None else risk_name(self.plan)
+
+    @property
+    def told_points(self) -> tuple[Point, ...]:
+        """The candidates with their risks as people are told them; errors to first order."""
+        found = []
+        for point in self.points:
+            ends = [on_scale(self.scale, point.risk + s * point.error) for s in (-1.0, 1.0)]
+            error = (ends[1] - ends[0]) / 2.0
+            found.append(replace(point, risk=on_scale(self.scale, point.risk), error=error))
+        return tuple(found)
 
     @property
     def loss_words(self) -> MeasureWords:
@@ -401,9 +410,8 @@ def loss_words_of(plan: Plan) -> MeasureWords:
 
 
 def risk_name(plan: Plan) -> str:
-    """What a risk is called that is not `in_units`."""
-    name = LOSS_NAMES.get(plan.loss, "loss")
-    return f"halved {name}" if plan.loss == "brier" and len(plan.classes) > 2 else name
+    """What a risk is called that is told `in_units`."""
+    return WORDS["rmse"].title if plan.loss == "squared" else LOSS_NAMES.get(plan.loss, "loss")
 
 
 def _name(plan: Plan) -> str:

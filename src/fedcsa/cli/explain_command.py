@@ -120,9 +120,9 @@ def _list(screen: Console, known: dict[str, dict[str, str]]) -> None:
                 shown.add_row(Text(name, style="bold"), *kind, Text(about["meaning"]))
         screen.print(shown)
         screen.print()
-    words = [
+    words = {
         word for key, about in known.items() if about["kind"] == "word" for word in _names(key)
-    ]
+    }
     screen.print(Text("Words", style="bold"))
     screen.print(Text(", ".join(sorted(words, key=str.lower))))
     screen.print(Text("\nWhat one of them means, and what to do: fedcsa explain NAME"))

@@ -16,7 +16,14 @@ from scipy.special import bdtrc, ndtri
 
 from fedcsa.core.realised import Place, place
 from fedcsa.findings import Finding
-from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord, measure_records
+from fedcsa.target.realised_measures import (
+    MeasureOutcome,
+    MeasureRecord,
+    RiskScale,
+    measure_records,
+    on_scale,
+    ratio_on,
+)
 from fedcsa.words import number
 
 #: The chance of so many broken promises, if every promise held at its level, below which the
@@ -96,18 +103,27 @@ class BacktestRow:
         factor = self.realised / self.promised
         return factor if math.isfinite(factor) else None
 
-    def finding(self, level: float) -> Finding | None:
-        """What is to be said of a broken promise; None where it was kept."""
+    def factor_on(self, scale: RiskScale) -> float | None:
+        """The `factor` as people are told risks."""
+        return None if self.factor is None else ratio_on(scale, self.factor)
+
+    def finding(self, level: float, scale: RiskScale = "loss") -> Finding | None:
+        """What is to be said of a broken promise; None where it was kept.
+
+        Parameters
+        ----------
+        level : float
+            Of the prediction interval.
+        scale : {"loss", "root", "sum"}
+            How people are told risks.
+        """
         if self.kept(level) is not False:
             return None
-        numbers = {
-            "promised": self.promised,
-            "lower": self.lower,
-            "upper": self.upper,
-            "realised": self.realised,
-            "factor": self.factor,
-        }
-        known = {key: value for key, value in numbers.items() if value is not None}
+        names = ("promised", "lower", "upper", "realised")
+        risks = {name: value for name in names if (value := getattr(self, name)) is not None}
+        told = {name: on_scale(scale, value) for name, value in risks.items()}
+        factor = self.factor_on(scale)
+        known = told if factor is None else {**told, "factor": factor}
         return Finding("promise-broken", self.source, known)
 
     @property
@@ -117,12 +133,12 @@ class BacktestRow:
             return None
         return self.realised / self.reference
 
-    @property
-    def told(self) -> str:
+    def told(self, scale: RiskScale) -> str:
         """How the realised risk relates to the promised one, in words."""
-        if self.factor is None:
-            return f"the risk at {self.source!r} was far from what was promised"
-        return f"the risk at {self.source!r} was {number(self.factor)} times what was promised"
+        risk, factor = f"the {risk_word(scale)} at {self.source!r}", self.factor_on(scale)
+        if factor is None:
+            return f"{risk} was far from what was promised"
+        return f"{risk} was {number(factor)} times what was promised"
 
 
 @dataclass(frozen=True)
@@ -134,6 +150,9 @@ class Backtest:
     rows : tuple of BacktestRow
     level : float
         Of the prediction intervals.
+    scale : {"loss", "root", "sum"}
+        How sentences, findings and screens tell risks: as they are, of a squared loss their
+        root, of Brier scores of many classes their sum. `rows` and numbers have them as they are.
 
     Examples
     --------
@@ -145,6 +164,7 @@ class Backtest:
 
     rows: tuple[BacktestRow, ...]
     level: float
+    scale: RiskScale = "loss"
 
     @property
     def judged(self) -> list[BacktestRow]:
@@ -168,7 +188,7 @@ class Backtest:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Every broken promise by name, also where there are no more than chance would break."""
-        found = [row.finding(self.level) for row in self.rows]
+        found = [row.finding(self.level, self.scale) for row in self.rows]
         return tuple(finding for finding in found if finding is not None)
 
     @property
@@ -194,7 +214,7 @@ class Backtest:
     def reason(self) -> str:
         """Why the verdict is what it is."""
         if self.far_off:
-            return _named([row for row in self.rows if row.far_off(self.level)])
+            return self._named([row for row in self.rows if row.far_off(self.level)])
         if self.verdict == "failed":
             return f"{self._count}, where chance would break fewer"
         if self.verdict == "untested":
@@ -206,7 +226,7 @@ class Backtest:
         """The verdict and its reason; where it did not fail, also which promises were broken."""
         if not self.broken or self.verdict == "failed":
             return f"{self.verdict}: {self.reason}"
-        broken = f"{self._count}: {_named(self._contradicted)}"
+        broken = f"{self._count}: {self._named(self._contradicted)}"
         if self.verdict == "untested":
             return f"untested: {self.reason}; {broken}"
         return f"passed, but {broken}"
@@ -216,6 +236,17 @@ class Backtest:
         promises = "promise" if len(self.judged) == 1 else "promises"
         was = "was" if self.broken == 1 else "were"
         return f"{self.broken} of {len(self.judged)} {promises} {was} broken"
+
+    def _named(self, rows: Sequence[BacktestRow]) -> str:
+        """What was broken where, the worst first."""
+
+        def size(row: BacktestRow) -> float:
+            return math.inf if not row.factor else abs(math.log(row.factor))
+
+        worst = sorted(rows, key=size, reverse=True)[:MOST_NAMED]
+        more = len(rows) - len(worst)
+        shown = ", ".join(row.told(self.scale) for row in worst)
+        return shown + (f", and so at {more} more" if more else "")
 
     @property
     def measures(self) -> tuple[MeasureRecord, ...]:
@@ -248,15 +279,9 @@ class Backtest:
         return _typical([(row.realised, row.reference) for row in self.judged])
 
 
-def _named(rows: Sequence[BacktestRow]) -> str:
-    """What was broken where, the worst first."""
-
-    def size(row: BacktestRow) -> float:
-        return math.inf if not row.factor else abs(math.log(row.factor))
-
-    shown = [row.told for row in sorted(rows, key=size, reverse=True)[:MOST_NAMED]]
-    more = len(rows) - len(shown)
-    return ", ".join(shown) + (f", and so at {more} more" if more else "")
+def risk_word(scale: RiskScale) -> str:
+    """What a risk is called in a sentence."""
+    return "RMSE" if scale == "root" else "risk"
 
 
 def _typical(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:

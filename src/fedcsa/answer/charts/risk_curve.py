@@ -42,7 +42,7 @@ def axis_of(shown: Sequence[Point]) -> str | None:
 @mpl.rc_context(STYLE)
 def draw_risk_curve(view: View) -> Chart:
     """Risk over the candidates with a band of one standard error."""
-    shown: Sequence[Point] = view.points
+    shown: Sequence[Point] = view.told_points
     axis = axis_of(shown)
     chart = Chart("Estimated risk at the target for every candidate", 3.1)
     axes = chart.panels[0]
@@ -64,7 +64,7 @@ def draw_risk_curve(view: View) -> Chart:
         axes.set_xlabel(short(axis))
         if len(order) > 1:
             axes.legend(loc="best")
-    axes.set_ylabel(view.loss_name)
+    axes.set_ylabel(view.risk_name)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
     axes.tick_params(axis="y", labelcolor=MUTED)
     if axis is not None:
