@@ -261,11 +261,18 @@ class PlayedRisks:
     @classmethod
     def of(cls, row: BacktestRow, found: Backtest) -> PlayedRisks:
         """Of one row of a back-test."""
+
+        def told(risk: float | None) -> float | None:
+            return None if risk is None else on_scale(found.scale, risk)
+
         slack, came = row.slack(found.level), row.realised
-        risks = (row.promised, row.lower, row.upper, row.reference, came)
         ends = () if came is None else (came - slack, came + slack)
         return cls(
-            *(None if risk is None else on_scale(found.scale, risk) for risk in risks),
+            told(row.promised),
+            told(row.lower),
+            told(row.upper),
+            told(row.reference),
+            told(came),
             tuple(on_scale(found.scale, end) for end in ends),
         )
 
