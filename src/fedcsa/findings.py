@@ -111,6 +111,26 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "too few sources could play the target for others to adapt to",
         "the promise could not be tested; treat the interval with reserve",
     ),
+    "unlike-sources": (
+        "danger",
+        "outcomes at the target do not follow the rule of the sources",
+        "use the corrected model and the numbers with outcomes; find out what differs here",
+    ),
+    "outcomes-worse": (
+        "warning",
+        "the risk at the target lies above the promised one, however often one looks",
+        "use the corrected model, and ask what changed: patients, devices, or treatment",
+    ),
+    "outcomes-alike": (
+        "warning",
+        "all outcomes that came are the same",
+        "wait for more outcomes; ask whether those that came were selected by outcome",
+    ),
+    "few-outcomes": (
+        "note",
+        "fewer than ten outcomes came, so most of the answer is still the promise",
+        "follow up more patients; ten are the first that say something alone",
+    ),
     "zero-ratio": (
         "danger",
         "the density ratio is zero on every validation row",

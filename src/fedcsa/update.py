@@ -7,18 +7,56 @@ more leaves it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcsa.core.losses import Loss
+from fedcsa.core.arrays import as_matrix, as_outcome
+from fedcsa.core.few_outcomes import TOO_UNLIKE, Alone, chance, worth_rows
+from fedcsa.core.losses import BOUNDED, Loss
+from fedcsa.core.measures import FEWEST_ROWS, Measure, from_link
+from fedcsa.core.realised import Place, mean_interval, place
+from fedcsa.errors import DataError, ModelError
 from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
 from fedcsa.target.adaptation import Adaptation
-from fedcsa.target.verdict import Verdict
+from fedcsa.target.judge_given import check_target_has, predictions_of
+from fedcsa.target.own_model import (
+    MANY_CLASSES,
+    NO_SLOPE,
+    correction_of,
+    gain_of,
+    line_prior,
+)
+from fedcsa.target.own_outcomes import Labelled, OwnOutcomes, Quantity
+from fedcsa.target.own_verdict import verdict_after
+from fedcsa.target.realised_measures import OF_LOSS, in_units
+from fedcsa.target.verdict import Leg, Verdict
 
+#: Why outcomes change nothing.
+TOO_FEW = "too few of the labelled rows, or of their events"
+NO_PROMISE = "nothing was promised"
+PromiseKept = Literal[
+    "as promised",
+    "worse than promised",
+    "far worse than promised",
+    "better than promised",
+    "far better than promised",
+    "not judged",
+]
+#: Where the risk lies against the promise, in words.
+CONCLUSIONS: Mapping[Place | None, PromiseKept] = {
+    "inside": "as promised",
+    "above": "worse than promised",
+    "far above": "far worse than promised",
+    "below": "better than promised",
+    "far below": "far better than promised",
+    None: "not judged",
+}
 #: Estimate, lower and upper end.
 Three = tuple[float, float, float]
 
@@ -40,9 +78,9 @@ class MeasureUpdate:
         From both, for this one look.
     anytime : (lower, upper)
         From both, and right however often one looks, see `fedcsa.core.few_outcomes`.
-    worth_rows : float
-        Outcomes alone that would give an interval as narrow as `after`; NaN if that is not known.
-    p_value : float
+    worth_rows : float or None
+        Outcomes alone that would give an interval as narrow as `after`; None if nobody can tell.
+    p_value : float or None
         Of what the outcomes show, if this site differed from the sources as they differ from each
         other; for one look.
     against : float
@@ -60,8 +98,8 @@ class MeasureUpdate:
     alone: Three | None
     after: Three
     anytime: tuple[float, float]
-    worth_rows: float
-    p_value: float
+    worth_rows: float | None
+    p_value: float | None
     against: float
     why_not: str = ""
 
@@ -109,9 +147,9 @@ class Update:
         What changes in the model; None if it cannot be changed, see `why_same_model`.
         ``replace(adaptation, correction=update.correction)`` predicts with it.
     why_same_model : str
-    gain : float
+    gain : float or None
         Risk of the corrected model over that of the model as it was, on the labelled rows, each
-        predicted by a correction that has not seen it; NaN if there is no correction.
+        predicted by a correction that has not seen it; None if there is none.
     before, verdict : Verdict
         Before and after.
     changed : str
@@ -128,7 +166,7 @@ class Update:
     against: float
     correction: Correction | None
     why_same_model: str
-    gain: float
+    gain: float | None
     before: Verdict
     verdict: Verdict
     changed: str
@@ -140,14 +178,50 @@ class Update:
         """The study's own loss."""
         return self.measures[0]
 
+    @property
+    def conclusion(self) -> PromiseKept:
+        """Where the risk lies against the promise, however often one looks."""
+        return CONCLUSIONS[self._place]
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the promise was kept; None if that cannot be told."""
+        return None if self._place is None else self._place == "inside"
+
+    @property
+    def _place(self) -> Place | None:
+        risk = self.risk
+        if risk.before is None or risk.alone is None:
+            return None
+        return place(*risk.anytime, *risk.before[1:])
+
     def to_json(self) -> dict[str, Any]:
         """All numbers, and what follows from them."""
-        raise NotImplementedError
+        found = asdict(self)
+        found["findings"] = [asdict(item) for item in self.findings]
+        found["correction"] = None if self.correction is None else self.correction.to_json()
+        return {**found, "conclusion": self.conclusion, "kept": self.kept}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """The same out of what `to_json` gave."""
-        raise NotImplementedError
+        values = {item.name: content[item.name] for item in fields(cls)}
+        values["measures"] = tuple(_measure(item) for item in values["measures"])
+        values["path"] = tuple(UpdateLook(**item) for item in values["path"])
+        values["findings"] = tuple(Finding(**item) for item in values["findings"])
+        for key in ("before", "verdict"):
+            told = values[key]
+            legs = tuple(Leg(**leg) for leg in told["legs"])
+            values[key] = Verdict(told["advice"], told["sentence"], legs)
+        made = values["correction"]
+        values["correction"] = None if made is None else Correction.from_json(made)
+        return cls(**values)
+
+
+def _measure(content: Mapping[str, Any]) -> MeasureUpdate:
+    """One measure out of plain values."""
+    threes = {k: tuple(v) for k, v in content.items() if isinstance(v, list | tuple)}
+    return MeasureUpdate(**{**content, **threes})
 
 
 def update(
@@ -179,7 +253,38 @@ def update(
     predicted : array of shape (rows,), optional
         Needed only if the study judged a column of predictions: that column of these rows.
     """
-    raise NotImplementedError
+    rows = labelled_rows(adaptation, X, y, row_weights, predicted)
+    steps = [*_checked(arrived, len(rows.y)), len(rows.y)]
+    if adaptation.promise is None:
+        return _without_promise(adaptation, rows, loss)
+    looks = [_look(OwnOutcomes(adaptation, rows.first(n), loss)) for n in steps]
+    own = OwnOutcomes(adaptation, rows, loss)
+    against = max(look.against for look in looks)
+    made = line_prior(own)
+    few = len(adaptation.plan.classes) > 2
+    correction, gain = None, None
+    if made is not None and not few:
+        how = {"coefficients": predicted is None}
+        correction = correction_of(adaptation, rows, made, **how)
+        gain = gain_of(adaptation, rows, made, loss, **how)
+    why = MANY_CLASSES if few else "" if made is not None else NO_SLOPE
+    measures = (_risk_update(own), *_measure_updates(own))
+    verdict = verdict_after(own, against)
+    return Update(
+        len(rows.y),
+        rows.effective_rows,
+        adaptation.plan.level,
+        measures,
+        against,
+        correction,
+        why,
+        gain,
+        adaptation.verdict,
+        verdict,
+        _what_changed(adaptation.verdict, verdict),
+        _findings(own, measures[0], against),
+        tuple(looks),
+    )
 
 
 def expected_interval(adaptation: Adaptation, n_rows: float) -> Three:
@@ -191,4 +296,260 @@ def expected_interval(adaptation: Adaptation, n_rows: float) -> Three:
     n_rows : float
         Effective outcomes.
     """
-    raise NotImplementedError
+    if adaptation.promise is None:
+        raise ModelError("Nothing was promised, so outcomes have nothing to narrow.")
+    nobody = Labelled(*(np.empty(0),) * 4)
+    risk = OwnOutcomes(adaptation, nobody).risk_with(
+        float(np.log(adaptation.target_risk)), n_rows, float("nan")
+    )
+    return _three(risk.after.quantile(0.5), *risk.after.interval(adaptation.plan.level), np.exp)
+
+
+# Rows --------------------------------------------------------------------------------------------
+
+
+def labelled_rows(
+    adaptation: Adaptation,
+    X: ArrayLike,
+    y: Any,
+    row_weights: ArrayLike | None,
+    predicted: ArrayLike | None,
+) -> Labelled:
+    """The rows, checked, with what the model as it was predicts.
+
+    Parameters
+    ----------
+    adaptation, X, y, row_weights, predicted
+        As for `update`.
+    """
+    plan = adaptation.plan
+    rows = as_matrix(X, "X", n_columns=len(plan.features))
+    outcome = as_outcome(y, plan.classes, "The outcome")
+    if len(outcome) != len(rows):
+        raise DataError(
+            f"The outcome must have {len(rows)} rows like X; it has {len(outcome)}. "
+            "Give one outcome a row, in the same order."
+        )
+    w = np.ones(len(rows)) if row_weights is None else np.asarray(row_weights, dtype=np.float64)
+    if w.shape != (len(rows),) or not np.isfinite(w).all() or (w < 0.0).any() or not w.sum() > 0.0:
+        raise DataError(
+            "Weights of rows must be one finite number a row, not negative, and not all zero. "
+            "Leave them out if all rows count alike."
+        )
+    if predicted is None:
+        output = adaptation.output_before(rows)
+    else:
+        column = np.asarray(predicted, dtype=np.float64)
+        check_target_has(column, plan, rows)
+        told = predictions_of(column, rows, len(plan.classes))
+        assert told is not None  # noqa: S101 - there is a column
+        output = told
+    return Labelled(rows, outcome, output, w / w.sum())
+
+
+def _checked(arrived: Sequence[int], n_rows: int) -> list[int]:
+    """Numbers of outcomes at earlier looks.
+
+    Parameters
+    ----------
+    arrived : sequence of int
+    n_rows : int
+        Outcomes now.
+    """
+    steps = [int(n) for n in arrived]
+    if any(a >= b for a, b in itertools.pairwise([0, *steps, n_rows])):
+        raise DataError(
+            "The numbers of outcomes at earlier looks must rise, and be fewer than there are now. "
+            "Give all outcomes, also those of earlier looks."
+        )
+    return steps
+
+
+# The number --------------------------------------------------------------------------------------
+
+
+def _three(middle: float, lower: float, upper: float, told: Callable[[float], Any]) -> Three:
+    """Estimate and ends, whichever way the scale runs.
+
+    Parameters
+    ----------
+    middle, lower, upper : float
+        On the scale without walls.
+    told : function
+        To the value.
+    """
+    low, high = sorted((float(told(lower)), float(told(upper))))
+    return float(told(middle)), low, high
+
+
+def _both(
+    found: Quantity, level: float, told: Callable[[float], Any]
+) -> tuple[Three, tuple[float, float], float, float, float]:
+    """What a measure is with outcomes: after, anytime, worth, p-value, evidence.
+
+    Parameters
+    ----------
+    found : Quantity
+        With outcomes.
+    level : float
+    told : function
+        From the scale without walls to the value.
+    """
+    assert found.alone is not None  # noqa: S101 - see above
+    after, ends = found.after, found.after.interval(level)
+    low, high = sorted(float(told(end)) for end in after.anytime(level))
+    return (
+        _three(after.quantile(0.5), *ends, told),
+        (low, high),
+        worth_rows(ends[1] - ends[0], found.one_row, level),
+        chance(found.before, found.alone),
+        after.against,
+    )
+
+
+def _risk_update(own: OwnOutcomes) -> MeasureUpdate:
+    """The study's own loss."""
+    adaptation, level = own.adaptation, own.plan.level
+    promise = adaptation.promise
+    assert promise is not None  # noqa: S101 - it is asked before
+    largest = 1.0 if own.plan.loss in BOUNDED else np.inf
+    before = promise.risk, promise.lower, promise.upper
+    numbers = _both(own.risk, level, lambda x: min(float(np.exp(x)), largest))
+    return MeasureUpdate("risk", "", None, None, before, _risk_alone(own), *numbers)
+
+
+def _risk_alone(own: OwnOutcomes) -> Three | None:
+    """Mean loss with its classical interval; None if the rows say nothing of how losses vary.
+
+    Parameters
+    ----------
+    own : OwnOutcomes
+    """
+    rows, losses, level = own.labelled, own.losses, own.plan.level
+    if len(losses) < 2:
+        return None
+    mean, variance = rows.mean(losses)
+    name = "" if own.loss else own.plan.loss
+    if np.ptp(rows.weights) == 0.0:
+        ends = mean_interval(losses, name, level)
+    elif losses.min() == losses.max():
+        ends = None
+    else:
+        ends = Alone(mean, variance, max(rows.effective_rows - 1.0, 1.0)).interval(level)
+    if ends is None:
+        return None
+    return mean, ends[0] if own.loss else max(ends[0], 0.0), ends[1]
+
+
+def _measure_updates(own: OwnOutcomes) -> tuple[MeasureUpdate, ...]:
+    """Every promised measure."""
+    evidence, found = own.adaptation.evidence, []
+    if evidence is None:
+        return ()
+    width = len(evidence.columns)
+    for index, promise in enumerate(own.adaptation.measures):
+        s, k = divmod(index, width)
+        place_ = promise.name, promise.subgroup, promise.threshold, promise.of_class
+        if promise.why_not:
+            continue
+        before = promise.estimate, promise.lower, promise.upper
+        is_loss = s == 0 and promise.name == OF_LOSS.get(own.plan.loss)
+        item = own.risk if is_loss else own.measures[s, k]
+        if item.alone is None:
+            same = before, None, before, before[1:], None, None, 1.0
+            found.append(MeasureUpdate(*place_, *same, TOO_FEW))
+            continue
+        told = _units(own, evidence.columns[k].measure, is_loss=is_loss)
+        alone = None
+        if is_loss:
+            risk = _risk_alone(own)
+            alone = None if risk is None else _three(*risk, lambda x: in_units(own.plan, x))
+        elif item.own is not None:
+            ends = item.own.interval(own.plan.level)
+            alone = own.shown[s, k][0], *_three(item.own.estimate, *ends, told)[1:]
+        found.append(MeasureUpdate(*place_, before, alone, *_both(item, own.plan.level, told)))
+    return tuple(found)
+
+
+def _units(own: OwnOutcomes, measure: Measure, *, is_loss: bool) -> Callable[[float], float]:
+    """From the scale without walls to a measure's value.
+
+    Parameters
+    ----------
+    own : OwnOutcomes
+    measure : Measure
+    is_loss : bool
+        Whether it is the study's loss, whose scale is the logarithm of the risk.
+    """
+    if is_loss:
+        largest = 1.0 if own.plan.loss in BOUNDED else np.inf
+        return lambda x: in_units(own.plan, min(float(np.exp(x)), largest))
+    return lambda x: float(from_link(measure, np.array(x)))
+
+
+def _look(own: OwnOutcomes) -> UpdateLook:
+    """The risk as these outcomes let it be known, and the evidence that this site is unlike."""
+    after = own.risk.after
+    lower, upper = np.exp(after.anytime(own.plan.level)).tolist()
+    middle = float(np.exp(after.quantile(0.5)))
+    return UpdateLook(len(own.labelled.y), middle, lower, upper, own.against)
+
+
+def _without_promise(adaptation: Adaptation, rows: Labelled, loss: Loss | None) -> Update:
+    """Where nothing was promised: the outcomes alone.
+
+    Parameters
+    ----------
+    adaptation : Adaptation
+    rows : Labelled
+    loss : function or None
+    """
+    own, nan = OwnOutcomes(adaptation, rows, loss), float("nan")
+    alone = _risk_alone(own)
+    after = alone or (rows.mean(own.losses)[0], nan, nan)
+    risk = MeasureUpdate(
+        "risk", "", None, None, None, alone, after, after[1:], None, None, 1.0, NO_PROMISE
+    )
+    verdict = adaptation.verdict
+    return Update(
+        len(rows.y), rows.effective_rows, adaptation.plan.level, (risk,), 1.0, None, NO_PROMISE,
+        None, verdict, verdict, _what_changed(verdict, verdict),
+        _findings(own, risk, 1.0), (UpdateLook(len(rows.y), *after, 1.0),),
+    )  # fmt: skip
+
+
+# What changed -----------------------------------------------------------------------------------
+
+
+def _what_changed(before: Verdict, after: Verdict) -> str:
+    """One sentence.
+
+    Parameters
+    ----------
+    before, after : Verdict
+    """
+    if before.advice == after.advice:
+        return f"the verdict stays: {after.sentence}"
+    return f"'{before.words}' becomes '{after.words}': {after.sentence}"
+
+
+def _findings(own: OwnOutcomes, risk: MeasureUpdate, against: float) -> tuple[Finding, ...]:
+    """What is dangerous about these outcomes.
+
+    Parameters
+    ----------
+    own : OwnOutcomes
+    risk : MeasureUpdate
+    against : float
+    """
+    y, found = own.labelled.y, []
+    if against >= TOO_UNLIKE:
+        found.append(Finding("unlike-sources", evidence={"times as probable": against}))
+    if risk.before is not None and risk.anytime[0] > risk.before[0]:
+        times = {"times the promised risk": risk.after[0] / risk.before[0]}
+        found.append(Finding("outcomes-worse", evidence=times))
+    if len(y) > 1 and y.min() == y.max():
+        found.append(Finding("outcomes-alike", evidence={"outcomes": float(len(y))}))
+    if len(y) < FEWEST_ROWS:
+        found.append(Finding("few-outcomes", evidence={"outcomes": float(len(y))}))
+    return tuple(found)

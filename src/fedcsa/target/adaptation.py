@@ -275,7 +275,7 @@ class Adaptation:
         found = self.output_before(X)
         if self.correction is None:
             return found
-        return self.correction.corrected(found, self._standardised(X))
+        return self.correction.corrected(found, self.standardised(X))
 
     def output_before(self, X: ArrayLike) -> Array:
         """The same without a correction: what the promise is of."""
@@ -285,7 +285,7 @@ class Adaptation:
                 "Take the predictions from that column."
             )
         rows = as_matrix(X, "X", n_columns=len(self.plan.features))
-        seen = self._standardised(rows) if self.plan.scale else rows
+        seen = self.standardised(rows) if self.plan.scale else rows
         weights = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
         return combine(self.models, weights, seen, self.plan.combine)
 
@@ -350,7 +350,7 @@ class Adaptation:
                 "Only a number has an interval; this study predicts classes. "
                 "Call predict_set instead."
             )
-        return self._limits_or_raise(level).interval(self.output(X), self._standardised(X))
+        return self._limits_or_raise(level).interval(self.output(X), self.standardised(X))
 
     def predict_set(self, X: ArrayLike, level: float = PATIENT_LEVEL) -> NDArray[np.bool_]:
         """Which classes may come, shape (rows, classes), in the order of ``plan.classes``.
@@ -381,10 +381,10 @@ class Adaptation:
         """
         if self.patient_limits is None:
             return np.empty(0)
-        z = self._standardised(X)
+        z = self.standardised(X)
         return coverage_by_distance(self.patient_limits.holds(output, z, y), z)
 
-    def _standardised(self, X: ArrayLike) -> Array:
+    def standardised(self, X: ArrayLike) -> Array:
         """Rows in units of the target's means and sds."""
         rows = as_matrix(X, "X", n_columns=len(self.plan.features))
         z: Array = (rows - self.table.mean) / self.table.sd

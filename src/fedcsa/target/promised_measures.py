@@ -369,15 +369,43 @@ def promise_of_measure(
     if moved is not None:
         rows = np.array([evidence.values[j, s][1][k] for j in found.sources])
         x, by_source = on_link(measure, moved[list(found.sources)], rows), {}
-    x = x + np.array([evidence.corrections[j, s][k] for j in found.sources])
-    kept = held_in(x, found.variances, found.spread)
-    own = float(evidence.sampling[s, k])
-    site = new_site(kept, found.variances, found.spread, own, MEASURE_TAUS)
+    site = _site_of(evidence, s, k, found, x)
     told = from_link(measure, np.array(_three(site, evidence.level))).tolist()
     numbers = (*_ordered(told), site.between_sites)
     if s == 0 and moved is None and measure.name == evidence.loss and evidence.risk is not None:
         numbers = _of_risk(evidence, evidence.risk)
     return MeasurePromise(*evidence.place(s, k), *numbers, by_source)
+
+
+def measure_site(evidence: Evidence, s: int, k: int) -> NewSite | None:
+    """The distribution of a measure at a new site, on its own scale; None if nobody can tell.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    s, k : int
+        Subgroup and column.
+    """
+    found = site_estimates(evidence, s, k)
+    return _site_of(evidence, s, k, found, found.estimates) if found.sources else None
+
+
+def _site_of(evidence: Evidence, s: int, k: int, found: SiteEstimates, x: Array) -> NewSite:
+    """The same from estimates, which the target's own scores correct.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    s, k : int
+        Subgroup and column.
+    found : SiteEstimates
+    x : array of shape (sources,)
+        Estimates on the measure's own scale.
+    """
+    x = x + np.array([evidence.corrections[j, s][k] for j in found.sources])
+    kept = held_in(x, found.variances, found.spread)
+    own = float(evidence.sampling[s, k])
+    return new_site(kept, found.variances, found.spread, own, MEASURE_TAUS)
 
 
 def _by_source(

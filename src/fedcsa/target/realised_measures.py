@@ -101,14 +101,7 @@ def realised_rows(
     min_rows : int
         As for `ScoreSums.table`.
     """
-    X, y, p = rows
-    n, d = X.shape
-    key = fold_key(generator_for(plan.seed, source, "jackknife"))
-    labels = fold_labels(0, n, JACKKNIFE_GROUPS, key)
-    if patients is not None:
-        labels = group_labels(patients, JACKKNIFE_GROUPS, key)
-    inside = members_of_subgroups(plan.subgroups, plan.features, X, np.zeros(d), np.ones(d))
-    sums = ScoreSums.of_rows(design, y, p, np.full(n, 1.0 / n), labels, inside)
+    sums = score_sums(plan, design, rows, source=source, patients=patients)
     told = told_by(design, sums.table(min_rows), sums.sums(min_rows))
     variances = measure_variances(sums, min_rows)
     z, found = float(ndtri(0.5 + plan.level / 2.0)), []
@@ -121,6 +114,41 @@ def realised_rows(
                 ends = np.sort(from_link(column.measure, x + slack * np.array([-1.0, 1.0])))
                 found.append([s, k, values[k], *ends.tolist()])
     return np.array(found, dtype=np.float64).reshape(-1, 5)
+
+
+def score_sums(
+    plan: Plan,
+    design: ScoreDesign,
+    rows: tuple[Array, Array, Array],
+    row_weights: Array | None = None,
+    *,
+    source: str = "",
+    patients: Array | None = None,
+) -> ScoreSums:
+    """What the rows tell of outcomes by score.
+
+    Parameters
+    ----------
+    plan : Plan
+    design : ScoreDesign
+    rows : (X, y, p)
+        As for `realised_rows`.
+    row_weights : array of shape (rows,), optional
+        They sum to one; by default all are alike.
+    source : str
+        As for `realised_rows`.
+    patients : array of shape (rows,), optional
+        Likewise.
+    """
+    X, y, p = rows
+    n, d = X.shape
+    key = fold_key(generator_for(plan.seed, source, "jackknife"))
+    labels = fold_labels(0, n, JACKKNIFE_GROUPS, key)
+    if patients is not None:
+        labels = group_labels(patients, JACKKNIFE_GROUPS, key)
+    inside = members_of_subgroups(plan.subgroups, plan.features, X, np.zeros(d), np.ones(d))
+    w = np.full(n, 1.0 / n) if row_weights is None else row_weights
+    return ScoreSums.of_rows(design, y, p, w, labels, inside)
 
 
 def outcomes_of(

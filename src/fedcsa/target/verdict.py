@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +12,7 @@ from fedcsa.core.losses import BOUNDED
 from fedcsa.core.random_effects import (
     FARTHEST_SITE,
     FEWEST_SITES,
+    NewSite,
     held_in,
     new_site,
     power,
@@ -111,19 +112,10 @@ def promise_of(
     if not names:
         return None
     reports = [found[name] for name in names]
-    a = np.array([weights.get(name, 0.0) for name in names])
-    a = a / a.sum() if a.sum() > 0.0 else np.full(len(a), 1.0 / len(a))
     risks = np.array([report.risk for report in reports])
     v = np.array([report.risk_variance for report in reports])
-    explained = np.array([report.explained for report in reports])
-    if len(names) >= FEWEST_SITES:
-        explained = np.minimum(explained, MOST_EXPLAINED * np.median(explained))
-    own = float(a @ explained) / n_target_rows
     at_risk = new_site(np.log(risks), v, RISK_SCALE)
-    site = new_site(held_in(np.log(risks), v, RISK_SCALE), v, RISK_SCALE, extra=own)
-    ratios = np.log(risks / np.array([report.constant_risk for report in reports]))
-    ratio_v = np.array([report.ratio_variance for report in reports])
-    against = new_site(held_in(ratios, ratio_v, RISK_SCALE), ratio_v, RISK_SCALE)
+    site, against = risk_sites(reports, [weights.get(name, 0.0) for name in names], n_target_rows)
     scale, size = (RATE_SCALE, RATE_SIZE) if plan.classes else (RESIDUAL_SCALE, RESIDUAL_SIZE)
     levels = np.array([report.level for report in reports])
     level_v = np.array([report.level_variance for report in reports])
@@ -144,6 +136,33 @@ def promise_of(
         power=power(level_v.max(axis=1), scale, size),
         examined_by=tuple(names),
     )
+
+
+def risk_sites(
+    reports: Sequence[ExaminationReport], weights: Sequence[float], n_target_rows: int
+) -> tuple[NewSite, NewSite]:
+    """Log risk at a new site, and the logarithm of its ratio to the constant's.
+
+    Parameters
+    ----------
+    reports : sequence of ExaminationReport
+        At least one, of sources that reach the target and could examine.
+    weights : sequence of float
+        a_j of their models in the mixture.
+    n_target_rows : int
+    """
+    a = np.array(weights)
+    a = a / a.sum() if a.sum() > 0.0 else np.full(len(a), 1.0 / len(a))
+    risks = np.array([report.risk for report in reports])
+    v = np.array([report.risk_variance for report in reports])
+    explained = np.array([report.explained for report in reports])
+    if len(reports) >= FEWEST_SITES:
+        explained = np.minimum(explained, MOST_EXPLAINED * np.median(explained))
+    own = float(a @ explained) / n_target_rows
+    site = new_site(held_in(np.log(risks), v, RISK_SCALE), v, RISK_SCALE, extra=own)
+    ratios = np.log(risks / np.array([report.constant_risk for report in reports]))
+    ratio_v = np.array([report.ratio_variance for report in reports])
+    return site, new_site(held_in(ratios, ratio_v, RISK_SCALE), ratio_v, RISK_SCALE)
 
 
 def far_examiners(found: Mapping[str, ExaminationReport]) -> dict[str, tuple[float, float]]:

@@ -1,0 +1,267 @@
+"""What a measure is at *this* site: what the other sites let expect, and a few outcomes.
+
+Two hypotheses about this site: it differs from the others as they differ from each other (its
+measure θ has the density p of `NewSite`), or it is unlike them (a wide density u with heavy tails).
+The prior is mostly the first:
+
+    π(θ) = (1 − UNLIKE) p(θ) + UNLIKE u(θ)
+
+The outcomes alone give an estimate x with a variance v, so the likelihood of θ is that of Student's
+t at (x − θ)/√v. Prior times likelihood, on a grid, is the posterior. Where outcomes contradict p,
+the part of u takes over, and the interval becomes that of the outcomes alone.
+
+*Looking often.* If θ has the prior, u(θ)/π_t(θ) is a martingale that begins with u(θ)/π(θ), whose
+mean is 1. So (Ville 1939) the probability that it ever reaches 1/α is at most α, and the points
+with π_t(θ) > α u(θ) hold the true θ at all looks together with probability 1 − α. Likewise the
+ratio of what u and what p let expect of the outcomes is a martingale if this site is like the
+others: it ever reaches 20 with a probability of one in twenty at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy.integrate import cumulative_trapezoid
+from scipy.optimize import brentq
+from scipy.special import stdtr, stdtrit
+from scipy.stats import t as student
+
+from fedcsa.core.arrays import Array
+from fedcsa.core.random_effects import NewSite
+
+#: Prior probability that this site is unlike the others: one in ten, as rare as makes a few
+#: outcomes useful, and as common as lets twenty of them overrule the promise.
+UNLIKE = 0.1
+#: Scale of the wide density, in standard deviations of what the others let expect …
+WIDE = 3.0
+#: … and its degrees of freedom: with three it has a variance, and heavy tails.
+WIDE_DF = 3.0
+#: Points of every part of the grid: with more, no interval changes by a thousandth of its width.
+GRID = 301
+#: A part of the grid reaches so many standard deviations.
+FARTHEST = 12.0
+#: Rows that the sources' variance of one row counts for, beside that of the outcomes themselves.
+VARIANCE_ROWS = 10.0
+#: The evidence at which this site is called unlike the others, at all looks together at the level
+#: of one in twenty.
+TOO_UNLIKE = 20.0
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What outcomes alone say of a measure, on its scale without walls.
+
+    Attributes
+    ----------
+    estimate, variance : float
+    df : float
+        Degrees of freedom of the variance.
+    """
+
+    estimate: float
+    variance: float
+    df: float
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Student's interval."""
+        slack = float(stdtrit(self.df, 0.5 + level / 2.0)) * self.variance**0.5
+        return self.estimate - slack, self.estimate + slack
+
+    def likelihood(self, points: Array) -> Array:
+        """Of every point, up to a factor; 1 at the estimate."""
+        far = (points - self.estimate) ** 2 / self.variance
+        found: Array = (1.0 + far / self.df) ** (-0.5 * (self.df + 1.0))
+        return found
+
+
+def alone(rows: float, own: float, one_row: float) -> tuple[float, float]:
+    """Variance of an estimate from few rows, and its degrees of freedom.
+
+    That of the rows themselves is unsure; the sources know what one row's is, and count as
+    `VARIANCE_ROWS` rows.
+
+    Parameters
+    ----------
+    rows : float
+        Effective rows n.
+    own : float
+        Variance of the estimate as the rows show it; NaN if they do not.
+    one_row : float
+        n times the variance at the sources; NaN if they do not say.
+
+    Examples
+    --------
+    >>> alone(21.0, 0.1, float("nan")), alone(21.0, 0.1, 2.1), alone(4.0, float("nan"), 2.0)
+    ((0.1, 20.0), (0.1, 30.0), (0.5, 10.0))
+    """
+    if np.isnan(one_row):
+        return own, max(rows - 1.0, 1.0)
+    if np.isnan(own) or rows <= 1.0:
+        return one_row / rows, VARIANCE_ROWS
+    df = VARIANCE_ROWS + rows - 1.0
+    return (VARIANCE_ROWS * one_row / rows + (rows - 1.0) * own) / df, df
+
+
+@dataclass(frozen=True)
+class ThisSite:
+    """The distribution of a measure at this site, on a grid.
+
+    Attributes
+    ----------
+    points : array of shape (points,)
+        Rising.
+    density : array of shape (points,)
+        π_t, the posterior.
+    wide : array of shape (points,)
+        u.
+    against : float
+        How many times as probable the outcomes are if this site is unlike the others.
+    """
+
+    points: Array = field(repr=False)
+    density: Array = field(repr=False)
+    wide: Array = field(repr=False)
+    against: float
+
+    def below(self, value: float) -> float:
+        """Probability that the measure is below `value`."""
+        return float(np.interp(value, self.points, self._cumulated))
+
+    def farther_than(self, middle: float, size: float) -> float:
+        """Probability that the measure lies off `middle` by more than `size`.
+
+        Parameters
+        ----------
+        middle, size : float
+        """
+        return 1.0 - self.below(middle + size) + self.below(middle - size)
+
+    def quantile(self, probability: float) -> float:
+        """The value below which the measure lies with `probability`."""
+        return float(np.interp(probability, self._cumulated, self.points))
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """The interval for one look; it leaves out as much on either side."""
+        return self.quantile(0.5 - level / 2.0), self.quantile(0.5 + level / 2.0)
+
+    def anytime(self, level: float) -> tuple[float, float]:
+        """The interval that is right at all looks together."""
+        kept = self.points[self.density > (1.0 - level) * self.wide]
+        return float(kept[0]), float(kept[-1])
+
+    @cached_property
+    def _cumulated(self) -> Array:
+        found: Array = cumulative_trapezoid(self.density, self.points, initial=0.0)
+        return found / found[-1]
+
+
+def this_site(site: NewSite, found: Alone | None) -> ThisSite:
+    """The distribution at this site, given what outcomes alone say.
+
+    Parameters
+    ----------
+    site : NewSite
+        What the other sites let expect.
+    found : Alone or None
+        None before any outcome came.
+    """
+    middle, sd = _middle(site), _sd(site)
+    points = _grid(middle, sd, found)
+    p, u = _density(site, points), student.pdf(points, WIDE_DF, middle, WIDE * sd)
+    likelihood = np.ones_like(points) if found is None else found.likelihood(points)
+    expected, unlike = (float(np.trapezoid(each * likelihood, points)) for each in (p, u))
+    total = (1.0 - UNLIKE) * expected + UNLIKE * unlike
+    density = ((1.0 - UNLIKE) * p + UNLIKE * u) * likelihood / total
+    against = 1.0 if found is None else unlike / max(expected, np.finfo(float).tiny)
+    return ThisSite(points, density, u, float(against))
+
+
+def _grid(middle: float, sd: float, found: Alone | None) -> Array:
+    """Points that are dense where a prior, the wide density or the likelihood is large.
+
+    Parameters
+    ----------
+    middle, sd : float
+        Of what the other sites let expect.
+    found : Alone or None
+    """
+    parts = [(middle, sd), (middle, WIDE * sd * FARTHEST)]
+    if found is not None:
+        parts += [(found.estimate, found.variance**0.5), (found.estimate, FARTHEST * sd)]
+    ends = [np.linspace(at - FARTHEST * by, at + FARTHEST * by, GRID) for at, by in parts]
+    return np.unique(np.concatenate(ends))
+
+
+def chance(site: NewSite, found: Alone) -> float:
+    """How often a site like the others shows outcomes as far off, or farther: a p-value.
+
+    Parameters
+    ----------
+    site : NewSite
+    found : Alone
+    """
+    middle, sd = _middle(site), _sd(site)
+    points = np.linspace(middle - FARTHEST * sd, middle + FARTHEST * sd, GRID)
+    p = _density(site, points)
+    lower = float(p @ stdtr(found.df, (found.estimate - points) / found.variance**0.5) / p.sum())
+    return min(2.0 * min(lower, 1.0 - lower), 1.0)
+
+
+def worth_rows(width: float, one_row: float, level: float) -> float:
+    """Outcomes alone whose interval is as narrow.
+
+    Parameters
+    ----------
+    width : float
+        Of an interval, on the scale without walls.
+    one_row : float
+        n times the variance of the estimate from n rows.
+    level : float
+
+    Examples
+    --------
+    >>> round(worth_rows(2 * 2.0930 * (1.0 / 20.0) ** 0.5, 1.0, 0.95), 2)
+    20.0
+    """
+
+    def wider(rows: float) -> float:
+        times = float(stdtrit(rows - 1.0, 0.5 + level / 2.0))
+        return 2.0 * times * (one_row / rows) ** 0.5 - width
+
+    if not width > 0.0 or wider(MOST_ROWS) > 0.0:
+        return MOST_ROWS
+    return float(brentq(wider, FEWEST_ALONE, MOST_ROWS)) if wider(FEWEST_ALONE) > 0.0 else 0.0
+
+
+#: Fewer outcomes alone have no interval worth the name, and more than this nobody counts.
+FEWEST_ALONE, MOST_ROWS = 1.1, 1e6
+
+
+def _density(site: NewSite, points: Array) -> Array:
+    """The density p at every point.
+
+    Parameters
+    ----------
+    site : NewSite
+    points : array of shape (points,)
+    """
+    some = np.flatnonzero(site.probabilities > LEAST_TAU * site.probabilities.max())
+    means, sds = site.means[some, None], site.sds[some, None]
+    z = (points - means) / sds
+    found: Array = site.probabilities[some] @ (np.exp(-0.5 * z * z) / (sds * np.sqrt(2.0 * np.pi)))
+    return found
+
+
+#: A τ that is less probable than this share of the most probable one is left out of a density.
+LEAST_TAU = 1e-6
+
+
+def _middle(site: NewSite) -> float:
+    return float(site.probabilities @ site.means)
+
+
+def _sd(site: NewSite) -> float:
+    mean = _middle(site)
+    return float(np.sqrt(site.probabilities @ (site.sds**2 + (site.means - mean) ** 2)))

@@ -1,0 +1,86 @@
+"""The verdict once outcomes of the target are known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedcsa.core.few_outcomes import TOO_UNLIKE, ThisSite
+from fedcsa.target.own_outcomes import OwnOutcomes
+from fedcsa.target.verdict import (
+    MIN_SKILL,
+    PROBABLY,
+    RATE_SIZE,
+    RESIDUAL_SIZE,
+    RISK_SIZE,
+    Leg,
+    Verdict,
+)
+from fedcsa.words import number
+
+
+def verdict_after(own: OwnOutcomes, against: float) -> Verdict:
+    """The verdict with outcomes: reach as before, agreement and skill of this very site.
+
+    Parameters
+    ----------
+    own : OwnOutcomes
+    against : float
+        Evidence that this site is unlike the sources.
+    """
+    before = own.adaptation.verdict
+    if not before.legs:  # refused, or no examination: outcomes make no model of it
+        return before
+    ratio = own.ratio.after
+    legs = (before.legs[0], _agreement_here(own, against), _skill_here(ratio))
+    backtest = own.adaptation.backtest
+    if backtest is not None and backtest.verdict == "failed":
+        return Verdict("no", before.sentence, legs)
+    if ratio.quantile(0.5) >= 0.0:
+        return Verdict("no", "it is no better than a constant prediction here", legs)
+    failed = [leg.sentence for leg in legs if not leg.passed]
+    if failed:
+        return Verdict("care", "; ".join(failed), legs)
+    return Verdict("use", "the sources reach the target, and its outcomes agree", legs)
+
+
+def _agreement_here(own: OwnOutcomes, against: float) -> Leg:
+    """Whether this site's outcomes are as the sources let expect.
+
+    Parameters
+    ----------
+    own : OwnOutcomes
+    against : float
+    """
+    size = RATE_SIZE if own.plan.classes else RESIDUAL_SIZE
+    level = max(level.after.farther_than(0.0, size) for level in own.levels)
+    middle = own.risk.before.quantile(0.5)
+    risk = own.risk.after.farther_than(middle, RISK_SIZE)
+    value, what = max((risk, "risk"), (level, "level of outcomes"))
+    if against >= TOO_UNLIKE:
+        sentence = (
+            "outcomes here are unlike those of the sources "
+            f"({number(against)} times as probable if this site differs)"
+        )
+        advice = "use the corrected model, and the numbers with outcomes"
+        return Leg("agreement", False, value, PROBABLY, sentence, advice)
+    if value >= PROBABLY:
+        sentence = (
+            f"the {what} here probably lies off what was promised (probability {number(value)})"
+        )
+        advice = "use the corrected model; follow up more patients"
+        return Leg("agreement", False, value, PROBABLY, sentence, advice)
+    sentence = (
+        f"outcomes here agree with the promise (probability that they do not: {number(value)})"
+    )
+    return Leg("agreement", True, value, PROBABLY, sentence)
+
+
+def _skill_here(ratio: ThisSite) -> Leg:
+    """Whether the model beats a constant here."""
+    skill = ratio.below(0.0)
+    sentence = (
+        f"better than a constant here with probability {number(skill)} "
+        f"(risk {number(float(np.exp(ratio.quantile(0.5))))} of the constant's)"
+    )
+    advice = "" if skill >= MIN_SKILL else "follow up more patients, or use the sources' average"
+    return Leg("skill", skill >= MIN_SKILL, skill, MIN_SKILL, sentence, advice)
