@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -98,9 +98,9 @@ class MeasureUpdate:
     alone: Three | None
     after: Three
     anytime: tuple[float, float]
-    worth_rows: float | None
-    p_value: float | None
-    against: float
+    worth_rows: float | None = None
+    p_value: float | None = None
+    against: float = 1.0
     why_not: str = ""
 
 
@@ -382,28 +382,31 @@ def _three(middle: float, lower: float, upper: float, told: Callable[[float], An
     return float(told(middle)), low, high
 
 
-def _both(
-    found: Quantity, level: float, told: Callable[[float], Any]
-) -> tuple[Three, tuple[float, float], float, float, float]:
-    """What a measure is with outcomes: after, anytime, worth, p-value, evidence.
+def _with_both(
+    item: MeasureUpdate, found: Quantity, level: float, told: Callable[[float], Any]
+) -> MeasureUpdate:
+    """The measure with what outcomes make of it.
 
     Parameters
     ----------
+    item : MeasureUpdate
+        As if outcomes changed nothing.
     found : Quantity
-        With outcomes.
     level : float
     told : function
         From the scale without walls to the value.
     """
-    assert found.alone is not None  # noqa: S101 - see above
+    if found.alone is None:
+        return replace(item, why_not=TOO_FEW)
     after, ends = found.after, found.after.interval(level)
     low, high = sorted(float(told(end)) for end in after.anytime(level))
-    return (
-        _three(after.quantile(0.5), *ends, told),
-        (low, high),
-        worth_rows(ends[1] - ends[0], found.one_row, level),
-        chance(found.before, found.alone),
-        after.against,
+    return replace(
+        item,
+        after=_three(after.quantile(0.5), *ends, told),
+        anytime=(low, high),
+        worth_rows=worth_rows(ends[1] - ends[0], found.one_row, level),
+        p_value=chance(found.before, found.alone),
+        against=after.against,
     )
 
 
@@ -414,8 +417,8 @@ def _risk_update(own: OwnOutcomes) -> MeasureUpdate:
     assert promise is not None  # noqa: S101 - it is asked before
     largest = 1.0 if own.plan.loss in BOUNDED else np.inf
     before = promise.risk, promise.lower, promise.upper
-    numbers = _both(own.risk, level, lambda x: min(float(np.exp(x)), largest))
-    return MeasureUpdate("risk", "", None, None, before, _risk_alone(own), *numbers)
+    same = MeasureUpdate("risk", "", None, None, before, _risk_alone(own), before, before[1:])
+    return _with_both(same, own.risk, level, lambda x: min(float(np.exp(x)), largest))
 
 
 def _risk_alone(own: OwnOutcomes) -> Three | None:
@@ -449,16 +452,11 @@ def _measure_updates(own: OwnOutcomes) -> tuple[MeasureUpdate, ...]:
     width = len(evidence.columns)
     for index, promise in enumerate(own.adaptation.measures):
         s, k = divmod(index, width)
-        place_ = promise.name, promise.subgroup, promise.threshold, promise.of_class
         if promise.why_not:
             continue
         before = promise.estimate, promise.lower, promise.upper
         is_loss = s == 0 and promise.name == OF_LOSS.get(own.plan.loss)
         item = own.risk if is_loss else own.measures[s, k]
-        if item.alone is None:
-            same = before, None, before, before[1:], None, None, 1.0
-            found.append(MeasureUpdate(*place_, *same, TOO_FEW))
-            continue
         told = _units(own, evidence.columns[k].measure, is_loss=is_loss)
         alone = None
         if is_loss:
@@ -467,7 +465,11 @@ def _measure_updates(own: OwnOutcomes) -> tuple[MeasureUpdate, ...]:
         elif item.own is not None:
             ends = item.own.interval(own.plan.level)
             alone = own.shown[s, k][0], *_three(item.own.estimate, *ends, told)[1:]
-        found.append(MeasureUpdate(*place_, before, alone, *_both(item, own.plan.level, told)))
+        same = MeasureUpdate(
+            promise.name, promise.subgroup, promise.threshold, promise.of_class,
+            before, alone, before, before[1:],
+        )  # fmt: skip
+        found.append(_with_both(same, item, own.plan.level, told))
     return tuple(found)
 
 

@@ -153,8 +153,9 @@ class ThisSite:
 
     @cached_property
     def _cumulated(self) -> Array:
-        found: Array = cumulative_trapezoid(self.density, self.points, initial=0.0)
-        return found / found[-1]
+        found = cumulative_trapezoid(self.density, self.points, initial=0.0)
+        cumulated: Array = found / found[-1]
+        return cumulated
 
 
 def this_site(site: NewSite, found: Alone | None) -> ThisSite:
@@ -228,7 +229,7 @@ def worth_rows(width: float, one_row: float, level: float) -> float:
 
     def wider(rows: float) -> float:
         times = float(stdtrit(rows - 1.0, 0.5 + level / 2.0))
-        return 2.0 * times * (one_row / rows) ** 0.5 - width
+        return float(2.0 * times * (one_row / rows) ** 0.5 - width)
 
     if not width > 0.0 or wider(MOST_ROWS) > 0.0:
         return MOST_ROWS

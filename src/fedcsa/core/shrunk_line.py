@@ -65,7 +65,8 @@ class LinePrior:
         most = len(seen) if len(self.coefficients) else 2
         each = [np.where(np.arange(len(seen)) < k, np.maximum(seen, wide), seen) for k in (0, 1, 2)]
         each += [np.maximum(seen, wide)] if most > 2 else []
-        return np.maximum(np.array(each), LEAST)
+        found: Array = np.maximum(np.array(each), LEAST)
+        return found
 
 
 def shrunk_line(
@@ -122,7 +123,7 @@ def _of_numbers(
     """
     r, precision = y - line, noise / variances
     H = (A.T * weights) @ A + np.diag(precision)
-    theta = np.linalg.solve(H, A.T @ (weights * r))
+    theta: Array = np.asarray(np.linalg.solve(H, A.T @ (weights * r)), dtype=np.float64)
     misfit = float(weights @ (r - A @ theta) ** 2 + precision @ theta**2)
     n = NOISE_ROWS + float(weights.sum())
     evidence = 0.5 * np.log(precision).sum() - 0.5 * np.linalg.slogdet(H)[1]
