@@ -25,8 +25,7 @@ from functools import cached_property
 import numpy as np
 from scipy.integrate import cumulative_trapezoid
 from scipy.optimize import brentq
-from scipy.special import stdtr, stdtrit
-from scipy.stats import t as student
+from scipy.special import gammaln, stdtr, stdtrit
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.random_effects import NewSite
@@ -170,7 +169,7 @@ def this_site(site: NewSite, found: Alone | None) -> ThisSite:
     """
     middle, sd = _middle(site), _sd(site)
     points = _grid(middle, sd, found)
-    p, u = _density(site, points), student.pdf(points, WIDE_DF, middle, WIDE * sd)
+    p, u = _density(site, points), _wide(points, middle, WIDE * sd)
     likelihood = np.ones_like(points) if found is None else found.likelihood(points)
     expected, unlike = (float(np.trapezoid(each * likelihood, points)) for each in (p, u))
     total = (1.0 - UNLIKE) * expected + UNLIKE * unlike
@@ -238,6 +237,21 @@ def worth_rows(width: float, one_row: float, level: float) -> float:
 
 #: Fewer outcomes alone have no interval worth the name, and more than this nobody counts.
 FEWEST_ALONE, MOST_ROWS = 1.1, 1e6
+
+
+def _wide(points: Array, middle: float, scale: float) -> Array:
+    """The density u at every point: Student's with `WIDE_DF` degrees of freedom.
+
+    Parameters
+    ----------
+    points : array of shape (points,)
+    middle, scale : float
+    """
+    half = 0.5 * (WIDE_DF + 1.0)
+    log = gammaln(half) - gammaln(0.5 * WIDE_DF) - 0.5 * np.log(np.pi * WIDE_DF) - np.log(scale)
+    z = (points - middle) / scale
+    found: Array = np.exp(log - half * np.log1p(z * z / WIDE_DF))
+    return found
 
 
 def _density(site: NewSite, points: Array) -> Array:

@@ -1,0 +1,185 @@
+"""Outcomes of some of the target's rows: number, model, verdict, and what is refused."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from fedcsa import DataError, FedCSA
+from fedcsa.core.realised import mean_interval
+from fedcsa.update import Update, expected_interval, update
+
+PLANTED = 424242.125
+RNG = np.random.default_rng(0)
+
+
+def hospital(rows, classes=False, off=0.0):
+    X = RNG.normal(0.2, 1.0, (rows, 2))
+    line = off + X.sum(axis=1)
+    if classes:
+        return X, (RNG.random(rows) < expit(1.5 * line)).astype(int)
+    return X, line + RNG.normal(size=rows)
+
+
+def fitted(classes=False, **options):
+    sources = {name: hospital(150, classes) for name in "abcd"}
+    given = {"candidates": [{"C": 1.0}] if classes else [0.01], "random_state": 0, **options}
+    made = FedCSA(LogisticRegression(), **given) if classes else FedCSA(**given)
+    return made.fit(sources, hospital(80, classes)[0]).adaptation_
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return fitted()
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return fitted(classes=True, loss="brier", thresholds=(0.3,))
+
+
+def codes(found):
+    return [item.code for item in found.findings]
+
+
+def test_outcomes_that_agree_narrow_every_interval(numbers):
+    found = update(numbers, *hospital(60))
+    for item in found.measures:
+        assert not item.why_not
+        assert item.after[2] - item.after[1] < item.before[2] - item.before[1]
+        assert item.after[2] - item.after[1] < item.alone[2] - item.alone[1]
+        assert item.anytime[0] <= item.after[1] <= item.after[0] <= item.after[2] <= item.anytime[1]
+        assert item.worth_rows > 60
+    assert found.against < 20
+    assert (found.kept, found.conclusion) == (True, "as promised")
+    assert codes(found) == []
+    assert [item.name for item in found.measures][:2] == ["risk", "rmse"]
+    assert found.measures[1].after == pytest.approx(np.sqrt(found.risk.after))
+
+
+def test_the_outcomes_alone_are_judged_classically(numbers):
+    X, y = hospital(25)
+    found = update(numbers, X, y)
+    losses = (y - numbers.output(X)) ** 2
+    assert found.risk.alone[0] == pytest.approx(losses.mean())
+    assert found.risk.alone[1:] == pytest.approx(mean_interval(losses, "squared", 0.95))
+    assert found.risk.before == (numbers.target_risk, *numbers.interval)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_an_unlike_site_is_found_and_the_model_repaired(kind, request):
+    adaptation = request.getfixturevalue(kind)
+    X, y = hospital(60, kind == "classes", off=-2.5)
+    found = update(adaptation, X, y)
+    assert found.against >= 20
+    assert "unlike-sources" in codes(found)
+    assert not found.verdict.legs[1].passed
+    assert found.verdict.advice != "use"
+    assert found.gain < 0.9
+    updated = dataclasses.replace(adaptation, correction=found.correction)
+    fresh = hospital(2000, kind == "classes", off=-2.5)
+    risks = []
+    for each in (adaptation, updated):
+        output = each.output(fresh[0])
+        risks.append(np.mean(((output[:, 1] if kind == "classes" else output) - fresh[1]) ** 2))
+    assert risks[1] < 0.9 * risks[0]
+    assert np.array_equal(updated.output_before(X), adaptation.output(X))
+
+
+def test_a_drop_is_a_finding(numbers):
+    found = update(numbers, *hospital(60, off=3.0))
+    assert {"unlike-sources", "outcomes-worse"} <= set(codes(found))
+    assert found.conclusion == "far worse than promised"
+    assert found.verdict.advice == "no" or not found.verdict.legs[1].passed
+
+
+def test_one_outcome_changes_little_and_says_so(classes):
+    X, y = hospital(1, True)
+    found = update(classes, X, y)
+    assert codes(found) == ["few-outcomes"]
+    assert found.risk.alone is None
+    told = {item.name: item for item in found.measures}
+    assert told["auroc"].why_not
+    assert told["auroc"].after == told["auroc"].before
+    assert not told["brier"].why_not
+    assert np.isfinite(found.risk.after).all()
+
+
+def test_outcomes_that_are_all_the_same_are_a_finding(classes):
+    X = hospital(20, True)[0]
+    found = update(classes, X, np.ones(20, int))
+    assert "outcomes-alike" in codes(found)
+    assert np.isfinite(found.risk.after).all()
+    assert {item.name: item.why_not for item in found.measures}["auroc"]
+
+
+def test_every_look_is_remembered_and_the_strongest_evidence_counts(numbers):
+    X, y = hospital(60)
+    y[:20] += 4.0
+    found = update(numbers, X, y, arrived=(10, 20))
+    assert [look.n_rows for look in found.path] == [10, 20, 60]
+    assert found.against == max(look.against for look in found.path) > found.path[-1].against
+    first = update(numbers, X[:10], y[:10])
+    assert found.path[0] == first.path[-1]
+
+
+@pytest.mark.parametrize("arrived", [(0,), (30,), (10, 10), (20, 10)])
+def test_earlier_looks_must_rise(numbers, arrived):
+    with pytest.raises(DataError, match="must rise"):
+        update(numbers, *hospital(30), arrived=arrived)
+
+
+def test_weights_count_as_rows(numbers):
+    X, y = hospital(40)
+    found = update(numbers, X, y, row_weights=np.full(40, 3.0))
+    assert found.effective_rows == pytest.approx(40.0)
+    assert found.risk.after == pytest.approx(update(numbers, X, y).risk.after)
+    half = np.where(np.arange(40) < 20, 1.0, 0.0)
+    assert update(numbers, X, y, row_weights=half).effective_rows == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize("weights", [np.ones(3), -np.ones(30), np.zeros(30), np.full(30, np.nan)])
+def test_bad_weights_are_refused(numbers, weights):
+    with pytest.raises(DataError, match="Weights of rows"):
+        update(numbers, *hospital(30), row_weights=weights)
+
+
+def test_no_outcome_and_too_few_outcomes_are_refused_without_quoting_a_cell(numbers):
+    X, y = hospital(5)
+    with pytest.raises(DataError) as caught:
+        update(numbers, X, np.full(4, PLANTED))
+    assert "must have 5 rows like X" in str(caught.value)
+    assert str(PLANTED) not in str(caught.value)
+    with pytest.raises(DataError):
+        update(numbers, X[:0], y[:0])
+
+
+def test_the_update_survives_json(numbers, classes):
+    for adaptation in (numbers, classes):
+        two = bool(adaptation.plan.classes)
+        for rows in (1, 30):
+            found = update(adaptation, *hospital(rows, two), arrived=(10,) if rows > 10 else ())
+            assert (
+                Update.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False))) == found
+            )
+
+
+def test_the_update_holds_no_row(numbers):
+    X, y = hospital(30)
+    y[3] = PLANTED
+    found = update(numbers, X, y)
+    assert str(PLANTED) not in json.dumps(found.to_json())
+    assert str(PLANTED) not in repr(found)
+
+
+def test_the_expected_interval_narrows_with_outcomes(numbers):
+    widths = []
+    for n in (1, 20, 50, 100, 1e6):
+        middle, lower, upper = expected_interval(numbers, n)
+        assert lower < middle < upper
+        widths.append(upper - lower)
+    assert widths == sorted(widths, reverse=True)
+    assert middle == pytest.approx(numbers.target_risk, rel=0.01)
