@@ -18,17 +18,20 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.subgroups import unknown_levels
 from fedcsa.core.table import Table1, flags_of
 from fedcsa.data.coding import Columns
+from fedcsa.data.frame_types import chosen_of_frames, typed_inputs
 from fedcsa.data.frames import as_described_matrix, as_named_matrix
-from fedcsa.errors import CandidatesError, DataError, known_parameters, must, raise_all
+from fedcsa.errors import CandidatesError, known_parameters, must, raise_all
 from fedcsa.messages.policy import Policy
+from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import given_column
-from fedcsa.models.handed import handed_over, has_classes
-from fedcsa.models.inputs import plain_numbers
+from fedcsa.models.handed import handed_over
+from fedcsa.models.inputs import begins_with_columns, plain_numbers
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
 from fedcsa.preset import preset_values
 from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
+from fedcsa.sources import apart, as_predictions, classes_for, classes_of, named_pairs
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.per_patient import PATIENT_LEVEL
@@ -223,17 +226,10 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             As for `fit`.
         """
         told, features = self._told(X_target)
-        beside: dict[str, Any] = {}
-        if model is None:
-            sources, beside = _apart(sources)
-        data, plan, common = self._prepare(sources, features, told, (model,))
-        given = handed_over(model, plan.features, plan.classes, self._columns_of(features))[1]
+        data, plan, common, given = self._prepare_given(model, sources, features, told)
         names = (*plan.features, *filter(None, (plan.group, given_column(plan.model))))
-        roles = [
-            Source(name, np.column_stack([X, *beside.get(name, ())]), y, features=names, **common)
-            for name, (X, y) in data.items()
-        ]
-        own = given if predictions is None else _predictions(predictions, "the target")
+        roles = [Source(name, X, y, features=names, **common) for name, (X, y) in data.items()]
+        own = given if predictions is None else as_predictions(predictions, "the target")
         target = Target(told, plan, policy=common["policy"], given=own)
         return _run(target, roles, progress)
 
@@ -243,23 +239,37 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             return X_target, X_target.features
         return self._encoded(X_target, "The target", None)
 
-    def backtest(self, sources: Any, *, progress: Progress | None = None) -> Backtest:
+    def backtest(
+        self, sources: Any, *, given: Any = None, progress: Progress | None = None
+    ) -> Backtest:
         """Let every source play the target for the others, and see which promises hold.
 
-        On a fitted estimator, a back-test that fails lowers the verdict ``verdict_``.
+        On a fitted estimator, a back-test that fails lowers the verdict ``verdict_``. That of a
+        given model leaves it as it is; ``evaluate(…).with_backtest(…)`` takes it in.
 
         Parameters
         ----------
-        sources : as for `fit`
+        sources : as for `fit`, or for `evaluate`
+        given : fitted scikit-learn estimator, Formula, FileModel or "predictions", optional
+            What is judged instead of a model of this estimator: a model, or the predictions
+            beside the outcomes of every source.
+        progress : function, optional
+            As for `fit`.
         """
-        name, X, _ = _named_pairs(sources)[0]
+        beside = isinstance(given, str) and given == "predictions"
+        name, X, _ = named_pairs(apart(sources)[0] if beside else sources)[0]
         features = self._encoded(X, f"Source {name!r}", None)[1]
-        if self.columns is None and hasattr(self, "feature_names_in_"):
+        if given is None and self.columns is None and hasattr(self, "feature_names_in_"):
             features = tuple(self.feature_names_in_.tolist())
-        data, plan, common = self._prepare(sources, features)
+        model = None
+        if given is None:
+            data, plan, common = self._prepare(sources, features)
+        else:
+            told = None if beside else given
+            data, plan, common, model = self._prepare_given(told, sources, features)
         site = {key: common[key] for key in ("policy", "losses", "trusted_types")}
-        found = run_backtest(data, plan, progress=progress, **site)
-        if hasattr(self, "adaptation_"):
+        found = run_backtest(data, plan, given=model, progress=progress, **site)
+        if given is None and hasattr(self, "adaptation_"):
             self._keep(self.adaptation_.with_backtest(found))
         return found
 
@@ -314,7 +324,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         trusted = self._check_sites()
         data = {
             name: (self._encoded(X, f"Source {name!r}", features, with_group=True)[0], y)
-            for name, X, y in _named_pairs(sources)
+            for name, X, y in named_pairs(sources)
         }
         own_loss = f"own:{getattr(self.loss, '__name__', 'loss')}" if callable(self.loss) else None
         losses = {} if own_loss is None else {own_loss: self.loss}
@@ -326,17 +336,20 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             if self.exchange != "rows" or self.preset:
                 rule = "left out unless exchange is 'rows' and there is no preset"
                 raise must("ratio", rule, type(own_ratio).__name__)
-        classes = _classes_of(data) if _classifies(self) else ()
-        model, candidates = self.model, self.candidates
+        classes = classes_of(data) if _classifies(self) else ()
+        model, candidates, frames = self.model, self.candidates, _frames(sources)
+        columns = self._columns_of(features, frames, given[0] if given else model)
         if given:
-            classes = _classes_for(given[0], data)
-            model = handed_over(given[0], features, classes, self._columns_of(features))[0]
+            classes = classes_for(given[0], data)
+            model = handed_over(given[0], features, classes, columns)[0]
             candidates = None
             options.pop("method")
+        elif begins_with_columns(model):
+            model = chosen_of_frames(model, columns, frames)
         described = self._described([X for X, _ in data.values()], told)
         plan = make_plan(
             model, candidates, options, losses, self.trusted_types,
-            inputs=self._columns_of(features),
+            inputs=columns,
             features=features, classes=classes, **described,
         )  # fmt: skip
         if self._coding is not None:
@@ -350,9 +363,31 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         }
         return data, plan, common
 
-    def _columns_of(self, features: Sequence[str]) -> list[dict[str, Any]]:
-        """The table's own columns, and where the matrix has them."""
-        return plain_numbers(features) if self._coding is None else self._coding.inputs
+    def _prepare_given(
+        self,
+        model: Any,
+        sources: Any,
+        features: tuple[str, ...],
+        told: Array | Table1 | None = None,
+    ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any], FittedModel | None]:
+        """As `_prepare`, with predictions beside the rows; and the given model."""
+        beside: dict[str, Any] = {}
+        if model is None:
+            sources, beside = apart(sources)
+        data, plan, common = self._prepare(sources, features, told, (model,))
+        columns = self._columns_of(features, _frames(sources), model)
+        given = handed_over(model, plan.features, plan.classes, columns)[1]
+        rows = {
+            name: (np.column_stack([X, *beside.get(name, ())]), y) for name, (X, y) in data.items()
+        }
+        return rows, plan, common, given
+
+    def _columns_of(
+        self, features: Sequence[str], frames: Mapping[str, Any], model: Any
+    ) -> list[dict[str, Any]]:
+        """The table's own columns, where the matrix has them, and for pipelines their types."""
+        found = plain_numbers(features) if self._coding is None else self._coding.inputs
+        return typed_inputs(found, frames) if begins_with_columns(model) else found
 
     def _check_sites(self) -> tuple[str, ...]:
         """Raise unless the policy is one; the classes that may be built."""
@@ -480,6 +515,11 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return self._encoded(X, "X", self.feature_names_in_.tolist())[0]
 
 
+def _frames(sources: Any) -> dict[str, Any]:
+    """Rows of every source as they were given, by its name."""
+    return {name: X for name, X, _ in named_pairs(sources)}
+
+
 def _run(target: Target, sources: Sequence[Source], progress: Progress | None) -> Adaptation:
     """Run the study; what a user's own model says when it fails everywhere is shown."""
     try:
@@ -489,101 +529,6 @@ def _run(target: Target, sources: Sequence[Source], progress: Progress | None) -
         if not texts:
             raise
         raise CandidatesError(f"{error}\nThe model says: {'; '.join(sorted(texts)[:3])}") from None
-
-
-def _named_pairs(sources: Any) -> list[tuple[str, Any, Any]]:
-    """Name, X and y of every source."""
-    if isinstance(sources, Sequence) and not isinstance(sources, str):
-        sources = {f"source-{index + 1}": pair for index, pair in enumerate(sources)}
-    if not isinstance(sources, Mapping) or not all(isinstance(name, str) for name in sources):
-        raise must("sources", "a mapping name -> (X, y) or a list of pairs", type(sources).__name__)
-    if not sources:
-        raise must("sources", "at least one source", 0)
-    for name, pair in sources.items():
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise DataError(f"Source {name!r} must be a pair (X, y). Put both in a tuple.")
-        if pair[1] is None:
-            raise DataError(
-                f"Source {name!r} must have outcomes y. A site without them can only be the target."
-            )
-    return [(name, *pair) for name, pair in sources.items()]
-
-
-def _classes_of(data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
-    """The union of all sources' labels, sorted; in a federation the study file declares them."""
-    labels: set[Any] = set()
-    for name, (_, y) in data.items():
-        found = set(np.asarray(y).ravel().tolist())
-        # nan is not equal to itself, and whether pandas.NA is, is NA.
-        if any(label is None or (label == label) is not True for label in found):
-            raise DataError(f"The outcome of source {name!r} has missing labels. Drop those rows.")
-        if any(isinstance(label, float) and not label.is_integer() for label in found):
-            raise DataError(
-                f"The outcome of source {name!r} must hold classes; it is continuous. Use a "
-                "regressor, or make classes of it first."
-            )
-        labels |= found
-    kinds = {isinstance(label, str) for label in labels}
-    if len(kinds) != 1 or not all(isinstance(label, str | int | float) for label in labels):
-        raise DataError("Classes must all be texts or all be numbers. Convert them first.")
-    return tuple(sorted(labels))
-
-
-def _classes_for(model: Any, data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
-    """Labels of the outcome that a given model predicts; bare predictions are of two, or numbers.
-
-    Parameters
-    ----------
-    model : fitted estimator, Formula, FileModel or None
-    data : mapping of str to (X, y)
-    """
-    wanted = has_classes(model)
-    labels = {label for _, y in data.values() for label in np.ravel(y).tolist()}
-    without_event = len(labels) == 1 and labels <= {0, 1}  # then nobody else says what an event is
-    if wanted is None:
-        wanted = len(labels) == 2 or without_event
-    if not wanted:
-        return ()
-    known = np.ravel(getattr(model, "classes_", (0, 1) if without_event else ())).tolist()
-    return tuple(sorted(known)) if labels <= set(known) else _classes_of(data)
-
-
-def _apart(sources: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Pairs (X, y) and predictions by name, out of triples."""
-    if isinstance(sources, Sequence) and not isinstance(sources, str):
-        sources = {f"source-{index + 1}": item for index, item in enumerate(sources)}
-    if not isinstance(sources, Mapping):
-        rule = "a mapping name -> (X, y, predictions) or a list of triples"
-        raise must("sources", rule, type(sources).__name__)
-    for name, item in sources.items():
-        if not isinstance(item, tuple | list) or len(item) != 3:
-            raise DataError(
-                f"Source {name!r} must be (X, y, predictions) where no model is given. Put all "
-                "three in a tuple."
-            )
-        if len(np.shape(item[2])) != 1 or len(item[2]) != len(item[1]):
-            raise DataError(f"Source {name!r} must have one prediction for every outcome.")
-    pairs = {name: tuple(item[:2]) for name, item in sources.items()}
-    return pairs, {
-        name: (_predictions(item[2], f"source {name!r}"),) for name, item in sources.items()
-    }
-
-
-def _predictions(values: Any, whose: str) -> Array:
-    """Predictions as numbers; whether they are finite is looked at later.
-
-    Parameters
-    ----------
-    values : array
-    whose : str
-    """
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        # `from None`: numpy's own text quotes the cell that it could not convert.
-        raise DataError(
-            f"The predictions of {whose} must be numbers; some are not. Convert them first."
-        ) from None
 
 
 def _seed_of(random_state: Any) -> int:

@@ -97,9 +97,9 @@ def test_a_low_power_to_see_that_sites_differ_is_said():
 def test_without_a_promise_only_reach_can_hold():
     answer = verdict_of(None, 3, 100)
     assert [leg.passed for leg in answer.legs] == [True, False, False]
-    assert {leg.sentence for leg in answer.legs[1:]} == {"nobody could examine the mixture"}
+    assert {leg.sentence for leg in answer.legs[1:]} == {"nobody could examine the model"}
     assert answer.advice == "care"
-    assert "nobody could examine the mixture" in answer.sentence
+    assert "nobody could examine the model" in answer.sentence
 
 
 # The verdict --------------------------------------------------------------------------------

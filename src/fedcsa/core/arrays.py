@@ -14,6 +14,9 @@ Array: TypeAlias = NDArray[np.float64]
 
 #: The square of a larger cell, summed over rows, is no number any more.
 LARGEST = 1e150
+#: The variance of a squared loss is a fourth power, and neither overflows nor vanishes up to here,
+#: and down to its inverse.
+LARGEST_OUTCOME = 1e60
 #: What to do about cells that are no numbers: among features, and among outcomes of a regressor.
 _NO_NUMBERS = "Encode categories as numbers first, or describe them by 'columns'."
 _NO_CLASSES = "For classes give a classifier, for example FedCSA(LogisticRegression())."
@@ -108,7 +111,7 @@ def as_outcome(y: Any, classes: Sequence[Any], name: str) -> Array:
     array([0., 1., 0.])
     """
     if not classes:
-        return _as_column(_as_float(y, name, _NO_CLASSES), name)
+        return _of_size(_as_column(_as_float(y, name, _NO_CLASSES), name), name)
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -124,6 +127,25 @@ def as_outcome(y: Any, classes: Sequence[Any], name: str) -> Array:
             f"{strangers} of its {len(labels)} rows hold something else."
         )
     return codes
+
+
+def _of_size(y: Array, name: str) -> Array:
+    """The outcomes, if fourth powers of them neither overflow nor vanish.
+
+    Parameters
+    ----------
+    y : array of shape (rows,)
+    name : str
+        Begins the sentence of a `DataError`.
+    """
+    size = float(np.abs(y).max(initial=0.0))
+    if size > LARGEST_OUTCOME or 0.0 < size < 1.0 / LARGEST_OUTCOME:
+        raise DataError(
+            f"{name} must be numbers of a size between {1.0 / LARGEST_OUTCOME:g} and "
+            f"{LARGEST_OUTCOME:g}; they are {'larger' if size > 1.0 else 'smaller'}. "
+            "Choose another unit."
+        )
+    return y
 
 
 def is_whole(value: Any, smallest: int) -> bool:

@@ -14,6 +14,7 @@ from fedcsa.data.cells import Cells, is_text
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import first_few, require_columns
 from fedcsa.errors import DataError
+from fedcsa.models.inputs import pandas
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,6 +102,23 @@ def frame_columns(X: Any, names: Sequence[str], where: str) -> dict[str, pa.Chun
     """
     found = frame_series(X, names, where)
     return {name: arrow_column(found[name], f"{where}: column {name!r}") for name in names}
+
+
+def pandas_frame(X: Any, names: Sequence[str], where: str) -> Any:
+    """Columns of a frame as pandas itself has or reads them.
+
+    Parameters
+    ----------
+    X, names, where
+        As for `frame_series`.
+    """
+    import pyarrow as pa
+
+    pd = pandas()
+    found = frame_series(X, names, where)
+    if all(isinstance(column, pd.Series) for column in found.values()):
+        return pd.DataFrame({name: c.reset_index(drop=True) for name, c in found.items()})
+    return pa.table({name: arrow_column(c, where) for name, c in found.items()}).to_pandas()
 
 
 def arrow_column(column: Any, what: str) -> pa.ChunkedArray:

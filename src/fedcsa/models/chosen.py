@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedcsa.errors import ModelError, unknown
-from fedcsa.models.inputs import Column, pandas
+from fedcsa.models.inputs import Column
 
 #: Columns that stand side by side.
 Seen: TypeAlias = tuple[Column, ...]
+#: Gives the pandas frames of all sources by name, made when they are asked for.
+Frames: TypeAlias = Callable[[], Mapping[str, Any]]
 
 
 def sklearn_name(estimator: Any) -> str:
@@ -39,40 +40,46 @@ def is_drop(branch: Any) -> bool:
     return isinstance(branch, str) and branch == "drop"
 
 
-def positions(chosen: Any, columns: Seen) -> list[int]:
+def positions(chosen: Any, names: Sequence[str]) -> list[int]:
     """Columns of a ColumnTransformer as a list of their places.
 
     Parameters
     ----------
-    chosen : str, int, slice, function, or sequence of str, int or bool
-        A function gets an empty frame; names are those of the frame's columns.
-    columns : tuple of Column
+    chosen : str, int, slice, or sequence of str, int or bool
+    names : sequence of str
+        Of the frame's columns.
     """
-    names = [column.name for column in columns]
-    if callable(chosen):
-        chosen = chosen(empty_frame(columns))
     if hasattr(chosen, "tolist"):
         chosen = chosen.tolist()
-    if isinstance(chosen, slice) and isinstance(chosen.start or chosen.stop, str):
-        start = None if chosen.start is None else names.index(chosen.start)
-        stop = None if chosen.stop is None else names.index(chosen.stop) + 1
+    if is_text_slice(chosen):
+        start = None if chosen.start is None else _place(chosen.start, names)
+        stop = None if chosen.stop is None else _place(chosen.stop, names) + 1
         chosen = slice(start, stop, chosen.step)
     if isinstance(chosen, str):
         chosen = [chosen]
     if isinstance(chosen, Sequence) and chosen and all(isinstance(name, str) for name in chosen):
-        strange = [name for name in chosen if name not in names]
-        if strange:
-            raise ModelError(unknown("column of the table", strange[0], names))
-        return [names.index(name) for name in chosen]
-    return [int(place) for place in np.ravel(np.arange(len(columns))[chosen])]
+        return [_place(name, names) for name in chosen]
+    return [int(place) for place in np.ravel(np.arange(len(names))[chosen])]
 
 
-def empty_frame(columns: Seen) -> Any:
-    """A frame of these columns, with their types and no rows."""
-    pd = pandas()
-    texts = pd.Series(["text"])[:0]
-    numbers = pd.Series([0.0])[:0]
-    return pd.DataFrame({c.name: texts if c.texts else numbers for c in columns})
+def _place(name: str, names: Sequence[str]) -> int:
+    """Place of a column.
+
+    Parameters
+    ----------
+    name : str
+    names : sequence of str
+    """
+    if name not in names:
+        raise ModelError(unknown("column of the table", name, names))
+    return list(names).index(name)
+
+
+def is_text_slice(chosen: Any) -> bool:
+    """Whether columns are chosen from one name to another."""
+    return isinstance(chosen, slice) and any(
+        isinstance(b, str) for b in (chosen.start, chosen.stop)
+    )
 
 
 def branches_of(step: Any, columns: Seen) -> list[tuple[str, Any, list[int]]]:
@@ -86,7 +93,8 @@ def branches_of(step: Any, columns: Seen) -> list[tuple[str, Any, list[int]]]:
     everything = list(range(len(columns)))
     if sklearn_name(step) == "FeatureUnion":
         return [(name, branch, everything) for name, branch in step.transformer_list]
-    found = [(name, b, positions(chosen, columns)) for name, b, chosen in step.transformers]
+    names = [column.name for column in columns]
+    found = [(name, b, positions(chosen, names)) for name, b, chosen in step.transformers]
     taken = {place for _, _, places in found for place in places}
     return [*found, ("remainder", step.remainder, sorted(set(everything) - taken))]
 
@@ -108,23 +116,35 @@ def check_named(estimator: Any, columns: Seen) -> None:
     for step in _first_steps(estimator):
         for name, _, chosen in step.transformers:
             if _is_by_place(chosen):
-                raise ModelError(
-                    f"ColumnTransformer must name the columns of {name!r}; it has their places, "
-                    "and the study's table has others at these. Name the columns."
-                )
+                raise _by_place(name)
+
+
+def _by_place(branch: str) -> ModelError:
+    """The refusal of places in a frame."""
+    return ModelError(
+        f"ColumnTransformer must name the columns of {branch!r}; it has their places, "
+        "and the study's table has others at these. Name the columns."
+    )
 
 
 def _first_steps(estimator: Any) -> list[Any]:
     """The ColumnTransformers that get the frame itself."""
-    name = sklearn_name(estimator)
-    if name == "ColumnTransformer":
+    if sklearn_name(estimator) == "ColumnTransformer":
         return [estimator]
+    return [step for one in _given_all(estimator) for step in _first_steps(one)]
+
+
+def _given_all(estimator: Any) -> list[Any]:
+    """The estimators inside another that get all that it gets."""
+    name = sklearn_name(estimator)
     inner = [getattr(estimator, part, None) for part in ("regressor", "estimator")]
     if name == "FeatureUnion":
         inner = [branch for _, branch in estimator.transformer_list]
-    if name == "Pipeline":
+    elif name == "Pipeline":
         inner = [step for _, step in estimator.steps if not is_nothing(step)][:1]
-    return [step for one in inner if hasattr(one, "get_params") for step in _first_steps(one)]
+    elif name and isinstance(getattr(estimator, "estimators", None), list):  # votes, stacks
+        inner = [pair[-1] for pair in estimator.estimators if isinstance(pair, tuple)]
+    return [one for one in inner if hasattr(one, "get_params")]
 
 
 def _is_by_place(chosen: Any) -> bool:
@@ -136,74 +156,92 @@ def _is_by_place(chosen: Any) -> bool:
     return np.asarray(chosen).dtype.kind in "biu"
 
 
-def chosen_by_name(estimator: Any, columns: Seen) -> Any:
-    """A copy whose ColumnTransformers name their columns, where a function chose them.
+def chosen_by_name(estimator: Any, frames: Frames, *, by_place: bool = False) -> Any:
+    """A copy whose ColumnTransformers name their columns, where functions or slices chose them.
 
     Parameters
     ----------
     estimator : scikit-learn estimator
         Not fitted.
-    columns : tuple of Column
-        Of the frame that it gets.
+    frames : function without parameters
+        Gives the pandas frame of every source, with the study's columns only, by its name.
+    by_place : bool
+        Whether columns may be chosen by their places.
     """
     from sklearn.base import clone
 
     copy = clone(estimator)
-    _name_columns(copy, columns)
+    _name_columns(copy, frames, None, by_place)
     return copy
 
 
-def _chosen_by(function: Any, columns: Seen, branch: str) -> list[Column]:
-    """The columns that a function chooses, if it would choose the same of the user's own frame.
-
-    Parameters
-    ----------
-    function : function of a frame
-    columns : tuple of Column
-        Levels that are whole numbers come as texts; in the user's frame they may be numbers.
-    branch : str
-        Name of the branch.
-    """
-    numbers = tuple(
-        replace(c, texts=()) if all(text.lstrip("-").isdigit() for text in c.texts) else c
-        for c in columns
-    )
-    places = positions(function, columns)
-    if places != positions(function, numbers):
-        raise ModelError(
-            f"ColumnTransformer must name the columns of {branch!r}: it chooses them by type, and "
-            "levels that are whole numbers come as texts here. Name the columns."
-        )
-    if not places:
-        raise ModelError(
-            f"ColumnTransformer must choose a column for {branch!r}; its function finds none in "
-            "the study's frame, in which flags are numbers. Name the columns, or leave it out."
-        )
-    return [columns[k] for k in places]
-
-
-def _name_columns(estimator: Any, columns: Seen) -> None:
+def _name_columns(estimator: Any, frames: Frames, names: list[str] | None, by_place: bool) -> None:
     """Let the ColumnTransformers that get the frame itself name their columns.
 
     Parameters
     ----------
     estimator : scikit-learn estimator
         Is changed.
-    columns : tuple of Column
+    frames : function without parameters
+    names : list of str or None
+        The columns that it gets; None if it gets all.
+    by_place : bool
     """
-    if sklearn_name(estimator) == "Pipeline":
-        real = [step for _, step in estimator.steps if not is_nothing(step)]
-        _name_columns(real[0] if real else None, columns)
-    if sklearn_name(estimator) == "ColumnTransformer":
-        named = []
-        for name, branch, chosen in estimator.transformers:
-            own = _chosen_by(chosen, columns, name) if callable(chosen) else chosen
-            if callable(chosen):
-                _name_columns(branch, tuple(own))
-                own = [column.name for column in own]
-            named.append((name, branch, own))
-        estimator.set_params(transformers=named)
-    for part in ("regressor", "estimator"):
-        inner = getattr(estimator, part, None)
-        if hasattr(inner, "get_params"):
-            _name_columns(inner, columns)
+    for inner in _given_all(estimator):
+        _name_columns(inner, frames, names, by_place)
+    if sklearn_name(estimator) != "ColumnTransformer":
+        return
+    named = []
+    for branch, inner, given in estimator.transformers:
+        if _is_by_place(given) and not by_place:
+            raise _by_place(branch)
+        asked = callable(given) or is_text_slice(given)
+        chosen = _chosen_everywhere(given, frames, names, branch) if asked else given
+        own = [chosen] if isinstance(chosen, str) else chosen
+        if isinstance(own, list) and all(isinstance(name, str) for name in own):
+            _name_columns(inner, frames, own, by_place)
+        named.append((branch, inner, chosen))
+    estimator.set_params(transformers=named)
+
+
+def _chosen_everywhere(
+    chosen: Any, frames: Frames, names: list[str] | None, branch: str
+) -> list[str]:
+    """The columns that a function or a slice chooses, if it chooses the same of every frame.
+
+    Parameters
+    ----------
+    chosen : function of a frame, or slice
+    frames : function without parameters
+    names : list of str or None
+        As for `_name_columns`.
+    branch : str
+        Name of the branch.
+    """
+    found: dict[str, list[str]] = {}
+    for site, frame in frames().items():
+        own = frame if names is None else frame[names]
+        try:
+            places = positions(chosen(own) if callable(chosen) else chosen, list(own.columns))
+        except ModelError:
+            raise
+        except Exception as error:  # its text may quote a cell
+            raise ModelError(
+                f"ColumnTransformer must be able to choose the columns of {branch!r}; its function "
+                f"fails on the frame of {site!r} ({type(error).__name__}). Name the columns."
+            ) from None
+        found[site] = [str(own.columns[place]) for place in places]
+    if not found:
+        raise ModelError(
+            f"ColumnTransformer must name the columns of {branch!r}: arrays have no types of "
+            "columns to choose by. Use frames, or name the columns."
+        )
+    (first, own), *others = found.items()
+    for site, other in others:
+        if sorted(own) != sorted(other):
+            raise ModelError(
+                f"ColumnTransformer must choose the same columns for {branch!r} at every source; "
+                f"the frame of {site!r} gives others than that of {first!r}. Name the columns, or "
+                "give them the same types everywhere."
+            )
+    return own

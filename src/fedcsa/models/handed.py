@@ -17,6 +17,7 @@ from fedcsa.models.given import Formula, for_columns, given_description, model_d
 from fedcsa.models.inputs import Inputs, begins_with_columns, no_empty_cells
 from fedcsa.models.model_file import FileModel
 from fedcsa.models.portable import PortableModel
+from fedcsa.models.settling import check_fitted
 
 #: What a study calls the predictions that are handed over beside the rows.
 PREDICTIONS = "predictions"
@@ -141,7 +142,11 @@ def handed_over(
     if table is None and any(item["missing"] for item in inputs or ()):
         raise ModelError(no_empty_cells([i["name"] for i in inputs or () if i["missing"]]))
     known = features if table is None else [item.name for item in table.items]
-    own = InStudy(model, _order(model, known), _codes_of(model, classes), table)
+    order = _order(model, known)
+    if table is not None:
+        columns = table.columns(None, texts=True)
+        check_fitted(model, tuple(columns[k] for k in order))
+    own = InStudy(model, order, _codes_of(model, classes), table)
     return told, EstimatorModel(own, len(classes))
 
 

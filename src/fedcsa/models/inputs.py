@@ -2,7 +2,8 @@
 
 A study's matrix is finite: texts are flags of levels, an empty cell is an agreed number beside a
 flag. A pipeline that begins with a ColumnTransformer, an encoder or an imputer gets the table's own
-columns as a pandas frame, in their own units. Every other model gets the study's numbers; where a
+columns as a pandas frame, in their own units: flags as bool and levels as whole numbers where the
+sources' own frames have them so. Every other model gets the study's numbers; where a
 column's empty cells were left to the model (``missing="model"``), it gets NaN for them.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,14 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import MissingExtraError, ModelError
 from fedcsa.models.steps import Part, Steps, apply_steps
 
-#: Kinds of columns that a model may get; only levels are texts.
+#: Kinds of columns that a model may get.
 INPUT_KINDS = ("number", "flag", "levels", "date")
+#: What cells are in the sources' own frames: texts, whole numbers, true and false; "" if that is
+#: not known, or does not matter: then levels are texts, and everything else is float64.
+CELLS = ("", "text", "whole", "truth")
+#: Whole numbers beyond are no levels but ids, and no threshold of a tree reaches them.
+LARGEST_CODE = 10**6
+_TRUTH = {"false": 0.0, "true": 1.0}
 #: Of one study; its matrix has no more columns either.
 MAX_INPUTS = 10_000
 #: Thresholds on flags and places of levels lie between whole numbers.
@@ -43,12 +50,18 @@ class Column:
         Whether cells may be empty.
     step : float
         Of the agreed grid for thresholds; 0 if there is none.
+    numbers : tuple of float
+        The only ones that it holds, if these were agreed: of a flag, of levels that are numbers.
+    cells : {"", "text", "whole", "truth"}
+        See `CELLS`.
     """
 
     name: str = ""
     texts: tuple[str, ...] = ()
     missing: bool = False
     step: float = 0.0
+    numbers: tuple[float, ...] = ()
+    cells: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +78,8 @@ class Input:
         The first has no flag in the matrix.
     missing : bool
         Whether its empty cells were left to the model.
+    cells : {"", "text", "whole", "truth"}
+        See `CELLS`.
     """
 
     name: str
@@ -72,6 +87,7 @@ class Input:
     columns: tuple[int, ...]
     levels: tuple[str, ...] = ()
     missing: bool = False
+    cells: str = ""
 
     def __post_init__(self) -> None:
         flags = len(self.levels) - 1 if self.kind == "levels" else 1
@@ -85,6 +101,8 @@ class Input:
             and flags >= 1
             and len(set(self.levels)) == len(self.levels)
             and len(self.columns) == flags + self.missing
+            and self.cells in CELLS
+            and self._are_cells()
         )
         if not sound:
             raise ModelError(
@@ -97,8 +115,49 @@ class Input:
         """Columns of the matrix without the flag of empty cells."""
         return self.columns[:-1] if self.missing else self.columns
 
+    def _are_cells(self) -> bool:
+        """Whether levels can be what `cells` says."""
+        if self.cells == "whole":
+            return are_whole(self.levels)
+        if self.cells == "truth" and self.levels:
+            return sorted(level.lower() for level in self.levels) == sorted(_TRUTH)
+        return self.cells != "truth" or self.kind in ("flag", "number")
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The only numbers that its cells may be, in the order of its levels; none for texts."""
+        if self.cells == "whole":
+            return tuple(float(level) for level in self.levels)
+        if self.cells == "truth" and self.levels:
+            return tuple(_TRUTH[level.lower()] for level in self.levels)
+        return (0.0, 1.0) if self.kind == "flag" or self.cells == "truth" else ()
+
+    def series(self, cells: Array) -> Any:
+        """A column of the frame, as the sources' own frames have it.
+
+        Parameters
+        ----------
+        cells : array of shape (rows,)
+            Numbers, or places of levels that are texts; NaN where empty.
+        """
+        pd = pandas()
+        empty = np.isnan(cells)
+        if self.levels and not self.numbers:
+            texts = np.array([*self.levels, np.nan], dtype=object)
+            places = np.where(empty, len(self.levels), cells).astype(np.intp)
+            return pd.Series(texts[places], dtype=_text_type(pd))
+        if self.cells == "whole" and not self.missing:
+            return pd.Series(cells.astype(np.int64))
+        if self.cells == "truth" and np.isin(cells[~empty], (0.0, 1.0)).all():
+            truth = pd.Series(np.where(empty, 0.0, cells).astype(bool))
+            return truth.astype(object).where(~empty, np.nan) if self.missing else truth
+        return pd.Series(cells)
+
     def part(self, *, texts: bool) -> Part:
         """What makes the input of its columns: one column, or with `texts` off its numbers."""
+        if texts and self.levels and self.numbers:
+            levels = {"levels": np.array(self.numbers)}
+            return Part("numbers", self.columns, {"marked": self.missing}, levels)
         if texts and self.levels:
             return Part("places", self.columns, {"marked": self.missing})
         return Part("gaps" if self.missing else "keep", self.columns)
@@ -117,11 +176,11 @@ class Inputs:
             items = tuple(
                 Input(
                     item["name"], item["kind"], tuple(item["columns"]), tuple(item["levels"]),
-                    item["missing"],
+                    item["missing"], item.get("cells", ""),
                 )
                 for item in plain
             )  # fmt: skip
-        except (KeyError, TypeError):
+        except (AttributeError, KeyError, TypeError):
             raise ModelError(
                 "A model's inputs must be a list of columns. "
                 "Ask the lead which version of fedcsa wrote the study."
@@ -178,11 +237,16 @@ class Inputs:
         found = []
         for item in self.items:
             if texts and item.levels:
-                found.append(Column(item.name, item.levels, item.missing, WHOLE_STEP))
+                own = () if item.numbers else item.levels
+                column = Column(item.name, own, item.missing, WHOLE_STEP, item.numbers, item.cells)
+                found.append(column)
                 continue
             for position in item.own:
                 step = 0.0 if grid is None else float(grid[position])
-                found.append(Column(item.name if texts else "", (), item.missing, step))
+                column = Column(missing=item.missing, step=step)
+                if texts:
+                    column = replace(column, name=item.name, numbers=item.numbers, cells=item.cells)
+                found.append(column)
         return tuple(found)
 
     def codes(self, X: Array) -> Array:
@@ -200,7 +264,7 @@ class Inputs:
         return apply_steps(self.steps(texts=False), X)
 
     def frame(self, X: Array) -> Any:
-        """The table's own columns as a pandas frame: float64 numbers and texts.
+        """The table's own columns as a pandas frame.
 
         >>> sex = {"name": "sex", "kind": "levels", "columns": [0], "levels": ["F", "M"]}
         >>> Inputs.from_plain([{**sex, "missing": False}]).frame(np.array([[1.0], [0.0]]))
@@ -208,15 +272,22 @@ class Inputs:
         0   M
         1   F
         """
-        pd = pandas()
-        columns = {}
-        for item, cells in zip(self.items, self.codes(X).T, strict=True):
-            columns[item.name] = pd.Series(cells)
-            if item.levels:
-                texts = np.array([*item.levels, np.nan], dtype=object)
-                places = np.where(np.isnan(cells), len(item.levels), cells).astype(np.intp)
-                columns[item.name] = pd.Series(texts[places], dtype=_text_type(pd))
-        return pd.DataFrame(columns)
+        cells = self.codes(X).T
+        own = {item.name: item.series(c) for item, c in zip(self.items, cells, strict=True)}
+        return pandas().DataFrame(own)
+
+
+def are_whole(levels: Sequence[str]) -> bool:
+    """Whether levels are whole numbers, written as Python writes them.
+
+    >>> are_whole(["1", "-2"]), are_whole(["01"]), are_whole(["1", "other"])
+    (True, False, False)
+    """
+    digits = [level.removeprefix("-") for level in levels]
+    return bool(levels) and all(
+        own.isascii() and own.isdigit() and str(int(level)) == level and int(own) <= LARGEST_CODE
+        for own, level in zip(digits, levels, strict=True)
+    )
 
 
 def pandas() -> Any:

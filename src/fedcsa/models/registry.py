@@ -13,7 +13,6 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError, ParameterError, UntrustedError, hint, must, one_of, unknown
-from fedcsa.models.chosen import chosen_by_name
 from fedcsa.models.given import DESCRIBED, GIVEN
 from fedcsa.models.inputs import Inputs, begins_with_columns, inputs_of
 from fedcsa.models.model import PENALTY, RATIO_POWER, Candidate, LinearRegression, Model
@@ -211,9 +210,6 @@ def model_description(
     trusted : collection of str
         Classes outside scikit-learn that the model may use.
     """
-    if inputs is not None and _is_estimator(model) and begins_with_columns(model):
-        columns = Inputs.from_plain(inputs).columns(None, texts=True)
-        model = chosen_by_name(model, columns)
     described = _described(model)
     if inputs is not None and described["name"] == "sklearn" and _gets(described, inputs, trusted):
         return {**described, "inputs": Inputs.from_plain(inputs).plain}

@@ -13,9 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.errors import ModelError
-from fedcsa.models.chosen import Seen, branches_of, is_drop, is_nothing, sklearn_name
-from fedcsa.models.inputs import Column
+from fedcsa.models.chosen import (
+    Seen,
+    branches_of,
+    is_drop,
+    is_nothing,
+    positions,
+    sklearn_name,
+)
+from fedcsa.models.inputs import Column, are_whole
 from fedcsa.models.transformers import leaf
+
+#: Encoders whose levels were agreed.
+ENCODERS = ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder")
 
 
 def settle_columns(estimator: Any, columns: Seen) -> None:
@@ -55,10 +65,11 @@ def _settle(step: Any, columns: Seen | None) -> Seen | None:
         return columns
     if name in ("ColumnTransformer", "FeatureUnion"):
         return _settle_branches(step, columns)
-    if name in ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder") and _is_auto(step, columns):
+    if name in ENCODERS and _is_auto(step, columns):
+        _check_order(step, columns)
         step.set_params(categories=[_categories(column) for column in columns])
-    elif name in ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"):
-        _check_listed(step, columns)
+    elif name in ENCODERS and not isinstance(step.categories, str):
+        check_listed(step, step.categories, columns)
     try:
         return leaf(step, columns, fitted=False)[1]
     except (ModelError, IndexError, TypeError, ValueError):
@@ -99,31 +110,89 @@ def _is_auto(encoder: Any, columns: Seen) -> bool:
     columns : tuple of Column
     """
     auto = isinstance(encoder.categories, str) and encoder.categories == "auto"
-    return auto and all(column.texts for column in columns)
+    return auto and all(column.texts or column.numbers for column in columns)
 
 
-def _check_listed(encoder: Any, columns: Seen) -> None:
-    """Raise a `ModelError` if none of an encoder's listed levels of a column is an agreed one.
+def _check_order(encoder: Any, columns: Seen) -> None:
+    """Raise a `ModelError` if the order of levels matters, and depends on whether they are texts.
 
     Parameters
     ----------
     encoder : scikit-learn encoder
     columns : tuple of Column
     """
-    if isinstance(encoder.categories, str):
-        return
-    for column, listed in zip(columns, encoder.categories, strict=False):
-        if column.texts and not set(column.texts) & {level for level in listed if level == level}:
+    ordered = sklearn_name(encoder) == "OrdinalEncoder" or getattr(encoder, "drop", None) == "first"
+    for column in columns if ordered else ():
+        unsure = not column.cells and are_whole(column.texts)
+        if unsure and sorted(column.texts) != sorted(column.texts, key=int):
             raise ModelError(
-                f"{sklearn_name(encoder)} must list agreed levels of {column.name!r}, as texts "
-                f"({', '.join(map(repr, column.texts[:3]))}); it lists others."
+                f"{sklearn_name(encoder)} must list the levels of {column.name!r} in their order: "
+                "they are whole numbers, and as texts they have another. Set categories."
             )
+
+
+def check_listed(encoder: Any, categories: Any, columns: Seen) -> None:
+    """Raise a `ModelError` if none of an encoder's levels of a column is an agreed one.
+
+    Parameters
+    ----------
+    encoder : scikit-learn encoder
+    categories : sequence of sequences
+        Its levels of every column.
+    columns : tuple of Column
+    """
+    for column, listed in zip(columns, categories, strict=False):
+        agreed: tuple[Any, ...] = column.texts or column.numbers
+        if agreed and not set(agreed) & {level for level in listed if level == level}:
+            words = "texts" if column.texts else "numbers"
+            shown = ", ".join(repr(level) for level in _sorted(column)[:3])
+            raise ModelError(
+                f"{sklearn_name(encoder)} must list agreed levels of {column.name!r}, as {words} "
+                f"({shown}); it lists others."
+            )
+
+
+def check_fitted(estimator: Any, columns: Seen) -> None:
+    """Raise a `ModelError` if an encoder of a fitted pipeline knows no agreed level of a column.
+
+    Parameters
+    ----------
+    estimator : fitted scikit-learn estimator
+    columns : tuple of Column
+        That it gets.
+    """
+    name = sklearn_name(estimator)
+    if name in ENCODERS:
+        check_listed(estimator, estimator.categories_, columns)
+    elif name == "Pipeline":
+        for _, step in estimator.steps:
+            check_fitted(step, columns)
+            if not is_nothing(step) and sklearn_name(step) != "SimpleImputer":
+                break
+    elif name == "ColumnTransformer":
+        names = [column.name for column in columns]
+        for _, branch, chosen in estimator.transformers_:
+            check_fitted(branch, tuple(columns[k] for k in positions(chosen, names)))
+    elif name == "FeatureUnion":
+        for _, branch in estimator.transformer_list:
+            check_fitted(branch, columns)
+    for part in ("regressor_", "estimator_", "best_estimator_"):
+        if hasattr(estimator, part):
+            check_fitted(getattr(estimator, part), columns)
+
+
+def _sorted(column: Column) -> list[Any]:
+    """The agreed levels of a column as its cells have them, in scikit-learn's order."""
+    if column.texts:
+        return sorted(column.texts)
+    cell = bool if column.cells == "truth" else int if column.cells == "whole" else float
+    return [cell(number) for number in sorted(column.numbers)]
 
 
 def _categories(column: Column) -> NDArray[Any]:
     """The levels of a column as scikit-learn would list them: sorted, an empty cell last."""
-    texts = sorted(column.texts)
-    return np.array([*texts, np.nan] if column.missing else texts, dtype=object)
+    levels = _sorted(column)
+    return np.array([*levels, np.nan] if column.missing else levels, dtype=object)
 
 
 def _marked(step: Any, columns: Seen | None) -> Any:

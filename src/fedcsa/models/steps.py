@@ -21,10 +21,12 @@ kind         gives                                       arrays
 "places"     of the flags of one column of texts: the    none
              place of its level; with `marked` it is
              empty where the last flag is 1
+"numbers"    the same of a column of whole numbers: the  levels (flags + 1,)
+             level itself
 "missing"    a flag of every empty cell                  none
 "constant"   the columns, empty cells filled as agreed   constant (columns,)
 "fill"       the same with numbers that were learnt      fill (columns,)
-"mode"       the same with levels that were learnt       chosen, sizes (columns,)
+"mode"       the same with levels that were learnt       chosen, sizes (columns,), levels
 ===========  ==========================================  =======================================
 
 An empty cell is NaN. None of these kinds holds one in its arrays.
@@ -58,14 +60,15 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "keep": (), "affine": (), "powers": (), "levels": ("codes", "unknown"),
     "spline": ("degree", "bias"), "clip": (), "bands": (), "sum": (), "gaps": (),
-    "places": ("marked",), "missing": (), "constant": (), "fill": (), "mode": (),
+    "places": ("marked",), "numbers": ("marked",), "missing": (), "constant": (),
+    "fill": (), "mode": (),
     **dict.fromkeys(FUNCTIONS, ()),
 }  # fmt: skip
 _ARRAYS: Mapping[str, tuple[str, ...]] = {
     "affine": ("shift", "scale"), "powers": ("powers",),
     "levels": ("levels", "sizes", "dropped"), "spline": ("knots",), "clip": ("low", "high"),
     "bands": ("bounds",), "sum": ("weights",), "constant": ("constant",), "fill": ("fill",),
-    "mode": ("chosen", "sizes"),
+    "mode": ("chosen", "sizes", "levels"), "numbers": ("levels",),
 }  # fmt: skip
 
 
@@ -103,7 +106,7 @@ class Part:
         if self.kind == "spline":
             each = int(self.arrays["knots"].shape[1] - self.words["degree"] - 1)
             return len(self.columns) * (each if self.words["bias"] else each - 1)
-        if self.kind == "places":
+        if self.kind in ("places", "numbers"):
             return 1
         return len(self.columns) - (self.kind == "gaps")
 
@@ -123,6 +126,10 @@ class Part:
             return np.asarray(FUNCTIONS[self.kind](own))
         if self.kind == "places":
             return _place(own, marked=self.words["marked"])
+        if self.kind == "numbers":
+            place = _place(own, marked=self.words["marked"])
+            known = np.where(np.isnan(place), 0.0, place).astype(np.intp)
+            return np.where(np.isnan(place), np.nan, self.arrays["levels"][known])
         if self.kind == "spline":
             degree, end = self.words["degree"], None if self.words["bias"] else -1
             knots = self.arrays["knots"]
@@ -165,7 +172,7 @@ _SIMPLE: Mapping[str, Callable[[Array, Mapping[str, NDArray[Any]]], Array]] = {
     "missing": lambda x, own: np.isnan(x).astype(np.float64),  # noqa: ARG005 - no arrays
     "constant": lambda x, own: np.where(np.isnan(x), own["constant"], x),
     "fill": lambda x, own: np.where(np.isnan(x), own["fill"], x),
-    "mode": lambda x, own: np.where(np.isnan(x), own["chosen"], x),
+    "mode": lambda x, own: np.where(np.isnan(x), _commonest(own), x),
 }
 #: Flags are 0 and 1; a table's mean of one, which is asked for too, counts as what it is nearer to.
 _HALF = 0.5
@@ -186,6 +193,12 @@ def _place(flags: Array, *, marked: bool) -> Array:
     found = (own > _HALF) @ np.arange(1.0, own.shape[1] + 1.0)
     found = np.where(flags[:, -1] > _HALF, np.nan, found) if marked else found
     return np.asarray(found[:, None])
+
+
+def _commonest(arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """The level that was learnt of every column."""
+    first = np.cumsum(arrays["sizes"]) - arrays["sizes"]
+    return np.asarray(arrays["levels"][first + arrays["chosen"]])
 
 
 def _products(X: Array, powers: NDArray[np.int32]) -> Array:
@@ -398,6 +411,15 @@ def _check_places(part: Part) -> None:
         raise damaged("flags of levels")
 
 
+def _check_numbers(part: Part) -> None:
+    _check_places(part)
+    levels = take(
+        part.arrays, "levels", np.float64, (1 + len(part.columns) - part.words["marked"],)
+    )
+    if len(np.unique(levels)) < len(levels):
+        raise damaged("levels that differ")
+
+
 def _check_constant(part: Part) -> None:
     take(part.arrays, part.kind, np.float64, (len(part.columns),))
 
@@ -407,6 +429,7 @@ def _check_mode(part: Part) -> None:
     chosen, sizes = (take(part.arrays, name, np.int32, shape) for name in ("chosen", "sizes"))
     if (chosen < 0).any() or (chosen >= sizes).any() or (sizes > MAX_COLUMNS).any():
         raise damaged("levels that are there")
+    take(part.arrays, "levels", np.float64, (int(sizes.sum(dtype=np.int64)),))
 
 
 def _check_spline(part: Part) -> None:
@@ -423,8 +446,8 @@ _CHECKS = {
     "keep": _check_nothing, "affine": _check_affine, "powers": _check_powers,
     "levels": _check_levels, "spline": _check_spline, "clip": _check_clip,
     "bands": _check_bands, "sum": _check_sum, "gaps": _check_gaps, "places": _check_places,
-    "missing": _check_nothing, "constant": _check_constant, "fill": _check_constant,
-    "mode": _check_mode, **dict.fromkeys(FUNCTIONS, _check_nothing),
+    "numbers": _check_numbers, "missing": _check_nothing, "constant": _check_constant,
+    "fill": _check_constant, "mode": _check_mode, **dict.fromkeys(FUNCTIONS, _check_nothing),
 }  # fmt: skip
 
 

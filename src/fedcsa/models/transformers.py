@@ -28,8 +28,6 @@ from fedcsa.models.steps import MAX_COLUMNS, Part, Steps, function_name, steps_o
 #: Scalers that hold means and sds, and those that hold cells: the smallest, the largest, a median.
 MEAN_SCALERS = frozenset({"StandardScaler"})
 CELL_SCALERS = frozenset({"MaxAbsScaler", "MinMaxScaler", "RobustScaler"})
-#: The place of an empty cell among the levels of an encoder.
-EMPTY = -1.0
 
 
 class NoFormatError(ModelError):
@@ -128,6 +126,11 @@ def leaf(transformer: Any, columns: Seen, *, fitted: bool) -> tuple[Steps, Seen]
         raise NoFormatError(
             f"{type(transformer).__name__} gets texts. Use OneHotEncoder before it instead"
         )
+    truths = [column for column in columns if column.cells == "truth"]
+    if name == "FunctionTransformer" and truths:  # whose result is a float16 in numpy
+        raise NoFormatError(
+            "FunctionTransformer gets true and false. Use 'passthrough' for them instead"
+        )
     part = _numeric(transformer, name, everything, fitted=fitted)
     if part is None:
         return (), bare
@@ -206,7 +209,7 @@ def _imputed(imputer: Any, columns: Seen, *, fitted: bool) -> tuple[Steps, Seen]
     columns : tuple of Column
     fitted : bool
     """
-    filled = tuple(replace(column, name="", missing=False) for column in columns)
+    filled = tuple(replace(_bare(column), missing=False) for column in columns)
     if not any(column.missing for column in columns):
         return (), filled
     if imputer.add_indicator:
@@ -214,16 +217,21 @@ def _imputed(imputer: Any, columns: Seen, *, fitted: bool) -> tuple[Steps, Seen]
     parts, given = [], []
     learnt = imputer.statistics_ if fitted else [None] * len(columns)
     for place, column in enumerate(columns):
-        part, texts = Part("keep", (place,)), column.texts
+        part, after = Part("keep", (place,)), filled[place]
         if column.missing:
-            part, texts = _filled(imputer, column, place, learnt[place])
+            part, after = _filled(imputer, column, place, learnt[place])
         parts.append(part)
-        given.append(replace(filled[place], texts=texts))
+        given.append(replace(after, name="", missing=False))
     return (tuple(parts),), tuple(given)
 
 
-def _filled(imputer: Any, column: Column, place: int, learnt: Any) -> tuple[Part, tuple[str, ...]]:
-    """What fills the empty cells of one column, and its levels afterwards.
+def _bare(column: Column) -> Column:
+    """A column of an array: it has no name, and true and false are numbers."""
+    return replace(column, name="", cells="" if column.cells == "truth" else column.cells)
+
+
+def _filled(imputer: Any, column: Column, place: int, learnt: Any) -> tuple[Part, Column]:
+    """What fills the empty cells of one column, and the column afterwards.
 
     Parameters
     ----------
@@ -234,27 +242,35 @@ def _filled(imputer: Any, column: Column, place: int, learnt: Any) -> tuple[Part
     learnt : float, str or None
         What the imputer has learnt of it; None if it is not fitted.
     """
-    texts, strategy = column.texts, imputer.strategy
+    texts, numbers, strategy = column.texts, column.numbers, imputer.strategy
+    after = _bare(column)
     if strategy == "constant":
         value = imputer.fill_value
         if texts:
             text = "missing_value" if value is None else str(value)
             texts = texts if text in texts else (*texts, text)
             value = texts.index(text)
-        constant = np.array([0.0 if value is None else float(value)])
-        return Part("constant", (place,), {}, {"constant": constant}), texts
-    if texts and strategy == "most_frequent":
-        chosen = texts.index(learnt) if learnt in texts else 0
-        sizes = np.array([len(texts)], np.int32)
-        arrays = {"chosen": np.array([chosen], np.int32), "sizes": sizes}
-        return Part("mode", (place,), {}, arrays), texts
+        elif value is None and column.cells == "truth":
+            raise NoFormatError("SimpleImputer fills a text among flags. Use fill_value instead")
+        constant = 0.0 if value is None else float(value)
+        numbers = numbers and tuple(sorted({*numbers, constant}))
+        part = Part("constant", (place,), {}, {"constant": np.array([constant])})
+        return part, replace(after, texts=texts, numbers=numbers)
+    levels: Sequence[Any] = texts or numbers
+    if levels and strategy == "most_frequent":
+        chosen = list(levels).index(learnt) if learnt in levels else 0
+        values = np.arange(float(len(texts))) if texts else np.array(numbers)
+        sizes = np.array([len(levels)], np.int32)
+        arrays = {"chosen": np.array([chosen], np.int32), "sizes": sizes, "levels": values}
+        return Part("mode", (place,), {}, arrays), after
     if texts or strategy != "mean":
         raise NoFormatError(
             "SimpleImputer would carry a patient's value. Use strategy='mean' or 'constant', or "
-            "of texts 'most_frequent', instead"
+            "of agreed levels 'most_frequent', instead"
         )
     value = 0.0 if learnt is None else float(learnt)
-    return Part("fill", (place,), {}, {"fill": np.array([value])}), texts
+    part = Part("fill", (place,), {}, {"fill": np.array([value])})
+    return part, replace(after, numbers=())
 
 
 # Encoders -------------------------------------------------------------------------------------
@@ -272,14 +288,18 @@ def _encoded(encoder: Any, columns: Seen) -> tuple[Steps, Seen]:
     lists = [_places(own, column) for own, column in zip(encoder.categories, columns, strict=True)]
     first = [0 if drop == "first" or (drop and len(levels) == 2) else -1 for levels in lists]
     everything = tuple(range(len(columns)))
-    empty = [column.missing and bool(column.texts) for column in columns]
+    empty = [column.missing and bool(column.texts or column.numbers) for column in columns]
     before: Steps = ()
     if any(empty) and not ordinal:  # an empty cell is a level of its own
-        fill = {"constant": np.array([EMPTY if own else 0.0 for own in empty])}
+        if any(column.missing and not own for column, own in zip(columns, empty, strict=True)):
+            raise NoFormatError(
+                "OneHotEncoder gets empty numbers beside levels. Use one for each instead"
+            )
+        fill = {"constant": np.array([_empty_place(column) for column in columns])}
         before = ((Part("constant", everything, {}, fill),),)
     if ordinal:
-        lists = [levels[levels != EMPTY] if column.texts else levels
-                 for levels, column in zip(lists, columns, strict=True)]  # fmt: skip
+        lists = [levels[levels != _empty_place(column)] if own else levels
+                 for levels, column, own in zip(lists, columns, empty, strict=True)]  # fmt: skip
     unknown = "ignore" if ordinal and any(empty) else _unknown(encoder, lists, columns)
     arrays: dict[str, NDArray[Any]] = {
         "levels": np.concatenate(lists),
@@ -311,6 +331,11 @@ def _with_empty(encoder: Any, part: Part, empty: Sequence[bool]) -> tuple[Steps,
     return ((part,), (fill,)), tuple(replace(column, missing=False) for column in given)
 
 
+def _empty_place(column: Column) -> float:
+    """The number that stands for an empty cell of agreed levels: none of theirs is a half."""
+    return min(column.numbers, default=0.0) - 0.5
+
+
 def _places(levels: Any, column: Column) -> Array:
     """Levels of an encoder as the numbers that it gets: themselves, or places among the agreed.
 
@@ -321,15 +346,18 @@ def _places(levels: Any, column: Column) -> Array:
     column : Column
     """
     if not column.texts:
-        return np.asarray(levels, dtype=np.float64)
+        found = np.asarray(levels, dtype=np.float64)
+        if np.isnan(found).any() and not column.numbers:
+            raise NoFormatError("An encoder lists nan of numbers. Use SimpleImputer before instead")
+        return np.where(np.isnan(found), _empty_place(column), found)
     beyond = iter(range(len(column.texts), len(column.texts) + len(levels)))
-    found = [
+    listed = [
         column.texts.index(level) if level in column.texts
-        else EMPTY if level is None or level != level
+        else _empty_place(column) if level is None or level != level
         else next(beyond)
         for level in levels
     ]  # fmt: skip
-    return np.array(found, dtype=np.float64)
+    return np.array(listed, dtype=np.float64)
 
 
 def _unknown(encoder: Any, lists: Sequence[Array], columns: Seen) -> str:
@@ -342,9 +370,9 @@ def _unknown(encoder: Any, lists: Sequence[Array], columns: Seen) -> str:
         Its levels as numbers.
     columns : tuple of Column
     """
+    agreed = [column.numbers or tuple(range(len(column.texts))) for column in columns]
     complete = all(
-        column.texts and set(range(len(column.texts))) <= set(levels.astype(int).tolist())
-        for levels, column in zip(lists, columns, strict=True)
+        own and set(own) <= set(levels.tolist()) for levels, own in zip(lists, agreed, strict=True)
     )
     if complete and encoder.handle_unknown != "ignore":
         return "error"
@@ -394,15 +422,23 @@ def fold(
     while steps:
         coefficients, intercept = _unscaled(steps[-1], coefficients, intercept)
         kept = [replace(p, kind="keep", arrays={}) if p.kind == "affine" else p for p in steps[-1]]
-        if any(part.kind != "keep" for part in kept):
+        places = [place for part in kept for place in part.columns]
+        width = width_of(steps[:-1], n_features)
+        left_out = len(set(places)) < width  # whose empty cells times 0 would still be empty
+        empty = any(_makes_empty(part) for parts in steps[:-1] for part in parts)
+        if any(part.kind != "keep" for part in kept) or (left_out and empty):
             return (*steps[:-1], tuple(kept)), coefficients, intercept
         steps = steps[:-1]
-        onto = np.zeros((len(coefficients), width_of(steps, n_features)))
-        places = [place for part in kept for place in part.columns]
+        onto = np.zeros((len(coefficients), width))
         for place, slope in zip(places, coefficients.T, strict=True):
             onto[:, place] += slope
         coefficients = onto
     return steps, coefficients, intercept
+
+
+def _makes_empty(part: Part) -> bool:
+    """Whether a part gives empty cells of cells that were not."""
+    return part.kind == "gaps" or bool(part.words.get("marked"))
 
 
 def _unscaled(parts: Sequence[Part], coefficients: Array, intercept: Array) -> tuple[Array, Array]:

@@ -40,6 +40,8 @@ HALF = 0.5
 #: Correlations of two sources that differ by more, and by more than chance would explain among
 #: many pairs (four standard errors), are named.
 CORRELATION_GAP, CORRELATION_ERRORS = 0.4, 4.0
+#: If so many outcomes of other classes are expected, chance alone seldom brings none: e⁻³ is 5 %.
+MISSED = 3.0
 #: Bounds that no wider grid could pass.
 NATURAL_BOUNDS = {PENALTY: (0.0,), RATIO_POWER: (0.0, 1.0)}
 
@@ -175,6 +177,7 @@ def _examination(adaptation: Adaptation) -> Iterator[Finding]:
     for name, found in adaptation.examinations.items():
         if found.reason:
             yield Finding("not-examined", name, {"reason": found.reason})
+            yield from _silent(adaptation, name)
     near = {n: item for n, item in adaptation.examinations.items() if n in adaptation.reaching}
     for name, (far, times) in far_examiners(near).items():
         yield Finding("stands-out", name, {"standard deviations": far, "times the median": times})
@@ -183,6 +186,28 @@ def _examination(adaptation: Adaptation) -> Iterator[Finding]:
             yield Finding("no-promise")
         elif adaptation.kept and len(adaptation.models) == 1:
             yield Finding("nothing-examined")
+
+
+def _silent(adaptation: Adaptation, name: str) -> Iterator[Finding]:
+    """A source all of whose outcomes are of one class, where the others' are not.
+
+    Parameters
+    ----------
+    adaptation : Adaptation
+    name : str
+        Of a source that could not examine.
+    """
+    found, reports = adaptation.examinations[name], adaptation.reports
+    others = [report for other, report in reports.items() if other != name]
+    if found.reason != "outcomes_alike" or not adaptation.plan.classes or not others:
+        return
+    rows = np.array([report.effective_rows for report in others])
+    shares = rows @ np.array([report.outcome_mean for report in others]) / rows.sum()
+    own = reports[name]
+    expected = own.effective_rows * (1.0 - float(shares[int(np.argmax(own.outcome_mean))]))
+    if expected >= MISSED:
+        evidence = {"effective rows": own.effective_rows, "expected of other classes": expected}
+        yield Finding("outcomes-alike", name, evidence)
 
 
 def _correlations(adaptation: Adaptation) -> Iterator[Finding]:

@@ -49,7 +49,7 @@ MIN_SKILL = 0.9
 MOST_EXPLAINED = 10.0
 #: Below this chance to see sites that differ, the agreement leg says so.
 LOW_POWER = 0.5
-_NOT_EXAMINED = "nobody could examine the mixture"
+_NOT_EXAMINED = "nobody could examine the model"
 _ASK = "see the findings for why, and ask those sources"
 
 
@@ -239,7 +239,7 @@ def verdict_of(promise: Promise | None, n_reaching: int, n_target_rows: int) -> 
     Parameters
     ----------
     promise : Promise or None
-        None if nobody could examine the mixture: then only reach can hold.
+        None if nobody could examine the model: then only reach can hold.
     n_reaching : int
         Sources that reach the target.
     n_target_rows : int
