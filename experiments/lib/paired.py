@@ -1,8 +1,8 @@
-"""Paired comparisons: the same seeds under two methods, decided by their differences."""
+"""Intervals of what was measured: paired differences of methods, spreads, rates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +65,45 @@ def mean_ratio(left: Array, right: Array) -> Interval:
     return _bootstrap(left, right, lambda a, b: a.mean(axis=1) / b.mean(axis=1))
 
 
+def variance_interval(values: Array, scale: float = 1.0) -> Interval:
+    """`scale` times the variance, by a bootstrap: χ² holds for normal values only.
+
+    Parameters
+    ----------
+    values : array of shape (runs,)
+    scale : float
+    """
+    drawn = values[_picks(len(values))].var(axis=1, ddof=1)
+    low, high = _percentiles(scale * drawn)
+    return Interval(scale * float(values.var(ddof=1)), low, high)
+
+
+def rate(errors: Mapping[float, Array]) -> Interval | None:
+    """β in mean error ∝ n^β: slope of log |mean| over log n, by a bootstrap of the runs at each n.
+
+    A mean counts by the square of its distance from 0 in standard errors. None where fewer than two
+    are further than two of them: there is nothing whose rate could be told.
+
+    Parameters
+    ----------
+    errors : mapping
+        n -> error of every run.
+    """
+    x = np.log(np.array(list(errors), dtype=np.float64))
+    found = [np.asarray(each, dtype=np.float64) for each in errors.values()]
+    with np.errstate(invalid="ignore"):
+        z = np.array([e.mean() / (e.std(ddof=1) / np.sqrt(len(e))) for e in found])
+    z = np.where(np.isfinite(z), z, 0.0)  # all runs alike
+    if (np.abs(z) > 2.0).sum() < 2:
+        return None
+    centred = x - np.average(x, weights=z**2)
+    share = z**2 * centred / (z**2 @ centred**2)
+    with np.errstate(divide="ignore"):  # a drawn mean of 0 has no logarithm
+        drawn = np.log(np.abs([e[_picks(len(e), k)].mean(axis=1) for k, e in enumerate(found)]))
+        value = float(share @ np.log(np.abs([e.mean() for e in found])))
+    return Interval(value, *_percentiles(share @ drawn))
+
+
 def slope_over(values: Array, positions: Sequence[float]) -> Interval:
     """Slope of every row of `values` (runs, positions) over the positions, averaged over runs."""
     x = np.asarray(positions, dtype=np.float64)
@@ -91,8 +130,8 @@ def _bootstrap(left: Array, right: Array, statistic: Callable[[Array, Array], Ar
     return Interval(value, *_percentiles(drawn))
 
 
-def _picks(n: int) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, n, (N_BOOT, n))
+def _picks(n: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, n, (N_BOOT, n))
 
 
 def _percentiles(drawn: Array) -> tuple[float, float]:
