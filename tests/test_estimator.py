@@ -554,8 +554,8 @@ def test_two_rows_are_a_target_that_the_reach_leg_calls_too_few():
         ({"compare": ("naive", "magic")}, "'compare' parameter must be a list of methods"),
         ({"compare": ("validated",)}, "'compare' parameter must be a list of methods"),
         ({"compare": ("fedle",)}, "must be given for the method 'fedle'"),
-        ({"exchange": "rows"}, "name a method of the paper: 'naive', 'fediwe'"),
-        ({"scheme": "rotate"}, "name a method of the paper: 'naive', 'fediwe'"),
+        ({"exchange": "rows"}, "Algorithm 1 of the paper choose preset='paper'"),
+        ({"scheme": "rotate"}, "Algorithm 1 of the paper choose preset='paper'"),
         ({"refit": False}, "'refit' parameter must be on with scheme"),
         ({"candidates": []}, "at least one candidate"),
         ({"candidates": "0.1"}, "'candidates' parameter must be a list"),
@@ -1145,7 +1145,7 @@ def test_the_papers_methods_with_rows_split_in_thirds_and_send_the_training_fold
     assert (plan.scheme, plan.folds, plan.refit) == ("split", 3, False)
     assert plan.candidates == tuple({"penalty": theta} for theta in PENALTIES)
     assert (estimator.interval_, result.promise, estimator.legs_) == (None, None, {})
-    assert result.verdict.sentence == "a method of the paper, without a promise"
+    assert result.verdict.words == "not judged"
     mean, sd = X_TARGET.mean(axis=0), X_TARGET.std(axis=0)
     for name, (X, y) in SOURCES.items():
         parts = dealt_labels(len(y), "split", generator_for(plan.seed, name, "folds"))

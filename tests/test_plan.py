@@ -9,7 +9,7 @@ from fedcsa.errors import DataError, ParameterError
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import Plan
 
-#: The paper's exchange, with one of its methods.
+#: An exchange of rows, with a formula of the paper.
 ROWS = {"method": "feddae", "exchange": "rows"}
 
 
@@ -87,10 +87,10 @@ def test_a_plan_cannot_be_changed(make):
         ({"scheme": "split"}, "default method must have .*scheme='cross-fit'"),
         ({**ROWS, "ratio": {"bandwith": 1.0}}, "Unknown option of the ratio .* 'bandwidths'"),
         ({"ratio": {"n_centres": 5}}, "'ratio' parameter must be left out unless exchange"),
-        ({"compare": "naive"}, "'compare' parameter must be a list of methods of the paper"),
-        ({"compare": [["naive"]]}, "'compare' parameter must be a list of methods of the paper"),
-        ({"compare": [{"a": 1}]}, "'compare' parameter must be a list of methods of the paper"),
-        ({"compare": ("validated",)}, "'compare' parameter must be a list of methods of the p"),
+        ({"compare": "naive"}, "'compare' parameter must be a list of formulas of the paper"),
+        ({"compare": [["naive"]]}, "'compare' parameter must be a list of formulas of the paper"),
+        ({"compare": [{"a": 1}]}, "'compare' parameter must be a list of formulas of the paper"),
+        ({"compare": ("validated",)}, "'compare' parameter must be a list of formulas of the p"),
         ({"compare": ("fedle",)}, "'fedle_weights' parameter must be given for the method 'fedle'"),
         ({"flags": (True,)}, "'flags' parameter must be one true or false per feature"),
         ({"group": "x0"}, "'group' parameter must be a column that is not a feature"),

@@ -16,7 +16,8 @@ from fedcsa.core.tilt import fit_tilt
 rng = np.random.default_rng(0)
 source, target = rng.normal(50, 12, (1000, 1)), rng.normal(62, 9, (300, 1))
 
-# The target tells three numbers, the source does the rest. uLSIF, the paper's, sees all rows.
+# The target tells three numbers, the source does the rest. uLSIF, the ratio of
+# Algorithm 1, sees all rows.
 table = Table1.of(target, ["age"], [False])
 print(f"n = {table.n_rows}, mean {table.mean[0]:.1f}, sd {table.sd[0]:.1f}")
 tilt = fit_tilt([(source - table.mean) / table.sd], np.array([False]))

@@ -18,8 +18,8 @@ best rule is known (mean of the features above 0) and t_j is an integral. In the
 the error of a logistic regression on source j and the target, each side half of the weight, in the
 sample. Both are half of the usual sum of the two errors.
 
-*Last term.* As printed, and with the VC dimension d of half-spaces (``last_term_vc``) where bounds
-of this kind have it; the printed one is that of d = 1.
+*Last term.* That of (13) as printed, and with the VC dimension d of half-spaces (``last_term_vc``)
+where bounds of this kind have it; the printed one is that of d = 1.
 
 No term is larger than in (13), so where their sum says nothing, (13) says nothing. Whatever the
 weights, (13) is at least ``least_for_any_weights`` = min over j of ½ divergence + t_j.

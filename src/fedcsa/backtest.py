@@ -51,7 +51,7 @@ def run_backtest(
         At least two; columns in the order of ``plan.features``, behind them the group if
         ``plan.group`` names one, and the column of predictions if one is judged.
     plan : Plan
-        Of the study that is tested. The paper's methods promise nothing.
+        Of the study that is tested. The paper's formulas promise nothing.
     policy : Policy, optional
         Rules of every site; by default none, since one process sees everything anyway.
     losses : mapping of str to function, optional

@@ -16,12 +16,13 @@ from fedcsa.words import number
 Severity = Literal["note", "warning", "danger"]
 #: The gravest first, as they are shown.
 SEVERITIES: tuple[Severity, ...] = ("danger", "warning", "note")
-Advice = Literal["use", "care", "no"]
+Advice = Literal["use", "care", "none", "no"]
 
 #: what to do with a model -> the same in words, and a sign beside its colour
 ADVICE: Mapping[Advice, tuple[str, str]] = {
     "use": ("Use it", "✓"),
     "care": ("Use it with care", "!"),
+    "none": ("Not judged", "?"),
     "no": ("Do not use it", "✕"),
 }
 #: code -> (severity, what it means, what to do)

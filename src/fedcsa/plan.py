@@ -42,7 +42,15 @@ from fedcsa.models.registry import (
     instantiate,
     model_description,
 )
-from fedcsa.preset import OPEN, PRESETS, THETA, preset_values
+from fedcsa.preset import (
+    EXAMINED,
+    OPEN,
+    PRESETS,
+    THETA,
+    is_same,
+    method_title,
+    preset_values,
+)
 
 #: Losses that a study may name beside the built-in ones, given to every source beforehand.
 LossFunctions = Mapping[str, Callable[[Array, Array], Array]]
@@ -190,10 +198,10 @@ class Plan:
     fedle_weights : option
         Weight of every source for the method ``"fedle"``; beside another method it is compared.
     exchange : option
-        What the target announces: its Table 1, or, as in the paper, its rows.
+        What the target announces: its Table 1, or its rows.
     scheme : option
         Who sees which rows, see `fedcsa.core.folds.turns`. By default ``"cross-fit"`` with a
-        table, and the paper's ``"split"`` with rows.
+        table, and ``"split"`` with rows.
     folds : option
         Number of folds of ``"cross-fit"``, by default 5; or shares of the density, train and
         validation folds of ``"split"``, by default 3: equal.
@@ -233,7 +241,7 @@ class Plan:
     method: str = _option("validated", ("validated", *WEIGHT_RULES, GIVEN))
     compare: tuple[str, ...] = _option(
         (),
-        f"a list of methods of the paper, from {list(WEIGHT_RULES)}",
+        f"a list of formulas of the paper, from {list(WEIGHT_RULES)}",
         lambda value: _is_list(value, lambda v: isinstance(v, str) and v in WEIGHT_RULES),
     )
     fedle_weights: Mapping[str, float] | None = _option(None, _WEIGHTS, _are_weights)
@@ -268,7 +276,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name, value in preset_values(self.preset).items():
-            if _is_same(getattr(self, name), getattr(Plan, name)):  # left out
+            if is_same(getattr(self, name), getattr(Plan, name)):  # left out
                 object.__setattr__(self, name, value)
         raise_all(self.problems())
         scheme = self._scheme
@@ -315,10 +323,11 @@ class Plan:
             yield must("fedle_weights", "given for the method 'fedle'", None)
         if sound >= {"scheme", "exchange"}:
             scheme = self._scheme
-            if self.examined and (scheme, self.exchange) != ("cross-fit", "table"):
+            by_table = (scheme, self.exchange) == ("cross-fit", "table")
+            if self.examined and not by_table and not self.preset:
                 yield ParameterError(
                     "The default method must have exchange='table' and scheme='cross-fit'; for "
-                    "another, name a method of the paper: 'naive', 'fediwe', 'feddae' or 'fedle'."
+                    "Algorithm 1 of the paper choose preset='paper'."
                 )
             if "folds" in sound and (wrong := _FOLDS[scheme].problem("folds", self.folds)):
                 yield wrong
@@ -343,7 +352,7 @@ class Plan:
         """Options that a preset sets, and that were given another value."""
         for name, value in preset_values(self.preset).items():
             given = getattr(self, name)
-            if name in sound and name not in OPEN and not _is_same(given, value):
+            if name in sound and name not in OPEN and not is_same(given, value):
                 rule = f"left out with the preset {self.preset!r}, which sets it"
                 yield must(name, rule, given if isinstance(given, str) else type(given).__name__)
 
@@ -354,6 +363,9 @@ class Plan:
             what = "left out with a given model" if given else "one for a model that is fitted"
             yield must("method", what, self.method)
         if not given:
+            return
+        if self.preset is not None:
+            yield must("preset", "left out with a given model", self.preset)
             return
         for name, wanted in _WITH_GIVEN.items():
             if name in sound and getattr(self, name) != wanted:
@@ -387,11 +399,15 @@ class Plan:
     @property
     def examined(self) -> bool:
         """Whether sources examine a model, from which the promise and the verdict follow."""
-        return self.method in ("validated", GIVEN)
+        return self.method in EXAMINED
+
+    def titled(self, method: str) -> str:
+        """What a method is called that is estimated in this study."""
+        return method_title(method, self.exchange, self.preset)
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Methods of the paper that are estimated, the study's own among them."""
+        """Formulas of the paper that are estimated, the study's own among them."""
         own = () if self.examined else (self.method,)
         given = ("fedle",) if self.fedle_weights is not None else ()
         return tuple(dict.fromkeys((*own, *self.compare, *given)))
@@ -433,11 +449,6 @@ class Plan:
 
 #: Options that a given model leaves no choice of: its numbers are in raw units, and there is one.
 _WITH_GIVEN: Mapping[str, Any] = {"scale": False, "combine": "mean", "compare": ()}
-
-
-def _is_same(value: Any, other: Any) -> bool:
-    """Whether two values of an option are one; an array is none that a preset or default has."""
-    return value is other or (type(value) is type(other) and bool(value == other))
 
 
 def _plain(value: Any) -> Any:
@@ -514,10 +525,12 @@ def make_plan(
         if described["name"] == GIVEN:
             options = {"method": GIVEN, **options, "scale": False}
             listed = tuple(candidates or ())
-        elif candidates is None and options.get("preset") and described["name"] in LINEAR:
-            listed = expand_candidates(described["name"], THETA)
-        elif candidates is None:
+        elif candidates is None and not options.get("preset"):
             listed = default_candidates(described, method, trusted)
+        elif candidates is None:
+            listed = expand_candidates(
+                described["name"], THETA if described["name"] in LINEAR else None
+            )
         else:
             listed = expand_candidates(described["name"], candidates)
     with gathered(problems):

@@ -36,6 +36,8 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "combine": "mean",
     },
 }
+#: Methods under which sources examine a model, so that something is promised.
+EXAMINED = ("validated", "given")
 #: What may be chosen otherwise, for the paper leaves it open or compares: FedIWE and the naive
 #: choice are run beside FedDAE, and no shares of the folds are printed.
 OPEN = ("method", "folds")
@@ -47,3 +49,39 @@ THETA = tuple(k / 100 for k in range(101))
 def preset_values(preset: Any) -> Mapping[str, Any]:
     """What a preset sets; nothing if there is no such preset."""
     return PRESETS.get(preset, {}) if isinstance(preset, str) else {}
+
+
+def is_same(value: Any, other: Any) -> bool:
+    """Whether two values of an option are one; an array is none that a preset or default has.
+
+    Parameters
+    ----------
+    value, other : object
+    """
+    return value is other or (type(value) is type(other) and bool(value == other))
+
+
+def method_title(method: str, exchange: str, preset: str | None) -> str:
+    """What a method is called: a formula of the paper says on which weights of rows it runs.
+
+    Parameters
+    ----------
+    method : str
+    exchange : {"table", "rows"}
+    preset : str or None
+
+    Examples
+    --------
+    >>> method_title("feddae", "table", None)
+    "feddae, on the table's weights"
+    >>> method_title("feddae", "rows", "paper")
+    'feddae, preset paper'
+    """
+    if method in EXAMINED:
+        return method
+    if preset is not None:
+        return f"{method}, preset {preset}"
+    if method == "naive":
+        return "naive, rows unweighted"
+    weights = "the table's weights" if exchange == "table" else "a ratio fitted on rows"
+    return f"{method}, on {weights}"

@@ -101,7 +101,7 @@ CASES = {
     "far": ({"far": "c"}, {}, "is not reached by c, and no promise rests on it"),
     "hidden": (MANY, {}, "16 sources more in the table"),
     "no_reports": (NOTHING, {}, "there are no numbers of theirs"),
-    "table_weights": ({"compare": ("naive",)}, ROWS, "methods on the table's weights"),
+    "table_weights": ({"compare": ("naive",)}, ROWS, "of the paper on the table's weights"),
     "ratio_weights": (ROWS, {"compare": ("naive",)}, "messages and density ratios"),
     "chosen": ({"candidates": (0.5,)}, ENDED, "1 candidate tried; chosen: penalty 0.5"),
     "edge": (EDGE, {}, "at the edge of the grid"),

@@ -442,12 +442,26 @@ def test_a_model_that_may_not_be_shown_is_sent_marked_and_has_no_weight(federati
 
 def test_a_target_does_not_announce_its_rows_unless_its_own_file_says_so(federation):
     text = federation.study_file.read_text(encoding="utf-8")
-    rows = text.replace("seed = 3", 'seed = 3\nmethod = "feddae"\nexchange = "rows"')
+    rows = text.replace("seed = 3", 'seed = 3\npreset = "paper"')
     federation.study_file.write_text(rows.replace("ratio_power = [0.0]\n", ""), encoding="utf-8")
     assert conclusion(federation.attempt()).outcome == "exchanges"
     assert sent(federation, "new") == [("sent", "conclusion")]
     federation.configure("new", '[policy]\nexchanges = ["rows"]')
     assert set(conclusion(federation.attempt()).sources.values()) == {"refused: exchanges"}
+
+
+def test_the_papers_algorithm_runs_between_sites_that_allow_rows_as_in_one_process(federation):
+    text = federation.study_file.read_text(encoding="utf-8")
+    rows = text.replace("seed = 3", 'seed = 3\npreset = "paper"')
+    rows = rows.replace("ratio_power = [0.0]\n", "")
+    rows = rows.replace("[policy]\n", '[policy]\nexchanges = ["rows"]\n')
+    federation.study_file.write_text(rows, encoding="utf-8")
+    for name in ("new", *SIZES):
+        federation.configure(name, '[policy]\nexchanges = ["rows"]')
+    assert set(conclusion(federation.attempt()).sources.values()) == {"answered"}
+    same(federation)
+    found = load_result(federation.target.result_folder)
+    assert (found.plan.preset, found.promise, found.verdict.advice) == ("paper", None, "none")
 
 
 def test_a_failure_inside_is_told_by_no_more_than_a_word(federation):

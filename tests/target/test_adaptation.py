@@ -130,8 +130,11 @@ def test_the_default_method_gives_an_interval_around_its_risk(make):
 @pytest.mark.parametrize("method", ["naive", "fediwe", "feddae"])
 def test_the_papers_methods_have_no_promise(make, method):
     adaptation = make.study(make.plan(method=method))
-    assert adaptation.verdict.advice == "care"
-    assert adaptation.verdict.sentence == "a method of the paper, without a promise"
+    assert adaptation.verdict.advice == "none"
+    assert adaptation.verdict.sentence == (
+        f"an estimate by {adaptation.plan.titled(method)}: no source examined the model, so there "
+        "is no interval and no verdict"
+    )
     assert adaptation.verdict.legs == ()
     assert (adaptation.promise, adaptation.interval) == (None, None)
     assert adaptation.examinations == {}

@@ -178,7 +178,7 @@ def method_table(view: View) -> Table:
     """The study's own method and those that it compares."""
     rows = [
         (
-            line.method,
+            line.title,
             number(line.risk),
             candidate_text(line.candidate),
             listed([f"{name} {percent(weight)}" for name, weight in line.weights.items()]),
@@ -459,7 +459,7 @@ def design_table(view: View, version: str) -> Table:
 def _design(plan: Plan, n_target_rows: int) -> list[tuple[str, str]]:
     classes = [str(label) for label in plan.classes]
     return [
-        ("method", f"{plan.method}, combined by {plan.combine}"),
+        ("method", f"{plan.titled(plan.method)}, combined by {plan.combine}"),
         (
             "model",
             next(str(plan.model[key]) for key in ("title", "class", "name") if key in plan.model),

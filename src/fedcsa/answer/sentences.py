@@ -51,16 +51,21 @@ MOST_LISTED = 4000
 MOST_PLACES = 6
 #: Of more findings of one kind, those with the same words share a line, which names so many.
 _FEW = 3
+#: How rows are weighted, by what the target tells.
+_WEIGHTED = {
+    "table": "rows are weighted so that their means and spreads match the target's table",
+    "rows": "rows are weighted by a density ratio that was fitted on the target's rows",
+}
 _REACH = (
-    "rows are weighted so that their means and spreads match the target's table; effective rows "
-    "are those that carry the weight, imbalance is the mean squared difference that is left, in "
-    "the target's standard deviations. A source reaches the target with at least "
+    "effective rows are those that carry the weight, imbalance is the mean squared difference that "
+    "is left, in the target's standard deviations. A source reaches the target with at least "
     f"{number(MIN_EFFECTIVE_ROWS)} effective rows and an imbalance of at most "
     f"{number(MAX_IMBALANCE)}"
 )
 _TABLE_WEIGHTS = (
-    "the paper's methods on the table's weights, from this study's messages and candidates. The "
-    "paper itself fits a density ratio on the target's rows, and may say something else"
+    "formulas of the paper on the table's weights, from this study's messages and candidates. The "
+    "paper's own algorithm, preset 'paper', fits a density ratio on the target's rows, and may say "
+    "something else"
 )
 _SINGLE_MODELS = (
     "this is the average risk of the sources' single models, each on rows of its own source that "
@@ -293,8 +298,10 @@ def _sources(view: View) -> Said:
     far = [line.name for line in view.sources if not line.reaches]
     if far:
         them = "it" if len(far) == 1 else "them"
-        yield "far", f"the target is not reached by {listed(far)}, and no promise rests on {them}"
-    yield "reach", _REACH
+        rests = "" if view.promise is None else f", and no promise rests on {them}"
+        yield "far", f"the target is not reached by {listed(far)}{rests}"
+    if view.plan is not None:
+        yield "reach", f"{_WEIGHTED[view.plan.exchange]}; {_REACH}"
     hidden = len(view.sources) - len(view.in_chart)
     if view.promise is not None and hidden:
         left = counted(hidden, "source")
@@ -302,11 +309,11 @@ def _sources(view: View) -> Said:
 
 
 def _methods(view: View) -> Said:
-    """What the paper's methods are given."""
+    """What the formulas of the paper are given."""
     if view.plan is None or len(view.methods) < 2:
         return
     if view.plan.exchange == "rows":
-        yield "ratio_weights", "all methods are given this study's messages and density ratios"
+        yield "ratio_weights", "all of them are given this study's messages and density ratios"
     else:
         yield "table_weights", _TABLE_WEIGHTS
 

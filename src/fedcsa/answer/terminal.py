@@ -32,13 +32,13 @@ from fedcsa.target.verdict import Leg
 from fedcsa.words import percent, printable, sentence
 
 _STYLES = {"note": "dim", "warning": "yellow", "danger": "bold red"}
-_COLOURS = {"use": "green", "care": "yellow", "no": "red"}
+_COLOURS = {"use": "green", "care": "yellow", "none": "yellow", "no": "red"}
 _TONES = {"own": "bold", "far": "red", "": ""}
 _PASSED = {"passed": "green", "failed": "red", "untested": "yellow"}
 
 
 def print_view(screen: Console, view: View) -> None:
-    """The answer: verdict, promise, legs, measures, sources, the paper's methods, findings."""
+    """The answer: verdict, promise, legs, measures, sources, the formulas compared, findings."""
     advice, word, sign = view.heading
     colour = f"bold {_COLOURS[advice]}"
     screen.print(Text.assemble((f"{sign} {word}", colour), f" — {printable(view.why)}\n"))
@@ -51,7 +51,7 @@ def print_view(screen: Console, view: View) -> None:
             ("for whom", whom_sentence(view)),
             ("examined", examined_sentence(view)),
             ("chosen", chosen),
-            ("loss, method", f"{view.plan.loss}, {view.plan.method}"),
+            ("loss, method", f"{view.plan.loss}, {view.plan.titled(view.plan.method)}"),
         ):
             if value:
                 line = Text.assemble((f"{label:>14}  ", "dim"), printable(value))

@@ -120,9 +120,13 @@ class Point:
 
 @dataclass(frozen=True)
 class MethodLine:
-    """What one method says: its estimate, in units that people use, its choice, the weights."""
+    """What one method says: its estimate, in units that people use, its choice, the weights.
+
+    The title says on which weights of rows it runs.
+    """
 
     method: str
+    title: str
     risk: float
     candidate: Mapping[str, Any]
     weights: Mapping[str, float]
@@ -135,7 +139,7 @@ class View:
     Attributes
     ----------
     study : str
-    advice : {"use", "care", "no"}
+    advice : {"use", "care", "none", "no"}
         Of the study, before outcomes arrived.
     why : str
         The reason, in one line.
@@ -394,6 +398,7 @@ def _of(a: Adaptation) -> View:
     methods = tuple(
         MethodLine(
             method,
+            a.plan.titled(method),
             in_units(a.plan, float(found.risk[found.chosen])),
             a.plan.candidates[a.kept[found.chosen]],
             dict(zip(a.sources, found.source_weights.tolist(), strict=True)),

@@ -57,7 +57,8 @@ def check(
         if not problems:
             command = "evaluate" if is_given(loaded.model) else "run"
             screen.print(Text("Nothing stands in the way.", style="green"), end=" ")
-            screen.print(Text(f"Next: fedcsa {command} {study}"), soft_wrap=True)
+            with_it = f" --preset {preset}" if preset else ""
+            screen.print(Text(f"Next: fedcsa {command} {study}{with_it}"), soft_wrap=True)
 
     told = {"problems": problems, "warnings": warnings}
     Output(json, quiet and not problems).answer(told, show)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,7 @@ from rich.text import Text
 
 from fedcsa.cli.common import Json, Output, Quiet, named_errors, out_option, site_progress, unbroken
 from fedcsa.cli.report_command import report_line
-from fedcsa.words import interval, number
+from fedcsa.words import interval, listed, number, percent
 
 if TYPE_CHECKING:
     from fedcsa.data.synthetic import Consortium
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 
 #: Rows of the new hospital whose outcomes arrive later.
 LATER_ROWS = 2000
-#: The default first, then the naive mean and the paper's, on the same weights of rows.
-METHODS = ("validated", "naive", "fediwe", "feddae")
-#: The paper's weight rows to the target's table here, not by a ratio fitted on its rows.
-_TOLD = {"validated": " (default)", **dict.fromkeys(METHODS[2:], ", on the table's weights")}
+#: The default first, then the paper's three, each as the paper has it.
+METHODS: Mapping[str, Mapping[str, str]] = {
+    "validated": {},
+    **{method: {"preset": "paper", "method": method} for method in ("naive", "fediwe", "feddae")},
+}
 
 
 @named_errors
@@ -60,12 +62,12 @@ def demo(
     study = demo_study(drawn, seed)
     results: dict[str, Adaptation] = {}
     with site_progress(len(METHODS) * len(drawn.sources), quiet=quiet) as progress:
-        for method in METHODS:
-            results[method] = _adapt(study, drawn, method, progress)
+        for method, options in METHODS.items():
+            results[method] = _adapt(study, drawn, options, progress)
     truth = {method: _true_risk(result, drawn) for method, result in results.items()}
     if out is not None:
         with unbroken():
-            _write(out, study, drawn, results[METHODS[0]])
+            _write(out, study, drawn, results["validated"])
             line = report_line(out / "result")
 
     def show(screen: Console) -> None:
@@ -117,14 +119,16 @@ def _path_of(source: str) -> str:
     return f"tables/{source.split()[0].lower()}.csv"
 
 
-def _adapt(study: Study, drawn: Consortium, method: str, progress: Progress | None) -> Adaptation:
+def _adapt(
+    study: Study, drawn: Consortium, options: Mapping[str, str], progress: Progress | None
+) -> Adaptation:
     from fedcsa.data.synthetic import FEATURES
     from fedcsa.messages.policy import Policy
     from fedcsa.run import InProcess, run_study
     from fedcsa.source.source import Source
     from fedcsa.target.target import Target
 
-    plan = replace(study, options={**study.options, "method": method}).plan()
+    plan = replace(study, options={**study.options, **options}).plan()
     policy = Policy.open()
     sources = [
         Source(name, X, y, features=FEATURES, policy=policy)
@@ -162,12 +166,12 @@ def _print(
     rows = sum(len(y) for _, y in drawn.sources.values())
     screen.print(
         f"A new hospital has {len(drawn.target)} patients and no outcomes. Five others have {rows} "
-        "patients\nwith outcomes (days in hospital), and no row leaves its site.\n"
+        "patients\nwith outcomes (days in hospital), and no row of theirs leaves its site.\n"
     )
-    print_view(screen, view_of(results[METHODS[0]]))
+    print_view(screen, view_of(results["validated"]))
     compared = [
         (
-            f"{method}{_TOLD.get(method, '')}",
+            f"{method} (default)" if method == "validated" else result.plan.titled(method),
             candidate_text(result.candidate),
             number(math.sqrt(result.target_risk)),
             interval(*map(math.sqrt, result.interval)) if result.interval else "—",
@@ -179,6 +183,18 @@ def _print(
     tones = ["own", *[""] * (len(METHODS) - 1)]
     screen.print()
     print_table(screen, Table("Beside the truth", headings, compared, (0, 1), tones=tones))
+    screen.print(_about_the_paper(results["validated"], results["feddae"]))
+
+
+def _about_the_paper(default: Adaptation, paper: Adaptation) -> str:
+    """What the preset is, and how much weight its algorithm gives to sources that are far off."""
+    far = [name for name in default.sources if name not in default.reaching]
+    weight = percent(sum(paper.source_weights.get(name, 0.0) for name in far))
+    given = f", and gives {weight} of the weight to {listed(far)}" if far else ""
+    return (
+        "Preset paper: the paper's method as printed, on a density ratio fitted on the new "
+        f"hospital's rows; feddae is its Algorithm 1{given}. It has no interval and no verdict."
+    )
 
 
 def _true_risk(result: Adaptation, drawn: Consortium) -> float:

@@ -43,8 +43,9 @@ def turns(scheme: str, n_folds: int) -> list[Turn]:
     ----------
     scheme : {"cross-fit", "split", "rotate"}
         ``"cross-fit"``: each of `n_folds` parts is judged by models of all the others.
-        ``"split"``, the paper's: one density, one train and one validation part. ``"rotate"``:
-        three equal parts pass through the three roles, so that every row is judged once.
+        ``"split"``, step 3.1 of Algorithm 1: one density, one train and one validation part.
+        ``"rotate"``: three equal parts pass through the three roles, so that every row is judged
+        once.
     n_folds : int
         Parts of ``"cross-fit"``; the others have three.
 

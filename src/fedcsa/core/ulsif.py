@@ -53,7 +53,7 @@ class ULSIF:
         Centres, drawn without replacement from the target's rows; all of them if there are fewer.
     nonnegative : {"coefficients", "ratio"}, default "coefficients"
         What is clipped at zero: every α, as in the original, or only the ratio itself. The
-        second is far more accurate in ten dimensions; the first is what the paper uses.
+        second is far more accurate in ten dimensions; the first is the preset ``"paper"``.
     alpha : float, default 0
         Above zero, estimate the relative ratio p_T / (alpha p_T + (1 − alpha) p_S) instead,
         which is bounded by 1/alpha.

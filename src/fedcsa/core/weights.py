@@ -1,6 +1,6 @@
 """From the sources' risk terms to one estimate of the target's risk, a choice and weights.
 
-The methods of the paper stand in one table, `WEIGHT_RULES`. The default, ``validated``, has
+The formulas of the paper stand in one table, `WEIGHT_RULES`. The default, ``validated``, has
 weights of its own, see `validated_estimate`.
 
 n_j counts validation rows. The paper writes α_j = λ_j n_j; a source cannot compute λ_j, which

@@ -208,8 +208,8 @@ TINY = 1e-150
 class Brief(Message):
     """What the target announces: the study's design, and its Table 1.
 
-    With ``exchange="rows"``, the paper's own, `rows` holds the target's rows themselves. With
-    `moments`, sources send what the paper's methods need besides.
+    With ``exchange="rows"``, `rows` holds the target's rows themselves. With
+    `moments`, sources send what the paper's formulas need besides.
     """
 
     name: ClassVar[str] = "brief"
@@ -317,7 +317,7 @@ class RiskReport(Message):
     risk, variance : array of shape (candidates,)
         f = Σ w L on rows that the model has not seen, and its sampling variance.
     ratio_mean, ratio_m2, loss_mean, … : float, array of shape (candidates,)
-        Moments for the paper's methods; empty unless the brief asks for them.
+        Moments for the paper's formulas; empty unless the brief asks for them.
     failed : mapping
         Candidates that could not be fitted here, with the name of the reason.
     findings : list
@@ -419,7 +419,7 @@ class RiskReport(Message):
         )  # fmt: skip
 
 
-#: Fields of a report that leave only if a study compares the paper's methods.
+#: Fields of a report that leave only if a study compares the paper's formulas.
 _MOMENTS = ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
 
 

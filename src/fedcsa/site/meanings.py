@@ -43,7 +43,7 @@ _STUDY = Meaning("name of the study", _AGREED)
 _SOURCE = Meaning("name of this site", _NOTHING)
 _ANSWERED = Meaning("hash of the message that is answered", _NOTHING)
 _BRIEF = Meaning("hash of the brief, by which sources know which weights are meant", _NOTHING)
-_COMPARED = "for the paper's methods, if the study compares them"
+_COMPARED = "for the paper's formulas, if the study compares them"
 
 #: message -> what it tells, in one sentence
 IN_SHORT: Mapping[str, str] = {
@@ -75,7 +75,7 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "shares": Meaning("sizes of these parts", _AGREED),
         "refit": Meaning("whether the model is fitted on all rows in the end", _AGREED),
         "scale": Meaning("whether models see columns in the target's units", _AGREED),
-        "moments": Meaning("whether the paper's methods are compared", _AGREED),
+        "moments": Meaning("whether the paper's formulas are compared", _AGREED),
         "seed": Meaning("of all random numbers", _AGREED),
         "exchange": Meaning("whether a table is told, or rows", _AGREED),
         "ratio": Meaning("settings of the density ratio, where rows are told", _AGREED),

@@ -425,7 +425,7 @@ class _OnlyZ:
 
 @dataclass(frozen=True)
 class RatioWeighing:
-    """A density ratio fitted on rows of both sides, as in the paper; rows are in memory.
+    """A density ratio fitted on rows of both sides; they are in memory.
 
     Attributes
     ----------

@@ -257,7 +257,7 @@ def _check_units(report: RiskReport, brief: Brief) -> None:
 
 
 def _check_moments(report: RiskReport, *, bounded: bool) -> None:
-    """What the moments for the paper's methods must satisfy besides.
+    """What the moments for the paper's formulas must satisfy besides.
 
     Parameters
     ----------

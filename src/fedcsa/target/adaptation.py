@@ -71,6 +71,14 @@ class Stopped:
     text: str
 
 
+def _estimate_only(plan: Plan) -> str:
+    """Why a study without an examination has no verdict."""
+    own = f"an estimate by {plan.titled(plan.method)}"
+    if plan.preset == "paper":
+        own = f"the paper's own estimate, {plan.method}"
+    return f"{own}: no source examined the model, so there is no interval and no verdict"
+
+
 @dataclass(frozen=True)
 class Adaptation:
     """Result of a study, as the target holds it.
@@ -86,7 +94,7 @@ class Adaptation:
     target_risk : float
         Risk at the target: the promise's, else the estimate of the study's method.
     promise : Promise or None
-        What a new site may expect; None for the paper's methods, or if nobody could examine.
+        What a new site may expect; None for the paper's formulas, or if nobody could examine.
     verdict : Verdict
         What to do with the model, on three legs.
     source_weights : mapping of str to float
@@ -98,7 +106,7 @@ class Adaptation:
         Indices into ``plan.candidates`` of those that were chosen from: the order of every array
         over candidates.
     estimates : mapping of str to Estimate
-        The method's own, and those of the paper's that the study compares.
+        The method's own, and those of the formulas that the study compares.
     reports : mapping of str to RiskReport
     model_reports : mapping of str to ModelReport
     models : mapping of str to FittedModel
@@ -233,7 +241,7 @@ class Adaptation:
         if self.stopped is not None:
             return Verdict("no", f"there is no model. {self.stopped.text}")
         if not self.plan.examined:
-            return Verdict("care", "a method of the paper, without a promise")
+            return Verdict("none", _estimate_only(self.plan))
         if self.refused:
             return Verdict("no", "no source resembles the target")
         reasons = {report.reason for report in self.examinations.values()}

@@ -216,11 +216,11 @@ class Verdict:
 
     Attributes
     ----------
-    advice : {"use", "care", "no"}
+    advice : {"use", "care", "none", "no"}
     sentence : str
         Why, in one line.
     legs : tuple of Leg
-        None for the paper's methods and where the study was refused.
+        None where nothing is examined, as with the paper's formulas, and where a study was refused.
     """
 
     advice: Advice
@@ -229,7 +229,7 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """``"use it"``, ``"use it with care"`` or ``"do not use it"``."""
+        """``"use it"``, ``"use it with care"``, ``"not judged"`` or ``"do not use it"``."""
         return ADVICE[self.advice][0].lower()
 
 
