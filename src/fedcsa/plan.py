@@ -47,7 +47,7 @@ from fedcsa.preset import (
     OPEN,
     PRESETS,
     THETA,
-    is_same,
+    is_value,
     method_title,
     preset_values,
 )
@@ -276,7 +276,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name, value in preset_values(self.preset).items():
-            if is_same(getattr(self, name), getattr(Plan, name)):  # left out
+            if is_value(getattr(self, name), getattr(Plan, name)):  # left out
                 object.__setattr__(self, name, value)
         raise_all(self.problems())
         scheme = self._scheme
@@ -352,7 +352,7 @@ class Plan:
         """Options that a preset sets, and that were given another value."""
         for name, value in preset_values(self.preset).items():
             given = getattr(self, name)
-            if name in sound and name not in OPEN and not is_same(given, value):
+            if name in sound and name not in OPEN and not is_value(given, value):
                 rule = f"left out with the preset {self.preset!r}, which sets it"
                 yield must(name, rule, given if isinstance(given, str) else type(given).__name__)
 

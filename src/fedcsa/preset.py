@@ -51,7 +51,7 @@ def preset_values(preset: Any) -> Mapping[str, Any]:
     return PRESETS.get(preset, {}) if isinstance(preset, str) else {}
 
 
-def is_same(value: Any, other: Any) -> bool:
+def is_value(value: Any, other: Any) -> bool:
     """Whether two values of an option are one; an array is none that a preset or default has.
 
     Parameters
