@@ -27,8 +27,8 @@ class Said:
         self.n_rows, self.largest_share = len(w), float(w.max())
 
 
-def drawn(kind, seed=0, n=200, event=0.3, flat=False):
-    """Rows with outcomes, predictions, weights and a subgroup."""
+def drawn(kind, seed=0, n=200, event=0.3, flat=False, far=False):
+    """Rows with outcomes, predictions, weights and a subgroup; `far`: some weigh next to nothing."""
     rng, design = np.random.default_rng(seed), DESIGNS[kind]
     w = rng.gamma(2.0, 1.0, n)
     w /= w.sum()
@@ -43,6 +43,9 @@ def drawn(kind, seed=0, n=200, event=0.3, flat=False):
         p = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
         y = (rng.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1).astype(float)
     inside = np.column_stack([np.ones(n, bool), rng.random(n) < 0.4])
+    if far:
+        w = np.where((p if p.ndim == 1 else p[:, -1]) > np.median(p), 5e-324, w)
+        w[w > 1e-300] /= w.sum()
     return design, y, p, w, rng.integers(0, 20, n), inside
 
 
@@ -75,7 +78,7 @@ def test_what_an_honest_source_tells_is_accepted(kind, min_rows, digits):
 
 
 @pytest.mark.parametrize("kind", DESIGNS)
-@pytest.mark.parametrize("how", [{"flat": True}, {"event": 1e-6}, {"n": 7}], ids=str)
+@pytest.mark.parametrize("how", [{"flat": True}, {"event": 1e-6}, {"n": 7}, {"far": True}], ids=str)
 def test_strange_data_are_no_lie(kind, how):
     for min_rows in (1, 5):
         assert score_problem(*told(kind, min_rows, 4, **how)) is None

@@ -28,6 +28,8 @@ from fedcsa.messages.messages import SLACK, ExaminationReport, RiskReport
 ROUNDED_SUMS = 0.01
 #: Products of smaller weights may have underflowed.
 _TINY = 1e-150
+#: Rows far from the target may weigh so little that a sum of their weights has one digit left.
+_LAST_DIGIT = float(np.finfo(np.float64).smallest_subnormal)
 
 
 def score_problem(
@@ -131,6 +133,7 @@ def _cell_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
     some = w > 0.0
     mean = np.where(some, wp / np.where(some, w, 1.0), 0.0)
     slack = ROUNDED_SUMS * np.maximum(np.abs(mean), np.minimum(np.abs(lower), np.abs(upper)))
+    slack += rows * _LAST_DIGIT * (1.0 + np.abs(mean)) / np.where(some, w, 1.0)
     if (some & ((mean < lower - slack) | (mean > upper + slack))).any():
         yield "predictions outside their cell"
     if design.n_classes and ((wy < 0.0) | (wy > SLACK * w)).any():
