@@ -177,7 +177,7 @@ def verdict(line: Mapping[str, Any]) -> str:
     n, out = int(line["readings"]), int(line["come_out"])
     if not out:
         return f"comes out under none of {n} readings"
-    shared = f" (all with {line['all_with']})" if line["all_with"] else ""
+    shared = f" (only with {line['all_with']})" if line["all_with"] else ""
     return f"comes out under {out} of {n} readings{shared}, not under {n - out}"
 
 

@@ -165,7 +165,7 @@ def claims(lines: Sequence[Mapping[str, Any]]) -> list[Claim]:
         kindest = f"{line['kindest']} under the kindest reading"
         if line["kindest"] != line["kindest_hold_out"]:
             kindest += f" ({line['kindest_hold_out']} if Reference chooses by a hold-out)"
-        shared = f", all with {line['all_with']}" if line["all_with"] else ""
+        shared = f", only with {line['all_with']}" if line["all_with"] else ""
         most = "all" if line["most_rows"] == line["rows"] else line["most_rows"]
         sentence = (
             f"In {line['as_printed']} of {line['rows']} rows as printed, {kindest}; "

@@ -19,7 +19,7 @@ from lib.common import RESULTS, ROOT
 from lib.page import Block, Results, render, table
 
 #: In the order of the paper.
-SCRIPTS = ("bound", "assumption", "table1", "recut", "figure2", "parkinsons_tables")
+SCRIPTS = ("theorems", "bound", "assumption", "table1", "recut", "figure2", "parkinsons_tables")
 TABLES = "reproduction-tables.md"
 SECTIONS = paper_tables_theory.SECTIONS | paper_tables.SECTIONS
 

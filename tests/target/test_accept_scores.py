@@ -28,7 +28,7 @@ class Said:
 
 
 def drawn(kind, seed=0, n=200, event=0.3, flat=False, far=False):
-    """Rows with outcomes, predictions, weights and a subgroup; `far`: some weigh next to nothing."""
+    """Rows with outcomes, predictions, weights, a subgroup; `far`: some weigh next to nothing."""
     rng, design = np.random.default_rng(seed), DESIGNS[kind]
     w = rng.gamma(2.0, 1.0, n)
     w /= w.sum()
