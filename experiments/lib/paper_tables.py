@@ -248,9 +248,8 @@ def provenance(scripts: Sequence[str], folder: Path) -> str:
         settings = told["settings"]
         chosen = ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
         commit, _, mark = told.get("commit", "–").partition("-")
-        versions = ", ".join(f"{name} {v}" for name, v in told["packages"].items())
-        rows.append((f"`{script}.py`", f"{commit[:10]} {mark}".strip(), f"`{chosen}`", versions))
-    return table(("script", "commit", "settings", "versions"), rows)
+        rows.append((f"`{script}.py`", f"{commit[:10]} {mark}".strip(), f"`{chosen}`"))
+    return table(("script", "commit", "settings"), rows)
 
 
 SECTIONS: dict[str, Section] = {

@@ -283,8 +283,7 @@ def _steadiest(
     if least["worst"] != "feddae" and not verdict.startswith("does not"):
         verdict = "does not hold"
     sentence = (
-        f"Smallest spread: {NAMES[least['sd']]}, smallest worst case: {NAMES[least['worst']]}; "
-        "the test rows, which all share, make the spread."
+        f"Smallest spread: {NAMES[least['sd']]}, smallest worst case: {NAMES[least['worst']]}."
     )
     claim = "FedDA has the smallest spread and best worst case"
     return Claim(where, claim, verdict, sentence, "parkinsons_one")
