@@ -111,7 +111,7 @@ def test_one_outcome_changes_little_and_says_so(classes):
 def test_outcomes_that_are_all_the_same_are_a_finding(classes):
     X = hospital(20, True)[0]
     found = update(classes, X, np.ones(20, int))
-    assert "outcomes-alike" in codes(found)
+    assert "outcomes-same" in codes(found)
     assert np.isfinite(found.risk.after).all()
     assert {item.name: item.why_not for item in found.measures}["auroc"]
 

@@ -127,7 +127,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "the risk at the target lies above the promised one, however often one looks",
         "use the corrected model, and ask what changed: patients, devices, or treatment",
     ),
-    "outcomes-alike": (
+    "outcomes-same": (
         "warning",
         "all outcomes that came are the same",
         "wait for more outcomes; ask whether those that came were selected by outcome",

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import as_matrix, as_outcome
-from fedcsa.core.few_outcomes import TOO_UNLIKE, Alone, chance, worth_rows
+from fedcsa.core.few_outcomes import TOO_UNLIKE, Alone, chance, this_site, worth_rows
 from fedcsa.core.losses import BOUNDED, Loss
 from fedcsa.core.measures import FEWEST_ROWS, Measure, from_link
 from fedcsa.core.realised import Place, mean_interval, place
@@ -302,7 +302,8 @@ def expected_interval(adaptation: Adaptation, n_rows: float) -> Three:
     risk = OwnOutcomes(adaptation, nobody).risk_with(
         float(np.log(adaptation.target_risk)), n_rows, float("nan")
     )
-    return _three(risk.after.quantile(0.5), *risk.after.interval(adaptation.plan.level), np.exp)
+    after = this_site(risk.before, risk.alone)
+    return _three(after.quantile(0.5), *after.interval(adaptation.plan.level), np.exp)
 
 
 # Rows --------------------------------------------------------------------------------------------
@@ -383,7 +384,7 @@ def _three(middle: float, lower: float, upper: float, told: Callable[[float], An
 
 
 def _with_both(
-    item: MeasureUpdate, found: Quantity, level: float, told: Callable[[float], Any]
+    item: MeasureUpdate, found: Quantity, own: OwnOutcomes, told: Callable[[float], Any]
 ) -> MeasureUpdate:
     """The measure with what outcomes make of it.
 
@@ -392,13 +393,15 @@ def _with_both(
     item : MeasureUpdate
         As if outcomes changed nothing.
     found : Quantity
-    level : float
+    own : OwnOutcomes
+        That it is of.
     told : function
         From the scale without walls to the value.
     """
     if found.alone is None:
         return replace(item, why_not=TOO_FEW)
-    after, ends = found.after, found.after.interval(level)
+    level, after = own.plan.level, found.after(own.against)
+    ends = after.interval(level)
     low, high = sorted(float(told(end)) for end in after.anytime(level))
     return replace(
         item,
@@ -412,13 +415,12 @@ def _with_both(
 
 def _risk_update(own: OwnOutcomes) -> MeasureUpdate:
     """The study's own loss."""
-    adaptation, level = own.adaptation, own.plan.level
-    promise = adaptation.promise
+    promise = own.adaptation.promise
     assert promise is not None  # noqa: S101 - it is asked before
     largest = 1.0 if own.plan.loss in BOUNDED else np.inf
     before = promise.risk, promise.lower, promise.upper
     same = MeasureUpdate("risk", "", None, None, before, _risk_alone(own), before, before[1:])
-    return _with_both(same, own.risk, level, lambda x: min(float(np.exp(x)), largest))
+    return _with_both(same, own.risk, own, lambda x: min(float(np.exp(x)), largest))
 
 
 def _risk_alone(own: OwnOutcomes) -> Three | None:
@@ -469,7 +471,7 @@ def _measure_updates(own: OwnOutcomes) -> tuple[MeasureUpdate, ...]:
             promise.name, promise.subgroup, promise.threshold, promise.of_class,
             before, alone, before, before[1:],
         )  # fmt: skip
-        found.append(_with_both(same, item, own.plan.level, told))
+        found.append(_with_both(same, item, own, told))
     return tuple(found)
 
 
@@ -491,7 +493,7 @@ def _units(own: OwnOutcomes, measure: Measure, *, is_loss: bool) -> Callable[[fl
 
 def _look(own: OwnOutcomes) -> UpdateLook:
     """The risk as these outcomes let it be known, and the evidence that this site is unlike."""
-    after = own.risk.after
+    after = own.risk.after(own.against)
     lower, upper = np.exp(after.anytime(own.plan.level)).tolist()
     middle = float(np.exp(after.quantile(0.5)))
     return UpdateLook(len(own.labelled.y), middle, lower, upper, own.against)
@@ -551,7 +553,7 @@ def _findings(own: OwnOutcomes, risk: MeasureUpdate, against: float) -> tuple[Fi
         times = {"times the promised risk": risk.after[0] / risk.before[0]}
         found.append(Finding("outcomes-worse", evidence=times))
     if len(y) > 1 and y.min() == y.max():
-        found.append(Finding("outcomes-alike", evidence={"outcomes": float(len(y))}))
+        found.append(Finding("outcomes-same", evidence={"outcomes": float(len(y))}))
     if len(y) < FEWEST_ROWS:
         found.append(Finding("few-outcomes", evidence={"outcomes": float(len(y))}))
     return tuple(found)

@@ -428,7 +428,7 @@ def test_few_rows_show_no_difference_of_correlations(make):
 #: Raised by what a back-test or outcomes at the target show, and tested there.
 ELSEWHERE = {
     "backtest-failed", "backtest-untested", "promise-broken", "ranks-backwards",
-    "unlike-sources", "outcomes-worse", "outcomes-alike", "few-outcomes",
+    "unlike-sources", "outcomes-worse", "outcomes-same", "few-outcomes",
 }  # fmt: skip
 
 

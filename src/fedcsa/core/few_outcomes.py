@@ -157,7 +157,7 @@ class ThisSite:
         return cumulated
 
 
-def this_site(site: NewSite, found: Alone | None) -> ThisSite:
+def this_site(site: NewSite, found: Alone | None, unlike: float | None = None) -> ThisSite:
     """The distribution at this site, given what outcomes alone say.
 
     Parameters
@@ -166,16 +166,20 @@ def this_site(site: NewSite, found: Alone | None) -> ThisSite:
         What the other sites let expect.
     found : Alone or None
         None before any outcome came.
+    unlike : float, optional
+        Evidence that this site is unlike the others, if other measures tell as well; by default
+        that of this measure alone.
     """
     middle, sd = _middle(site), _sd(site)
     points = _grid(middle, sd, found)
     p, u = _density(site, points), _wide(points, middle, WIDE * sd)
     likelihood = np.ones_like(points) if found is None else found.likelihood(points)
-    expected, unlike = (float(np.trapezoid(each * likelihood, points)) for each in (p, u))
-    total = (1.0 - UNLIKE) * expected + UNLIKE * unlike
-    density = ((1.0 - UNLIKE) * p + UNLIKE * u) * likelihood / total
-    against = 1.0 if found is None else unlike / max(expected, np.finfo(float).tiny)
-    return ThisSite(points, density, u, float(against))
+    like, other = p * likelihood, u * likelihood
+    expected, wide = (float(np.trapezoid(each, points)) for each in (like, other))
+    against = 1.0 if found is None else wide / max(expected, np.finfo(float).tiny)
+    odds = UNLIKE * (against if unlike is None else unlike)
+    density = (1.0 - UNLIKE) * like / max(expected, np.finfo(float).tiny) + odds * other / wide
+    return ThisSite(points, density / (1.0 - UNLIKE + odds), u, float(against))
 
 
 def _grid(middle: float, sd: float, found: Alone | None) -> Array:
@@ -262,15 +266,16 @@ def _density(site: NewSite, points: Array) -> Array:
     site : NewSite
     points : array of shape (points,)
     """
-    some = np.flatnonzero(site.probabilities > LEAST_TAU * site.probabilities.max())
+    some = slice(None, None, max(len(site.taus) // MOST_TAUS, 1))
+    share = site.probabilities[some] / site.probabilities[some].sum()
     means, sds = site.means[some, None], site.sds[some, None]
     z = (points - means) / sds
-    found: Array = site.probabilities[some] @ (np.exp(-0.5 * z * z) / (sds * np.sqrt(2.0 * np.pi)))
+    found: Array = share @ (np.exp(-0.5 * z * z) / (sds * np.sqrt(2.0 * np.pi)))
     return found
 
 
-#: A τ that is less probable than this share of the most probable one is left out of a density.
-LEAST_TAU = 1e-6
+#: A density needs no more τ than this: with all of them no interval changes by a thousandth.
+MOST_TAUS = 100
 
 
 def _middle(site: NewSite) -> float:

@@ -31,7 +31,7 @@ from fedcsa.messages.messages import ExaminationReport
 from fedcsa.plan import Plan
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.estimate import outcome_means, score_design
-from fedcsa.target.promised_measures import Evidence, measure_site, site_estimates
+from fedcsa.target.promised_measures import Evidence
 from fedcsa.target.realised_measures import score_sums
 from fedcsa.target.verdict import RATE_SCALE, RESIDUAL_SCALE, risk_sites
 
@@ -108,9 +108,19 @@ class Quantity:
     one_row: float
 
     @cached_property
-    def after(self) -> ThisSite:
-        """With both."""
-        return this_site(self.before, self.alone)
+    def against(self) -> float:
+        """Evidence of this quantity alone that this site is unlike the others."""
+        return this_site(self.before, self.alone).against
+
+    def after(self, unlike: float) -> ThisSite:
+        """With both.
+
+        Parameters
+        ----------
+        unlike : float
+            Evidence of all quantities that are tested.
+        """
+        return this_site(self.before, self.alone, unlike)
 
 
 def quantity(before: NewSite, estimate: float, rows: float, own: float, one_row: float) -> Quantity:
@@ -225,7 +235,7 @@ class OwnOutcomes:
         The mean of martingales is one, however they depend on each other.
         """
         tested = [self.risk, *self.levels, *([] if self.slope is None else [self.slope])]
-        return float(np.mean([item.after.against for item in tested]))
+        return float(np.mean([item.against for item in tested]))
 
     @cached_property
     def ratio(self) -> Quantity:
@@ -292,7 +302,7 @@ class OwnOutcomes:
         shown, found = self.shown, {}
         for s in range(len(evidence.subgroups)):
             for k in range(len(evidence.columns)):
-                before = measure_site(evidence, s, k)
+                before = evidence.sites.get((s, k))
                 if before is not None:
                     x, rows, own = shown.get((s, k), NOTHING)[1:]
                     found[s, k] = quantity(before, x, rows, own, self._measure_row(evidence, s, k))
@@ -306,7 +316,7 @@ class OwnOutcomes:
         evidence = self.adaptation.evidence
         if len(places) != 1 or evidence is None:
             return None
-        before = measure_site(evidence, 0, places[0])
+        before = evidence.sites.get((0, places[0]))
         if before is None:
             return None
         shown = self.shown.get((0, places[0]), NOTHING)[1:]
@@ -346,7 +356,7 @@ class OwnOutcomes:
         s, k : int
             Subgroup and column.
         """
-        column, found = evidence.columns[k], site_estimates(evidence, s, k)
+        column, found = evidence.columns[k], evidence.found[s, k]
         each = []
         for j, v in zip(found.sources, found.variances, strict=True):
             left = self._imbalance(evidence.names[j]) ** column.measure.imbalance

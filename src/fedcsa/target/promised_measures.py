@@ -293,6 +293,24 @@ class Evidence:
         }
 
     @cached_property
+    def found(self) -> Mapping[tuple[int, int], SiteEstimates]:
+        """Direct estimates of every measure, by subgroup and column."""
+        return {
+            (s, k): site_estimates(self, s, k)
+            for s in range(len(self.subgroups))
+            for k in range(len(self.columns))
+        }
+
+    @cached_property
+    def sites(self) -> Mapping[tuple[int, int], NewSite]:
+        """Every measure at a new site, on its own scale; absent where nobody can tell."""
+        return {
+            place: site_of(self, *place, found, found.estimates)
+            for place, found in self.found.items()
+            if found.sources
+        }
+
+    @cached_property
     def sampling(self) -> Array:
         """Variance that the target's own rows add, (1 + subgroups, columns)."""
         if self.own is None:
@@ -362,14 +380,15 @@ def promise_of_measure(
         Values that take the place of the sources' own, such as those after a correction; then the
         promise of the risk is not used.
     """
-    measure, found = evidence.columns[k].measure, site_estimates(evidence, s, k)
+    measure, found = evidence.columns[k].measure, evidence.found[s, k]
     if not found.sources:
         return MeasurePromise(*evidence.place(s, k), why_not=_why_not(evidence, s, k))
-    x, by_source = found.estimates, _by_source(evidence, s, k, found)
-    if moved is not None:
+    if moved is None:
+        site, by_source = evidence.sites[s, k], _by_source(evidence, s, k, found)
+    else:
         rows = np.array([evidence.values[j, s][1][k] for j in found.sources])
-        x, by_source = on_link(measure, moved[list(found.sources)], rows), {}
-    site = _site_of(evidence, s, k, found, x)
+        x = on_link(measure, moved[list(found.sources)], rows)
+        site, by_source = site_of(evidence, s, k, found, x), {}
     told = from_link(measure, np.array(_three(site, evidence.level))).tolist()
     numbers = (*_ordered(told), site.between_sites)
     if s == 0 and moved is None and measure.name == evidence.loss and evidence.risk is not None:
@@ -377,21 +396,8 @@ def promise_of_measure(
     return MeasurePromise(*evidence.place(s, k), *numbers, by_source)
 
 
-def measure_site(evidence: Evidence, s: int, k: int) -> NewSite | None:
-    """The distribution of a measure at a new site, on its own scale; None if nobody can tell.
-
-    Parameters
-    ----------
-    evidence : Evidence
-    s, k : int
-        Subgroup and column.
-    """
-    found = site_estimates(evidence, s, k)
-    return _site_of(evidence, s, k, found, found.estimates) if found.sources else None
-
-
-def _site_of(evidence: Evidence, s: int, k: int, found: SiteEstimates, x: Array) -> NewSite:
-    """The same from estimates, which the target's own scores correct.
+def site_of(evidence: Evidence, s: int, k: int, found: SiteEstimates, x: Array) -> NewSite:
+    """A measure at a new site from estimates, which the target's own scores correct.
 
     Parameters
     ----------
