@@ -32,8 +32,16 @@ VALUES = {
     "combine": ("median", {}, "medan"),
     "on_no_overlap": ("predict", {}, "predit"),
     "level": (0.9, {}, 2),
+    "search": ("random", {}, "randm"),
+    "budget": (60, {}, 0),
     "thresholds": ([0.2], {}, [2.0]),
     "subgroups": ([{"feature": "x", "cut": 1.0}], {}, 3),
+}
+#: Options that a plain study has not, and what is said then.
+UNLESS = {
+    "thresholds": "unless the outcome has two classes",
+    "search": "unless candidates are a space",
+    "budget": "unless candidates are a space",
 }
 MINIMAL = """
 name = "s"
@@ -91,9 +99,9 @@ def test_an_option_is_accepted_everywhere(name, tmp_path):
     value, others, _ = VALUES[name]
     if name == "fedle_weights":
         value = dict.fromkeys("abcd", 1.0)
-    if name == "thresholds":  # an outcome of numbers has none, and every way says so
+    if name in UNLESS:  # here there is none, and every way says so
         for make in everywhere({name: value}, tmp_path):
-            with pytest.raises(ParameterError, match="unless the outcome has two classes"):
+            with pytest.raises(ParameterError, match=UNLESS[name]):
                 make()
         return
     expected = make_plan("ridge", None, {**others, name: value}, features=("x",))

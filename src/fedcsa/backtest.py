@@ -19,6 +19,7 @@ from fedcsa.messages.policy import Ledger, Policy
 from fedcsa.models.given import given_column
 from fedcsa.models.model import path_losses
 from fedcsa.models.registry import instantiate
+from fedcsa.models.space import SpaceFunction
 from fedcsa.plan import LossFunctions, Plan
 from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
@@ -41,6 +42,7 @@ def run_backtest(
     losses: LossFunctions | None = None,
     trusted_types: Collection[str] = (),
     given: Given = None,
+    space: SpaceFunction | None = None,
     progress: Progress | None = None,
 ) -> Backtest:
     """Let every source play the target for the others.
@@ -60,6 +62,8 @@ def run_backtest(
         Types outside scikit-learn that a model may hold.
     given : FittedModel, optional
         The given model, if the study judges one. Nothing is fitted then.
+    space : function, optional
+        The plan's space, if that is a function.
     progress : function, optional
         Called with the phase, the source and "started" or "done".
     """
@@ -83,7 +87,7 @@ def run_backtest(
             for other in sorted(sources)
             if other != name
         ]
-        player = Player(name, *sources[name], plan, given=given, **common)
+        player = Player(name, *sources[name], plan, given=given, space=space, **common)
         rows.append(player.play(others, progress))
     return Backtest(tuple(rows), plan.level, risk_scale(plan))
 
@@ -108,6 +112,8 @@ class Player:
         Types outside scikit-learn that a received model may hold.
     given : FittedModel, optional
         The given model, if the study judges one.
+    space : function, optional
+        The plan's space, if that is a function.
     """
 
     def __init__(
@@ -121,8 +127,9 @@ class Player:
         losses: LossFunctions | None = None,
         trusted_types: Collection[str] = (),
         given: Given = None,
+        space: SpaceFunction | None = None,
     ) -> None:
-        self.name = name
+        self.name, self._space = name, space
         self.plan = replace(plan, study=f"{plan.study}: back-test at {name}"[:200])
         self._policy = policy
         d, column = len(plan.features), bool(given_column(plan.model))
@@ -143,7 +150,7 @@ class Player:
         """The site as the target, without its outcomes."""
         return Target(
             self._X, self.plan, policy=self._policy, trusted_types=self._trusted,
-            given=self._given,
+            given=self._given, space=self._space,
         )  # fmt: skip
 
     def play(self, others: Sequence[Source], progress: Progress | None = None) -> BacktestRow:
@@ -158,6 +165,7 @@ class Player:
             adaptation = run_study(self.target(), InProcess(others, progress))
         except FedCSAError as error:
             return BacktestRow(self.name, len(self._X), type(error).__name__)
+        self.plan = adaptation.plan  # with the candidates that were asked for
         report = self.report(adaptation)
         lower, upper = adaptation.interval or (None, None)
         return BacktestRow(

@@ -26,6 +26,7 @@ from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import given_column
 from fedcsa.models.handed import handed_over
 from fedcsa.models.inputs import begins_with_columns, plain_numbers
+from fedcsa.models.space import SpaceFunction
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
 from fedcsa.preset import preset_values
 from fedcsa.reconcile import Reconciliation, reconcile
@@ -59,12 +60,14 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     model : {"ridge", "weighted-least-squares"}, mapping or scikit-learn estimator
         A mapping names one of the two and sets its options, for example
         ``{"name": "ridge", "penalty_scale": "sklearn"}``.
-    candidates : sequence of numbers, mapping of lists, or sequence of mappings, optional
+    candidates : sequence, mapping or function, optional
         Hyperparameters to choose from. Numbers stand for ridge's ``penalty`` or the
-        ``ratio_power`` of weighted least squares; a mapping stands for all combinations. Any
-        model that takes sample weights also understands ``ratio_power``: training weights r^γ.
-        A list is taken as it is. By default 0 and twelve penalties from 0.001 to 1 for ridge, and
-        the estimator as it is for scikit-learn, each with γ = 0, ½ and 1.
+        ``ratio_power`` of weighted least squares; a mapping of lists stands for all combinations.
+        Any model that takes sample weights also understands ``ratio_power``: training weights r^γ.
+        A list is taken as it is. A mapping with a range, ``{"low": 1e-4, "high": 1, "log": True}``,
+        or a distribution of scipy.stats or Optuna is a space to search; so is a list of such
+        mappings, and a function of an Optuna trial. By default 0 and twelve penalties from 0.001
+        to 1 for ridge, and the estimator as it is for scikit-learn, each with γ = 0, ½ and 1.
     columns : Columns or mapping of str to str, list or mapping, optional
         What every column is: ``"number"``, ``"flag"``, ``"group"`` (rows of one patient), ``"id"``,
         a list of levels, or a mapping with ``kind`` and more, as for `Columns`;
@@ -140,6 +143,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         combine: str = Plan.combine,
         on_no_overlap: str = Plan.on_no_overlap,
         level: float = Plan.level,
+        search: str | None = Plan.search,
+        budget: int | Mapping[str, int] | None = Plan.budget,
         thresholds: Sequence[float] = Plan.thresholds,
         subgroups: Sequence[Mapping[str, Any]] = Plan.subgroups,
         scale: bool = Plan.scale,
@@ -163,6 +168,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self.combine = combine
         self.on_no_overlap = on_no_overlap
         self.level = level
+        self.search = search
+        self.budget = budget
         self.thresholds = thresholds
         self.subgroups = subgroups
         self.scale = scale
@@ -191,6 +198,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             plan,
             policy=common["policy"],
             trusted_types=common["trusted_types"],
+            space=self._own_space,
         )
         self._keep(_run(target, roles, progress))
         self.feature_names_in_ = np.asarray(self._inputs(features), dtype=object)
@@ -268,7 +276,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             told = None if beside else given
             data, plan, common, model = self._prepare_given(told, sources, features)
         site = {key: common[key] for key in ("policy", "losses", "trusted_types")}
-        found = run_backtest(data, plan, given=model, progress=progress, **site)
+        own = self._own_space if given is None else None
+        found = run_backtest(data, plan, given=model, space=own, progress=progress, **site)
         if given is None and hasattr(self, "adaptation_"):
             self._keep(self.adaptation_.with_backtest(found))
         return found
@@ -343,6 +352,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             classes = classes_for(given[0], data)
             model = handed_over(given[0], features, classes, columns)[0]
             candidates = None
+            options |= {"search": None, "budget": None}
             options.pop("method")
         elif begins_with_columns(model):
             model = chosen_of_frames(model, columns, frames)
@@ -381,6 +391,10 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             name: (np.column_stack([X, *beside.get(name, ())]), y) for name, (X, y) in data.items()
         }
         return rows, plan, common, given
+
+    @property
+    def _own_space(self) -> SpaceFunction | None:
+        return self.candidates if callable(self.candidates) else None
 
     def _columns_of(
         self, features: Sequence[str], frames: Mapping[str, Any], model: Any

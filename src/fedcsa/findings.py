@@ -6,7 +6,7 @@ on the receiving side from the table below, so that no sentence written elsewher
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -182,6 +182,16 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "the best value lies at the edge of its grid",
         "widen the grid in that direction",
     ),
+    "search-ended": (
+        "note",
+        "the search ended before it had used up its budget of candidates",
+        "the reason is named; raise that limit, or widen the space, to search on",
+    ),
+    "left-search": (
+        "warning",
+        "the site answered an earlier round of the search, and not a later one",
+        "the answer does without it; ask the site why",
+    ),
     "candidate-failed": (
         "warning",
         "candidates could not be fitted, and were left out at this source",
@@ -225,6 +235,22 @@ CAUSES = ("other-unit",)
 
 #: A source with less weight was left out in effect; among many, less than a tenth of its share.
 _NO_WEIGHT = 0.01
+
+
+def rules_named(findings: Iterable[Finding]) -> str:
+    """Which rules of the sources refuse a study, in a sentence.
+
+    >>> rules_named([Finding("source-refused", "north", {"rule": "min_target_rows"})])
+    'Rules that refuse it: min_target_rows. Change the study, or ask them.'
+    """
+    rules = {
+        str(item.evidence["rule"])
+        for item in findings
+        if item.code in REFUSALS and str(item.evidence["rule"]).isidentifier()
+    }
+    if not rules:
+        return "Ask the sources why they did not answer."
+    return f"Rules that refuse it: {', '.join(sorted(rules))}. Change the study, or ask them."
 
 
 def left_out(weights: Mapping[str, float]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ serve Python, the study file and the command line alike.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -26,7 +25,6 @@ from fedcsa.errors import (
     ParameterError,
     gathered,
     must,
-    one_of,
     raise_all,
     unknown,
 )
@@ -42,6 +40,31 @@ from fedcsa.models.registry import (
     instantiate,
     model_description,
 )
+from fedcsa.models.space import (
+    BUDGET,
+    SEARCHES,
+    Space,
+    corners,
+    described_space,
+    is_budget,
+    is_space,
+    spread_points,
+    whole_budget,
+)
+from fedcsa.option_rules import (
+    FLAG,
+    FOLD_RULES,
+    RATIO,
+    RATIO_OPTIONS,
+    SHARES,
+    TEXT,
+    WEIGHTS,
+    Option,
+    are_shares,
+    are_weights,
+    is_list,
+    is_number,
+)
 from fedcsa.preset import (
     EXAMINED,
     OPEN,
@@ -55,92 +78,6 @@ from fedcsa.preset import (
 #: Losses that a study may name beside the built-in ones, given to every source beforehand.
 LossFunctions = Mapping[str, Callable[[Array, Array], Array]]
 Documented = TypeVar("Documented", bound=type)
-
-
-@dataclass(frozen=True)
-class Option:
-    """What the value of an option must be.
-
-    Attributes
-    ----------
-    words : str
-        Ends the sentence "The option must be …".
-    holds : function
-        Whether a value is that.
-    optional : bool
-        Whether None will do: the plan then fills the value in.
-    allowed : tuple of str
-        The texts to choose from, if there are few.
-    """
-
-    words: str
-    holds: Callable[[Any], bool]
-    optional: bool = False
-    allowed: tuple[str, ...] = ()
-
-    def problem(self, name: str, value: Any) -> ParameterError | None:
-        """What is wrong with the value of the option `name`, if anything is."""
-        if (value is None and self.optional) or self.holds(value):
-            return None
-        short = value is None or isinstance(value, str | int | float)
-        got = value if short else type(value).__name__
-        return one_of(name, self.allowed, got) if self.allowed else must(name, self.words, got)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _is_list(value: Any, holds: Callable[[Any], bool]) -> bool:
-    many = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
-    return many and all(map(holds, value))
-
-
-def _are_shares(value: Any) -> bool:
-    try:
-        return bool(check_shares(value))
-    except ParameterError:
-        return False
-
-
-def _are_weights(value: Any) -> bool:
-    given = [*value.values()] if isinstance(value, Mapping) else []
-    return all(_is_number(w) and 0.0 <= w < math.inf for w in given) and any(given)
-
-
-_SHARES = "three positive shares that sum to 1"
-_WEIGHTS = "one weight ≥ 0 per source, not all zero, as a mapping of names to finite numbers"
-_RATIO = "a mapping of options to values, or an object with fit and predict"
-_TEXT = Option("a text", lambda value: isinstance(value, str))
-_FLAG = Option("true or false", lambda value: isinstance(value, bool | np.bool_))
-_NUMBERS = Option(
-    "a number or a list of numbers", lambda v: _is_number(v) or _is_list(v, _is_number), True
-)
-#: Options of the density ratio; `ULSIF` checks the ranges.
-_RATIO_OPTIONS: Mapping[str, Option] = {
-    "bandwidths": _NUMBERS,
-    "regularizations": _NUMBERS,
-    "n_centres": Option("a number", _is_number),
-    "nonnegative": _TEXT,
-    "alpha": Option("a number", _is_number),
-    "score_rows": Option("a number", _is_number, optional=True),
-}
-#: scheme -> what `folds` must be with it.
-_FOLDS: Mapping[str, Option] = {
-    "cross-fit": Option(
-        "a whole number of at least 2 with scheme 'cross-fit'",
-        lambda value: is_whole(value, 2),
-        True,
-    ),
-    "split": Option(
-        f"3, or {_SHARES}, with scheme 'split'",
-        lambda value: value == 3 if is_whole(value, 0) else _are_shares(value),
-        True,
-    ),
-    "rotate": Option(
-        "3 with scheme 'rotate'", lambda value: is_whole(value, 0) and value == 3, True
-    ),
-}
 
 
 def _option(default: Any, words: str | Sequence[str], holds: Any = None) -> Any:
@@ -174,6 +111,9 @@ class Plan:
         Which features are zeros and ones; by default none.
     group : str
         The column that says which rows are of one patient; ``""`` if there is none.
+    space : tuple of mapping
+        From which a search draws candidates, see `fedcsa.models.space`; empty if they are listed.
+        `candidates` are then those that were asked for so far.
     public_sd : array of shape (features,), optional
         Agreed sd of every feature, NaN where there is none, see `fedcsa.Table1`.
     seed : option
@@ -219,6 +159,13 @@ class Plan:
         Whether to raise a `NoOverlapError` when no source resembles the target.
     level : option
         Of the prediction interval.
+    search : option
+        How Optuna draws candidates from a space: where earlier ones did well, or anywhere. By
+        default ``"tpe"``. Grids and lists are tried whole.
+    budget : option
+        Most candidates of a search; or a mapping with ``candidates`` (by default 40), ``rounds``
+        over which they are spread (6, or 1 of a random search), and ``numbers`` that leave every
+        source in its reports.
     thresholds : option
         Predicted risks from which on one would act, for an outcome of two classes: sensitivity,
         specificity, predictive values and net benefit are told there.
@@ -234,44 +181,51 @@ class Plan:
     classes: tuple[Any, ...] = ()
     flags: tuple[bool, ...] = ()
     group: str = ""
+    space: Space = ()
     public_sd: Array | None = field(default=None, repr=False)
     seed: int = _option(0, "a whole number from 0 up", lambda v: is_whole(v, 0) and v < 2**63)
-    loss: str = _option("squared", "the name of a loss", _TEXT.holds)
+    loss: str = _option("squared", "the name of a loss", TEXT.holds)
     preset: str | None = _option(None, tuple(PRESETS))
     method: str = _option("validated", ("validated", *WEIGHT_RULES, GIVEN))
     compare: tuple[str, ...] = _option(
         (),
         f"a list of formulas of the paper, from {list(WEIGHT_RULES)}",
-        lambda value: _is_list(value, lambda v: isinstance(v, str) and v in WEIGHT_RULES),
+        lambda value: is_list(value, lambda v: isinstance(v, str) and v in WEIGHT_RULES),
     )
-    fedle_weights: Mapping[str, float] | None = _option(None, _WEIGHTS, _are_weights)
+    fedle_weights: Mapping[str, float] | None = _option(None, WEIGHTS, are_weights)
     exchange: str = _option("table", ("table", "rows"))
     scheme: str | None = _option(None, SCHEMES)
     folds: int | tuple[float, float, float] | None = _option(
         None,
-        f"a whole number of at least 2, or {_SHARES}",
-        lambda value: is_whole(value, 2) or _are_shares(value),
+        f"a whole number of at least 2, or {SHARES}",
+        lambda value: is_whole(value, 2) or are_shares(value),
     )
-    refit: bool | None = _option(None, _FLAG.words, _FLAG.holds)
-    scale: bool = _option(True, _FLAG.words, _FLAG.holds)
-    ratio: Mapping[str, Any] | None = _option(None, _RATIO, lambda v: isinstance(v, Mapping))
+    refit: bool | None = _option(None, FLAG.words, FLAG.holds)
+    scale: bool = _option(True, FLAG.words, FLAG.holds)
+    ratio: Mapping[str, Any] | None = _option(None, RATIO, lambda v: isinstance(v, Mapping))
     combine: str = _option("mean", ("mean", "median"))
     on_no_overlap: str = _option("refuse", ("refuse", "predict"))
     level: float = _option(
-        0.95, "a number between 0 and 1", lambda value: _is_number(value) and 0.0 < value < 1.0
+        0.95, "a number between 0 and 1", lambda value: is_number(value) and 0.0 < value < 1.0
+    )
+    search: str | None = _option(None, SEARCHES)
+    budget: int | Mapping[str, int] | None = _option(
+        None,
+        f"a whole number of candidates from 1 up, or a mapping of some of {list(BUDGET)} to such",
+        is_budget,
     )
     thresholds: tuple[float, ...] = _option(
         (),
         f"a list of at most {MOST_THRESHOLDS} different numbers between 0 and 1, such as [0.1]",
         lambda value: (
-            _is_list(value, lambda v: _is_number(v) and 0.0 < v < 1.0)
+            is_list(value, lambda v: is_number(v) and 0.0 < v < 1.0)
             and len(set(value)) == len(value) <= MOST_THRESHOLDS
         ),
     )
     subgroups: tuple[Mapping[str, Any], ...] = _option(
         (),
         "a list of subgroups, each a mapping",
-        lambda value: _is_list(value, lambda v: isinstance(v, Mapping)),
+        lambda value: is_list(value, lambda v: isinstance(v, Mapping)),
     )
 
     def __post_init__(self) -> None:
@@ -289,6 +243,8 @@ class Plan:
             "compare": tuple(self.compare),
             "ratio": {key: _plain(value) for key, value in (self.ratio or {}).items()},
             "level": float(self.level),
+            "search": (self.search or SEARCHES[0]) if self.space else None,
+            "budget": whole_budget(self.budget, self.search or "") if self.space else None,
             "seed": int(self.seed),
             "thresholds": tuple(sorted(map(float, self.thresholds))),
             "subgroups": tuple({"name": subgroup_name(s), **s} for s in self.subgroups),
@@ -329,7 +285,7 @@ class Plan:
                     "The default method must have exchange='table' and scheme='cross-fit'; for "
                     "Algorithm 1 of the paper choose preset='paper'."
                 )
-            if "folds" in sound and (wrong := _FOLDS[scheme].problem("folds", self.folds)):
+            if "folds" in sound and (wrong := FOLD_RULES[scheme].problem("folds", self.folds)):
                 yield wrong
             if "refit" in sound and scheme != "split" and not (self.refit is None or self.refit):
                 rule = f"on with scheme {scheme!r}: no single fold's model stands out"
@@ -346,6 +302,7 @@ class Plan:
         if "subgroups" in sound:
             for problem in subgroup_problems(list(self.subgroups), self.features):
                 yield must("subgroups", problem, len(self.subgroups))
+        yield from self._search_problems(sound)
         yield from self._given_problems(sound)
 
     def _preset_problems(self, sound: set[str]) -> Iterator[ParameterError]:
@@ -355,6 +312,13 @@ class Plan:
             if name in sound and name not in OPEN and not is_value(given, value):
                 rule = f"left out with the preset {self.preset!r}, which sets it"
                 yield must(name, rule, given if isinstance(given, str) else type(given).__name__)
+
+    def _search_problems(self, sound: set[str]) -> Iterator[ParameterError]:
+        """Options of a search where there is nothing to search."""
+        for name in ("search", "budget"):
+            if name in sound and not self.space and getattr(self, name) is not None:
+                rule = "left out unless candidates are a space: a grid or list is tried whole"
+                yield must(name, rule, getattr(self, name))
 
     def _given_problems(self, sound: set[str]) -> Iterator[ParameterError]:
         """What does not go together with a given model."""
@@ -383,9 +347,9 @@ class Plan:
             yield must("ratio", "left out unless exchange is 'rows'", sorted(ratio))
             return
         for key, value in ratio.items():
-            if key not in _RATIO_OPTIONS:
-                yield ParameterError(unknown("option of the ratio", str(key), _RATIO_OPTIONS))
-            elif wrong := _RATIO_OPTIONS[key].problem(f"ratio[{key!r}]", value):
+            if key not in RATIO_OPTIONS:
+                yield ParameterError(unknown("option of the ratio", str(key), RATIO_OPTIONS))
+            elif wrong := RATIO_OPTIONS[key].problem(f"ratio[{key!r}]", value):
                 yield wrong
 
     def _source_problems(self, sources: Collection[str]) -> Iterator[ParameterError]:
@@ -411,6 +375,11 @@ class Plan:
         own = () if self.examined else (self.method,)
         given = ("fedle",) if self.fedle_weights is not None else ()
         return tuple(dict.fromkeys((*own, *self.compare, *given)))
+
+    @property
+    def limits(self) -> Mapping[str, int]:
+        """Every limit of a search by name; empty where candidates are listed."""
+        return self.budget if isinstance(self.budget, Mapping) else {}
 
     def design(self) -> dict[str, Any]:
         """What a brief says of the study, beside the target's table."""
@@ -517,6 +486,7 @@ def make_plan(
     loss = "brier" if n_classes and loss == "squared" else loss
     described: dict[str, Any] = {}
     listed: tuple[Candidate, ...] = ()
+    space: Space = ()
     with gathered(problems):
         described = model_description(model, inputs, trusted)
         _check_empty(described, inputs)
@@ -531,16 +501,21 @@ def make_plan(
             listed = expand_candidates(
                 described["name"], THETA if described["name"] in LINEAR else None
             )
+        elif is_space(candidates):
+            space = described_space(candidates)
+            expand_candidates(described["name"], corners(space) or [{}])  # refuses wrong values
         else:
-            listed = expand_candidates(described["name"], candidates)
+            listed = expand_candidates(described["name"], spread_points(candidates))
     with gathered(problems):
-        plan = Plan(model=described, candidates=listed, **columns, **{**options, "loss": loss})
+        options = {**options, "loss": loss}
+        plan = Plan(model=described, candidates=listed, space=space, **columns, **options)
     if isinstance(loss, str):
         with gathered(problems):
             check_loss(loss, n_classes, own_losses)
-    if build and listed:  # if it alone is wrong, its own kind of error says more
+    tried = listed or tuple(corners(space))
+    if build and tried:  # if it alone is wrong, its own kind of error says more
         with gathered(problems) if problems else nullcontext():
-            _check_model(described, listed, n_classes, trusted)
+            _check_model(described, tried, n_classes, trusted)
     raise_all(problems)
     return plan
 

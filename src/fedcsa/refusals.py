@@ -85,6 +85,10 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
         "a single row would make up too much of what is told",
         "go on without the site",
     ),
+    "max_candidates": (
+        "the study asks about more candidates than the site answers for",
+        "agree on a shorter grid, or a smaller budget of the search",
+    ),
     "max_briefs": (
         "the target has asked the site too often in this period",
         "wait, or ask the steward",
@@ -102,6 +106,10 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
         "choose a smaller model, or raise max_bytes",
     ),
     "one_brief": ("the site answers one brief per study", "give another study another name"),
+    "one_round": (
+        "the site answers one question a round of a search",
+        "give another study another name",
+    ),
     "one_model": ("the site sends one model per study", "give another study another name"),
     "one_examination": (
         "the site examines once per study, twice where a model left",

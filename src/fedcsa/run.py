@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from fedcsa.errors import ProtocolError, must
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.fields import Message
-from fedcsa.messages.messages import TARGET
+from fedcsa.messages.messages import TARGET, MoreCandidates
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.target import Target
 
 #: The target's step, and the phase in which the sources answer what it asks then. Most studies end
-#: with the first conclusion: only if a model was found useless, the rest is examined again.
-ROUNDS = (("announce", "risk"), ("choose", "model"), ("mix", "examine"), ("conclude", "again"))
+#: with the first conclusion: only if a model was found useless, the rest is examined again. A step
+#: is taken again after every round of a search.
+TARGET_STEPS = (
+    ("announce", "risk"),
+    ("choose", "model"),
+    ("mix", "examine"),
+    ("conclude", "again"),
+)
+#: The phase in which sources answer on more candidates.
+SEARCH = "search"
+#: Rounds that any study may have: no target can ask forever.
+MOST_ROUNDS = 1000
 #: Called with the phase, the source's name, and "started" or "done".
 Progress = Callable[[str, str, str], None]
 #: One message on its way, and how a study ends.
@@ -83,25 +93,43 @@ def run_study(target: Target, courier: InProcess) -> Adaptation:
     """
     names = sorted(courier.source_names)
 
-    def ask_target(
-        step: str, answers: Mapping[str, Message]
-    ) -> tuple[Mapping[str, Message], Adaptation | None]:
+    def ask_target(step: str, answers: Mapping[str, Message]) -> TargetTurn[Message, Adaptation]:
         if step == "announce":
-            return dict.fromkeys(names, target.brief(names)), None
+            return TargetTurn(dict.fromkeys(names, target.brief(names)))
         if step == "choose":
             request = target.choose(answers)
-            return dict.fromkeys(target.asked, request), None
+            more = isinstance(request, MoreCandidates)
+            return TargetTurn(dict.fromkeys(target.asked, request), more=more)
         if step == "mix":
-            return target.mix(answers), None
+            return TargetTurn(target.mix(answers))
         again = target.examine_again(answers)
-        return again, None if again else target.conclude(answers)
+        return TargetTurn(again, None if again else target.conclude(answers))
 
     adaptation = carry_messages(ask_target, courier.ask)
     return replace(adaptation, ledgers={**adaptation.ledgers, **courier.ledgers()})
 
 
+@dataclass(frozen=True)
+class TargetTurn(Generic[Letter, Result]):
+    """What the target says to a step.
+
+    Attributes
+    ----------
+    questions : mapping of str to Letter
+        By source.
+    result : Result or None
+        At the end.
+    more : bool
+        Whether the questions are another round of a search, after which the step is taken again.
+    """
+
+    questions: Mapping[str, Letter]
+    result: Result | None = None
+    more: bool = False
+
+
 def carry_messages(
-    ask_target: Callable[[str, Mapping[str, Letter]], tuple[Mapping[str, Letter], Result | None]],
+    ask_target: Callable[[str, Mapping[str, Letter]], TargetTurn[Letter, Result]],
     ask_sources: Callable[[Mapping[str, Letter], str], Mapping[str, Letter]],
 ) -> Result:
     """Carry messages between the target and the sources until the target has a result.
@@ -112,19 +140,25 @@ def carry_messages(
     Parameters
     ----------
     ask_target : function
-        Called with a step of `ROUNDS`, at last with ``"conclude"`` again, and the sources' answers.
-        It returns the target's next questions by source, and its result or None.
+        Called with a step of `TARGET_STEPS`, at last with ``"conclude"`` again, and the sources'
+        answers.
     ask_sources : function
-        Called with questions by source and the phase of `ROUNDS`. It returns the answers by
+        Called with questions by source and their phase. It returns the answers by
         source; whoever is late or gone is not among them.
     """
     answers: Mapping[str, Letter] = {}
-    for step, phase in ROUNDS:
-        questions, result = ask_target(step, answers)
-        if result is not None:
-            return result
-        answers = ask_sources(questions, phase)
-    _, result = ask_target("conclude", answers)
-    if result is None:
+    left = MOST_ROUNDS
+    for step, phase in TARGET_STEPS:
+        turn = ask_target(step, answers)
+        while turn.more and left:
+            left -= 1
+            turn = ask_target(step, ask_sources(turn.questions, SEARCH))
+        if turn.more:
+            raise ProtocolError(f"A search must end after {MOST_ROUNDS} rounds; this one does not.")
+        if turn.result is not None:
+            return turn.result
+        answers = ask_sources(turn.questions, phase)
+    last = ask_target("conclude", answers).result
+    if last is None:
         raise ProtocolError("The target must conclude the study after the last phase.")
-    return result
+    return last

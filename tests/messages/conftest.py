@@ -11,7 +11,7 @@ import pytest
 
 from fedcsa.core.losses import RiskMoments
 from fedcsa.messages.codec import PROTOCOL_VERSION, digest, encode
-from fedcsa.messages.messages import MESSAGES, Conclusion, Refusal
+from fedcsa.messages.messages import MESSAGES, Conclusion, MoreCandidates, Refusal
 from fedcsa.messages.policy import Policy
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source
@@ -89,6 +89,7 @@ def all_messages():
         "brief-rows": exchange(kind="rows").brief,
         "risk-report": small.report,
         "risk-report-bare": exchange(moments=False).report,
+        "more-candidates": MoreCandidates("study", "", 2, [{"penalty": 0.25}]),
         "model-request": small.request,
         "model-report": small.model,
         "model-report-trees": dataclasses.replace(small.model, form=TREES, arrays=tree),

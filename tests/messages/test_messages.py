@@ -24,8 +24,8 @@ def arrays_of(message):
 
 def test_every_kind_of_message_is_known_by_its_name():
     assert set(MESSAGES) == {
-        "brief", "risk-report", "model-request", "model-report", "examination",
-        "examination-report", "refusal", "backtest-report", "conclusion",
+        "brief", "risk-report", "more-candidates", "model-request", "model-report",
+        "examination", "examination-report", "refusal", "backtest-report", "conclusion",
     }  # fmt: skip
     assert all(cls.name == name for name, cls in MESSAGES.items())
 

@@ -207,6 +207,7 @@ STRICT = {
     "min_effective_rows": 1000.0,
     "max_row_share": 1e-6,
     "max_row_leverage": 1e-6,
+    "max_candidates": 1,
     "features": (),
 }
 #: Rules that refuse nothing: what they do is tested where it is done.
@@ -313,6 +314,7 @@ OFF = {
     "max_row_share": 1.0,
     "max_row_leverage": math.inf,
     "max_briefs": None,
+    "max_candidates": None,
     "max_tables": None,
     "period_days": 0,
     "min_changed_rows": 0,
@@ -346,7 +348,7 @@ def test_a_rule_that_differs_from_the_open_policy_is_named_with_a_message(messag
         "exchanges": ("table",), "models": ("ridge",), "portable_models": True,
         "max_membership_auc": 0.6, "show_model": False, "no_own_values": True, "features": ("x0",),
         "count_band": 10, "significant_digits": 5,
-        "max_briefs": 5, "max_tables": 3, "period_days": 90,
+        "max_briefs": 5, "max_candidates": 120, "max_tables": 3, "period_days": 90,
     }  # fmt: skip
     policy = dataclasses.replace(
         Policy.open(), **{rule: strict.get(rule, 5 if rule == "min_cell_rows" else 0.25)}
@@ -544,7 +546,7 @@ def test_a_class_has_five_rows_or_none(brief, counts):
         assert refused(Policy(), brief, classes=np.array(enough)) == set()
 
 
-@pytest.mark.parametrize("rule", ["max_briefs", "max_tables"])
+@pytest.mark.parametrize("rule", ["max_briefs", "max_candidates", "max_tables"])
 def test_what_is_counted_is_allowed_once_or_more_or_without_end(rule):
     for most in (1, None):
         assert getattr(Policy(**{rule: most}), rule) == most

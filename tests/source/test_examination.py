@@ -214,7 +214,7 @@ def test_a_site_that_was_restarted_examines_as_before(make):
     request = target.choose(reports)
     asked = target.mix({name: site.answer(request) for name, site in sources.items()})
     again = sites(make)["a"]
-    again.recall(brief, reports["a"], request)
+    again.recall(brief, reports["a"], others=[request])
     assert encode(again.answer(asked["a"])) == encode(sources["a"].answer(asked["a"]))
 
 

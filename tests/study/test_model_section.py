@@ -11,12 +11,15 @@ from sklearn.tree import DecisionTreeClassifier
 from fedcsa.errors import FedCSAError, StudyError
 from fedcsa.models.allowed import refused_before_fitting
 from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.models.space import spread_points
 from fedcsa.study import Study
-from fedcsa.study.model_section import describe_model, spread_ranges
+from fedcsa.study.model_section import check_candidates_section, describe_model
 
 
 def list_candidates(model_name, candidates):
-    return expand_candidates(model_name, spread_ranges(candidates))
+    if candidates is not None:
+        check_candidates_section(candidates)
+    return expand_candidates(model_name, spread_points(candidates))
 
 
 FOREST = "sklearn.ensemble.RandomForestClassifier"
@@ -101,13 +104,13 @@ def test_tables_are_taken_one_by_one():
 
 
 def test_a_range_is_the_grid_of_the_paper_to_the_bit():
-    grid = {"penalty": {"from": 0.0, "to": 1.0, "steps": 101}}
+    grid = {"penalty": {"low": 0.0, "high": 1.0, "points": 101}}
     listed = list_candidates("ridge", grid)
     assert [candidate["penalty"] for candidate in listed] == np.linspace(0.0, 1.0, 101).tolist()
 
 
 def test_a_log_range_has_equal_ratios_and_exact_ends():
-    grid = {"C": {"from": 1e-3, "to": 10, "steps": 9, "scale": "log"}}
+    grid = {"C": {"low": 1e-3, "high": 10, "points": 9, "log": True}}
     values = [candidate["C"] for candidate in list_candidates("sklearn", grid)]
     assert (values[0], values[-1], len(values)) == (1e-3, 10.0, 9)
     np.testing.assert_allclose(np.diff(np.log10(values)), 0.5)
@@ -121,35 +124,40 @@ def test_a_log_range_has_equal_ratios_and_exact_ends():
         ((0, 9999, 10_000), True),
         ((1, 2, 3), False),
         ((1.0, 9.0, 5), False),
-        ((9, 1, 5), True),
     ],
 )
 def test_a_range_is_of_whole_numbers_if_all_of_it_is(ends, whole):
-    start, stop, steps = ends
-    grid = {"depth": {"from": start, "to": stop, "steps": steps}}
+    start, stop, points = ends
+    grid = {"depth": {"low": start, "high": stop, "points": points}}
     values = [candidate["depth"] for candidate in list_candidates("sklearn", grid)]
-    assert values == np.linspace(start, stop, steps).tolist()
+    assert values == np.linspace(start, stop, points).tolist()
     assert {type(value) for value in values} == {int if whole else float}
 
 
 @pytest.mark.parametrize(
     ("range_", "text"),
     [
-        ({"to": 1, "steps": 3}, "'from' must be given: a number"),
-        ({"from": 0, "to": 1, "steps": 2.5}, "'steps' must be a whole number"),
-        ({"from": 0, "to": 1, "steps": 1}, "'steps' must be from 2 to 10000"),
-        ({"from": 0, "to": 1, "steps": 10**9}, "'steps' must be from 2 to 10000"),
-        ({"from": 0, "to": 1, "steps": 3, "scale": "ln"}, '\'scale\' must be "linear" or "log"'),
-        (
-            {"from": 0, "to": 1, "steps": 3, "scale": "log"},
-            "'from' and 'to' must be .*above zero on a log scale",
-        ),
-        ({"from": 0, "to": float("inf"), "steps": 3}, "'from' and 'to' must be finite"),
-        ({"form": 0, "to": 1, "steps": 3}, "Unknown key 'form'. Did you mean 'from'"),
+        ({"high": 1, "points": 3}, "'low' below 'high'"),
+        ({"low": 1, "high": 1, "points": 3}, "'low' below 'high'"),
+        ({"low": 0, "high": float("inf"), "points": 3}, "two finite numbers"),
+        ({"low": True, "high": 2, "points": 3}, "two finite numbers"),
+        ({"low": 0, "high": 1, "points": 2.5}, "'points' are from 2 to 10000"),
+        ({"low": 0, "high": 1, "points": 1}, "'points' are from 2 to 10000"),
+        ({"low": 0, "high": 1, "points": 10**9}, "'points' are from 2 to 10000"),
+        ({"low": 0, "high": 1, "points": 3, "step": 0.5}, "'points' or with a 'step', not both"),
+        ({"low": 0, "high": 1, "log": True}, "'low' above 0 if it is true"),
+        ({"low": 1, "high": 2, "log": "yes"}, "'log' true or false"),
+        ({"low": 1, "high": 2, "step": 3}, "'step' is above 0 and fits into it"),
+        ({"low": 1, "high": 2, "step": 1, "log": True}, "without 'log'"),
+        ({"lo": 0, "high": 1}, "Unknown key of a range 'lo'. Did you mean 'low'"),
+        ({"distribution": "os"}, "a distribution of scipy.stats by its name"),
+        ({"distribution": "gamma"}, "with valid arguments"),
+        ({"distribution": "norm", "arguments": [0, -1]}, "with valid arguments"),
+        ({"choices": []}, "a list of at least one choice"),
     ],
 )
 def test_a_range_that_is_none(range_, text):
-    with pytest.raises(StudyError, match=rf"\[candidates\] 'penalty' {text}"):
+    with pytest.raises(StudyError, match=rf"\[candidates\] .*'penalty'.*{text}"):
         list_candidates("ridge", {"penalty": range_})
 
 

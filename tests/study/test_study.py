@@ -46,7 +46,7 @@ name = "sklearn.linear_model.LogisticRegression"
 parameters = { max_iter = 500 }
 
 [candidates]
-C = { from = 0.01, to = 1.0, steps = 3, scale = "log" }
+C = { low = 0.01, high = 1.0, points = 3, log = true }
 ratio_power = [0.0, 1.0]
 
 [ratio]
@@ -150,6 +150,7 @@ def test_what_a_study_leaves_out_is_as_in_the_plan():
 
 def test_every_field_of_the_plan_can_be_said_in_a_study():
     said = {"study", "features", "flags", "group", "public_sd", "classes", "model", "candidates"}
+    said |= {"space"}  # which candidates can be
     assert set(PLAN_OPTIONS) == {item.name for item in dataclasses.fields(Plan)} - said
 
 
@@ -367,7 +368,7 @@ def test_any_study_is_read_from_what_it_writes(**values):
         ('name = "outcome"', 'name = "age"', "study.toml: The 'features' parameter must be column"),
         ("parameters = {", "params = {", "study.toml: [model] Unknown key 'params'."),
         ("ratio_power = [0.0, 1.0]", "C2 = 1", "study.toml: [candidates] 'C2' must be a list; it"),
-        ("steps = 3,", "step = 3,", "study.toml: [candidates] 'C' Unknown key 'step'. Did you mea"),
+        ("points = 3,", "point = 3,", "[candidates] 'C': Unknown key of a range 'point'"),
         ("min_fold_rows = 5", "min_fold_row = 5", "[policy] Unknown key 'min_fold_row'. Did you m"),
         ("min_fold_rows = 5", "min_fold_rows = '5'", "[policy] 'min_fold_rows' must be a whole n"),
         ("min_fold_rows = 5", "preset = 'strict'", "study.toml: [policy] The 'preset' parameter m"),
@@ -391,7 +392,7 @@ def test_a_wrong_key_or_value_is_named(old, new, text):
 
 def test_all_that_is_wrong_with_a_file_is_said_at_once():
     text = TEXT.replace("seed = 7", "sed = 7").replace('"number"', "1", 1)
-    text = text.replace("max_iter", "max_iter = 1, max_iter2").replace("steps = 3", "steps = 1")
+    text = text.replace("max_iter", "max_iter = 1, max_iter2").replace("points = 3", "points = 1")
     text = text.replace("min_fold_rows", "max_fold_rows").replace('"a.parquet"', "3")
     with pytest.raises(StudyError, match="sed") as caught:
         Study.parse(text)

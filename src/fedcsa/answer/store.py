@@ -241,6 +241,7 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
         "findings": findings_to_json(a.findings),
         "plan": plain(a.plan),
         "reports": {name: plain(a.reports[name]) for name in a.sources},
+        "rounds": list(a.rounds),
         "sites": sorted(a.ledgers),
     }
     if a.stopped is not None:
@@ -330,11 +331,13 @@ def _told(content: Mapping[str, Any]) -> Adaptation:
     reports = {name: _record(RiskReport, item) for name, item in content["reports"].items()}
     sizes = {(len(r.difference_after), len(r.risk)) for r in reports.values()}
     _require(sizes <= {(len(plan.features), len(plan.candidates))})
+    rounds = tuple(int(size) for size in content.get("rounds", [len(plan.candidates)]))
+    _require(sum(rounds) == len(plan.candidates))
     findings = tuple(
         Finding(item["code"], item["source"], item["evidence"]) for item in content["findings"]
     )
     stopped = _record(Stopped, content["ended"]) if "ended" in content else None
-    return Adaptation(plan, table, reports, findings=findings, stopped=stopped)
+    return Adaptation(plan, table, reports, rounds, findings=findings, stopped=stopped)
 
 
 def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:

@@ -381,6 +381,7 @@ def site_progress(
     screen, kind = console(stderr=True), _progress_kind(quiet=quiet)
     labels = {
         "risk": "phase 1 of 3, risk numbers",
+        "search": "phase 1 of 3, more candidates",
         "model": "phase 2 of 3, one model",
         "examine": "phase 3 of 3, the others' models",
         "again": "phase 3 of 3, without a useless model",
@@ -390,7 +391,7 @@ def site_progress(
     with Progress(*columns, console=screen, transient=True, disable=kind != "drawn") as bar:
         if kind == "lines":
             screen.print(Text(first))
-        task = bar.add_task(first, total=(len(labels) - 1) * n_sources)
+        task = bar.add_task(first, total=3 * n_sources)
 
         def advance(phase: str, source: str, state: str) -> None:
             said = f"{labels[phase]}: {printable(source)}"

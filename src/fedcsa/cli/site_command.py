@@ -225,7 +225,7 @@ def preview(
 
 
 def _print(screen: Console, found: dict[str, Any], data: Path, values: bool) -> None:
-    from fedcsa.site.account import STAND_IN
+    from fedcsa.site.account import STAND_IN, search_sentence
 
     screen.print(Text.assemble("Study ", (printable(found["study"]), "bold")))
     screen.print(Text(f"This site would be a {found['role']}."))
@@ -238,6 +238,8 @@ def _print(screen: Console, found: dict[str, Any], data: Path, values: bool) -> 
         screen.print(Text.assemble(("refused: ", "bold yellow"), printable(text)), soft_wrap=True)
     if found["messages"]:
         screen.print(Text("This site's file would let these leave, and nothing else."))
+    if found["search"]:
+        screen.print(Text(search_sentence(found["search"])), soft_wrap=True)
     known = all(message["exact"] for message in found["messages"])
     if not known:
         screen.print(Text(f"{STAND_IN} {_TO_SEE}"), soft_wrap=True)

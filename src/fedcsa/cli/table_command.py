@@ -153,7 +153,7 @@ def _pairs(told: Table1) -> list[dict[str, Any]]:
 
 def _warnings(found: Moments, coding: Columns) -> Iterator[str]:
     """A sentence for every flag or level that some, but few, patients have."""
-    from fedcsa.target.target import SMALL_LEVEL
+    from fedcsa.target.told_table import SMALL_LEVEL
 
     counts = dict(zip(coding.columns, found.total, strict=True))
     for feature in coding.features:

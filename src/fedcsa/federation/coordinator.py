@@ -5,6 +5,7 @@
     greet      sources ──►  the key for which their questions are closed
     announce   target  ──►  one brief, an envelope for every source
     risk       sources ◄──  brief          ──►  risk report or refusal
+    search     sources ◄──  candidates     ──►  risk report or refusal; as often as a search asks
     choose     target  ◄──  all of them    ──►  one request, an envelope for every source left
     model      sources ◄──  request        ──►  model or refusal
     mix        target  ◄──  all of them    ──►  the others' mixture, for every source another
@@ -27,7 +28,7 @@ from typing import Any
 
 from fedcsa.errors import ProtocolError
 from fedcsa.messages.envelope import GREET
-from fedcsa.run import carry_messages
+from fedcsa.run import SEARCH, TargetTurn, carry_messages
 
 #: Plain values: bytes, texts, and dictionaries of them.
 Content = dict[str, Any]
@@ -91,7 +92,7 @@ class Coordinator:
 
     def _ask_target(
         self, step: str, answers: Mapping[str, Content]
-    ) -> tuple[dict[str, Content], Content | None]:
+    ) -> TargetTurn[Content, Content]:
         """The target's next letters by source, or its last one."""
         self.sites[self.target] = step
         replies = self._greetings if step == "announce" else answers
@@ -101,11 +102,12 @@ class Coordinator:
             raise ProtocolError(f"The target {self.target!r} did not answer in time ({step}).")
         self.sites[self.target] = "answered"
         if "conclusion" in reply:
-            return {}, reply
-        return {
+            return TargetTurn({}, reply)
+        letters = {
             name: {"envelope": wire, "payload": reply["payloads"][name]}
             for name, wire in sorted(reply["envelopes"].items())
-        }, None
+        }
+        return TargetTurn(letters, more=reply.get("phase") == SEARCH)
 
     def _ask_sources(self, letters: Mapping[str, Content], phase: str) -> dict[str, Content]:
         """The sources' replies, as far as they come in time."""
@@ -125,8 +127,9 @@ class Coordinator:
         self.step = step
         start = time.monotonic()
         came = self._deliver(step, letters, arrived)
-        self.seconds[step] = round(time.monotonic() - start, 3)
-        self.n_bytes[step] = _size(letters) + _size(came)
+        took = time.monotonic() - start
+        self.seconds[step] = round(self.seconds.get(step, 0.0) + took, 3)
+        self.n_bytes[step] = self.n_bytes.get(step, 0) + _size(letters) + _size(came)
         return came
 
     _deliver: Deliver

@@ -10,7 +10,8 @@ from fedcsa.federation.kept import Kept, is_waiting
 from fedcsa.words import listed
 
 _PHASES = {
-    "greet": "1 of 3", "announce": "1 of 3", "risk": "1 of 3", "choose": "1 of 3",
+    "greet": "1 of 3", "announce": "1 of 3", "risk": "1 of 3", "search": "1 of 3",
+    "choose": "1 of 3",
     "model": "2 of 3", "mix": "2 of 3",
     "examine": "3 of 3", "again": "3 of 3", "conclude": "3 of 3",
 }  # fmt: skip

@@ -35,7 +35,7 @@ from fedcsa.messages.fields import (
 )
 from fedcsa.messages.messages import MESSAGES
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 MAGIC = b"FCSA"
 #: A million target rows of 30 columns, in the exchange of rows, fit.
 MAX_BYTES = 256 << 20

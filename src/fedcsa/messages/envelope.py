@@ -32,7 +32,7 @@ from fedcsa.messages.codec import PROTOCOL_VERSION, digest
 from fedcsa.messages.fields import parse_json
 
 #: In the order in which a study goes through them.
-PHASES = ("risk", "model", "examine", "again")
+PHASES = ("risk", "search", "model", "examine", "again")
 #: Stand for a phase where a lead asks for a study, a source tells its key, the target concludes.
 START, GREET, END = "start", "greet", "end"
 #: With the signature and the certificate that it can be checked with.
@@ -85,7 +85,7 @@ class Envelope:
     ----------
     study : str
         Name and digest of the study, as `study_id` writes them.
-    phase : {"start", "greet", "risk", "model", "examine", "again", "end"}
+    phase : {"start", "greet", "risk", "search", "model", "examine", "again", "end"}
     sender, recipient : str
         Names of the sites, or of the lead.
     nonce : str

@@ -4,6 +4,8 @@
 
     target ──  Brief              ──►  source     the study, and the target's Table 1
     target ◄── RiskReport         ──   source     overlap, and two numbers per candidate
+    target ──  MoreCandidates     ──►  source     in a search: the next candidates
+    target ◄── RiskReport         ──   source     two numbers per candidate, of these
     target ──  ModelRequest       ──►  source     the chosen candidate
     target ◄── ModelReport        ──   source     one model
     target ──  Examination        ──►  source     the others' mixture
@@ -424,8 +426,35 @@ _MOMENTS = ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class MoreCandidates(Message):
+    """The next candidates of a search; a source answers with a `RiskReport` on them.
+
+    Attributes
+    ----------
+    brief : str
+        Digest of the brief, whose candidates are the first round.
+    round : int
+        2, 3, … Candidates are numbered through all rounds.
+    candidates : sequence of mapping
+    """
+
+    name: ClassVar[str] = "more-candidates"
+
+    brief: str = wire_field("text")
+    round: int = wire_field("whole")
+    candidates: Sequence[Mapping[str, Any]] = wire_field("plain")
+
+    def check(self) -> None:
+        """Check that there are candidates, and of which round."""
+        self.must(self.round >= 2, "a round after the brief's")
+        listed = isinstance(self.candidates, tuple) and len(self.candidates) > 0
+        self.must(listed, "candidates as a list, at least one")
+        self.must(all(isinstance(c, Mapping) for c in self.candidates), "candidates by name")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class ModelRequest(Message):
-    """The target's choice: which candidate's model it wants."""
+    """The target's choice: which candidate's model it wants, counted through all rounds."""
 
     name: ClassVar[str] = "model-request"
 
@@ -552,7 +581,7 @@ class Conclusion(Message):
 MESSAGES: Mapping[str, type[Message]] = {
     cls.name: cls
     for cls in (
-        Brief, RiskReport, ModelRequest, ModelReport, Examination, ExaminationReport, Refusal,
-        BacktestReport, Conclusion,
+        Brief, RiskReport, MoreCandidates, ModelRequest, ModelReport, Examination,
+        ExaminationReport, Refusal, BacktestReport, Conclusion,
     )
 }  # fmt: skip

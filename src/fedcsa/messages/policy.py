@@ -104,6 +104,9 @@ class Policy:
     max_briefs : int or None
         Briefs that a source answers to one target within `period_days`, whatever the studies are
         called; one that it refuses counts too.
+    max_candidates : int or None
+        Candidates whose risk a source tells in one study, over all rounds of a search; a target
+        asks for no more either.
     max_tables : int or None
         Different tables that a target tells of one cohort within `period_days`; the same numbers
         told again do not count.
@@ -162,6 +165,9 @@ class Policy:
     max_row_leverage: float = _rule(0.5, float("inf"), RiskReport, ModelReport)
     # About two studies a month; thirty that differ by a thousandth would tell every outcome.
     max_briefs: int | None = _rule(5, None, RiskReport)
+    # Three grids of ridge's own length. Every candidate is an equation about the same rows: their
+    # number is bounded, also where the later ones are chosen by the earlier ones' answers.
+    max_candidates: int | None = _rule(120, None, RiskReport)
     # A cohort that is frozen has one table; another set of columns is another.
     max_tables: int | None = _rule(3, None, Brief)
     # A quarter: studies of one season count together.
@@ -194,7 +200,7 @@ class Policy:
             raise must("count_band", "between 1 and 1000", self.count_band)
         if not 1 <= self.min_cell_rows <= 1000:
             raise must("min_cell_rows", "between 1 and 1000", self.min_cell_rows)
-        for name in ("max_briefs", "max_tables"):
+        for name in ("max_briefs", "max_candidates", "max_tables"):
             most = getattr(self, name)
             if most is not None and most < 1:
                 raise must(name, "1 or more, or none", most)
@@ -245,6 +251,7 @@ class Policy:
             yield _refusal("min_class_rows", why)
         if brief.candidates:
             yield from self._fit_refusals(brief, train_rows)
+            yield from self._number_refusals(len(brief.candidates))
         if narrow_features(brief, sd, self.min_sd_share):
             yield _refusal("min_sd_share", "the target's table is too narrow for the rows here")
 
@@ -265,6 +272,16 @@ class Policy:
             yield _refusal("max_parameters_per_row", why)
         if self.min_penalty > 0.0 and _weakest(brief, train_rows) < self.min_penalty:
             yield _refusal("min_penalty", "every candidate must have a larger penalty")
+
+    def _number_refusals(self, n_candidates: int) -> Iterator[PolicyError]:
+        if self.max_candidates is not None and n_candidates > self.max_candidates:
+            why = f"a study here has at most {self.max_candidates} candidates"
+            yield _refusal("max_candidates", why)
+
+    def check_candidates(self, n_candidates: int) -> None:
+        """Raise a `PolicyError` if a study has asked about too many candidates in all rounds."""
+        for refusal in self._number_refusals(n_candidates):
+            raise refusal
 
     def _model_refusals(self, brief: Brief) -> Iterator[PolicyError]:
         model, candidates = thaw(brief.model), thaw(brief.candidates)

@@ -35,6 +35,23 @@ def without_repeats(sent: Iterable[Sent]) -> list[tuple[Sent, str]]:
     ]
 
 
+def search_sentence(budget: Mapping[str, int]) -> str:
+    """How often and about how much a target may ask in a search; empty without one.
+
+    Examples
+    --------
+    >>> search_sentence({"candidates": 60, "rounds": 6})
+    'In a search, the target asks in up to 6 rounds about up to 60 candidates in all; ...'
+    """
+    if not budget:
+        return ""
+    return (
+        f"In a search, the target asks in up to {budget['rounds']} rounds about up to "
+        f"{budget['candidates']} candidates in all; with every round a report as the first one "
+        "leaves, on other candidates and the same rows."
+    )
+
+
 def told_sentences(log: SiteLog, policy: Policy) -> list[str]:
     """How many tables of a cohort, and how many briefs of a target, count in the period.
 

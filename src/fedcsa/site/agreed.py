@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from fedcsa.core.table import Table1
 from fedcsa.errors import DataError, PolicyError, StudyError
 from fedcsa.messages.envelope import study_id
 from fedcsa.messages.fields import Message, thaw
-from fedcsa.messages.messages import Brief, Examination
+from fedcsa.messages.messages import Brief, Examination, MoreCandidates
+from fedcsa.models.space import is_inside
 from fedcsa.plan import Plan
 from fedcsa.study import Study
 from fedcsa.study.toml import format_toml, parse_toml
@@ -59,13 +60,34 @@ class AgreedStudy:
         """Names of the sources, sorted."""
         return tuple(sorted(self.study.sources))
 
-    def check(self, question: Message) -> None:
-        """Raise a `PolicyError` unless `question` asks for what was agreed, and nothing else."""
+    def check(
+        self,
+        question: Message,
+        brief: Message | None = None,
+        rounds: Sequence[MoreCandidates] = (),
+    ) -> None:
+        """Raise a `PolicyError` unless `question` asks for what was agreed, and nothing else.
+
+        Parameters
+        ----------
+        question : Message
+        brief : Brief, optional
+            That was answered before.
+        rounds : sequence of MoreCandidates
+            Of a search, that were answered before.
+        """
         plan = self.study.plan()
+        if isinstance(question, MoreCandidates):
+            asked = [brief, *(item for item in rounds if item.round < question.round), question]
+            _check_drawn(plan, [c for item in asked for c in getattr(item, "candidates", ())])
         if isinstance(question, Examination):
             _check_same(question, {"combine": plan.combine})
         if isinstance(question, Brief):
-            _check_same(question, plan.design())
+            design = plan.design()
+            if plan.space:
+                _check_drawn(plan, question.candidates)
+                del design["candidates"]
+            _check_same(question, design)
             if plan.exchange == "table":
                 _check_rounded(question.table, plan)
 
@@ -87,6 +109,24 @@ def _check_rounded(told: Table1, plan: Plan) -> None:
         raise PolicyError("not_as_agreed", f"The target's table cannot be. {error}") from None
     names = ("n_rows", "sd", "mean", "correlations")  # a mean is told in sds
     _check_same(told, {name: getattr(rounded, name) for name in names})
+
+
+def _check_drawn(plan: Plan, candidates: Sequence[Mapping[str, Any]]) -> None:
+    """Raise a `PolicyError` unless candidates lie in the agreed space and within its budget.
+
+    Parameters
+    ----------
+    plan : Plan
+    candidates : sequence of mapping
+        Of all rounds so far.
+    """
+    most = plan.budget["candidates"] if isinstance(plan.budget, Mapping) else 0
+    if len(candidates) > most:
+        raise PolicyError(
+            "not_as_agreed", f"A search of this study has at most {most} candidates in all rounds."
+        )
+    if not all(is_inside(thaw(candidate), plan.space) for candidate in candidates):
+        raise PolicyError("not_as_agreed", "Every candidate must lie in the agreed space.")
 
 
 def _check_same(told: object, agreed: Mapping[str, Any]) -> None:

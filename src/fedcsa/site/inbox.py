@@ -25,7 +25,8 @@ Reply = tuple[bytes, bytes]
 ANSWERED, MISSING = "answered", "missing"
 #: What comes before the word for what became of an answer of this phase.
 _PREFIX = {
-    "risk": "", "model": "model ", "examine": "examination ", "again": "second examination ",
+    "risk": "", "search": "search ", "model": "model ", "examine": "examination ",
+    "again": "second examination ",
 }  # fmt: skip
 
 
@@ -94,13 +95,17 @@ class Inbox:
 
         Parameters
         ----------
-        phase : {"risk", "model", "examine", "again"}
+        phase : {"risk", "search", "model", "examine", "again"}
+            Of a search, the next round.
         questions : mapping of str to Envelope
             By source.
         known : mapping of str to Message
             Answers of an earlier submission, by source.
         """
         self.phase, self._questions, self._known = phase, questions, known
+        if phase == "search":  # what became of the answers of the round before does not count
+            for name in (*questions, *known):
+                self._fates[name].pop(phase, None)
 
     def open(self, replies: Mapping[str, Reply]) -> dict[str, Message]:
         """The answers of this phase, each source's fate noted."""

@@ -55,6 +55,7 @@ EVENT_KEYS: dict[str, tuple[str, ...]] = {
     "answered": _QUESTION,  # the one answer to it
     "salted": (),  # the one salt of this site's hashes of rows
     "announced": ("study",),  # the target's one brief
+    "searched": ("study", "phase"),  # the target's one question in a later round of a search
     "chosen": ("study",),  # the target's one choice
     "mixed": ("study",),  # the target's one mixture
     "mixed again": ("study",),  # its one second mixture, without models that were found useless

@@ -17,6 +17,7 @@ from fedcsa.messages.messages import (
     ExaminationReport,
     ModelReport,
     ModelRequest,
+    MoreCandidates,
     Refusal,
     RiskReport,
 )
@@ -50,6 +51,8 @@ IN_SHORT: Mapping[str, str] = {
     Brief.name: "what is agreed, and the table of means and spreads of the rows here",
     RiskReport.name: "how far the rows here resemble the target's, and how large the mean loss "
     "of every candidate is",
+    MoreCandidates.name: "in a search, which candidates come next; the sources' reports on the "
+    "earlier ones led to them",
     ModelRequest.name: "which candidate was chosen",
     ModelReport.name: "one model, fitted on the rows here; unless this site's file forbids it, "
     "the other sources examine it, without this site's name",
@@ -112,6 +115,12 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "co_moment": Meaning(f"how ratio and ratio × loss vary together; {_COMPARED}", _OUTCOMES),
         "failed": Meaning("candidates that could not be fitted, and the kind of error", _OUTCOMES),
         "findings": Meaning("named dangers, with counts; columns in another unit", _OUTCOMES),
+    },
+    MoreCandidates.name: {
+        "study": _STUDY,
+        "brief": _BRIEF,
+        "round": Meaning("number of the round", _AGREED),
+        "candidates": Meaning("the next settings of the model to choose from", _SOURCES),
     },
     ModelRequest.name: {
         "study": _STUDY,

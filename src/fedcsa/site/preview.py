@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,19 +21,23 @@ from fedcsa.messages.messages import (
     Examination,
     ModelReport,
     ModelRequest,
+    MoreCandidates,
     Refusal,
 )
 from fedcsa.messages.policy import Policy, records_of
 from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.models.given import GIVEN, given_column
+from fedcsa.models.registry import expand_candidates
+from fedcsa.models.space import corners
 from fedcsa.plan import Plan
+from fedcsa.run import SEARCH
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.briefs import check_briefs, check_together
 from fedcsa.site.cohort import Cohort
 from fedcsa.site.log import SiteLog
 from fedcsa.site.meanings import meaning_of
 from fedcsa.site.site_file import SiteFile
-from fedcsa.site.source_desk import ONE, check_rows
+from fedcsa.site.source_desk import ONE, check_rows, phase_of
 from fedcsa.source.certificate import Certificate
 from fedcsa.source.source import Source
 from fedcsa.target.estimate import examination_for, fitted_model, score_design
@@ -74,10 +80,10 @@ class _Look:
         """Note a rule that would refuse."""
         self.refusals.append(PolicyError(rule, why))
 
-    def target(self, rows: Array | Table1, told: Table1 | None = None) -> Target:
+    def target(self, rows: Array | Table1, plan: Plan, told: Table1 | None = None) -> Target:
         """A target with these rows, or a table told before, that lets everything out."""
         policy = replace(Policy.open(), min_level_rows=self.site.policy.min_level_rows)
-        return Target(rows, self.agreed.study.plan(), policy=policy, told=told)
+        return Target(rows, plan, policy=policy, told=told)
 
     def stored(self, sha256: str) -> Message:
         """A message that came or left."""
@@ -106,6 +112,7 @@ def preview(text: str, site: SiteFile) -> dict[str, Any]:
         "role": "source" if is_source else "target",
         "messages": [_described(*item) for item in look.messages],
         "numbers_about_rows": look.numbers,
+        "search": dict(look.agreed.study.plan().limits),
         "certificate": None if look.certificate is None else look.certificate.to_plain(),
         "max_membership_auc": site.policy.max_membership_auc,
         "refusals": [f"{error.rule}: {error}" for error in look.refusals],
@@ -121,7 +128,7 @@ def _as_target(look: _Look) -> None:
     cohort = Cohort(site, look.log, look.agreed)
     said = {x["event"]: x for x in look.log.events if x.get("study") == look.agreed.name}
     try:
-        role = look.target(cohort.rows, cohort.earlier[1])
+        role = look.target(cohort.rows, look.agreed.study.plan(), cohort.earlier[1])
         if "announced" not in said:
             cohort.check(role.table)
     except PolicyError as error:
@@ -141,15 +148,19 @@ def _as_target(look: _Look) -> None:
 def _later_questions(look: _Look, request: ModelRequest, said: Mapping[str, Any]) -> None:
     """What the target asks after its brief: for models, unless one is given, and examinations."""
     plan = look.agreed.study.plan()
-    if plan.candidates and "chosen" in said:
+    fits = plan.method != GIVEN
+    for line in look.log.events:
+        if line["event"] == "searched" and line["study"] == look.agreed.name:
+            look.add(look.stored(line["request"]), EVERY_SOURCE, exact=True)
+    if fits and "chosen" in said:
         look.add(look.stored(said["chosen"]["request"]), EVERY_SOURCE, exact=True)
-    elif plan.candidates:
+    elif fits:
         look.add(request, EVERY_SOURCE, exact=False)
     if "mixed" in said:
         for event in ("mixed", "mixed again"):
             for name, sha256 in said.get(event, {}).get("examinations", {}).items():
                 look.add(look.stored(sha256), name, exact=True)
-    elif not plan.candidates:
+    elif not fits:
         given = _given_model(look.site.given(look.agreed.study))
         look.add(_mixture(request, plan, given), EVERY_SOURCE, exact=False)
     elif plan.examined:
@@ -169,13 +180,16 @@ def _as_source(look: _Look) -> None:
     brief = came.get("risk") or _stand_in(look)
     assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
     for phase, line in asked.items():
-        _check_question(look, source, line, came[phase])
+        _check_question(look, source, line, came, phase)
     look.refusals += source.refusals(brief)
     if look.refusals or not _answer(look, source, brief, exact="risk" in came):
         return
+    for place in sorted(came.keys(), key=_round_of):
+        if _round_of(place) and not _answer(look, source, came[place], exact=True):
+            return
     request, others = _request(brief), dict[str, FittedModel]()
     model = None
-    if plan.candidates:
+    if plan.method != GIVEN:
         model = _answer(look, source, came.get("model", request), exact="model" in came)
     else:
         others = _given_model(look.agreed.study.given())
@@ -193,13 +207,25 @@ def _as_source(look: _Look) -> None:
         _answer(look, source, came["again"], exact=True)
 
 
-def _check_question(look: _Look, source: Source, line: dict[str, Any], message: Message) -> None:
+def _round_of(place: str) -> int:
+    """The number of a round of a search, from where its question is logged; 0 of another."""
+    return int(place.split(" ")[1]) if phase_of(place) == SEARCH else 0
+
+
+def _rounds_of(came: Mapping[str, Message]) -> list[MoreCandidates]:
+    return [message for message in came.values() if isinstance(message, MoreCandidates)]
+
+
+def _check_question(
+    look: _Look, source: Source, line: dict[str, Any], came: Mapping[str, Message], place: str
+) -> None:
     """What the desk would say of a question that came, beside the policy."""
+    message = came[place]
     budget = {key: line[key] for key in ("study", "target")}
     answered = look.log.find("answered", **budget, phase="risk")
     try:
         look.log.check_site(line["site"])
-        look.agreed.check(message)
+        look.agreed.check(message, came.get("risk"), _rounds_of(came))
         if answered is not None and isinstance(message, Brief):
             check_rows(answered, source)
         elif isinstance(message, Brief):
@@ -210,7 +236,8 @@ def _check_question(look: _Look, source: Source, line: dict[str, Any], message: 
         look.refusals.append(error)
     accepted = look.log.find("accepted", **budget, phase=line["phase"])
     if accepted is not None and accepted["request"] != line["request"]:
-        look.refuse(ONE[line["phase"]], "Another question of this phase and study came before.")
+        one = ONE[phase_of(line["phase"])]
+        look.refuse(one, "Another question of this phase and study came before.")
 
 
 def _answer(look: _Look, source: Source, question: Message, *, exact: bool) -> Message | None:
@@ -229,10 +256,24 @@ def _answer(look: _Look, source: Source, question: Message, *, exact: bool) -> M
 def _stand_in(look: _Look) -> Brief:
     """A brief on this site's own rows, of the first batch if it does not hold its table."""
     study = look.agreed.study
+    plan = with_stand_ins(study.plan())
     if not look.site.stream:
-        return look.target(look.site.read_target(study)).brief([])
+        return look.target(look.site.read_target(study), plan).brief([])
     batch = next(iter(look.site.batches(study)))[0]
-    return look.target(batch[:, : len(study.coding.columns)]).brief([])  # a group stands last
+    return look.target(batch[:, : len(study.coding.columns)], plan).brief([])  # a group stands last
+
+
+def with_stand_ins(plan: Plan) -> Plan:
+    """A plan in which candidates at the corners of a space stand in for its first round.
+
+    As many as that round has: a source has no package to draw them with.
+    """
+    if not plan.space:
+        return plan
+    size = math.ceil(plan.limits["candidates"] / plan.limits["rounds"])
+    ends = itertools.islice(itertools.cycle(corners(plan.space)), size)
+    listed = expand_candidates(str(plan.model["name"]), list(ends))
+    return replace(plan, space=(), search=None, budget=None, candidates=listed)
 
 
 def _request(brief: Brief) -> ModelRequest:

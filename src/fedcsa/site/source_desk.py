@@ -23,6 +23,7 @@ from fedcsa.messages.messages import (
     Examination,
     ModelReport,
     ModelRequest,
+    MoreCandidates,
     Refusal,
     RiskReport,
 )
@@ -36,20 +37,51 @@ from fedcsa.site.site_file import SiteFile
 from fedcsa.source.source import Source
 
 _KINDS: dict[str, type[Message]] = {
-    "risk": Brief, "model": ModelRequest, "examine": Examination, "again": Examination,
+    "risk": Brief, "search": MoreCandidates, "model": ModelRequest, "examine": Examination,
+    "again": Examination,
 }  # fmt: skip
-#: The rules of the budget: a site answers one question a phase and study.
+#: The rules of the budget: a site answers one question a phase, round and study.
 ONE = {
-    "risk": "one_brief", "model": "one_model", "examine": "one_examination",
-    "again": "one_examination",
+    "risk": "one_brief", "search": "one_round", "model": "one_model",
+    "examine": "one_examination", "again": "one_examination",
 }  # fmt: skip
-_ONE_QUESTION = "This site answers one question a phase and study."
+_ONE_QUESTION = "This site answers one question a phase, round and study."
 #: The rule of a steward's refusal.
 _APPROVAL = "approval"
 _STEPS = {
-    "risk": "phase 1 of 3", "model": "phase 2 of 3", "examine": "phase 3 of 3",
-    "again": "phase 3 of 3, once more",
+    "risk": "phase 1 of 3", "search": "phase 1 of 3", "model": "phase 2 of 3",
+    "examine": "phase 3 of 3", "again": "phase 3 of 3, once more",
 }  # fmt: skip
+
+
+def logged_as(phase: str, message: Message) -> str:
+    """Under which a question is logged: its phase, and in a search its round.
+
+    Parameters
+    ----------
+    phase : str
+    message : Message
+    """
+    return f"{phase} {message.round}" if isinstance(message, MoreCandidates) else phase
+
+
+def phase_of(place: str) -> str:
+    """The phase of a question, from where it is logged.
+
+    >>> phase_of("search 2"), phase_of("model")
+    ('search', 'model')
+    """
+    return place.partition(" ")[0]
+
+
+def _step(place: str) -> str:
+    """Where a study is, in words.
+
+    >>> _step("search 2"), _step("model")
+    ('phase 1 of 3, round 2', 'phase 2 of 3')
+    """
+    phase, _, number = place.partition(" ")
+    return f"{_STEPS[phase]}, round {number}" if number else _STEPS[phase]
 
 
 def check_rows(answered: dict[str, Any], source: Source) -> None:
@@ -157,30 +189,32 @@ class SourceDesk(Desk):
             raise BindingError("phase_order", f"Phase {phase!r} must begin with its own question.")
         if message.study != self.agreed.name:
             raise BindingError("other_study", "This message is of another study.")
-        accepted = log.find("accepted", **self._budget(phase))
+        place = logged_as(phase, message)
+        accepted = log.find("accepted", **self._budget(place))
         if accepted and accepted["request"] != digest(payload):
             raise PolicyError(ONE[phase], _ONE_QUESTION)
-        answered = log.find("answered", **self._budget(phase))
+        answered = log.find("answered", **self._budget(place))
         if answered:
-            self.say(f"{_STEPS[phase]}: sending the same answer again")
+            self.say(f"{_step(place)}: sending the same answer again")
         else:
-            answered = self._compute(message, payload, phase)
+            answered = self._compute(message, payload, place)
         self._check_unsent(answered["reply"])
         return decode(log.payload(answered["reply"]))
 
-    def _compute(self, message: Message, payload: bytes, phase: str) -> dict[str, Any]:
+    def _compute(self, message: Message, payload: bytes, place: str) -> dict[str, Any]:
         """The event of the log about the answer, which is kept there."""
-        self.agreed.check(message)
-        before = None if phase == "risk" else self._before()
+        rounds = [asked for asked, _ in self._rounds()]
+        self.agreed.check(message, self._asked("risk"), rounds)
+        before = None if place == "risk" else self._before()
         request = self._log.keep(payload)
         if self.site.approve:
-            self._ask_steward(phase, request)
+            self._ask_steward(place, request)
         agreed = self._log.keep(self.agreed.text.encode())
         self._claim(
-            "accepted", phase, request, lambda: self._check_briefs(message),
+            "accepted", place, request, lambda: self._check_briefs(message),
             agreed=agreed, time=self._log.time,
         )  # fmt: skip
-        self.say(f"{_STEPS[phase]}: computing")
+        self.say(f"{_step(place)}: computing")
         if before is not None:
             self._recall(before)
         answer = self._source.answer(message)
@@ -192,34 +226,35 @@ class SourceDesk(Desk):
             found = self._source.certificate.to_plain()
             self._log.claim("certified", sha256=kept["reply"], certificate=found)
         return self._log.claim(
-            "answered", lambda: self._check_together(message), **self._budget(phase), **kept
+            "answered", lambda: self._check_together(message), **self._budget(place), **kept
         )
 
-    def _budget(self, phase: str) -> dict[str, str]:
+    def _budget(self, place: str) -> dict[str, str]:
         """What this site answers one question of."""
-        return {"study": self.agreed.name, "target": self._target, "phase": phase}
+        return {"study": self.agreed.name, "target": self._target, "phase": place}
 
     def _claim(
         self,
         step: str,
-        phase: str,
+        place: str,
         request: str,
         allow: Allow = lambda: None,
         **beside: str,
     ) -> None:
-        """Take the one place that a phase has; another question may hold it.
+        """Take the one place that a phase or round has; another question may hold it.
 
         Parameters
         ----------
         step : {"waiting", "accepted"}
-        phase : str
+        place : str
         request : str
             Digest of the question.
         allow, **beside
             As for `claim_once`.
         """
         self.claim_once(
-            step, self._budget(phase), {"request": request}, ONE[phase], _ONE_QUESTION, allow,
+            step, self._budget(place), {"request": request}, ONE[phase_of(place)], _ONE_QUESTION,
+            allow,
             id=self.agreed.id, site=self.name, **beside,
         )  # fmt: skip
 
@@ -245,34 +280,49 @@ class SourceDesk(Desk):
         fresh = self.site.stream  # its rows are read anew for every pass, from this one on
         check_rows(answered, self._new_source() if fresh else self._source)
         report = decode(self._log.payload(answered["reply"]))
-        brief, request, first = (self._asked(phase) for phase in ("risk", "model", "examine"))
+        brief = self._asked("risk")
         assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
         assert isinstance(report, RiskReport)  # noqa: S101 - for the type checker
-        assert isinstance(request, ModelRequest | None)  # noqa: S101 - for the type checker
-        assert isinstance(first, Examination | None)  # noqa: S101 - for the type checker
-        self._source.recall(brief, report, request, first)
+        others = [
+            asked
+            for phase in ("model", "examine")
+            if isinstance(asked := self._asked(phase), ModelRequest | Examination)
+        ]
+        self._source.recall(brief, report, self._rounds(), others)
 
-    def _asked(self, phase: str) -> Message | None:
-        """The question of a phase that was accepted."""
-        line = self._log.find("accepted", **self._budget(phase))
+    def _rounds(self) -> list[tuple[MoreCandidates, RiskReport]]:
+        """The rounds of a search after the first that this site has answered."""
+        found: list[tuple[MoreCandidates, RiskReport]] = []
+        while True:
+            place = f"search {len(found) + 2}"
+            asked, answered = self._asked(place), self._log.find("answered", **self._budget(place))
+            if answered is None or not isinstance(asked, MoreCandidates):
+                return found
+            report = decode(self._log.payload(answered["reply"]))
+            assert isinstance(report, RiskReport)  # noqa: S101 - for the type checker
+            found.append((asked, report))
+
+    def _asked(self, place: str) -> Message | None:
+        """The question of a phase or round that was accepted."""
+        line = self._log.find("accepted", **self._budget(place))
         return None if line is None else decode(self._log.payload(line["request"]))
 
     # A person decides -------------------------------------------------------------------------
 
-    def _ask_steward(self, phase: str, request: str) -> None:
+    def _ask_steward(self, place: str, request: str) -> None:
         """Raise a `PolicyError` unless a person here approved the study; nobody is waited for.
 
         What a steward looks at is what is answered then, and not what came in the meantime.
         """
         agreed = self._log.keep(self.agreed.text.encode())
-        known = self._waiting(phase) is not None
-        self._claim("waiting", phase, request, agreed=agreed, lead=self._lead, time=self._log.time)
+        known = self._waiting(place) is not None
+        self._claim("waiting", place, request, agreed=agreed, lead=self._lead, time=self._log.time)
         decision = self._log.decision(self.agreed.id)
         if decision == "refused":
             raise _refused()
         if not decision:
             if not known:
-                self.say(f"{_STEPS[phase]}: waiting for fedcsa site approve {self.agreed.name}")
+                self.say(f"{_step(place)}: waiting for fedcsa site approve {self.agreed.name}")
             raise self._undecided()
 
     def _check_unsent(self, reply: str) -> None:

@@ -21,7 +21,13 @@ from fedcsa.errors import DataError, StudyError
 from fedcsa.loopback.guard import Moved, PageViews, Visit
 from fedcsa.loopback.layout import Shown
 from fedcsa.messages.policy import LedgerEntry
-from fedcsa.site.account import STAND_IN, attack_sentences, told_sentences, without_repeats
+from fedcsa.site.account import (
+    STAND_IN,
+    attack_sentences,
+    search_sentence,
+    told_sentences,
+    without_repeats,
+)
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import LONGEST_REASON, Event, Sent, SiteLog
 from fedcsa.site.meanings import IN_SHORT, meaning_of
@@ -285,6 +291,9 @@ def _about(text: str) -> list[tuple[str, str]]:
     features = [f"{feature.name} ({feature.kind})" for feature in study.features]
     model = study.model.get("title") or study.model.get("class") or study.model.get("name", "")
     settings = counted(len(plan.candidates), "setting") if plan.candidates else "given, not fitted"
+    if plan.space:
+        most, rounds = plan.limits["candidates"], counted(plan.limits["rounds"], "round")
+        settings = f"up to {counted(most, 'setting')}, searched in up to {rounds}"
     return [
         ("Outcome", study.outcome.name),
         ("Columns", listed(features, 40)),
@@ -307,7 +316,9 @@ def _in_words(found: dict[str, Any]) -> dict[str, Any]:
         ],
         "attacks": _attacks(found["certificate"], found["max_membership_auc"]),
         "refusals": found["refusals"],
-        "stand_in": "" if all(exact) else STAND_IN,
+        "stand_in": " ".join(
+            filter(None, (search_sentence(found["search"]), "" if all(exact) else STAND_IN))
+        ),
     }
 
 

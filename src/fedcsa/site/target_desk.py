@@ -23,11 +23,19 @@ from fedcsa.errors import BindingError, FedCSAError, PolicyError
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import END, Envelope, Seal, ask, reply
 from fedcsa.messages.fields import Message
-from fedcsa.messages.messages import WAITING, Brief, Conclusion, ModelRequest, Refusal
+from fedcsa.messages.messages import (
+    WAITING,
+    Brief,
+    Conclusion,
+    MoreCandidates,
+    Refusal,
+)
+from fedcsa.run import SEARCH
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.cohort import Cohort
 from fedcsa.site.desk import Desk
 from fedcsa.site.inbox import MISSING, Inbox, Reply
+from fedcsa.site.log import Event
 from fedcsa.site.site_file import SiteFile
 from fedcsa.target.adaptation import WITHOUT_MODEL, Adaptation
 from fedcsa.target.target import Target
@@ -37,6 +45,11 @@ DONE = "done"
 LEAD = "lead"
 #: A letter that leaves this site: envelopes and closed messages by source, or a conclusion.
 _Letter = dict[str, Any]
+
+
+def _place_after(number: int) -> str:
+    """Where the round after this one stands in logs, there and here."""
+    return f"{SEARCH} {number + 1}"
 
 
 class TargetDesk(Desk):
@@ -128,29 +141,48 @@ class TargetDesk(Desk):
             lambda: self._cohort.account(self._role.table),
             numbers=numbers_about_rows(self._brief),
         )  # fmt: skip
-        return self._ask("risk", dict.fromkeys(self.agreed.sources, self._brief), "chosen")
+        return self._ask("risk", dict.fromkeys(self.agreed.sources, self._brief), self._left(1))
 
     def choose(self, replies: Mapping[str, Reply]) -> _Letter:
-        """Ask for the models of the best candidate; the choice, once made, stands."""
+        """Ask for more candidates or the best one's models; a question, once asked, stands."""
         self.say("phase 1 of 3: choosing")
-        reports = self._answers(replies, "chosen", "reports")
-        self._request = self._role.choose(reports)
+        number = self._role.n_rounds
+        reports = self._answers(replies, self._left(number), "reports")
+        asked = self._role.choose(reports)
+        more = isinstance(asked, MoreCandidates)
+        if self._role.progress:
+            self.say(f"phase 1 of 3: {self._role.progress}")
         told = {
-            "request": self._log.keep(encode(self._request)),
+            "request": self._log.keep(encode(asked)),
             "reports": self._kept(self._inbox.without_rejected(reports)),
         }
+        place = {"phase": _place_after(number)} if more else {}
         self.claim_once(
-            "chosen", self._study, told, "one_choice",
+            "searched" if more else "chosen", {**self._study, **place}, told, "one_choice",
             "This site chooses once per study, and another job of the same study did so "
             "meanwhile. Submit it again.",
             fates=self._inbox.fates_now,
         )  # fmt: skip
-        return self._ask("model", dict.fromkeys(self._role.asked, self._request), "mixed")
+        questions = dict.fromkeys(self._role.asked, asked)
+        if more:
+            return {**self._ask(SEARCH, questions, self._left(number + 1)), "phase": SEARCH}
+        return self._ask("model", questions, self._log.find("mixed", **self._study))
+
+    def _left(self, number: int) -> Event | None:
+        """With what an earlier submission left a round: for the next one, or with its choice.
+
+        Parameters
+        ----------
+        number : int
+            Of the round, from 1.
+        """
+        on = self._log.find("searched", **self._study, phase=_place_after(number))
+        return on or self._log.find("chosen", **self._study)
 
     def mix(self, replies: Mapping[str, Reply]) -> _Letter:
         """Let every source examine the others' mixture; a mixture, once told, stands."""
         self.say("phase 2 of 3: mixing")
-        models = self._answers(replies, "mixed", "models")
+        models = self._answers(replies, self._log.find("mixed", **self._study), "models")
         self._inbox.miss(set(self._role.asked) - set(models))
         examinations = self._role.mix(models)
         if examinations:
@@ -164,11 +196,12 @@ class TargetDesk(Desk):
                 "Submit it again.",
                 fates=self._inbox.fates_now,
             )  # fmt: skip
-        return self._ask("examine", examinations, "mixed again")
+        return self._ask("examine", examinations, self._log.find("mixed again", **self._study))
 
     def mix_again(self, replies: Mapping[str, Reply]) -> _Letter:
         """Let what is left be examined if models were found useless; nothing where none was."""
-        self._found = self._answers(replies, "mixed again", "found")
+        again = self._log.find("mixed again", **self._study)
+        self._found = self._answers(replies, again, "found")
         examinations = self._role.examine_again(self._found)
         if not examinations:
             return {}
@@ -223,9 +256,19 @@ class TargetDesk(Desk):
     def _brief(self) -> Brief:
         return self._role.brief(self.agreed.sources)
 
-    def _answers(self, replies: Mapping[str, Reply], step: str, key: str) -> dict[str, Message]:
-        """What came, or the answers with which an earlier submission took `step`."""
-        line = self._log.find(step, **self._study)
+    def _answers(
+        self, replies: Mapping[str, Reply], line: Event | None, key: str
+    ) -> dict[str, Message]:
+        """What came, or the answers with which an earlier submission took the next step.
+
+        Parameters
+        ----------
+        replies : mapping of str to Reply
+        line : Event or None
+            Of the log, about that step.
+        key : str
+            Under which it has the answers.
+        """
         if line is None:
             return self._opened(replies)
         self._inbox.open(replies)
@@ -279,18 +322,20 @@ class TargetDesk(Desk):
         folder.mkdir(parents=True, exist_ok=True)
         return folder / name
 
-    def _ask(self, phase: str, messages: Mapping[str, Message], taken: str = "") -> _Letter:
+    def _ask(
+        self, phase: str, messages: Mapping[str, Message], taken: Event | None = None
+    ) -> _Letter:
         """Ask every source for what it has not sent before.
 
         Parameters
         ----------
-        phase : {"risk", "model", "examine", "again"}
+        phase : {"risk", "search", "model", "examine", "again"}
         messages : mapping of str to Message
             By source.
-        taken : str
-            The event after which an answer of this phase comes too late.
+        taken : Event or None
+            After which an answer comes too late.
         """
-        if taken and self._log.find(taken, **self._study):
+        if taken is not None:
             return self._post(phase, {})
         known = {}
         for name, message in messages.items():
@@ -326,6 +371,5 @@ class TargetDesk(Desk):
             "payloads": {name: closed for name, (_, closed) in sent.items()},
         }
 
-    _request: ModelRequest
     #: What the first examination found.
     _found: dict[str, Message]

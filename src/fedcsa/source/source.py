@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -25,6 +25,7 @@ from fedcsa.messages.messages import (
     ExaminationReport,
     ModelReport,
     ModelRequest,
+    MoreCandidates,
     Refusal,
     RiskReport,
 )
@@ -52,27 +53,10 @@ from fedcsa.source.exposure import (
 )
 from fedcsa.source.measure import Work, measure, prepare
 from fedcsa.source.mixture import check_given, check_second, members_of, mixture_of
+from fedcsa.source.remembered import Remembered, remembered_as
 from fedcsa.source.weigh import SiteRows, TableWeighing, folds_of
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
-
-
-@dataclass
-class _Study:
-    """What a source remembers of one study."""
-
-    brief: Brief
-    work: Work | None = field(default=None, repr=False)
-    #: question's place -> the question that was taken up; another for that place is refused
-    asked: dict[str, Message] = field(default_factory=dict)
-    #: question's place -> (question, answer)
-    sent: dict[str, tuple[Message, Message]] = field(default_factory=dict)
-
-
-def _place(question: Message) -> str:
-    """Under which a question is remembered: one of every kind, of examinations two."""
-    second = isinstance(question, Examination) and question.again
-    return f"{question.name} again" if second else question.name
 
 
 class Source:
@@ -171,7 +155,7 @@ class Source:
         self._tell_errors = False
         self._trusted = tuple(trusted_types)
         self.ledger = Ledger(self.name, policy, clock)
-        self._studies: dict[str, _Study] = {}
+        self._studies: dict[str, Remembered] = {}
         #: Why this site last refused; only the name of a rule leaves, of some not even that.
         self.refusal: PolicyError | None = None
         #: Why candidates failed here, in the words of whatever failed; they never leave.
@@ -188,15 +172,16 @@ class Source:
         return self._rows.fingerprint
 
     def answer(self, message: Message) -> _Reply:
-        """Answer a brief, a model request or an examination; or refuse."""
+        """Answer a brief, more candidates, a model request or an examination; or refuse."""
         in_reply_to = digest_of(message)
         steps: dict[type[Message], Callable[[Any, str], _Reply]] = {
-            Brief: self._report, ModelRequest: self._model, Examination: self._examine
+            Brief: self._report, MoreCandidates: self._report_more, ModelRequest: self._model,
+            Examination: self._examine,
         }  # fmt: skip
         make = steps.get(type(message))
         if make is None:
             raise MessageError(
-                "A source answers a brief, a model request or an examination, "
+                "A source answers a brief, more candidates, a model request or an examination, "
                 f"not a {message.name}."
             )
         try:
@@ -227,14 +212,20 @@ class Source:
             Computes the answer.
         """
         study = self._studies.get(message.study)
-        asked, sent = study.sent.get(_place(message), (None, None)) if study else (None, None)
+        asked, sent = (
+            study.sent.get(remembered_as(message), (None, None)) if study else (None, None)
+        )
         answer = sent if sent is not None and asked == message else make()
         released = cast(_Reply, self.ledger.release(answer, [TARGET]))
-        self._studies[message.study].sent[_place(message)] = message, released
+        self._studies[message.study].sent[remembered_as(message)] = message, released
         return released
 
     def recall(
-        self, brief: Brief, report: RiskReport, *others: ModelRequest | Examination | None
+        self,
+        brief: Brief,
+        report: RiskReport,
+        rounds: Sequence[tuple[MoreCandidates, RiskReport]] = (),
+        others: Sequence[ModelRequest | Examination] = (),
     ) -> None:
         """Take up a study again whose brief this site answered before it was restarted.
 
@@ -245,16 +236,19 @@ class Source:
         brief : Brief
         report : RiskReport
             The answer that it gave.
-        *others : ModelRequest or Examination or None
+        rounds : sequence of (MoreCandidates, RiskReport)
+            Of a search: what else it was asked and answered, in order.
+        others : sequence of ModelRequest or Examination
             What it was asked besides.
         """
         known = self._studies.get(brief.study)
         if known is not None and known.brief == brief:
             return
         self._admit(brief)
-        study = _Study(brief)
-        study.sent[brief.name] = brief, report
-        study.asked |= {_place(asked): asked for asked in others if asked is not None}
+        study = Remembered(brief, [asked for asked, _ in rounds])
+        for question, answer in ((brief, report), *rounds):
+            study.sent[remembered_as(question)] = question, answer
+        study.asked |= {remembered_as(asked): asked for asked in others}
         self._studies[brief.study] = study
 
     # Phase 1: numbers for every candidate -------------------------------------------------
@@ -275,11 +269,43 @@ class Source:
                 "This site answers one brief per study; give another study another name.",
             )
         self._admit(brief)
-        study = self._studies.setdefault(brief.study, _Study(brief))
+        study = self._studies.setdefault(brief.study, Remembered(brief))
+        self.failures = {}
+        report, study.work = self._measured(brief, in_reply_to)
+        return report
+
+    def _report_more(self, more: MoreCandidates, in_reply_to: str) -> RiskReport:
+        """Fit and judge the next candidates of a search, as those of the brief.
+
+        Parameters
+        ----------
+        more : MoreCandidates
+        in_reply_to : str
+            Its hash.
+        """
+        study = self._reported(more.study, more.brief)
+        extended = study.with_round(more)
+        self._policy.check_candidates(len(extended.design.candidates))
+        brief = replace(study.brief, candidates=more.candidates)
+        self._admit(brief)
+        report, _ = self._measured(brief, in_reply_to)
+        study.rounds = extended.rounds
+        study.work = None  # of the chosen candidate it is made again
+        return replace(report, correlations=np.empty(0))  # they were told with the first
+
+    def _measured(self, brief: Brief, in_reply_to: str) -> tuple[RiskReport, Work]:
+        """What this site tells of the candidates in a brief, and what that rests on.
+
+        Parameters
+        ----------
+        brief : Brief
+        in_reply_to : str
+            Hash of the question.
+        """
         model, candidates = self._model_of(brief)
         loss = self._loss_of(brief)
         work = self._prepared(brief, model, candidates)
-        study.work, self.failures = work, work.texts
+        self.failures = {**self.failures, **work.texts}
         # The strict rule refuses such a table; where it is off, the danger is named.
         _, sd = self._rows.moments(brief.features)
         narrow = narrow_features(brief, sd, Policy.min_sd_share)
@@ -293,8 +319,8 @@ class Source:
         caps = largest_losses(work, len(candidates), loss, alike) if alike > 1 else None
         report = measure(brief, work, loss, in_reply_to, dangers, caps)
         if most < 1.0 and len(report.correlations) and largest_column_share(work) > most:
-            return replace(report, correlations=np.empty(0))
-        return report
+            report = replace(report, correlations=np.empty(0))
+        return report, work
 
     # Phase 2: one model at the chosen candidate -------------------------------------------
 
@@ -308,7 +334,7 @@ class Source:
             Hash of the request.
         """
         study = self._reported(request.study, request.brief)
-        model, chosen = self._chosen(study.brief, request.candidate)
+        model, chosen = self._chosen(study.design, request.candidate)
         if model is None:
             raise MessageError("A study of a given model must ask for no other.")
         if study.asked.setdefault(request.name, request) != request:
@@ -341,12 +367,12 @@ class Source:
             Hash of the examination.
         """
         study = self._reported(asked.study, asked.brief)
-        brief = study.brief
+        brief = study.design
         model, chosen = self._chosen(brief, asked.candidate)
         members_of(asked, brief)  # refuses what is not of the study
         if asked.again:
             check_second(asked, study.asked.get(asked.name) if brief.candidates else None)
-        if study.asked.setdefault(_place(asked), asked) != asked:
+        if study.asked.setdefault(remembered_as(asked), asked) != asked:
             raise PolicyError(
                 "one_examination",
                 "This site examines one mixture per study; give another study another name.",
@@ -376,7 +402,7 @@ class Source:
         return examine(brief, work, predict, asked, self._loss_of(brief), policy.min_cell_rows)
 
     def _tells_no_table(
-        self, asked: Examination, found: Examined, study: _Study, work: Work
+        self, asked: Examination, found: Examined, study: Remembered, work: Work
     ) -> bool:
         """Whether the study's one score table leaves with the other examination.
 
@@ -388,22 +414,22 @@ class Source:
         asked : Examination
         found : Examined
             What was found of it.
-        study : _Study
+        study : Remembered
         work : Work
         """
         if not asked.again:
             return bool(study.brief.candidates) and finds_useless(found, asked.weights)
         first = study.asked[Examination.name]
         assert isinstance(first, Examination)  # noqa: S101 - checked
-        before = self._examined(first, study.brief, work)
+        before = self._examined(first, study.design, work)
         return not before.reason and not finds_useless(before, first.weights)
 
-    def _work(self, study: _Study, model: Model | None, chosen: Candidate, at: int) -> Work:
+    def _work(self, study: Remembered, model: Model | None, chosen: Candidate, at: int) -> Work:
         """What the report rests on, of one candidate; made again if this site was restarted.
 
         Parameters
         ----------
-        study : _Study
+        study : Remembered
         model : Model or None
             None if it is given.
         chosen : Candidate
@@ -411,7 +437,7 @@ class Source:
             Its number.
         """
         if study.work is None:
-            study.work = self._prepared(study.brief, model, [chosen])
+            study.work = self._prepared(study.design, model, [chosen])
         return study.work.at(at)
 
     def _prepared(self, brief: Brief, model: Model | None, candidates: Sequence[Candidate]) -> Work:
@@ -432,7 +458,7 @@ class Source:
 
     # The pieces -----------------------------------------------------------------------------
 
-    def _reported(self, name: str, brief: str) -> _Study:
+    def _reported(self, name: str, brief: str) -> Remembered:
         """The study, if this site has reported on that very brief.
 
         Parameters

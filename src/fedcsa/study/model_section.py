@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from fedcsa.errors import StudyError, gathered, raise_all, unknown
 from fedcsa.models.given import GIVEN
 from fedcsa.models.registry import (
@@ -14,11 +12,11 @@ from fedcsa.models.registry import (
     WEIGHTED,
     model_description,
 )
+from fedcsa.models.space import described_space, is_space, spread_points
 from fedcsa.study.given_section import check_given_section
 from fedcsa.study.toml import Section
 
 PIPELINE = "pipeline"
-MAX_STEPS = 10_000
 
 
 def describe_model(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,57 +61,27 @@ def describe_model(model: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": "sklearn", "estimator": estimator}
 
 
-def spread_ranges(candidates: Any) -> Any:
-    """`candidates` with lists in place of ranges, or a `StudyError`.
+def check_candidates_section(candidates: Any) -> None:
+    """Raise a `StudyError` unless every parameter has a list, a range or a distribution.
 
     Parameters
     ----------
-    candidates : None, mapping or sequence of mappings
-        The section ``[candidates]``, whose values are lists or ranges, or ``[[candidates]]``.
-
-    Examples
-    --------
-    >>> spread_ranges({"penalty": {"from": 0.01, "to": 1.0, "steps": 3, "scale": "log"}})
-    {'penalty': [0.01, 0.1, 1.0]}
+    candidates : mapping or sequence of mappings
+        The section ``[candidates]``, or ``[[candidates]]``: a list of candidates, or of spaces.
     """
-    if not isinstance(candidates, Mapping):
-        return candidates
     problems: list[str] = []
-    section = Section(candidates, "[candidates]", problems)
-    lists = {
-        key: spread(value, f"[candidates] {key!r}", problems)
-        if isinstance(value, Mapping)
-        else section.take(key, "list")
-        for key, value in candidates.items()
-    }
+    if is_space(candidates):
+        with gathered(problems, "[candidates] "):
+            described_space(candidates)
+    elif isinstance(candidates, Mapping):
+        section = Section(candidates, "[candidates]", problems)
+        for key, value in candidates.items():
+            if isinstance(value, Mapping):
+                with gathered(problems, "[candidates] "):
+                    spread_points({key: value})
+            else:
+                section.take(key, "list")
     raise_all(problems, StudyError)
-    return lists
-
-
-def spread(range_: Mapping[str, Any], where: str, problems: list[str]) -> list[float] | list[int]:
-    """The values of a range: whole numbers if its ends are and all lie on whole numbers.
-
-    >>> spread({"from": 100, "to": 300, "steps": 3}, "n_estimators", [])
-    [100, 200, 300]
-    """
-    before = len(problems)
-    section = Section(range_, where, problems)
-    start, stop = section.take("from", "float"), section.take("to", "float")
-    steps, scale = section.take("steps", "int"), section.take("scale", "str", "linear")
-    section.close()
-    if len(problems) == before:
-        if not 2 <= steps <= MAX_STEPS:
-            section.say(f"'steps' must be from 2 to {MAX_STEPS}.")
-        if scale not in ("linear", "log"):
-            section.say('\'scale\' must be "linear" or "log".')
-        if not np.isfinite([start, stop]).all() or (scale == "log" and min(start, stop) <= 0):
-            section.say("'from' and 'to' must be finite, and above zero on a log scale.")
-    if len(problems) > before:
-        return []
-    values = (np.geomspace if scale == "log" else np.linspace)(start, stop, steps)
-    whole = isinstance(start, int) and isinstance(stop, int) and (values == values.round()).all()
-    listed: list[float] = values.tolist()
-    return [int(value) for value in listed] if whole else listed
 
 
 def _pipeline(steps: Sequence[Any], problems: list[str]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from fedcsa.study.given_section import (
     model_of_section,
     with_files,
 )
-from fedcsa.study.model_section import describe_model, spread_ranges
+from fedcsa.study.model_section import describe_model
 from fedcsa.study.study_file import (
     SourceTable,
     build_policy,
@@ -172,7 +172,7 @@ class Study:
             model = describe_given(self.model, self.folder, coding, len(self.outcome.levels))
         plan = make_plan(
             model,
-            spread_ranges(self.candidates),
+            self.candidates,
             self.options,
             trusted=trusted_types,
             build=build,

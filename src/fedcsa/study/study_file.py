@@ -12,7 +12,7 @@ from fedcsa.data.databases import database_problem, query_problem
 from fedcsa.errors import ParameterError, StudyError, gathered, one_of, raise_all
 from fedcsa.messages.policy import Policy
 from fedcsa.plan import OPTIONS
-from fedcsa.study.model_section import describe_model, spread_ranges
+from fedcsa.study.model_section import check_candidates_section, describe_model
 from fedcsa.study.toml import Section, format_toml, kind_of, parse_toml
 
 #: The path of a table, or what is said of it: a table and its sheet, or a database and a query.
@@ -213,6 +213,6 @@ _READ = {"outcome": _read_outcome, "features": _read_features, "target": _read_t
 _CHECKED: Mapping[str, Callable[[Any], object]] = {
     "model": describe_model,
     "sources": check_sources,
-    "candidates": spread_ranges,
+    "candidates": check_candidates_section,
     "policy_rules": build_policy,
 }

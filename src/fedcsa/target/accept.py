@@ -6,7 +6,7 @@ sites alike: in one process a refusal is raised, at a desk it costs that source 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +24,7 @@ from fedcsa.messages.messages import (
     ExaminationReport,
     ModelReport,
     ModelRequest,
+    MoreCandidates,
     Refusal,
     RiskReport,
 )
@@ -31,6 +32,7 @@ from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import Plan
 from fedcsa.target.accept_scores import score_problem
 from fedcsa.target.estimate import fitted_model, reaches, wild_models
+from fedcsa.target.joined import check_same_rows
 
 #: No hospital has more rows; a larger claim is meant to outweigh the others.
 MAX_ROWS = 100_000_000
@@ -42,8 +44,25 @@ TINY_PRODUCT = 1e-150
 _ASK = "Ask the source which version of fedcsa it runs, or leave it out."
 #: What answers which question, unless the source refuses.
 _ANSWERS: Mapping[type[Message], type[Message]] = {
-    Brief: RiskReport, ModelRequest: ModelReport, Examination: ExaminationReport,
+    Brief: RiskReport, MoreCandidates: RiskReport, ModelRequest: ModelReport,
+    Examination: ExaminationReport,
 }  # fmt: skip
+
+
+#: Told of a source whose answer is not accepted, and why.
+Refuse = Callable[[str, FedCSAError], None]
+
+
+def raise_refusal(source: str, error: FedCSAError) -> None:  # noqa: ARG001
+    """End the study: in one process a source that lies is a mistake, and no other site's doing.
+
+    Parameters
+    ----------
+    source : str
+        Not used.
+    error : FedCSAError
+    """
+    raise error
 
 
 @dataclass(frozen=True)
@@ -54,12 +73,13 @@ class Asked:
     ----------
     source : str
         Name of the source.
-    question : Brief, ModelRequest or Examination
+    question : Brief, MoreCandidates, ModelRequest or Examination
     digest : str
         SHA-256 of the question's bytes.
     brief : Brief
+        With the candidates that the question is about.
     said : RiskReport, optional
-        What the source reported before; none when it is asked for its report.
+        What the source reported before; none when it is asked for its first report.
     """
 
     source: str
@@ -89,6 +109,8 @@ def accept(answer: Message, asked: Asked) -> None:
         raise BindingError("replayed", f"Source {name!r} must answer this very question.")
     if isinstance(answer, RiskReport):
         _accept_report(answer, asked.brief)
+        if asked.said is not None:  # in an earlier round of a search
+            check_same_rows(answer, asked.said)
     elif isinstance(answer, ModelReport):
         _accept_model(answer, asked)
     elif isinstance(answer, ExaminationReport):

@@ -108,6 +108,9 @@ class Adaptation:
     estimates : mapping of str to Estimate
         The method's own, and those of the formulas that the study compares.
     reports : mapping of str to RiskReport
+        Each on the candidates of all rounds.
+    rounds : tuple of int
+        How many candidates were asked for in every round; one round unless there was a search.
     model_reports : mapping of str to ModelReport
     models : mapping of str to FittedModel
         What the reports hold, ready to predict. A given model alone is called ``"given"``.
@@ -131,6 +134,7 @@ class Adaptation:
     plan: Plan
     table: Table1 = field(repr=False)
     reports: Mapping[str, RiskReport] = field(repr=False)
+    rounds: tuple[int, ...] = ()
     kept: tuple[int, ...] = ()
     estimates: Mapping[str, Estimate] = field(default_factory=dict, repr=False)
     model_reports: Mapping[str, ModelReport] = field(default_factory=dict, repr=False)

@@ -21,7 +21,7 @@ from fedcsa.core.weights import (
     useless_votes,
     validated_estimate,
 )
-from fedcsa.errors import CandidatesError, ModelError, NoSourcesError
+from fedcsa.errors import CandidatesError, ModelError, NoSourcesError, must
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import (
     Brief,
@@ -233,6 +233,20 @@ def _terms(report: RiskReport, columns: list[int]) -> RiskTerms:
     arrays = (m.loss_mean, m.loss_m2, m.product_mean, m.product_m2, m.co_moment)
     chosen = (array[columns] for array in arrays)
     return risk_terms(RiskMoments(m.n_rows, m.ratio_mean, m.ratio_m2, *chosen))
+
+
+def require_enough(plan: Plan, n_sources: int, fewest: int) -> None:
+    """Raise if there are sources, and too few of them for a median.
+
+    Parameters
+    ----------
+    plan : Plan
+    n_sources : int
+    fewest : int
+        That a median needs.
+    """
+    if plan.combine == "median" and 0 < n_sources < fewest:
+        raise must("combine", f"'mean' with fewer than {fewest} sources", "median")
 
 
 # The mixture of the models ------------------------------------------------------------------

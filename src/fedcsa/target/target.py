@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,14 +15,12 @@ from fedcsa.core.scores import OwnScores, ScoreDesign
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate
 from fedcsa.errors import (
-    FedCSAError,
     MessageError,
     NoSourcesError,
     ProtocolError,
-    must,
     raise_all,
 )
-from fedcsa.findings import REFUSALS, Finding
+from fedcsa.findings import Finding, rules_named
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
@@ -32,6 +30,7 @@ from fedcsa.messages.messages import (
     ExaminationReport,
     ModelReport,
     ModelRequest,
+    MoreCandidates,
     Refusal,
     RiskReport,
 )
@@ -39,9 +38,19 @@ from fedcsa.messages.policy import Clock, Ledger, Policy, utc_now
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import GIVEN
 from fedcsa.models.registry import instantiate
+from fedcsa.models.space import SpaceFunction
 from fedcsa.plan import Plan
-from fedcsa.target.accept import Asked, accept, could_be_honest, open_models, predicted
+from fedcsa.target.accept import (
+    Asked,
+    Refuse,
+    accept,
+    could_be_honest,
+    open_models,
+    predicted,
+    raise_refusal,
+)
 from fedcsa.target.adaptation import Adaptation, Stopped
+from fedcsa.target.candidate_rounds import RULE, CandidateRounds
 from fedcsa.target.conclude import findings_of, refuse_without_overlap
 from fedcsa.target.estimate import (
     combine,
@@ -52,9 +61,11 @@ from fedcsa.target.estimate import (
     mixture_weights,
     outcome_means,
     reaches,
+    require_enough,
     score_design,
     useless_models,
 )
+from fedcsa.target.joined import joined
 from fedcsa.target.judge_given import (
     Given,
     check_target_has,
@@ -64,27 +75,11 @@ from fedcsa.target.judge_given import (
     report_of_given,
 )
 from fedcsa.target.own_scores import own_scores_of
-from fedcsa.target.told_table import rarest_level, rows_and_table
+from fedcsa.target.told_table import SMALL_LEVEL, rows_and_table, small_levels
 from fedcsa.target.verdict import promise_of
 
-#: A flag or a level of fewer patients is named: statistical offices ask for as many.
-SMALL_LEVEL = 5
-
-
-#: Told of a source whose answer is not accepted, and why.
-Refuse = Callable[[str, FedCSAError], None]
-
-
-def raise_refusal(source: str, error: FedCSAError) -> None:  # noqa: ARG001
-    """End the study: in one process a source that lies is a mistake, and no other site's doing.
-
-    Parameters
-    ----------
-    source : str
-        Not used.
-    error : FedCSAError
-    """
-    raise error
+#: The rule that is named where nothing came.
+NOTHING_CAME = "no_answer"
 
 
 class Target:
@@ -109,6 +104,8 @@ class Target:
         The given model that is judged; or, where that is a column of predictions, this site's own.
     min_sources : int
         With fewer reports or models there is no answer.
+    space : function, optional
+        The plan's space, if that is a function.
     refuse : function, optional
         Called with the name of a source whose answer is not accepted, and the error; then the
         study goes on without that answer. By default the error is raised.
@@ -125,6 +122,7 @@ class Target:
         clock: Clock = utc_now,
         given: Given = None,
         min_sources: int = 1,
+        space: SpaceFunction | None = None,
         refuse: Refuse = raise_refusal,
     ) -> None:
         self.plan = plan
@@ -136,6 +134,7 @@ class Target:
         # Fails here, before anything is announced, if the model cannot be built.
         if plan.candidates:
             instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
+        self._rounds = CandidateRounds(plan, self._policy, space)
         self._given = given
         self.ledger = Ledger(TARGET, self._policy, clock)
         self._findings: list[Finding] = []
@@ -162,6 +161,7 @@ class Target:
         raise_all(self.plan.problems(recipients))  # before anyone has computed anything
         if recipients:
             self.check_given()
+        self.plan = self._rounds.begin()
         plan, table, none = self.plan, self.table, np.empty((0, 0))
         by_rows = plan.exchange == "rows"
         brief = Brief(
@@ -174,10 +174,11 @@ class Target:
         )
         for refusal in self._policy.announcement_refusals(brief):
             raise refusal
-        if not by_rows and self._policy.min_level_rows < SMALL_LEVEL:
-            self._name_small_level()
+        if not by_rows and self._rows and self._policy.min_level_rows < SMALL_LEVEL:
+            self._findings += small_levels(self._rows.moments, self.plan)
         self._brief = self.ledger.release(brief, recipients)
         self._brief_digest = digest_of(self._brief)
+        self._more = None
         return self._brief
 
     def check_given(self) -> None:
@@ -198,33 +199,30 @@ class Target:
             yield X, own
             first += len(X)
 
-    def _name_small_level(self) -> None:
-        """Add a finding where the table tells a flag or level that few patients have."""
-        rarest = None if self._rows is None else rarest_level(self._rows.moments, self.plan)
-        if rarest is not None and rarest[1] < SMALL_LEVEL:
-            column, patients = rarest
-            evidence = dict[str, float | str](column=column, patients=float(patients))
-            self._findings.append(Finding("small-level", evidence=evidence))
-
     # What it chooses ------------------------------------------------------------------------
 
-    def choose(self, reports: Mapping[str, Message]) -> ModelRequest:
-        """Estimate the risk of every candidate and ask for the best one's models."""
-        self._reports = {}
-        for name in sorted(reports):
-            report = self._accepted(name, reports[name], self._brief, self._brief_digest)
-            if isinstance(report, RiskReport):
-                self._reports[name] = report
+    def choose(self, reports: Mapping[str, Message]) -> ModelRequest | MoreCandidates:
+        """Estimate the risk of every candidate; ask for more, or for the best one's models."""
+        self._take_reports(reports)
         if len(self._reports) < self._min_sources:
             raise NoSourcesError(
                 f"{len(self._reports)} of {len(reports)} answers were reports; the study needs at "
-                f"least {self._min_sources}. {self._rules_named()}"
+                f"least {self._min_sources}. {rules_named(self._findings)}"
             )
         if self.plan.method == GIVEN:  # there is nothing to choose, and nobody is asked
             self._kept, self._estimates, self.asked = (), {}, []
             self._request = ModelRequest(self.plan.study, self._brief_digest, 0)
             return self._request
-        self._require_enough(len(self._reports), MEDIAN_SOURCES)  # before anyone sends more
+        require_enough(self.plan, len(self._reports), MEDIAN_SOURCES)  # before anyone sends more
+        candidates = self._rounds.more(self._reports)
+        self.plan = self._rounds.plan
+        if candidates:
+            self._more = MoreCandidates(
+                self.plan.study, self._brief_digest, len(self._rounds.sizes), candidates
+            )
+            self.asked = sorted(self._reports)
+            return self.ledger.release(self._more, self.asked)
+        self._findings += self._rounds.findings()
         self._kept, self._estimates, chosen = self._best(self._reports)
         request = ModelRequest(self.plan.study, self._brief_digest, chosen)
         # Where it failed there is no model to ask for.
@@ -233,6 +231,37 @@ class Target:
         ]
         self._request = self.ledger.release(request, self.asked)
         return self._request
+
+    def _take_reports(self, answers: Mapping[str, Message]) -> None:
+        """Take the reports of a round; of a later one, who sends none leaves the study."""
+        question, before = self._more or self._brief, self._reports if self._more else {}
+        taken, rules = dict[str, RiskReport](), dict[str, str]()
+        for name in sorted(answers.keys() & before.keys() if before else answers):
+            report = self._accepted(name, answers[name], question, digest_of(question))
+            if isinstance(report, RiskReport):
+                taken[name] = joined(before[name], report) if before else report
+            elif isinstance(report, Refusal):
+                rules[name] = report.rule[:60]
+        if before and RULE in rules.values():  # what was told before stands; that was all
+            self._rounds.undo(RULE)
+            self.plan, taken = self._rounds.plan, dict(before)
+        for name in sorted(before.keys() - taken.keys()):
+            evidence: dict[str, float | str] = {
+                "round": float(len(self._rounds.sizes)),
+                "rule": rules.get(name, NOTHING_CAME),
+            }
+            self._findings.append(Finding("left-search", name, evidence))
+        self._reports = taken
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds of candidates were asked for."""
+        return len(self._rounds.sizes)
+
+    @property
+    def progress(self) -> str:
+        """How far a search has come, in words; empty if candidates are listed."""
+        return self._rounds.words(self._reports)
 
     def _best(
         self, reports: Mapping[str, RiskReport]
@@ -329,7 +358,7 @@ class Target:
         if len(came) < self._min_sources:
             raise NoSourcesError(
                 f"{len(came)} of {len(self.asked)} sources sent a model; the study needs at least "
-                f"{self._min_sources}. {self._rules_named()}"
+                f"{self._min_sources}. {rules_named(self._findings)}"
             )
         if not self._models:
             raise NoSourcesError(
@@ -369,7 +398,7 @@ class Target:
                 self._reports, self._kept, self._estimates = kept, candidates, found
                 return
         for name in sorted(missing):
-            self._findings.append(Finding("model-withheld", name, {"rule": "no_answer"}))
+            self._findings.append(Finding("model-withheld", name, {"rule": NOTHING_CAME}))
 
     def _unable_elsewhere(self) -> dict[str, str]:
         """Models that fail on rows beside those on which all are compared, and why."""
@@ -407,7 +436,7 @@ class Target:
         """Weight a_j of every model; 0 for those of sources in `without`."""
         shown = [n for n in self._models if self._sent[n].show and n not in without]
         validated = self.plan.method == "validated"
-        self._require_enough(len(shown if validated else self._models), MEDIAN_MODELS)
+        require_enough(self.plan, len(shown if validated else self._models), MEDIAN_MODELS)
         return mixture_weights(
             self._estimates[self.plan.method],
             self._reports,
@@ -416,18 +445,6 @@ class Target:
             None if self._rows is None else self._seen,
             self.plan.combine,
         )
-
-    def _require_enough(self, n_sources: int, fewest: int) -> None:
-        """Raise if there are sources, and too few of them for a median.
-
-        Parameters
-        ----------
-        n_sources : int
-        fewest : int
-            That a median needs.
-        """
-        if self.plan.combine == "median" and 0 < n_sources < fewest:
-            raise must("combine", f"'mean' with fewer than {fewest} sources", "median")
 
     # What it concludes ----------------------------------------------------------------------
 
@@ -518,6 +535,7 @@ class Target:
             plan=self.plan,
             table=self.table,
             reports=dict(self._reports),
+            rounds=tuple(self._rounds.sizes),
             ledgers={TARGET: tuple(self.ledger.entries)},
             **known,
         )
@@ -542,7 +560,7 @@ class Target:
         except ProtocolError as error:
             self._refuse(name, error)
             return None
-        if isinstance(answer, Refusal):
+        if isinstance(answer, Refusal) and not isinstance(question, MoreCandidates):
             code, key = ("source-refused", "rule")
             if isinstance(question, ModelRequest):
                 code = "model-withheld"
@@ -550,17 +568,6 @@ class Target:
                 code, key = ("not-examined", "reason")
             self._findings.append(Finding(code, name, {key: answer.rule[:60]}))
         return answer
-
-    def _rules_named(self) -> str:
-        """Which rules of the sources refuse the study, in a sentence."""
-        rules = {
-            str(item.evidence["rule"])
-            for item in self._findings
-            if item.code in REFUSALS and str(item.evidence["rule"]).isidentifier()
-        }
-        if not rules:
-            return "Ask the sources why they did not answer."
-        return f"Rules that refuse it: {', '.join(sorted(rules))}. Change the study, or ask them."
 
     def _asked(self, name: str, question: Message, asked: str = "") -> Asked:
         """A question and what an answer to it is held against.
@@ -574,10 +581,16 @@ class Target:
             Its digest; by default it is computed.
         """
         told = asked or digest_of(question)
-        return Asked(name, question, told, self._brief, self._reports.get(name))
+        of = question.candidates if isinstance(question, MoreCandidates) else self.plan.candidates
+        if isinstance(question, Brief):
+            return Asked(name, question, told, question)
+        brief = replace(self._brief, candidates=of)
+        return Asked(name, question, told, brief, self._reports.get(name))
 
     _brief: Brief
     _brief_digest: str
+    #: What was asked last in a search; None after the brief.
+    _more: MoreCandidates | None
     _request: ModelRequest
     _kept: tuple[int, ...]
     _estimates: dict[str, Estimate]

@@ -14,8 +14,11 @@ from fedcsa.core.batches import HeldRows, RowBatches
 from fedcsa.core.moments import Moments
 from fedcsa.core.table import Table1
 from fedcsa.errors import DataError, must
+from fedcsa.findings import Finding
 from fedcsa.plan import Plan
 
+#: A flag or a level of fewer patients is named: statistical offices ask for as many.
+SMALL_LEVEL = 5
 #: Models are compared on as many of the target's rows: a mean over them is off by a three hundredth
 #: of its sd, and they are held.
 COMPARED_ROWS = 100_000
@@ -88,6 +91,21 @@ def rows_and_table(
         sd = np.where((np.ptp(found, axis=0) > 0.0) & (sd > 0.0), sd, 1.0)
         return rows, Table1(len(found), plan.features, none, found.mean(axis=0), sd)
     return rows, Table1.of(rows.moments, plan.features, plan.flags, plan.public_sd, fewest)
+
+
+def small_levels(rows: Moments, plan: Plan) -> list[Finding]:
+    """A finding if the table tells a flag or level that few patients have.
+
+    Parameters
+    ----------
+    rows : Moments
+    plan : Plan
+    """
+    rarest = rarest_level(rows, plan)
+    if rarest is None or rarest[1] >= SMALL_LEVEL:
+        return []
+    column, patients = rarest
+    return [Finding("small-level", evidence={"column": column, "patients": float(patients)})]
 
 
 def rarest_level(rows: Moments, plan: Plan) -> tuple[str, int] | None:
