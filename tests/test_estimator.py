@@ -1401,3 +1401,21 @@ def test_save_writes_the_result_and_its_report(fitted, tmp_path):
     with pytest.raises(NotFittedError):
         FedCSA().save(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_the_scale_of_outcomes_changes_no_answer_or_is_refused(loss):
+    rng = np.random.default_rng(0)
+    rows = {name: rng.normal(size=(60, 2)) for name in "abc"}
+    y = {name: X.sum(axis=1) + rng.normal(0.0, 0.5, 60) for name, X in rows.items()}
+    X_target = rng.normal(size=(60, 2))
+    risk, power = {}, 2 if loss == "squared" else 1
+    for scale in (1e-150, 1e-120, 1e-59, 1e-30, 1.0, 1e30, 1e59, 1e120, 1e150):
+        sources = {name: (rows[name], scale * y[name]) for name in rows}
+        fedcsa = FedCSA(candidates=[0.1], loss=loss, random_state=0)
+        if 1e-60 < scale < 1e60:
+            risk[scale] = fedcsa.fit(sources, X_target).target_risk_ / scale**power
+        else:
+            with pytest.raises(DataError, match="Choose another unit"):
+                fedcsa.fit(sources, X_target)
+    np.testing.assert_allclose(list(risk.values()), risk[1.0], rtol=1e-9)

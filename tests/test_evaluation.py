@@ -297,6 +297,9 @@ def test_no_event_at_any_source_is_a_named_outcome(made, way):
     assert found.plan.classes == (0, 1)
     reasons = {f.evidence["reason"] for f in found.findings if f.code == "not-examined"}
     assert reasons == {"outcomes_alike"}
+    assert not [f for f in found.findings if f.code == "only-one-class"]  # nobody has others
+    assert found.verdict.words == "do not use it"
+    assert found.verdict.sentence == "nobody could examine the given model"
     assert found.promise is None
 
 
@@ -577,3 +580,24 @@ def test_the_unit_of_an_outcome_changes_no_measure(made):
             wanted = [unit * getattr(a, end) for end in ("estimate", "lower", "upper")]
             found = [getattr(b, end) for end in ("estimate", "lower", "upper")]
             np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3 * unit, err_msg=a.name)
+
+
+@pytest.mark.parametrize("way", ["estimator", "formula", "column"])
+def test_a_given_model_is_back_tested_as_it_is_judged(made, way):
+    sources, _, model = made
+    given = {"estimator": model, "formula": typed_in(model), "column": "predictions"}[way]
+    beside = sources
+    if way == "column":
+        beside = {n: (X, y, model.predict_proba(X)[:, 1]) for n, (X, y) in sources.items()}
+    judge = FedCSA(random_state=0)
+    tested = judge.backtest(beside, given=given)
+    assert not hasattr(judge, "adaptation_")
+    first, *_ = tested.rows
+    others = {name: pair for name, pair in beside.items() if name != first.source}
+    X, y = sources[first.source]
+    judged = None if way == "column" else given
+    told = judge.evaluate(judged, others, X)
+    assert first.promised == told.promise.risk
+    losses = (y - model.predict_proba(X)[:, 1]) ** 2
+    assert first.realised == pytest.approx(losses.mean(), rel=1e-9)
+    assert first.reference is None  # nothing was fitted

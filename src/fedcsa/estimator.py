@@ -18,7 +18,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.subgroups import unknown_levels
 from fedcsa.core.table import Table1, flags_of
 from fedcsa.data.coding import Columns
-from fedcsa.data.frame_types import chosen_of_frames, typed_inputs
+from fedcsa.data.frame_types import chosen_of_frames, in_own_order, typed_inputs
 from fedcsa.data.frames import as_described_matrix, as_named_matrix
 from fedcsa.errors import CandidatesError, known_parameters, must, raise_all
 from fedcsa.messages.policy import Policy
@@ -355,6 +355,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             options |= {"search": None, "budget": None}
             options.pop("method")
         elif begins_with_columns(model):
+            columns = in_own_order(columns, frames)
             model = chosen_of_frames(model, columns, frames)
         described = self._described([X for X, _ in data.values()], told)
         plan = make_plan(

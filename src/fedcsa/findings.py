@@ -37,7 +37,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "the source could not examine the others' mixture",
         "the promise rests on the others; the reason is named",
     ),
-    "outcomes-alike": (
+    "only-one-class": (
         "warning",
         "all its outcomes are of one class, so it is not heard, though others expect several",
         "ask the site whether outcomes are recorded; if they are, the model may not hold there",

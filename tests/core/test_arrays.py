@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedcsa.core.arrays import as_matrix, as_vector, read_only
+from fedcsa.core.arrays import as_matrix, as_outcome, as_vector, read_only
 from fedcsa.errors import DataError
 
 #: Stands for a patient's value: it must never appear in an error text.
@@ -198,3 +198,11 @@ def test_a_read_only_view_cannot_be_written_and_leaves_its_base_alone():
     assert array.flags.writeable
     assert np.shares_memory(view, array)
     np.testing.assert_array_equal(view, [0.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(("size", "word"), [(1e61, "larger"), (1e-61, "smaller"), (1e-310, "sm")])
+def test_outcomes_whose_fourth_powers_are_no_numbers_are_refused(size, word):
+    with pytest.raises(DataError, match=f"between 1e-60 and 1e.60; they are {word}"):
+        as_outcome(np.array([0.0, -size]), (), "y")
+    for sound in (1e59, 1e-59, 0.0):
+        assert as_outcome(np.array([0.0, sound]), (), "y").tolist() == [0.0, sound]

@@ -30,17 +30,29 @@ PASSWORD = "correct horse"  # noqa: S105 - of a test
 RIDGE = 'name = "ridge"\n[candidates]\npenalty = [0.01, 10.0]'
 PIPELINE = """name = "pipeline"
 [[model.steps]]
-name = "scale"
-class = "sklearn.preprocessing.StandardScaler"
+name = "columns"
+class = "sklearn.compose.ColumnTransformer"
+[model.steps.parameters]
+transformers = [
+  ["gaps", { class = "sklearn.impute.SimpleImputer", parameters = { add_indicator = true } },
+   ["sbp"]],
+  ["numbers", { class = "sklearn.preprocessing.StandardScaler" }, ["age", "bmi"]],
+  ["texts", { class = "sklearn.preprocessing.OneHotEncoder" }, ["ward", "smoker"]],
+]
 [[model.steps]]
 name = "fit"
 class = "sklearn.linear_model.LogisticRegression"
 [candidates]
 fit__C = [0.1, 1.0]"""
-#: model and outcome of a study
+TABLE = """
+sbp = { missing = "model" }
+ward = ["1", "2", "10"]
+smoker = "flag"
+"""
+#: model, outcome and further columns of a study
 KINDS = {
-    "ridge": (RIDGE, 'name = "days"'),
-    "classes": (PIPELINE, 'name = "state"\nlevels = ["ill", "well"]'),
+    "ridge": (RIDGE, 'name = "days"', ""),
+    "classes": (PIPELINE, 'name = "state"\nlevels = ["ill", "well"]', TABLE),
 }
 
 
@@ -68,8 +80,15 @@ def _write(path, columns):
 def _hospital(rng, mean, rows):
     X = rng.normal(mean, 1.0, (rows, 2))
     y = X.sum(axis=1) + rng.normal(size=rows)
+    cells = {
+        "age": X[:, 0].tolist(),
+        "bmi": X[:, 1].tolist(),
+        "sbp": ["" if rng.random() < 0.2 else value for value in rng.normal(size=rows).tolist()],
+        "ward": rng.choice(["1", "2", "10"], rows).tolist(),
+        "smoker": rng.choice(["true", "false"], rows).tolist(),
+    }
     labels = ["well" if value > 0.0 else "ill" for value in y]
-    return {"age": X[:, 0].tolist(), "bmi": X[:, 1].tolist(), "days": y.tolist(), "state": labels}
+    return {**cells, "days": y.tolist(), "state": labels}
 
 
 class ByCommand:
@@ -107,7 +126,8 @@ class Live:
             _write(folder / name / "table.csv", _hospital(rng, 0.1 * index, rows))
         (folder / "new").mkdir()
         rows = _hospital(rng, 0.1, 400)
-        _write(folder / "new" / "table.csv", {name: rows[name] for name in ("age", "bmi")})
+        cells = {name: own for name, own in rows.items() if name not in ("days", "state")}
+        _write(folder / "new" / "table.csv", cells)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -210,12 +230,12 @@ class Live:
     # Studies ---------------------------------------------------------------------------------
 
     def study(self, name, kind="ridge", sources=tuple(SOURCES)):
-        model, outcome = KINDS[kind]
+        model, outcome, columns = KINDS[kind]
         tables = "".join(f'[sources.{s}]\ntable = "{s}/table.csv"\n' for s in sources)
         path = self.folder / f"{name}.toml"
         path.write_text(
             f'name = "{name}"\nseed = 3\n[outcome]\n{outcome}\n[features]\nage = "number"\n'
-            f'bmi = "number"\n[model]\n{model}\nratio_power = [0.0]\n'
+            f'bmi = "number"\n{columns}[model]\n{model}\nratio_power = [0.0]\n'
             f'[policy]\npreset = "site"\n[target]\ntable = "new/table.csv"\n{tables}',
             encoding="utf-8",
         )

@@ -69,7 +69,7 @@ def left(live, name, study):
 
 @pytest.fixture(scope="module")
 def finished(live):
-    """A study that ran to its end: its file, and what the lead was told."""
+    """A study of a frame's pipeline that ran to its end: its file, and what the lead was told."""
     study = live.study("equal", "classes")
     return study, live.run(study, min_sources=3)
 

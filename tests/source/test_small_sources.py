@@ -121,6 +121,20 @@ def test_a_source_of_one_class_examines_as_not_estimable(make, model, loss):
     fitted = fit({**classes(make), "same": (X, ["no"] * 60)}, make, model, loss=loss)
     rests_on_the_others(fitted)
     assert of(fitted, "same", "not-examined") == [{"reason": "outcomes_alike"}]
+    # By the others' shares it should have had events; a few rows may lack them by chance.
+    [found] = of(fitted, "same", "only-one-class")
+    others = [fitted.adaptation_.reports[name] for name in OTHERS]
+    rows = [report.effective_rows for report in others]
+    share = np.average([report.outcome_mean[1] for report in others], weights=rows)
+    own = fitted.adaptation_.reports["same"].effective_rows
+    assert found == {"effective rows": own, "expected of other classes": pytest.approx(own * share)}
+
+
+def test_few_rows_of_one_class_are_chance(make):
+    X, _ = make.rows(4, 7)
+    fitted = fit({**classes(make), "same": (X, ["no"] * 4)}, make, LogisticRegression())
+    assert of(fitted, "same", "not-examined") == [{"reason": "outcomes_alike"}]
+    assert not of(fitted, "same", "only-one-class")
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -102,9 +102,45 @@ def chosen_of_frames(
     inputs : sequence of mapping
     sources : mapping of str to array or frame
     """
-    by_place = all(column_names(X) is None for X in sources.values())
+    names = [item["name"] for item in inputs]
+    orders = [column_names(X) for X in sources.values()]
+    same = all(order is not None and list(order) == names for order in orders)
+    by_place = same or all(order is None for order in orders)
     frames = cache(lambda: own_frames(inputs, sources))
     return chosen_by_name(estimator, frames, by_place=by_place)
+
+
+def in_own_order(
+    inputs: Sequence[Mapping[str, Any]], sources: Mapping[str, Any]
+) -> list[Mapping[str, Any]]:
+    """Inputs in the order of the first source's frame; flags of empty cells behind their columns.
+
+    Parameters
+    ----------
+    inputs : sequence of mapping
+    sources : mapping of str to array or frame
+    """
+    names = next(iter(map(column_names, sources.values())), None)
+    if names is None:
+        return list(inputs)
+    return sorted(inputs, key=lambda item: _rank(item["name"], names))
+
+
+def _rank(name: str, names: Sequence[str]) -> float:
+    """Place of a column; of a flag of empty cells, behind its column.
+
+    Parameters
+    ----------
+    name : str
+    names : sequence of str
+        Of the frame's columns.
+    """
+    return names.index(name) if name in names else names.index(_column_of(name)) + 0.5
+
+
+def _column_of(mark: str) -> str:
+    """The column whose empty cells a flag tells."""
+    return mark.removesuffix("=missing")
 
 
 def own_frames(inputs: Sequence[Mapping[str, Any]], sources: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +162,7 @@ def own_frames(inputs: Sequence[Mapping[str, Any]], sources: Mapping[str, Any]) 
             continue
         frame = pandas_frame(X, [name for name in names if name in wanted], f"Source {site!r}")
         for mark in wanted - set(names):
-            place = list(frame.columns).index(mark.removesuffix("=missing")) + 1
+            place = list(frame.columns).index(_column_of(mark)) + 1
             frame.insert(place, mark, 0.0)
         found[site] = frame
     return found

@@ -166,13 +166,32 @@ def chosen_by_name(estimator: Any, frames: Frames, *, by_place: bool = False) ->
     frames : function without parameters
         Gives the pandas frame of every source, with the study's columns only, by its name.
     by_place : bool
-        Whether columns may be chosen by their places.
+        Whether columns may be chosen by their places: of arrays, or of frames that have the
+        study's columns, no others, in one order.
     """
     from sklearn.base import clone
 
     copy = clone(estimator)
     _name_columns(copy, frames, None, by_place)
+    if not by_place:
+        _refuse_later_places(copy)
     return copy
+
+
+def _refuse_later_places(estimator: Any) -> None:
+    """Raise a `ModelError` if a later step chooses by place among columns in the frame's order."""
+    for inner in _given_all(estimator):
+        _refuse_later_places(inner)
+    if sklearn_name(estimator) != "Pipeline":
+        return
+    first, *later = [step for _, step in estimator.steps if not is_nothing(step)] or [None]
+    if sklearn_name(first) == "ColumnTransformer" and is_drop(first.remainder):
+        return  # whose own order it is
+    for step in later:
+        for one in _first_steps(step):
+            for branch, _, chosen in one.transformers:
+                if _is_by_place(chosen):
+                    raise _by_place(branch)
 
 
 def _name_columns(estimator: Any, frames: Frames, names: list[str] | None, by_place: bool) -> None:
@@ -195,7 +214,7 @@ def _name_columns(estimator: Any, frames: Frames, names: list[str] | None, by_pl
     for branch, inner, given in estimator.transformers:
         if _is_by_place(given) and not by_place:
             raise _by_place(branch)
-        asked = callable(given) or is_text_slice(given)
+        asked = callable(given) or is_text_slice(given) or (_is_by_place(given) and bool(frames()))
         chosen = _chosen_everywhere(given, frames, names, branch) if asked else given
         own = [chosen] if isinstance(chosen, str) else chosen
         if isinstance(own, list) and all(isinstance(name, str) for name in own):
@@ -211,7 +230,7 @@ def _chosen_everywhere(
 
     Parameters
     ----------
-    chosen : function of a frame, or slice
+    chosen : function of a frame, slice or places
     frames : function without parameters
     names : list of str or None
         As for `_name_columns`.

@@ -207,7 +207,7 @@ def _silent(adaptation: Adaptation, name: str) -> Iterator[Finding]:
     expected = own.effective_rows * (1.0 - float(shares[int(np.argmax(own.outcome_mean))]))
     if expected >= MISSED:
         evidence = {"effective rows": own.effective_rows, "expected of other classes": expected}
-        yield Finding("outcomes-alike", name, evidence)
+        yield Finding("only-one-class", name, evidence)
 
 
 def _correlations(adaptation: Adaptation) -> Iterator[Finding]:
