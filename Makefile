@@ -91,7 +91,7 @@ bench: $(STAMP)  ## measure every promise about speed against its floor and agai
 	for script in ratio ridge trees imports messages many_sources source stream table1 peers federation; do $(BIN)/python -m benchmarks.$$script || exit 1; done
 	$(BIN)/python -m benchmarks.render
 
-PAPER := theorems bound assumption table1 recut figure2 parkinsons_tables
+PAPER := theorems bound assumption bandwidth table1 recut figure2 parkinsons_tables
 # make paper DATA=folder: where the stroke trial and the Parkinson data are.
 paper paper-quick: export FEDCSA_DATA := $(or $(DATA),$(FEDCSA_DATA))
 # Where data are absent a script says so and fails; the others still run.

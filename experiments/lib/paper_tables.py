@@ -290,7 +290,7 @@ SECTIONS: dict[str, Section] = {
     ),
     "figure2": Section(
         "Figure 2",
-        "Mean error with its 95 % interval, 60 draws, as printed; the default would refuse.",
+        "Mean error with its 95 % interval, 40 draws, as printed; the default would refuse.",
         figure2,
         {"figure2a": "Error as the sources move away", "figure2b": "FedIW over FedDA"},
     ),
@@ -301,7 +301,7 @@ SECTIONS: dict[str, Section] = {
     ),
     "parkinsons_one": Section(
         "Tables 2 and 3, one patient",
-        "100 cuts of the patient with the most rows; errors in standard deviations.",
+        "40 cuts of the patient with the most rows; errors in standard deviations.",
         parkinsons_one,
     ),
     "parkinsons_all": Section(

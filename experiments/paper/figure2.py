@@ -55,7 +55,7 @@ class Settings:
 
     distances: tuple[float, ...] = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0)
     first_seed: int = 80_000
-    seeds: int = 60
+    seeds: int = 40
     n_penalties: int = 51
 
     @property

@@ -25,7 +25,7 @@ PRESET = re.compile(r"\bpreset\b", re.IGNORECASE)
 #: Experiments that run all readings of the paper; the one called "as printed" is the preset.
 READINGS = re.compile(r"paper_readings")
 #: Pages that a script writes from results; the script's own words are looked at.
-WRITTEN = ("docs/reproduction.md", "docs/promise.md", "docs/validation.md", "docs/tutorials")
+WRITTEN = ("docs/reproduction", "docs/promise.md", "docs/validation.md", "docs/tutorials")
 
 
 def texts():
