@@ -247,7 +247,10 @@ class Plan:
             "budget": whole_budget(self.budget, self.search or "") if self.space else None,
             "seed": int(self.seed),
             "thresholds": tuple(sorted(map(float, self.thresholds))),
-            "subgroups": tuple({"name": subgroup_name(s), **s} for s in self.subgroups),
+            "subgroups": tuple(
+                {"name": subgroup_name(s), **{key: _plain(value) for key, value in s.items()}}
+                for s in self.subgroups
+            ),
         }
         for name, value in settled.items():
             object.__setattr__(self, name, value)

@@ -250,7 +250,7 @@ def test_check_finds_nothing_in_a_good_study(finished, invoke):
     told = f"Nothing stands in the way. Next: fedcsa run {study}\n"
     assert (result.exit_code, result.stdout) == (0, told)
     told = strict(invoke("check", finished() / "study.toml", "--json").stdout)
-    assert told == {"problems": [], "warnings": []}
+    assert told == {"problems": [], "warnings": [], "unused": []}
 
 
 def test_check_warns_of_a_column_in_another_unit(make_study, invoke, tmp_path):
@@ -264,7 +264,7 @@ def test_check_warns_of_a_column_in_another_unit(make_study, invoke, tmp_path):
     assert result.exit_code == 0
     told = "Source 'b': Column 'bmi' here looks 1,000 times the target's: divide by 1000."
     assert result.stdout.startswith(f"warning: {told}\nNothing stands in the way.")
-    warned = {"problems": [], "warnings": [told]}
+    warned = {"problems": [], "warnings": [told], "unused": []}
     assert strict(invoke("check", study, "--json").stdout) == warned
 
 

@@ -121,6 +121,40 @@ def test_without_a_study_columns_are_what_they_look_like(tmp_path, invoke):
     assert PLANTED not in shown
 
 
+def test_no_file_names_levels_that_nobody_agreed_on(tmp_path, invoke):
+    write_table(tmp_path / "rows.csv", clinic())
+    refused = invoke("table", tmp_path / "rows.csv", "--out", tmp_path / "t.csv")
+    assert (refused.exit_code, (tmp_path / "t.csv").exists()) == (3, False)
+    assert "Describe the levels of 'stage' in a study file" in refused.stderr
+    assert PLANTED not in refused.stderr
+    write_table(tmp_path / "numbers.csv", {"age": clinic()["age"]})
+    assert invoke("table", tmp_path / "numbers.csv", "--out", tmp_path / "t.csv").exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["", "X", "...1", "Unnamed: 0"])
+@pytest.mark.parametrize("step", [1, 3])
+def test_row_names_of_r_are_no_feature(tmp_path, invoke, name, step):
+    lines = [f'"{name}","age","died"']
+    for row in range(60):
+        lines.append(f'"{step * row + 1}",{40 + row * 17 % 41}.5,{row % 2}')
+    for file in ("a", "b"):
+        (tmp_path / f"{file}.csv").write_text("\n".join(lines), encoding="utf-8")
+    new = [line.rpartition(",")[0] for line in lines]
+    (tmp_path / "new.csv").write_text("\n".join(new), encoding="utf-8")
+    told = json.loads(invoke("table", tmp_path / "new.csv", "--json").stdout)
+    assert [line["feature"] for line in told["columns"]] == ["age"]
+    files = [tmp_path / f"{file}.csv" for file in ("a", "b")]
+    out = tmp_path / "study.toml"
+    words = (*files, "--target", tmp_path / "new.csv", "--out", out)
+    made = invoke("study", "init", *words, "--json")
+    found = json.loads(made.stdout)
+    assert (found["outcome"]["name"], [*found["features"]]) == ("died", ["age"])
+    assert found["unused"] == [name]
+    checked = invoke("check", out)
+    assert f"1 column of your tables is not used: {name or '(no name)'}." in checked.stdout
+    assert json.loads(invoke("check", out, "--json").stdout)["unused"] == [name]
+
+
 def test_the_first_rows_tell_what_columns_are(tmp_path, invoke, monkeypatch):
     write_table(tmp_path / "rows.csv", {"a": [1.0, 2.0, 2.5, PLANTED + "x"]})
     monkeypatch.setattr(table_command, "FIRST_ROWS", 3)

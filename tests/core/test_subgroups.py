@@ -1,6 +1,7 @@
 """Who belongs to a declared subgroup, and which declarations are refused."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,8 @@ ROWS = np.array(
     ("declared", "rows"),
     [
         ({"feature": "age", "cut": 65}, [1, 2]),
+        ({"feature": "age", "cut": np.int64(65)}, [1, 2]),
+        ({"feature": "age", "cut": np.float32(65)}, [1, 2]),
         ({"feature": "smoker", "level": 1}, [1, 2]),
         ({"feature": "smoker", "level": 0}, [0, 3]),
         ({"feature": "stage", "level": "II"}, [1]),
@@ -93,6 +96,14 @@ def test_a_study_file_declares_thresholds_and_subgroups():
     assert plan.thresholds == (0.1, 0.3)
     assert [item["name"] for item in plan.subgroups] == ["sex = F", "old"]
     assert Study.parse(study.to_toml()) == study
+
+
+def test_numbers_of_numpy_become_plain_ones():
+    declared = [{"feature": "age", "cut": np.int64(65)}, {"feature": "sex", "level": np.bool_(1)}]
+    options = {"subgroups": declared[:1], "thresholds": [np.float32(0.25)]}
+    plan = replace(Study.parse(STUDY), options=options).plan()
+    assert (plan.thresholds, type(plan.subgroups[0]["cut"])) == ((0.25,), int)
+    assert subgroup_problems(declared, ("age", "sex")) == []
 
 
 def test_a_level_that_the_column_does_not_have_is_no_subgroup():

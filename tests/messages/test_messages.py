@@ -629,7 +629,7 @@ def test_messages_that_hand_over_different_objects_differ(messages):
 def test_an_examination_holds_whole_members_with_weights(messages, changes, rule):
     asked = messages["examination"]
     assert (len(asked.weights), asked.own_weight) == (1, 0.0)
-    with pytest.raises(MessageError, match=f"A examination message must have {rule}"):
+    with pytest.raises(MessageError, match=f"An examination message must have {rule}"):
         dataclasses.replace(asked, **changes)
 
 
@@ -650,9 +650,9 @@ def test_the_own_model_may_take_the_rest_of_the_weight(messages):
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"risk_variance": -1e-9}, "a risk_variance that is not negative"),
-        ({"explained": -1e-9}, "a explained that is not negative"),
-        ({"ratio_variance": -1e-9}, "a ratio_variance that is not negative"),
+        ({"risk_variance": -1e-9}, "'risk_variance' that is not negative"),
+        ({"explained": -1e-9}, "'explained' that is not negative"),
+        ({"ratio_variance": -1e-9}, "'ratio_variance' that is not negative"),
         ({"level_variance": np.array([-1e-9])}, "variances that are not negative"),
         ({"level": np.zeros(2)}, "a variance for every level"),
         ({"reason": "tired"}, "a known reason"),
@@ -661,7 +661,7 @@ def test_the_own_model_may_take_the_rest_of_the_weight(messages):
     ],
 )
 def test_what_was_found_is_an_estimate_or_a_reason(messages, changes, rule):
-    with pytest.raises(MessageError, match=f"A examination-report message must have {rule}"):
+    with pytest.raises(MessageError, match=f"An examination-report message must have {rule}"):
         dataclasses.replace(messages["examination-report"], **changes)
 
 

@@ -576,8 +576,9 @@ def test_a_fitted_pipeline_is_judged_on_the_table_as_it_was_fitted():
 CODED = Columns({"a": "number", "sex": ["1", "2"], "stage": ["I", "II"]}).inputs
 
 
-def test_listed_levels_must_be_agreed_ones():
-    encoder = OneHotEncoder(categories=[[1, 2]], handle_unknown="ignore")
+@pytest.mark.parametrize("listed", [[1, 2], ["1", "3"], ["1", "2", " 2"]])
+def test_listed_levels_must_be_agreed_ones(listed):
+    encoder = OneHotEncoder(categories=[listed], handle_unknown="ignore")
     model = make_pipeline(ColumnTransformer([("c", encoder, ["sex"])]), Ridge())
     with pytest.raises(ModelError, match="must list agreed levels of 'sex', as texts"):
         SklearnModel(model, 0, None, Inputs.from_plain(CODED)).check_columns()

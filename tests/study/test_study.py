@@ -376,6 +376,10 @@ def test_any_study_is_read_from_what_it_writes(**values):
         ('table = "new.csv"', 'tabel = "new.csv"', "[target] Unknown key 'tabel'. Did you mean 't"),
         ('table = "new.csv"', 'rows = "new.csv"', "study.toml: [target] must have 'table', its r"),
         ('table = "new.csv"', 'table = "a.csv"\ntable1 = "b.csv"', "[target] must have 'table', "),
+        (
+            'table = "new.csv"', 'table1 = "b.csv"\npredictions = "p"',
+            "[target] must leave out 'predictions' beside 'table1', which has no rows",
+        ),
         ('table = "new.csv"', "table1 = 1", "study.toml: [target] 'table1' must be a text; it is "),
         ('table = "a.parquet"', "", "study.toml: [sources] 'hospital_a' 'table' must be given: a "),
         ('table = "a.parquet"', "table = 1", "study.toml: [sources] 'hospital_a' 'table' must be "),
@@ -462,6 +466,11 @@ def test_a_table_can_stand_for_the_target_s_rows(folder):
     assert study.problems() == []
     (folder / "table1.csv").write_text(TABLE1.replace("0.4", "40"), encoding="utf-8")
     assert any("looks like percent" in line for line in study.problems())
+
+
+def test_a_table_has_no_predictions(study):
+    with pytest.raises(ParameterError, match="'target_predictions' parameter must be left out"):
+        dataclasses.replace(study, target="", table1="t.csv", target_predictions="p")
 
 
 @pytest.mark.parametrize(("target", "table1"), [("", ""), ("new.csv", "table1.csv")])

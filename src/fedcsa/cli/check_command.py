@@ -16,6 +16,7 @@ from fedcsa.cli.common import (
     StudyFile,
     load_study,
     named_errors,
+    print_unused,
     working,
 )
 from fedcsa.words import printable
@@ -33,19 +34,21 @@ def check(
 
     Reads the study file and its tables, and writes nothing. Exit code 3 if something stands in
     the way: one line a problem. A column that looks to be in another unit than the target's is a
-    warning: the study runs, but its answer would suffer.
+    warning: the study runs, but its answer would suffer. If all is well, it also says which
+    columns of the tables the study does not use.
 
     Examples
     --------
     fedcsa check study.toml
     fedcsa check study.toml --preset paper
-    fedcsa check study.toml --json   # {"problems": [...], "warnings": [...]}
+    fedcsa check study.toml --json   # {"problems": [...], "warnings": [...], "unused": [...]}
     """
     from fedcsa.study.given_section import is_given
 
     loaded = load_study(study, changes, preset)
     with working("reading the tables", quiet=quiet):
         problems, warnings = loaded.check()
+        unused = () if problems else loaded.unused_columns()
 
     def show(screen: Console) -> None:
         for problem in problems:
@@ -54,13 +57,14 @@ def check(
             )
         for warning in warnings:
             screen.print(Text.assemble(("warning: ", "yellow"), printable(warning)), soft_wrap=True)
+        print_unused(screen, unused)
         if not problems:
             command = "evaluate" if is_given(loaded.model) else "run"
             screen.print(Text("Nothing stands in the way.", style="green"), end=" ")
             with_it = f" --preset {preset}" if preset else ""
             screen.print(Text(f"Next: fedcsa {command} {study}{with_it}"), soft_wrap=True)
 
-    told = {"problems": problems, "warnings": warnings}
+    told = {"problems": problems, "warnings": warnings, "unused": list(unused)}
     Output(json, quiet and not problems).answer(told, show)
     if problems:
         raise typer.Exit(EXIT_INPUT)

@@ -29,7 +29,7 @@ from fedcsa.errors import (
     Returned,
     StudyError,
 )
-from fedcsa.words import printable
+from fedcsa.words import counted, listed, printable
 
 if TYPE_CHECKING:
     from fedcsa.study import Study
@@ -341,6 +341,22 @@ def unbroken() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if pressed.is_set():
         raise KeyboardInterrupt
+
+
+def print_unused(screen: Console, columns: Sequence[str]) -> None:
+    """Say which columns of the tables a study does not use, if there are any.
+
+    Parameters
+    ----------
+    screen : Console
+    columns : sequence of str
+        Their names; R's row names may have none.
+    """
+    if columns:
+        are = "is" if len(columns) == 1 else "are"
+        names = listed([name or "(no name)" for name in columns])
+        told = f"{counted(len(columns), 'column')} of your tables {are} not used: {names}."
+        screen.print(Text(told), soft_wrap=True)
 
 
 # Progress -----------------------------------------------------------------------------------

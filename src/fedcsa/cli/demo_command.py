@@ -58,6 +58,9 @@ def demo(
     from fedcsa.answer.view import view_of
     from fedcsa.data.synthetic import consortium
 
+    if out is not None:
+        with unbroken():
+            (out / "tables").mkdir(parents=True, exist_ok=True)  # before anything is computed
     drawn = consortium(seed)
     study = demo_study(drawn, seed)
     results: dict[str, Adaptation] = {}
@@ -143,7 +146,6 @@ def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> No
     from fedcsa.data.tables import write_table
 
     tables = out / "tables"
-    tables.mkdir(parents=True, exist_ok=True)
     for name, (X, y) in drawn.sources.items():
         columns = dict(zip(FEATURES, X.T.tolist(), strict=True))
         write_table(out / _path_of(name), {**columns, "days": y.tolist()})

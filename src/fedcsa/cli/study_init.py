@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Output, Quiet, named_errors, unbroken, working
+from fedcsa.cli.common import Json, Output, Quiet, named_errors, print_unused, unbroken, working
 from fedcsa.errors import ResultError, StudyError
-from fedcsa.words import counted, listed, printable
+from fedcsa.words import printable
 
 if TYPE_CHECKING:
     from fedcsa.study.new_study import StudyDraft
@@ -159,10 +159,7 @@ def _print(screen: Console, draft: StudyDraft, out: Path) -> None:
     screen.print(shown)
     for note in draft.notes:
         screen.print(Text.assemble(("note: ", "yellow"), printable(note)), soft_wrap=True)
-    if draft.unused:
-        are = "is" if len(draft.unused) == 1 else "are"
-        told = f"{counted(len(draft.unused), 'column')} of your tables {are} not used: "
-        screen.print(Text(printable(f"{told}{listed(draft.unused)}.")), soft_wrap=True)
+    print_unused(screen, draft.unused)
     then = f"fedcsa check {out}"
     if not draft.seen:  # the tables are at the sites
         then = f"fedcsa federation provision (once), and fedcsa study submit {out} --kit KIT"

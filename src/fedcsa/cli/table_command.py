@@ -27,7 +27,8 @@ from fedcsa.cli.common import (
     shown_place,
     working,
 )
-from fedcsa.words import number, printable
+from fedcsa.errors import StudyError
+from fedcsa.words import listed, number, printable
 
 if TYPE_CHECKING:
     from fedcsa.core.moments import Moments
@@ -65,8 +66,9 @@ def table(
     """Show the rounded Table 1 that a target tells the sources, and write it.
 
     Reads a table and, if given, a study file that describes its columns. Without one the first
-    100,000 rows tell what each column is, and notes say what they do not tell. A study may name
-    the written file as the target's table1, in place of its rows.
+    100,000 rows tell what each column is, and notes say what they do not tell; then no file is
+    written that names levels. A study may name the written file as the target's table1, in place
+    of its rows.
 
     Examples
     --------
@@ -80,6 +82,8 @@ def table(
 
     with working(f"reading {shown_place(rows)}", quiet=quiet):
         coding, found = _read(place_of(rows, query, sheet), study)
+    if out is not None and study is None:
+        _require_no_own_levels(coding)
     columns, flags, public = coding.columns, coding.flags, coding.public_sd
     told = Table1.of(found, columns, flags, public, Policy.min_level_rows)
     if out is not None:
@@ -108,6 +112,17 @@ def _read(where: Where, study: Path | None) -> tuple[Columns, Moments]:
     coding = described or _proposed(table, words_of(where))
     stream = TableStream(table, coding, where=words_of(where), with_outcome=False)
     return coding, Moments.of(RowStream(stream), len(coding.columns))
+
+
+def _require_no_own_levels(coding: Columns) -> None:
+    """Raise a `StudyError` if a file would hold names of levels that nobody agreed on."""
+    own = [repr(feature.name) for feature in coding.features if feature.levels]
+    if own:
+        raise StudyError(
+            f"Describe the levels of {listed(own)} in a study file, and name it with --study: "
+            "without one the file would hold names that come from patients' cells, and a rare one "
+            "may tell of a patient."
+        )
 
 
 def _proposed(table: AnyTable, words: str) -> Columns:

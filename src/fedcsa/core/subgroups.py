@@ -59,7 +59,7 @@ def _problem(item: Any, features: Sequence[str]) -> str:
         found = _is_number(item["cut"]) and feature in features
         return "" if found else "cut at a number, in a feature of numbers"
     level = item["level"]
-    if not (isinstance(level, str | bool) or _is_number(level)):
+    if not (isinstance(level, str | bool | np.bool_) or _is_number(level)):
         return "of levels that are texts or numbers"
     known = any(column.startswith(f"{feature}=") for column in features)
     if known or (feature in features and not isinstance(level, str)):
@@ -69,6 +69,7 @@ def _problem(item: Any, features: Sequence[str]) -> str:
 
 def _is_number(value: Any) -> bool:
     """Whether it is a number that fits a column: finite, also as a float."""
+    value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
     return abs(value) <= _LARGEST

@@ -23,6 +23,8 @@ _PERSONS = {"patient", "pat", "subject", "person", "participant", "case", "recor
 _NUMBERS = {"id", "no", "nr", "num", "number", "key", "code", "mrn", "uuid", "guid"}
 #: Names that begin so count something, or stand for a place.
 _COUNTS = {"n", "count", "total", "postal", "zip"}
+#: What R, readr and pandas call a column of row names that had no name.
+ROW_NAMES = {"x", "...1", "unnamed: 0", "row.names", "rownames"}
 #: So many different texts are tried first.
 _FEW = 100
 #: A whole number as a table of numbers would write it; ``"01"`` and ``"+1"`` are rather codes.
@@ -105,6 +107,11 @@ class Glance:
             return False
         first = self.values[0]
         return first in (0.0, 1.0) and bool(np.all(self.values == first + np.arange(self.rows)))
+
+    @property
+    def rises(self) -> bool:
+        """Whether it holds whole numbers, each above the one before, as those of some rows do."""
+        return self.whole and not self.missing and bool(np.all(np.diff(self.values) > 0))
 
     @property
     def repeats(self) -> bool:

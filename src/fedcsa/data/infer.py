@@ -18,6 +18,7 @@ from fedcsa.data.glance import (
     INFINITE,
     MOST_LEVELS,
     OTHER_DAYS,
+    ROW_NAMES,
     Glance,
     glance_at,
     is_named_like_an_id,
@@ -155,7 +156,8 @@ class _Proposal:
         kind = _names_rows(name, known)
         if kind:
             return self._row_names(name, kind, known)
-        if all(glance.counts_rows for glance in known):
+        numbered = name.lower() in ROW_NAMES and all(glance.rises for glance in known)
+        if numbered or all(glance.counts_rows for glance in known):
             return self._leave(name, "counts the rows")
         if names_persons(name):
             return self._leave(name, "names patients, but neither one nor a few rows of each")

@@ -29,6 +29,7 @@ from fedcsa.messages.fields import (
     MAX_ARRAYS,
     MAX_DIMENSIONS,
     Message,
+    named,
     parse_json,
     to_json,
     wire_fields,
@@ -55,7 +56,7 @@ def encode(message: Message) -> bytes:
     """Bytes of a message as it leaves; the same message always gives the same bytes."""
     if message.is_held:
         raise MessageError(
-            f"A {message.name} message that hands over an object cannot leave this process. "
+            f"{named(type(message))} message that hands over an object cannot leave this process. "
             "Choose a model that has a format of ours."
         )
     return written(message)
@@ -86,8 +87,8 @@ def written(message: Message) -> bytes:
     header = to_json(content).encode("ascii")
     if len(header) > MAX_HEADER_BYTES:
         raise MessageError(
-            f"A {message.name} message must have a header of at most {MAX_HEADER_BYTES} bytes; "
-            f"it has {len(header)}. Use fewer candidates or features."
+            f"{named(type(message))} message must have a header of at most {MAX_HEADER_BYTES} "
+            f"bytes; it has {len(header)}. Use fewer candidates or features."
         )
     wire = _PREFIX.pack(MAGIC, PROTOCOL_VERSION, len(header)) + header + b"".join(chunks)
     if len(wire) > MAX_BYTES:
@@ -153,9 +154,9 @@ def _assemble(cls: type[Message], shapes: Any, values: Any, payload: memoryview)
     arrays = [name for name, kind in fields.items() if kind in _ARRAYS or kind == "arrays"]
     plain = fields.keys() - set(arrays)
     if not isinstance(shapes, dict) or set(shapes) != set(arrays):
-        raise MessageError(f"A {cls.name} message must have the arrays {arrays}, no others.")
+        raise MessageError(f"{named(cls)} message must have the arrays {arrays}, no others.")
     if not isinstance(values, dict) or set(values) != plain:
-        raise MessageError(f"A {cls.name} message must have the values {sorted(plain)}, no others.")
+        raise MessageError(f"{named(cls)} message must have the values {sorted(plain)}, no others.")
     content: dict[str, Any] = dict(values)
     offset = 0
     for name in arrays:
@@ -166,13 +167,13 @@ def _assemble(cls: type[Message], shapes: Any, values: Any, payload: memoryview)
         dtype, ndim = _ARRAYS[fields[name]]
         content[name], offset = _take(where, payload, offset, shapes[name], dtype, ndim)
     if offset != len(payload):
-        raise MessageError(f"A {cls.name} message must end with its arrays; more bytes follow.")
+        raise MessageError(f"{named(cls)} message must end with its arrays; more bytes follow.")
     try:
         return cls(**content)
     except (MessageError, MemoryError):  # out of memory is for whoever set the limit to judge
         raise
     except Exception:
-        raise MessageError(f"A {cls.name} message must be well-formed; this one is not.") from None
+        raise MessageError(f"{named(cls)} message must be well-formed; this one is not.") from None
 
 
 def _take_named(

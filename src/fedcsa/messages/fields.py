@@ -97,7 +97,7 @@ class Message:
     def must(self, condition: object, rule: str) -> None:
         """Raise a `MessageError` that names the rule unless `condition` holds."""
         if not condition:
-            raise MessageError(f"A {self.name} message must have {rule}.")
+            raise MessageError(f"{named(type(self))} message must have {rule}.")
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -225,6 +225,11 @@ def _checked_arrays(where: str, value: Any) -> Mapping[str, NDArray[Any]]:
         if not np.isfinite(array).all():
             raise MessageError(f"{where}.{name} must be finite.")
     return MappingProxyType({name: _own(value[name]) for name in sorted(value)})
+
+
+def named(message: type[Message]) -> str:
+    """How a sentence about a kind of message begins, such as "An examination"."""
+    return f"{'An' if message.name[0] in 'aeiou' else 'A'} {message.name}"
 
 
 def frozen_mapping(items: dict[str, Any]) -> MappingProxyType[str, Any]:

@@ -177,7 +177,7 @@ class ExaminationReport(Message):
     def check(self) -> None:
         """Check that there is a reason or an estimate."""
         for name in ("risk_variance", "explained", "ratio_variance"):
-            self.must(getattr(self, name) >= 0.0, f"a {name} that is not negative")
+            self.must(getattr(self, name) >= 0.0, f"{name!r} that is not negative")
         self.must((self.level_variance >= 0.0).all(), "variances that are not negative")
         self.must(len(self.level) == len(self.level_variance), "a variance for every level")
         counts = len(self.member_risk), len(self.member_variance)

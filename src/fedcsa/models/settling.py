@@ -69,7 +69,7 @@ def _settle(step: Any, columns: Seen | None) -> Seen | None:
         _check_order(step, columns)
         step.set_params(categories=[_categories(column) for column in columns])
     elif name in ENCODERS and not isinstance(step.categories, str):
-        check_listed(step, step.categories, columns)
+        check_listed(step, step.categories, columns, extra=False)
     try:
         return leaf(step, columns, fitted=False)[1]
     except (ModelError, IndexError, TypeError, ValueError):
@@ -131,8 +131,8 @@ def _check_order(encoder: Any, columns: Seen) -> None:
             )
 
 
-def check_listed(encoder: Any, categories: Any, columns: Seen) -> None:
-    """Raise a `ModelError` if none of an encoder's levels of a column is an agreed one.
+def check_listed(encoder: Any, categories: Any, columns: Seen, *, extra: bool) -> None:
+    """Raise a `ModelError` if an encoder's levels of a column are not the agreed ones.
 
     Parameters
     ----------
@@ -140,15 +140,20 @@ def check_listed(encoder: Any, categories: Any, columns: Seen) -> None:
     categories : sequence of sequences
         Its levels of every column.
     columns : tuple of Column
+    extra : bool
+        Whether it may know further levels, as a model from elsewhere does; these never come. In a
+        list that was written for the study they rather are misspelt, and are refused.
     """
     for column, listed in zip(columns, categories, strict=False):
         agreed: tuple[Any, ...] = column.texts or column.numbers
-        if agreed and not set(agreed) & {level for level in listed if level == level}:
+        own = {level for level in listed if level is not None and level == level}
+        fits = set(agreed) & own if extra else own <= set(agreed)
+        if agreed and not fits:
             words = "texts" if column.texts else "numbers"
             shown = ", ".join(repr(level) for level in _sorted(column)[:3])
             raise ModelError(
                 f"{sklearn_name(encoder)} must list agreed levels of {column.name!r}, as {words} "
-                f"({shown}); it lists others."
+                f"({shown}); it lists {len(own - set(agreed))} others."
             )
 
 
@@ -163,7 +168,7 @@ def check_fitted(estimator: Any, columns: Seen) -> None:
     """
     name = sklearn_name(estimator)
     if name in ENCODERS:
-        check_listed(estimator, estimator.categories_, columns)
+        check_listed(estimator, estimator.categories_, columns, extra=True)
     elif name == "Pipeline":
         for _, step in estimator.steps:
             check_fitted(step, columns)

@@ -107,6 +107,9 @@ class Study:
             raise must("sources", f"at least one, and none named {TARGET!r}", [*self.sources])
         if bool(self.target) == bool(self.table1):
             raise must("target", "the path of a table, or empty beside a 'table1'", "both or none")
+        if self.table1 and self.target_predictions:
+            wanted = "left out beside a 'table1', which has no rows to predict"
+            raise must("target_predictions", wanted, self.target_predictions)
         check_sources(self.sources)
         paths = {name: plain_table(table) for name, table in self.sources.items()}
         object.__setattr__(self, "sources", paths)
@@ -361,6 +364,20 @@ class Study:
                 "at least 2. Name longer tables."
             )
         return list(dict.fromkeys(found)), warnings
+
+    def unused_columns(self) -> tuple[str, ...]:
+        """Columns of the tables on this machine that the study does not use."""
+        tables = [self._table_of(name) for name in self.sources]
+        tables += [self._target_table()] if self.target else []
+        own = [
+            table.get("predictions", "")
+            for table in self.sources.values()
+            if isinstance(table, Mapping)
+        ]
+        used = {*own, self.target_predictions, self.coding.predictions} - {""}  # "" is none of them
+        used |= {self.outcome.name, *(feature.name for feature in self.features)}
+        every = dict.fromkeys(column for table in tables for column in table.columns())
+        return tuple(column for column in every if column not in used)
 
     def _check_source(
         self, name: str, plan: Plan | None, brief: Brief | None, policy: Policy | None

@@ -138,6 +138,8 @@ def _read_target(values: Mapping[str, Any]) -> dict[str, Any]:
             "instead, and not both."
         )
     predictions = section.take("predictions", "str", "")
+    if predictions and table1:
+        section.say("must leave out 'predictions' beside 'table1', which has no rows to predict.")
     section.close()
     raise_all(problems, StudyError)
     return {"target": rows, "table1": table1, "target_predictions": predictions}
