@@ -20,7 +20,7 @@ from fedcsa.backtest import run_backtest
 from fedcsa.cli.app import app
 from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.site.meanings import meaning_of
-from fedcsa.words import number
+from fedcsa.words import number, percent
 
 COMMANDS = [
     "demo", "run", "evaluate", "check", "table", "predict", "backtest", "reconcile", "report",
@@ -81,8 +81,11 @@ def test_the_demo_prints_every_method_beside_the_truth(demo):
         line = next(li for li in told.splitlines() if re.match(rf"\W*{method}\b", li))
         assert number(numbers["risk"]) in line
         assert number(numbers["true_risk"] ** 0.5) in line
-        assert ("on the table's weights" in line) == (method in ("fediwe", "feddae"))
+        assert ("preset paper" in line) == (method != "validated")
         assert ("(default)" in line) == (method == "validated")
+    elm = next(s for s in content["feddae"]["sources"] if s["name"] == "Elm (children)")
+    said = " ".join(told.split())
+    assert f"gives {percent(elm['weight'])} of the weight to Elm (children)" in said
 
 
 def test_the_demo_leads_with_the_verdict_the_promise_and_its_legs(demo):
@@ -195,9 +198,22 @@ def test_run_shows_the_paper_s_methods_only_where_asked(make_study, invoke, tmp_
         result = invoke("run", study, "--out", tmp_path / str(shown) / "r")
         assert ("Estimates by method" in result.stdout) == shown
         assert ("on the table's weights" in result.stdout) == shown
-        assert bool(re.search(r"^ feddae +[\d.]+", result.stdout, re.M)) == shown
+        assert bool(re.search(r"^ feddae, on the", result.stdout, re.M)) == shown
         page = (tmp_path / str(shown) / "r" / "report.html").read_text(encoding="utf-8")
         assert ("Beside other methods" in page) == shown
+
+
+def test_the_preset_is_an_option_of_check_and_run(make_study, invoke, tmp_path):
+    study = make_study(tmp_path, candidates="penalty = [0.0, 0.5]")
+    checked = invoke("check", study, "--preset", "paper")
+    assert checked.exit_code == 0
+    assert f"fedcsa run {study} --preset paper" in checked.stdout
+    result = invoke("run", study, "--preset", "paper", "--out", tmp_path / "r")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("? Not judged — the paper's own estimate, feddae: ")
+    assert load_result(tmp_path / "r").plan.preset == "paper"
+    wrong = invoke("run", study, "--preset", "pape")
+    assert (wrong.exit_code, "Did you mean 'paper'?" in wrong.stderr) == (3, True)
 
 
 def test_sites_that_disagree_are_named_with_what_to_do(make_study, invoke, tmp_path):
@@ -218,7 +234,8 @@ def test_only_what_was_examined_is_promised(label, kind, finished, invoke):
     assert (stored.promise is None) == (label == "estimated")
     rmse = number(stored.target_risk**0.5)
     assert re.search(rf"^ +{label}  RMSE {rmse}", result.stdout, re.M)
-    assert result.stdout.startswith("! Use it with care — ")
+    said = "! Use it with care — " if label == "promised" else "? Not judged — "
+    assert result.stdout.startswith(said)
 
 
 def test_a_forest_of_the_study_files_documentation_can_be_run(make_study, invoke, tmp_path):
@@ -346,7 +363,8 @@ def test_a_study_compares_given_weights_beside_its_method(make_study, invoke, tm
     methods = {line["method"]: line["risk"] for line in told["methods"]}
     assert (told["plan"]["method"], "fedle" in methods) == ("validated", True)
     page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
-    assert f"fedle</th><td>{number(methods['fedle'])}</td>" in page
+    title = "fedle, on the table&#39;s weights"
+    assert f"{title}</th><td>{number(methods['fedle'])}</td>" in page
 
 
 def test_check_finds_what_the_policy_of_a_site_would_refuse(make_study, invoke, tmp_path):
