@@ -104,8 +104,8 @@ def claims(lines: Sequence[dict[str, Any]]) -> list[Claim]:
     most = max(x["effective_rows"] for x in lines)
     sentence = (
         f"r is bounded for {len(bounded)} of {len(lines)} sources; E[r²] is infinite for "
-        f"{', '.join(x['source'] for x in infinite)} and reaches 1e{largest:.0f}; "
-        f"no source is worth more than {most:.1g} rows."
+        f"{len(infinite)} ({', '.join(x['source'] for x in infinite)}) and reaches "
+        f"1e{largest:.0f} elsewhere; no source is worth more than {most:.1g} rows."
     )
     verdict = "broken by the paper's own cases"
     return [Claim("Section 2", "r ≤ C", verdict, sentence, "assumption")]
