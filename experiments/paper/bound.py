@@ -21,8 +21,9 @@ sample. Both are half of the usual sum of the two errors.
 *Last term.* That of (13) as printed, and with the VC dimension d of half-spaces (``last_term_vc``)
 where bounds of this kind have it; the printed one is that of d = 1.
 
-No term is larger than in (13), so where their sum says nothing, (13) says nothing. Whatever the
-weights, (13) is at least ``least_for_any_weights`` = min over j of ½ divergence + t_j.
+Apart from chance, and from t_j in the stroke trial, which is a stand-in, no term is larger than in
+(13): where their sum says nothing, (13) says nothing. Whatever the weights, (13) is at least
+``least_for_any_weights`` = min over j of ½ divergence + t_j.
 
 Tables: ``bound_terms``, ``claims_bound``.
 """
