@@ -28,6 +28,13 @@ def _mean(lines: Sequence[Line], key: str) -> float:
     return float(np.mean([float(line[key]) for line in lines]))
 
 
+def _part(share: str) -> str:
+    """A budget over the grid's, in words."""
+    words = {6: "a sixth of the grid", 3: "a third", 1: "as many"}
+    found = words.get(round(1.0 / float(share)), f"{float(share):.0%}")
+    return "two thirds" if abs(float(share) - 2 / 3) < 0.02 else found
+
+
 def _spaces(results: Results) -> list[str]:
     return list(dict.fromkeys(line["space"] for line in results("search_spaces")))
 
@@ -71,7 +78,7 @@ def budgets(results: Results) -> str:
                 for x in shares
             ]
             rows.append((SPACES[space], name, *cells))
-    return table(("space", "search", *(f"{float(x):.2g} of the grid" for x in shares)), rows)
+    return table(("space", "search", *map(_part, shares)), rows)
 
 
 def optimism(results: Results) -> str:
@@ -82,12 +89,12 @@ def optimism(results: Results) -> str:
         for how, budget in dict.fromkeys((x["search"], x["budget"]) for x in lines):
             own = [x for x in lines if (x["search"], x["budget"]) == (how, budget)]
             worst = max(float(x["optimism_worst"]) for x in own)
-            off = float(np.mean([abs(float(x["promise_over_truth"])) for x in own]))
+            off = np.mean([abs(np.log1p(float(x["promise_over_truth"]))) for x in own])
             name = {"all": "whole lattice", **SEARCHES}[how]
             rows.append(
                 (
                     SPACES[space], name, budget, percent(_mean(own, "optimism"), 2),
-                    percent(worst, 2), percent(off),
+                    percent(worst, 2), f"× {np.exp(off):.2f}",
                 )
             )  # fmt: skip
     head = ("space", "search", "candidates", "optimism, mean", "largest")
