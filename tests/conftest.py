@@ -26,11 +26,14 @@ from fedcsa.core.losses import RiskMoments
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import ModelRequest
 from fedcsa.messages.policy import Policy
+from fedcsa.models.correction import Correction
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
 from fedcsa.run import InProcess, run_study
 from fedcsa.source.source import Source
 from fedcsa.target.target import Target
+from fedcsa.target.verdict import Verdict
+from fedcsa.update import MeasureUpdate, Update, UpdateLook
 
 # No test fails because the machine is slow.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -167,9 +170,25 @@ def examined(target, sources, asked):
     return target.conclude({name: sources[name].answer(item) for name, item in asked.items()})
 
 
+def updated(n_rows=30, before=(1.0, 0.8, 1.25), alone=(1.1, 0.9, 1.3), measures=(), **fields):
+    """What outcomes could have changed, without computing anything."""
+    after = alone or before or (1.0, 0.5, 2.0)
+    risk = MeasureUpdate(
+        "risk", "", None, None, before, alone, after, after[1:], 2.0 * n_rows, 0.4, 0.7
+    )
+    made = Update(
+        n_rows=n_rows, effective_rows=float(n_rows), level=0.95, measures=(risk, *measures),
+        against=0.7, correction=Correction(0.1, 0.9), why_same_model="", gain=0.95,
+        before=Verdict("use", "the sources agree"), verdict=Verdict("use", "outcomes agree"),
+        changed="the verdict stays: outcomes agree", path=(UpdateLook(n_rows, *after, 0.7),),
+    )  # fmt: skip
+    return dataclasses.replace(made, **fields)
+
+
 @pytest.fixture(scope="session")
 def make():
     return SimpleNamespace(
+        updated=updated,
         rows=rows,
         labelled=labelled,
         plan=plan,

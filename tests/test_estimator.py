@@ -125,9 +125,9 @@ def test_fitting_returns_the_estimator_and_changes_neither_parameters_nor_data()
         assert np.array_equal(y, before[name][1])
 
 
-@pytest.mark.parametrize("call", ["predict", "predict_proba", "reconcile"])
+@pytest.mark.parametrize("call", ["predict", "predict_proba", "update"])
 def test_an_estimator_that_is_not_fitted_says_so(call):
-    arguments = (X_TARGET, X_TARGET[:, 0]) if call == "reconcile" else (X_TARGET,)
+    arguments = (X_TARGET, X_TARGET[:, 0]) if call == "update" else (X_TARGET,)
     with pytest.raises(NotFittedError, match="not fitted yet"):
         getattr(FedCSA(LogisticRegression()), call)(*arguments)
 
@@ -979,7 +979,7 @@ def test_a_promise_is_kept_at_a_target_of_the_same_rule():
     rng = np.random.default_rng(5)
     sources, target = many(rng, lambda X, _: X.sum(axis=1))
     estimator = fit(sources, target)
-    found = estimator.reconcile(target, target.sum(axis=1) + rng.normal(size=len(target)))
+    found = estimator.update(target, target.sum(axis=1) + rng.normal(size=len(target)))
     assert found.conclusion == "as promised"
 
 

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from fedcsa.messages.policy import Policy
     from fedcsa.models.given import Formula, Term
     from fedcsa.plan import Plan
-    from fedcsa.reconcile import Reconciliation
     from fedcsa.run import InProcess, run_study
     from fedcsa.source.source import Source
     from fedcsa.study import Study
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from fedcsa.target.backtest_result import Backtest, BacktestRow
     from fedcsa.target.target import Target
     from fedcsa.target.verdict import Leg, Promise, Verdict
+    from fedcsa.update import Update
 
 __version__ = "0.1.0"
 
@@ -91,7 +91,6 @@ _HOMES = {
     "PolicyError": "errors",
     "Promise": "target.verdict",
     "ProtocolError": "errors",
-    "Reconciliation": "reconcile",
     "ResultError": "errors",
     "RiskMoments": "core.losses",
     "RiskTerms": "core.losses",
@@ -104,6 +103,7 @@ _HOMES = {
     "Term": "models.given",
     "ULSIF": "core.ulsif",
     "UntrustedError": "errors",
+    "Update": "update",
     "Verdict": "target.verdict",
     "convert": "evaluation",
     "estimate": "core.weights",
@@ -150,7 +150,6 @@ __all__ = [
     "PolicyError",
     "Promise",
     "ProtocolError",
-    "Reconciliation",
     "ResultError",
     "RiskMoments",
     "RiskTerms",
@@ -162,6 +161,7 @@ __all__ = [
     "Target",
     "Term",
     "UntrustedError",
+    "Update",
     "Verdict",
     "__version__",
     "convert",

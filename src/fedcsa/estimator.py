@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,9 +28,9 @@ from fedcsa.models.given import given_column
 from fedcsa.models.handed import handed_over
 from fedcsa.models.inputs import begins_with_columns, plain_numbers
 from fedcsa.models.space import SpaceFunction
+from fedcsa.outcomes import History, bring_in, id_keys
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
 from fedcsa.preset import preset_values
-from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
 from fedcsa.sources import apart, as_predictions, classes_for, classes_of, named_pairs
@@ -37,6 +38,7 @@ from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.per_patient import PATIENT_LEVEL
 from fedcsa.target.target import Target
+from fedcsa.update import Update
 
 
 def _classifies(estimator: FedCSA) -> bool:
@@ -101,6 +103,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     findings_ : tuple of Finding
     adaptation_ : Adaptation
         The whole result.
+    update_ : Update or None
+        What outcomes have changed, see `update`.
     classes_ : array
         Of a classifier.
     feature_names_in_ : array of str
@@ -279,19 +283,35 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         own = self._own_space if given is None else None
         found = run_backtest(data, plan, given=model, space=own, progress=progress, **site)
         if given is None and hasattr(self, "adaptation_"):
-            self._keep(self.adaptation_.with_backtest(found))
+            self._keep(self.adaptation_.with_backtest(found), self.history_)
         return found
 
-    def reconcile(self, X: Any, y: Any) -> Reconciliation:
-        """Compare the promised risk with outcomes that have arrived since.
+    def update(self, X: Any, y: Any, *, ids: Any = None, anew: bool = False) -> Update:
+        """Bring outcomes of some of the target's rows into the answer, all that are known so far.
+
+        From then on the model predicts with the correction that they ask for, and ``verdict_``,
+        ``legs_`` and ``findings_`` are those with outcomes.
 
         Parameters
         ----------
         X : array or frame of shape (rows, features)
+            At least one row.
         y : array of shape (rows,)
+        ids : sequence of str or int, optional
+            Of the rows, each once: then an outcome that contradicts an earlier one is refused.
+        anew : bool
+            Forget earlier updates.
         """
-        rows = self._rows(X)
-        return reconcile(self.adaptation_, rows, y, self.loss if callable(self.loss) else None)
+        rows, before = self._rows(X), replace(self.adaptation_, correction=None)
+        history = bring_in(
+            before, rows, np.asarray(y),
+            keys=None if ids is None else id_keys(ids, "The ids"),
+            history=None if anew else getattr(self, "history_", None),
+            loss=self.loss if callable(self.loss) else None,
+        )  # fmt: skip
+        self._keep(before, history)
+        assert history.last is not None  # noqa: S101 - it was just made
+        return history.last
 
     def save(self, folder: str | Path) -> Path:
         """Write the result and its report, as ``fedcsa run --out`` does; returns the report.
@@ -307,20 +327,26 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         from fedcsa.answer.store import save_result
 
         check_is_fitted(self, "adaptation_")
-        return write_report(save_result(self.adaptation_, folder))
+        history = getattr(self, "history_", None)
+        return write_report(save_result(self.adaptation_, folder, history=history))
 
-    def _keep(self, adaptation: Adaptation) -> None:
+    def _keep(self, adaptation: Adaptation, history: History | None = None) -> None:
+        last = None if history is None else history.last
         self.adaptation_ = adaptation
+        if last is not None:
+            self.adaptation_ = replace(adaptation, correction=last.correction)
+        self.history_, self.update_ = history, last
         self.candidate_ = dict(adaptation.candidate)
         self.target_risk_ = adaptation.target_risk
         self.interval_ = adaptation.interval
         promise = adaptation.promise
         self.between_sites_ = None if promise is None else promise.between_sites
-        self.verdict_ = adaptation.verdict.words
-        self.legs_ = {leg.name: leg for leg in adaptation.verdict.legs}
+        verdict = adaptation.verdict if last is None else last.verdict
+        self.verdict_ = verdict.words
+        self.legs_ = {leg.name: leg for leg in verdict.legs}
         self.examinations_ = dict(adaptation.examinations)
         self.source_weights_ = dict(adaptation.source_weights)
-        self.findings_ = adaptation.findings
+        self.findings_ = (*(() if last is None else last.findings), *adaptation.findings)
 
     def _prepare(
         self,
@@ -455,7 +481,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions, or for classes the share of right ones, as in scikit-learn.
 
-        The promise is about the loss; ``reconcile`` holds it against outcomes.
+        The promise is about the loss; ``update`` holds it against outcomes.
 
         Parameters
         ----------
@@ -517,7 +543,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         from fedcsa.answer.notebook import view_html
         from fedcsa.answer.view import view_of
 
-        return view_html(view_of(self.adaptation_))
+        return view_html(view_of(self.adaptation_, self.update_))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)

@@ -217,6 +217,26 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "the site's policy refused to take part",
         "ask its data steward; the rule is named",
     ),
+    "outcomes-selective": (
+        "warning",
+        "the rows with outcomes differ from the target's Table 1, and were weighted to match it",
+        "find out why these were known first; a list of fedcsa followup is drawn at random",
+    ),
+    "answers-missing": (
+        "note",
+        "some outcomes of the list are still to come; rows like them stand for them",
+        "go on with the list; if they are hard to find out for a reason, say so beside the number",
+    ),
+    "beyond-list": (
+        "note",
+        "some outcomes are of rows that the list did not draw, so its weights do not hold",
+        "all rows count alike; to keep the design, give the outcomes of the list alone",
+    ),
+    "outcome-unit": (
+        "warning",
+        "the outcomes look as if they were in another unit than the sources'",
+        "check the unit of the outcome column, convert it, and update again with --anew",
+    ),
 }
 
 #: Findings that a site refused something, under the rule that is their evidence.

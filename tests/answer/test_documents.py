@@ -23,9 +23,9 @@ from fedcsa.answer.csv_tables import CSV_TABLES, write_csv_tables
 from fedcsa.answer.documents import write_documents
 from fedcsa.answer.page import write_report
 from fedcsa.answer.store import save_result
+from fedcsa.answer.updated import update_sentence
 from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
-from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import (
     Calibration,
@@ -42,7 +42,6 @@ NOTHING = View("s", "no", "")
 FOUND = {"a": (0.81, 0.7, 0.9), "b": (0.74, 0.6, 0.83)}
 OUTCOME = MeasureOutcome("auroc", "", None, None, 0.78, 0.7, 0.85, 0.9, 0.8, 0.95)
 ROW = BacktestRow("a", 40, "use it", 1.0, 0.8, 1.3, 1.0, 0.1, 0.9, measures=(OUTCOME,))
-CAME = Reconciliation(1.0, 0.9, 1.1, 90, 1.0, 0.8, 1.3, 0.95, "use", measures=(OUTCOME,))
 
 
 def measure(name, value=0.78, **options):
@@ -209,7 +208,7 @@ def test_an_answer_follows_the_plan(name, rich):
     assert then in getattr(answers, name.strip())(changed(rich, **options))
 
 
-def test_answers_quote_the_numbers_of_the_result(rich):
+def test_answers_quote_the_numbers_of_the_result(rich, make):
     assert answers.performance(rich).startswith(
         "for a new site (95 %): AUROC 0.78 (0.7 to 0.85); events per 100 patients 78 (70 to 85); "
         "1 at thresholds in tables/measures.csv"
@@ -230,8 +229,9 @@ def test_answers_quote_the_numbers_of_the_result(rich):
     assert answers.all_performance(quiet).endswith("No subgroup was declared")
     assert "a 81, b 74" in answers.events(rich)
     assert answers.interpretation(rich).endswith(rich.why)
-    assert "fedcsa reconcile" in answers.next_steps(rich)
-    assert answers.next_steps(replace(rich, reconciliation=CAME)) == f"Brier score {CAME.sentence}"
+    assert "fedcsa update" in answers.next_steps(rich)
+    came = make.updated()
+    assert answers.next_steps(replace(rich, update=came)) == update_sentence(came, rich.plan)
 
 
 def test_a_measure_that_is_not_known_is_not_told(rich):
@@ -278,9 +278,9 @@ def test_the_card_has_every_line_and_says_what_to_fill_in(rich):
 
 
 @pytest.mark.parametrize("name", CSV_TABLES)
-def test_a_table_has_rows_where_there_is_something_to_tell_and_only_there(name, rich):
+def test_a_table_has_rows_where_there_is_something_to_tell_and_only_there(name, rich, make):
     headings, rows_of = CSV_TABLES[name]
-    rows = list(rows_of(replace(rich, reconciliation=CAME)))
+    rows = list(rows_of(replace(rich, update=make.updated())))
     assert rows
     assert all(len(row) == len(headings) for row in rows)
     assert name == "checklists" or not list(rows_of(NOTHING))
@@ -301,13 +301,19 @@ def test_csv_files_hold_every_digit_and_no_formula(rich, tmp_path):
     assert (last["source"], last["rows"], last["became"]) == ("'@x", "", "missing")
 
 
-def test_what_came_true_of_a_measure_stands_beside_its_promise(rich, tmp_path):
-    write_csv_tables(replace(rich, reconciliation=CAME), tmp_path)
-    for name in ("realised", "backtest_measures"):
-        with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
-            [row] = csv.DictReader(file)
-        told = [row[key] for key in ("measure", "promised", "realised", "covered", "kept")]
-        assert told == ["auroc", "0.78", "0.9", "false", "true"]
+def test_what_came_true_of_a_measure_stands_beside_its_promise(rich, make, tmp_path):
+    write_csv_tables(replace(rich, update=make.updated()), tmp_path)
+    with (tmp_path / "backtest_measures.csv").open(encoding="utf-8") as file:
+        [row] = csv.DictReader(file)
+    told = [row[key] for key in ("measure", "promised", "realised", "covered", "kept")]
+    assert told == ["auroc", "0.78", "0.9", "false", "true"]
+    with (tmp_path / "outcomes.csv").open(encoding="utf-8") as file:
+        [row] = csv.DictReader(file)
+    told = [row[key] for key in ("measure", "promised", "alone", "after_upper", "worth_outcomes")]
+    assert told == ["risk", "1.0", "1.1", "1.3", "60.0"]
+    with (tmp_path / "looks.csv").open(encoding="utf-8") as file:
+        [row] = csv.DictReader(file)
+    assert list(row.values()) == ["30", "1.1", "0.9", "1.3", "0.7"]
 
 
 # The folder ---------------------------------------------------------------------------------

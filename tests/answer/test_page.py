@@ -13,11 +13,13 @@ import pytest
 
 from fedcsa import words
 from fedcsa.answer.page import write_report
-from fedcsa.answer.store import load_result, save_result
+from fedcsa.answer.store import load_result, read_json, restore, save_history, save_result
+from fedcsa.answer.updated import update_sentence
 from fedcsa.answer.view import candidate_text
 from fedcsa.errors import ResultError
-from fedcsa.reconcile import Reconciliation
+from fedcsa.outcomes import History
 from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.verdict import Verdict
 from fedcsa.words import number, percent, with_interval
 
 MOST_BYTES = 2_000_000
@@ -279,34 +281,24 @@ def test_every_field_that_left_is_listed_with_its_size(results):
         assert hashed == hashlib.sha256(whole).hexdigest()
 
 
-def outcomes(realised, lower, upper, advice="use"):
-    return Reconciliation(realised, lower, upper, 90, 1.0, 0.8, 1.25, 0.95, advice)
-
-
 @pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (outcomes(1.0, 0.9, 1.1), "Use it"),
-        (outcomes(1.0, 0.9, 1.1, "care"), "Use it with care"),
-        (outcomes(1.6, 1.5, 1.7), "Use it with care"),
-        (outcomes(9.0, 8.0, 10.0), "Do not use it"),
-        (outcomes(0.5, 0.45, 0.55), "Use it with care"),
-        (outcomes(1.0, None, None), "Use it"),
-    ],
-    ids=["as promised", "with care before", "worse", "far worse", "better", "not judged"],
+    ("alone", "advice", "words"),
+    [((1.0, 0.9, 1.1), "use", "Use it"), ((9.0, 8.0, 10.0), "no", "Do not use it")],
 )
-def test_once_outcomes_arrive_the_first_screen_leads_with_them(copied, found, words):
+def test_once_outcomes_arrive_the_first_screen_leads_with_them(copied, make, alone, advice, words):
     folder = copied("small")
-    text = json.dumps(found.to_json())
-    (folder / "reconciliation.json").write_text(text, encoding="utf-8")
+    found = make.updated(90, alone=alone, verdict=Verdict(advice, "outcomes say so"))
+    adaptation = restore(read_json(folder / "adaptation.json"), folder)
+    save_history(History(last=found), folder, adaptation)
     html = write_report(folder).read_text(encoding="utf-8")
     [(shown, name, lead)] = re.findall(
         r'</span> ([^<]*)</h2>\s*<p class="(\w+)">([^<]*)</p>', html
     )[:1]
     assert (shown, name) == (words, "realised")
-    assert unescape(lead) == f"RMSE {'; '.join(found.lines(math.sqrt))}."
-    roots = (x if x is None else x**0.5 for x in (found.realised, found.lower, found.upper))
-    assert f"realised: {with_interval(*roots)}" in html  # the forest plot has it too
+    assert unescape(lead) == f"{update_sentence(found, adaptation.plan)}."
+    roots = with_interval(*(x**0.5 for x in alone))
+    assert f"outcomes here: {roots}" in html  # the forest plot has it too
+    assert f"with 90 outcomes: {roots}" in html  # and the chart over time
 
 
 # Other results ------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ from fedcsa.answer import sentences
 from fedcsa.answer.sentences import SECTIONS, by_kind, examined_sentence, said, whom_sentence
 from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
-from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import Calibration, MeasurePromise
+from fedcsa.target.verdict import Verdict
+from fedcsa.update import MeasureUpdate, Update, UpdateLook
 from fedcsa.words import number
 
 ALL = re.findall(r'yield\s*\(?\s*"(\w+)"', inspect.getsource(sentences))
@@ -63,12 +64,24 @@ LEDGERS = {"beside": {"ledgers": {"a": (entry(9),)}}}
 MANY_FIELDS = {"beside": {"ledgers": {"a": (entry(5000),)}}}
 NOTHING = {"answer": "nothing"}
 ENDED = {"answer": "ended"}
-OUTCOMES = Reconciliation(1.0, 0.9, 1.1, 90, 1.0, 0.8, 1.3, 0.95, "use")
+_RISK = MeasureUpdate(
+    "risk", "", None, None, (1.0, 0.8, 1.3), (1.0, 0.9, 1.1), (1.0, 0.9, 1.1), (0.7, 1.4), 200.0,
+    0.5, 0.9,
+)  # fmt: skip
+OUTCOMES = Update(
+    90, 90.0, 0.95, (_RISK,), 0.9, None, "of a reason", None, Verdict("use", "before"),
+    Verdict("use", "after"), "nothing changes", path=(UpdateLook(90, 1.0, 0.7, 1.4, 0.9),),
+)  # fmt: skip
+CAME = {"beside": {"update": OUTCOMES}}
 MEASURED = {"measured": {}}
 FIVE_CLASSES = {"measured": {"calibration": (Calibration("x", (), (), (), (), ()),) * 5}}
 #: sentence -> what makes it true, what makes it false, and words that it must then say
 CASES = {
-    "realised": ({"beside": {"reconciliation": OUTCOMES}}, {}, "RMSE realised on 90 rows: 1 ("),
+    "realised": (CAME, {}, "RMSE 1 (0.949 to 1.05) with 90 outcomes; promised was 1 ("),
+    "changed": (CAME, {}, "nothing changes"),
+    "corrected": (CAME, {}, "the model stays as it is: of a reason"),
+    "worth": (CAME, {}, "90 outcomes are worth 200 alone"),
+    "looks": (CAME, {}, "for one look at the outcomes"),
     "stopped": (ENDED, {}, "there is no model. Nobody is near."),
     "kept_away": (NOTHING, {}, "keeps its result to itself"),
     "why": ({}, ENDED, "the sources reach the target, agree, and beat a constant"),

@@ -28,7 +28,8 @@ from fedcsa import (
     load_result,
     save_result,
 )
-from fedcsa.answer.store import FORMAT, load_ledgers, read_json, restore, summary
+from fedcsa.answer.store import FORMAT, load_history, load_ledgers, read_json, restore, summary
+from fedcsa.outcomes import History
 
 DAMAGED = (ResultError, MessageError, ModelError)
 ROWS = np.random.default_rng(9).normal(size=(13, 2))
@@ -613,10 +614,10 @@ def test_a_median_with_a_source_that_failed_is_the_same_in_every_part(method, tm
     assert loaded.candidate == made.candidate
 
 
-def test_a_new_result_does_not_inherit_an_older_reconciliation(folder):
-    (folder / "reconciliation.json").write_text("{}", encoding="utf-8")
-    adaptation = load_result(folder)
-    save_result(adaptation, folder, keep_reconciliation=True)
-    assert (folder / "reconciliation.json").exists()
+def test_a_new_result_does_not_inherit_older_outcomes(folder, make):
+    adaptation, history = load_result(folder), History(last=make.updated())
+    save_result(adaptation, folder, history=history)
+    assert load_history(folder, adaptation) == history
+    assert load_result(folder).correction == history.last.correction
     save_result(adaptation, folder)
-    assert not (folder / "reconciliation.json").exists()
+    assert load_history(folder, adaptation).last is None

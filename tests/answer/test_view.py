@@ -1,6 +1,5 @@
 """One view of the answer: terminal, notebook and page print the same words and the same digits."""
 
-import json
 import re
 from dataclasses import fields, is_dataclass, replace
 from html import unescape
@@ -22,14 +21,18 @@ from fedcsa.answer.sentences import (
     whom_sentence,
 )
 from fedcsa.answer.store import save_result
-from fedcsa.answer.terminal import print_backtest, print_reconciliation, print_view
+from fedcsa.answer.terminal import print_backtest, print_update, print_view
+from fedcsa.answer.updated import model_sentence, worth_sentence
 from fedcsa.answer.view import MOST_SOURCES, View, candidate_text, risk_name, view_of
 from fedcsa.cli.common import console
 from fedcsa.findings import Finding
-from fedcsa.reconcile import Reconciliation
+from fedcsa.models.correction import Correction
+from fedcsa.outcomes import History
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.realised_measures import MeasureOutcome
+from fedcsa.target.verdict import Verdict
+from fedcsa.update import MeasureUpdate, UpdateLook
 from fedcsa.words import count, number, percent, sentence
 
 KINDS = ("small", "one source", "two sources", "paper", "no overlap", "100 sources", "all refused")
@@ -157,24 +160,47 @@ def test_every_number_of_a_back_test_is_told_on_one_scale(scale, told):
     assert (found.verdict, found.calibration) == ("failed", pytest.approx(1 / 9))
 
 
-@pytest.mark.parametrize(
-    ("realised", "says"),
-    [
-        (1.0, "The verdict was: use it"),
-        (1.6, "With these outcomes: use it with care"),
-        (9.0, "With these outcomes: do not use it"),
-    ],
-)
-def test_a_reconciliation_has_its_numbers_and_its_advice(realised, says, capsys):
-    found = Reconciliation(
-        realised, realised - 0.04, realised + 0.04, 90, 1.1, 0.8, 1.25, 0.95, "use"
-    )
-    print_reconciliation(console(), found, SimpleNamespace(loss="squared", classes=()))
+def test_an_update_has_its_numbers_and_its_advice(make, capsys):
+    found = make.updated(
+        90, (1.21, 0.8, 1.25), (9.0, 8.9, 9.1), against=99.0, findings=(Finding("beyond-list"),),
+        verdict=Verdict("no", "outcomes follow another rule"), changed="it becomes another",
+        path=(UpdateLook(20, 4.0, 2.0, 9.0, 1.0), UpdateLook(90, 9.0, 8.0, 10.0, 99.0)),
+    )  # fmt: skip
+    print_update(console(), found, SimpleNamespace(loss="squared", classes=()))
     told = capsys.readouterr().out
-    roots = f"RMSE realised on 90 rows: {number(realised**0.5)} ("
-    for text in (roots, "1.05 (0.894 to 1.12)", "95 %", found.conclusion):
+    assert told.startswith("✕ Do not use it — outcomes follow another rule")
+    for text in (
+        "RMSE 3 (2.98 to 3.02) with 90 outcomes; promised was 1.1 (0.894 to 1.12)",
+        "far worse than promised", "90 outcomes are worth 180 alone", "it becomes another",
+        "intercept 0.1, slope 0.9, on these rows its risk is 0.95 of what it was",
+        "95 %, however often one looks", "RMSE as outcomes came in", "(beyond-list)",
+    ):  # fmt: skip
         assert text in told
-    assert told.splitlines()[-1] == says
+    bars = [line for line in told.splitlines() if "●" in line]
+    assert [line.split()[0] for line in bars] == ["promised", "20", "90"]
+    # The dots stand in the order of their numbers: 1.1, 2 and 3.
+    assert bars[0].index("●") < bars[1].index("●") < bars[2].index("●")
+
+
+def test_one_look_has_the_interval_of_one_look(make, capsys):
+    print_update(console(), make.updated(), SimpleNamespace(loss="squared", classes=()))
+    told = capsys.readouterr().out
+    assert "for one look at the outcomes" in told
+    assert "as outcomes came in" not in told
+
+
+def test_a_model_that_stays_says_why(make):
+    found = make.updated(correction=None, gain=None, why_same_model="there are three classes")
+    assert model_sentence(found) == "the model stays as it is: there are three classes"
+    moved = make.updated(correction=Correction(0.0, 1.0, (0.2, 0.0001)), gain=None)
+    assert "1 coefficient moved" in model_sentence(moved)
+
+
+def test_outcomes_that_are_worth_no_more_are_not_praised(make):
+    found = make.updated()
+    risk = replace(found.risk, worth_rows=None)
+    assert worth_sentence(replace(found, measures=(risk,))) == ""
+    assert worth_sentence(replace(found, measures=(replace(risk, worth_rows=12.0),))) == ""
 
 
 def test_a_chart_of_many_sources_has_the_heaviest_and_the_farthest(making):
@@ -196,38 +222,47 @@ def test_a_view_holds_no_dictionary_of_unknown_keys():
         assert "Any" not in str(item.type), item.name
 
 
-def test_what_came_of_every_measure_stands_on_terminal_and_page(
-    making, tmp_path, capsys, monkeypatch
+def changed(name, subgroup="", threshold=None, why_not=""):
+    numbers = (0.8, 0.7, 0.9), (0.5, 0.45, 0.55), (0.6, 0.5, 0.66), (0.4, 0.7), 77.0, 0.2, 3.0
+    return MeasureUpdate(name, subgroup, threshold, None, *numbers, why_not)
+
+
+def test_what_outcomes_change_of_every_measure_stands_on_terminal_and_page(
+    making, make, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", "120")
-    good = MeasureOutcome("auroc", "", None, None, 0.8, 0.7, 0.9, 0.75, 0.65, 0.85)
-    bad = MeasureOutcome("sensitivity", "old", 0.2, None, 0.8, 0.7, 0.9, 0.5, 0.45, 0.55)
-    came = Reconciliation(1.0, 0.9, 1.1, 90, 1.0, 0.8, 1.3, 0.95, "use", (good, bad))
-    row = replace(making.made("small").backtest.rows[0], measures=(good, bad))
+    others = (
+        changed("auroc"), changed("sensitivity", "old", 0.2), changed("rmse"),
+        changed("r2", why_not="too few outcomes"),
+    )  # fmt: skip
+    found = make.updated(measures=others)
+    item = MeasureOutcome("auroc", "", None, None, 0.8, 0.7, 0.9, 0.75, 0.65, 0.85)
+    row = replace(making.made("small").backtest.rows[0], measures=(item,))
     played = Backtest((row,), 0.95)
     whole = replace(making.made("two sources"), backtest=played)
-    folder = save_result(whole, tmp_path / "r")
-    (folder / "reconciliation.json").write_text(json.dumps(came.to_json()), encoding="utf-8")
+    folder = save_result(whole, tmp_path / "r", history=History(last=found))
     page = text_of(write_report(folder).read_text(encoding="utf-8"))
-    print_reconciliation(console(), came, whole.plan)
+    print_update(console(), found, whole.plan)
     print_backtest(console(), played)
     terminal = " ".join(capsys.readouterr().out.split())
     for told in (page, terminal):
-        assert "AUROC 0.8 (0.7 to 0.9) 0.75 (0.65 to 0.85) kept" in told
-        assert "sensitivity at 20 %, old 80 % (70 to 90 %) 50 % (45 to 55 %) broken" in told
+        assert "AUROC 0.8 (0.7 to 0.9) 0.5 (0.45 to 0.55) 0.6 (0.5 to 0.66) 77" in told
+        assert "sensitivity at 20 %, old 80 % (70 to 90 %) 50 % (45 to 55 %) 60 %" in told
+        assert "R² 0.8 (0.7 to 0.9) 0.5" not in told
+        assert "RMSE 0.8 (0.7 to 0.9) 0.5" not in told  # the study's loss stands first, once
         assert "AUROC 1 of 1 1 of 1" in told
-        assert "sensitivity at 20 %, old 0 of 1 0 of 1" in told
+    assert "RMSE as outcomes came in" in write_report(folder).read_text(encoding="utf-8")
 
 
-def test_what_came_true_has_a_line_in_every_forest(making):
-    good = MeasureOutcome("auroc", "", None, None, 0.8, 0.7, 0.9, 0.75, 0.65, 0.85)
-    came = Reconciliation(0.07, 0.06, 0.08, 90, 0.06, 0.04, 0.08, 0.95, "use", (good,))
+def test_outcomes_have_two_lines_in_every_forest(making, make):
+    found = make.updated(90, (0.06, 0.04, 0.08), (0.07, 0.06, 0.08), (changed("auroc"),))
     whole = making.adaptation_of("abc", ["x"], classes=("no", "yes"), loss="brier")
-    view = replace(view_of(whole), **making.measured(), reconciliation=came)
-    last = {item.name: source_forest(view, item).lines[-1] for item in drawn(view)}
-    assert {line.name for line in last.values()} == {"realised here"}
-    told = {name: line.value for name, line in last.items()}
-    assert told == {"auroc": 0.75, "observed_expected": None, "brier": 0.07}
+    view = replace(view_of(whole), **making.measured(), update=found)
+    last = {item.name: source_forest(view, item).lines[-2:] for item in drawn(view)}
+    told = {name: [(line.name, line.value) for line in lines] for name, lines in last.items()}
+    assert told["auroc"] == [("outcomes here", 0.5), ("here, with both", 0.6)]
+    assert told["brier"] == [("outcomes here", 0.07), ("here, with both", 0.07)]
+    assert [name for name, _ in told["observed_expected"]] != ["outcomes here", "here, with both"]
 
 
 def test_own_models_are_beside_a_back_test_only_where_there_are_any(making):

@@ -107,11 +107,11 @@ def names_of_reports():
     from fedcsa.core.weights import WEIGHT_RULES
     from fedcsa.findings import ADVICE, Severity
     from fedcsa.messages.messages import MESSAGES
-    from fedcsa.reconcile import Comparison
+    from fedcsa.update import PromiseKept
 
     yield from (*MESSAGES, *REGRESSION, *CLASSIFICATION, *get_args(Severity))
     yield from (words.lower() for words, _ in ADVICE.values())
-    yield from (words.removeprefix("far ") for words in get_args(Comparison))
+    yield from (words.removeprefix("far ") for words in get_args(PromiseKept))
     yield from ("validated", *WEIGHT_RULES)
     for path in (SOURCE / "target").rglob("*.py"):
         yield from re.findall(r"\bLeg\(\s*\"(\w+)\"", path.read_text(encoding="utf-8"))

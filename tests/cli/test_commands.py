@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import math
 import re
 from dataclasses import fields
 from html import unescape
@@ -18,13 +17,12 @@ from fedcsa.answer.store import load_ledgers
 from fedcsa.answer.view import view_of
 from fedcsa.backtest import run_backtest
 from fedcsa.cli.app import app
-from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.site.meanings import meaning_of
 from fedcsa.words import number, percent
 
 COMMANDS = [
-    "demo", "run", "evaluate", "check", "table", "predict", "backtest", "reconcile", "report",
-    "explain", "ledger", "convert",
+    "demo", "run", "evaluate", "check", "table", "predict", "backtest", "followup", "update",
+    "report", "explain", "ledger", "convert",
 ]  # fmt: skip
 
 
@@ -121,7 +119,7 @@ def test_the_demo_writes_a_study_tables_and_a_result_with_the_same_numbers(demo,
     assert again["promise"]["risk"] == stored.target_risk
     weights = {line["name"]: line["weight"] for line in again["sources"]}
     assert weights == dict(stored.source_weights)
-    for command in ("run", "backtest", "predict", "reconcile", "ledger"):
+    for command in ("run", "backtest", "predict", "update", "ledger"):
         assert f" {command} {out}" in result.stdout
 
 
@@ -536,73 +534,6 @@ def test_a_backtest_leaves_the_result_of_another_study_alone(study_folder, make_
     assert result.stderr.startswith("error: ")
     assert (study_folder / "result" / "adaptation.json").read_bytes() == before
     assert invoke("predict", study_folder / "result", study_folder / "new.csv").exit_code == 0
-
-
-# reconcile ----------------------------------------------------------------------------------
-
-
-def test_reconcile_says_and_writes_what_python_says(study_folder, invoke):
-    study = Study.load(study_folder / "study.toml")
-    X, y = study.read_outcomes(study_folder / "later.csv")
-    found = reconcile(load_result(study_folder / "result"), X, y)
-    result = invoke("reconcile", study_folder / "result", study_folder / "later.csv")
-    assert (result.exit_code, result.stderr) == (0, "")
-    middle, low, high = (number(x**0.5) for x in (found.realised, found.lower, found.upper))
-    assert result.stdout.startswith(f"RMSE realised on 90 rows: {middle} ({low} to {high})\n")
-    assert f"\n{found.conclusion}: {found.reason}\n" in result.stdout
-    assert result.stdout.count(f"{middle} ({low} to {high})") == 2  # the same in the table
-    assert "\nThe verdict was: use it with care\n" in result.stdout
-    text = (study_folder / "result" / "reconciliation.json").read_text(encoding="utf-8")
-    content = strict(text)
-    assert content["realised"] == found.realised
-    assert (content["conclusion"], content["kept"]) == ("as promised", True)
-    arguments = ("reconcile", study_folder / "result", study_folder / "later.csv", "--json")
-    assert strict(invoke(*arguments).stdout) == content
-
-
-def test_after_outcomes_the_page_leads_with_what_was_realised(study_folder, invoke):
-    invoke("reconcile", study_folder / "result", study_folder / "later.csv")
-    told = strict((study_folder / "result" / "reconciliation.json").read_text(encoding="utf-8"))
-    html = (study_folder / "result" / "report.html").read_text(encoding="utf-8")
-    [first] = re.findall(r"</h2>\s*<p class=\"(\w+)\">([^<]*)</p>", html)[:1]
-    sentence = "; ".join(Reconciliation.from_json(told).lines(math.sqrt))
-    assert (first[0], unescape(first[1])) == ("realised", f"RMSE {sentence}.")
-
-
-def test_reconcile_says_why_equal_losses_conclude_nothing(study_folder, invoke):
-    X, _ = Study.load(study_folder / "study.toml").read_outcomes(study_folder / "later.csv")
-    right = load_result(study_folder / "result").predict(X[:2])
-    rows = [
-        f"{age!r},{bmi!r},{y!r}"
-        for (age, bmi), y in zip(X[:2].tolist(), right.tolist(), strict=True)
-    ]
-    text = "\n".join(["age,bmi,outcome", *rows, ""])
-    (study_folder / "two.csv").write_text(text, encoding="utf-8")
-    result = invoke("reconcile", study_folder / "result", study_folder / "two.csv")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith("RMSE realised on 2 rows: 0\n")
-    assert "not judged: the losses of all 2 rows are equal" in result.stdout
-    content = strict((study_folder / "result" / "reconciliation.json").read_text(encoding="utf-8"))
-    assert (content["lower"], content["upper"], content["kept"]) == (None, None, None)
-    html = (study_folder / "result" / "report.html").read_text(encoding="utf-8")
-    assert "not judged: the losses of all 2 rows are equal" in html
-
-
-def test_reconcile_notices_another_rule(study_folder, invoke):
-    result = invoke("reconcile", study_folder / "result", study_folder / "other.csv")
-    assert result.exit_code == 7
-    assert "\nfar worse than promised: " in result.stdout
-    text = (study_folder / "result" / "reconciliation.json").read_text(encoding="utf-8")
-    assert strict(text)["kept"] is False
-    html = (study_folder / "result" / "report.html").read_text(encoding="utf-8")
-    assert "Do not use it</h2>" in html
-
-
-def test_reconcile_with_a_method_of_the_paper_has_no_promise_to_keep(finished, invoke):
-    folder = finished("paper")
-    result = invoke("reconcile", folder / "result", folder / "other.csv")
-    assert result.exit_code == 0
-    assert "\nnot judged: nothing was promised\n" in result.stdout
 
 
 # ledger -------------------------------------------------------------------------------------

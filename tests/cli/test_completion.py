@@ -39,7 +39,7 @@ def ask(line, shell):
 @pytest.mark.parametrize(
     ("line", "offered", "withheld"),
     [
-        ("fedcsa re", ["reconcile"], ["run"]),
+        ("fedcsa re", ["report"], ["run"]),
         ("fedcsa site ", ["init", "start", "preview", "approve"], ["submit"]),
         ("fedcsa run --s", ["--stream"], ["--json"]),
         ("fedcsa study submit --min", ["--min-sources"], ["--kit"]),

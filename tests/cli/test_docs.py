@@ -72,7 +72,7 @@ def test_every_command_has_its_keys_documented() -> None:
     assert set(paths) <= set(documented())
 
 
-@pytest.mark.parametrize("command", ["check", "run", "backtest", "reconcile", "predict"])
+@pytest.mark.parametrize("command", ["check", "run", "backtest", "followup", "update", "predict"])
 def test_the_documented_keys_are_there(command, invoke, tmp_path, make_study) -> None:
     study = make_study(tmp_path)
     invoke("run", study, "--out", tmp_path / "result")
@@ -80,7 +80,8 @@ def test_the_documented_keys_are_there(command, invoke, tmp_path, make_study) ->
         "check": (study,),
         "run": (study, "--out", tmp_path / "again"),
         "backtest": (study,),
-        "reconcile": (tmp_path / "result", tmp_path / "later.csv"),
+        "followup": (tmp_path / "result", tmp_path / "new.csv", "--out", tmp_path / "l.csv"),
+        "update": (tmp_path / "result", tmp_path / "later.csv"),
         "predict": (tmp_path / "result", tmp_path / "new.csv", "--out", tmp_path / "p.csv"),
     }[command]
     answer = json.loads(invoke(command, *words, "--json").stdout)

@@ -101,7 +101,7 @@ def test_an_option_that_does_not_suit_is_exit_code_3(make_study, invoke, tmp_pat
     assert failed(invoke("backtest", paper), 3, "'validated' for a back-test")
 
 
-@pytest.mark.parametrize("command", ["predict", "reconcile", "ledger"])
+@pytest.mark.parametrize("command", ["predict", "followup", "update", "ledger"])
 def test_a_result_that_is_not_there_is_exit_code_3(command, invoke, tmp_path):
     rows = () if command == "ledger" else (tmp_path / "rows.csv",)
     for place in (tmp_path, tmp_path / "nowhere"):
@@ -181,14 +181,14 @@ def test_a_folder_with_something_else_is_exit_code_3(command, finished, invoke, 
 
 def test_outcomes_without_an_outcome_column_are_exit_code_3(finished, invoke):
     folder = finished()
-    result = invoke("reconcile", folder / "result", folder / "new.csv")
+    result = invoke("update", folder / "result", folder / "new.csv")
     assert failed(result, 3, "missing: 'outcome'")
 
 
-def test_a_result_folder_that_cannot_take_the_reconciliation_is_exit_code_3(study_folder, invoke):
-    (study_folder / "result" / "reconciliation.json").mkdir()
-    result = invoke("reconcile", study_folder / "result", study_folder / "later.csv")
-    assert failed(result, 3, "reconciliation")
+def test_a_result_folder_that_cannot_take_the_update_is_exit_code_3(study_folder, invoke):
+    (study_folder / "result" / "updates.part").mkdir()
+    result = invoke("update", study_folder / "result", study_folder / "later.csv")
+    assert failed(result, 3, "updates")
 
 
 # 4: the exchange ----------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_a_target_that_nobody_resembles_is_exit_code_6(make_study, invoke, tmp_p
 
 
 def test_a_broken_promise_is_exit_code_7_also_where_json_is_asked_for(study_folder, invoke):
-    arguments = ("reconcile", study_folder / "result", study_folder / "other.csv", "--json")
+    arguments = ("update", study_folder / "result", study_folder / "other.csv", "--json")
     result = invoke(*arguments)
     assert (result.exit_code, result.stderr) == (7, "")
 

@@ -56,12 +56,12 @@ def test_a_back_test_and_outcomes_are_added_to_it(finished, invoke):
     assert "No back-test was run" in html_of(finished / "r")
     invoke("backtest", finished / "study.toml", "--result", finished / "r", "-q")
     assert "Each source as the target" in html_of(finished / "r")
-    assert "Realised on" not in html_of(finished / "r")
-    result = invoke("reconcile", finished / "r", finished / "other.csv")
+    assert "With outcomes from here" not in html_of(finished / "r")
+    result = invoke("update", finished / "r", finished / "other.csv")
     assert result.exit_code == 7
     html = html_of(finished / "r")
-    assert re.search(r"RMSE realised on 90 rows: .*; far worse than promised: ", html)
-    assert "Do not use it" in html
+    assert re.search(r"RMSE .* with 90 outcomes; promised was .*: worse than promised", html)
+    assert "With outcomes from here" in html
     assert "Each source as the target" in html
 
 
@@ -86,7 +86,7 @@ def test_a_folder_in_use_does_not_hide_why_a_study_ended(make_study, invoke, tmp
 
 
 def test_a_new_result_does_not_keep_an_older_ones_outcomes(finished, invoke):
-    invoke("reconcile", finished / "r", finished / "later.csv")
-    assert "realised on 90 rows: " in html_of(finished / "r")
+    invoke("update", finished / "r", finished / "later.csv")
+    assert "with 90 outcomes; " in html_of(finished / "r")
     invoke("run", finished / "study.toml", "-o", finished / "r")
-    assert "Realised on" not in html_of(finished / "r")
+    assert "with 90 outcomes" not in html_of(finished / "r")

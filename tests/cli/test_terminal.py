@@ -114,14 +114,15 @@ def test_progress_is_shown_beside_json_and_apart_from_it(on_a_terminal, study, t
     assert "{" not in shown
 
 
-@pytest.mark.parametrize("command", ["backtest", "predict", "check", "reconcile"])
+@pytest.mark.parametrize("command", ["backtest", "predict", "check", "followup", "update"])
 def test_long_work_says_what_it_does(on_a_terminal, command, study, tmp_path):
     folder = shutil.copytree(study.parent, tmp_path / "s")
     words = {
         "backtest": (folder / "study.toml",),
         "check": (folder / "study.toml",),
         "predict": (folder / "result", folder / "new.csv"),
-        "reconcile": (folder / "result", folder / "later.csv"),
+        "followup": (folder / "result", folder / "new.csv", "--n", 5, "-o", tmp_path / "l.csv"),
+        "update": (folder / "result", folder / "later.csv"),
     }[command]
     says = "predicting" if command == "predict" else "reading"
     assert says in on_a_terminal(command, *words, stream="stderr")

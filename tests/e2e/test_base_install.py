@@ -55,7 +55,7 @@ def test_every_command_that_the_demo_recommends_works_after_a_base_install(tmp_p
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603
     assert done.returncode == 0, done.stderr
     worked = [line.split()[1] for line in done.stdout.splitlines()]
-    assert worked == ["run", "backtest", "predict", "reconcile", "report", "ledger"]
+    assert worked == ["run", "backtest", "predict", "update", "report", "ledger"]
     assert "<svg" in (tmp_path / "demo" / "result" / "report.html").read_text(encoding="utf-8")
 
 

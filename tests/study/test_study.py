@@ -18,6 +18,7 @@ from fedcsa.models.registry import default_candidates
 from fedcsa.plan import OPTIONS as PLAN_OPTIONS
 from fedcsa.plan import Plan
 from fedcsa.study import Study
+from fedcsa.study.outcome_tables import read_labelled
 
 PLANTED, SECRET = 4711.25, "SECRET"
 TEXT = """
@@ -231,7 +232,8 @@ def test_a_group_comes_with_the_rows_of_sources_and_not_with_those_of_the_target
     stream = grouped.stream_source("hospital_a")
     assert stream.columns == grouped.coding.matrix_columns
     assert np.concatenate([part for part, _ in stream]).tobytes() == X.tobytes()
-    assert grouped.read_outcomes(folder / "a.parquet")[0].shape[1] == len(study.coding.columns)
+    came = read_labelled(grouped, [folder / "a.parquet"])
+    assert came.X.shape == (90, len(study.coding.columns))
     assert any("missing: 'id'" in line for line in grouped.problems())
 
 
@@ -506,12 +508,12 @@ def test_rows_of_another_table_are_coded_alike(study, folder, monkeypatch):
 
 
 def test_outcomes_that_arrive_later_are_coded_alike(study, folder):
-    X, y = study.read_outcomes(folder / "tables" / "b.csv.gz")
+    came = read_labelled(study, [folder / "tables" / "b.csv.gz"])
     X_source, y_source = study.read_source("St. Mary's")
-    np.testing.assert_array_equal(X, X_source)
-    np.testing.assert_array_equal(y, y_source)
+    np.testing.assert_array_equal(came.X, X_source)
+    np.testing.assert_array_equal(came.y, y_source)
     with pytest.raises(DataError, match=r"The table .*new.csv' must have .* missing: 'outcome'"):
-        study.read_outcomes(folder / "new.csv")
+        read_labelled(study, [folder / "new.csv"])
 
 
 def test_a_source_that_is_not_in_the_study(study):

@@ -429,6 +429,7 @@ def test_few_rows_show_no_difference_of_correlations(make):
 ELSEWHERE = {
     "backtest-failed", "backtest-untested", "promise-broken", "ranks-backwards",
     "unlike-sources", "outcomes-worse", "outcomes-same", "few-outcomes",
+    "outcomes-selective", "answers-missing", "beyond-list", "outcome-unit",
 }  # fmt: skip
 
 

@@ -1,17 +1,14 @@
 """Measures on rows whose outcomes are known, beside what was promised."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
-from fedcsa import FedCSA
 from fedcsa.core.measures import measure_columns
 from fedcsa.core.scores import ScoreDesign
-from fedcsa.errors import DataError
 from fedcsa.plan import Plan
-from fedcsa.reconcile import Reconciliation, reconcile
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.realised_measures import (
     MeasureOutcome,
@@ -111,35 +108,3 @@ def test_a_measure_without_a_promise_has_no_outcome():
     names = [item.name for item in outcomes_of(promises, realised, design)]
     assert names == [p.name for k, p in enumerate(promises) if k != 1]
     assert outcomes_of((), realised, design) == ()
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    rng = np.random.default_rng(3)
-    draw = lambda n: (lambda X: (X, X @ [1.0, 0.5] + rng.normal(size=n)))(rng.normal(size=(n, 2)))  # noqa: E731
-    return FedCSA(random_state=0).fit({name: draw(120) for name in "abcd"}, draw(100)[0]), draw(90)
-
-
-def test_outcomes_that_arrive_are_held_against_every_promise(fitted):
-    study, (X, y) = fitted
-    found = reconcile(study.adaptation_, X, y)
-    assert [item.name for item in found.measures] == [p.name for p in study.adaptation_.measures]
-    assert found.measures[0].realised == pytest.approx(found.realised**0.5)
-    ends = found.measures[0].realised_lower, found.measures[0].realised_upper
-    assert ends == (found.lower**0.5, found.upper**0.5)  # one number has one interval
-    assert Reconciliation.from_json(found.to_json()) == found
-
-
-def test_a_column_of_predictions_takes_the_place_of_the_model(fitted):
-    study, (X, y) = fitted
-    adaptation = study.adaptation_
-    column = {"name": "given", "column": "score"}
-    judged = replace(adaptation.plan, method="given", model=column, scale=False, candidates=())
-    given = replace(adaptation, plan=judged)
-    with pytest.raises(DataError, match="one a row"):
-        reconcile(given, X, y, predicted=np.zeros(3))
-    found = reconcile(given, X, y, predicted=adaptation.output(X))
-    same = reconcile(adaptation, X, y)
-    for item in fields(found):
-        if item.name not in ("measures", "advice"):
-            assert getattr(found, item.name) == getattr(same, item.name)

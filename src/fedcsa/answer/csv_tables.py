@@ -22,6 +22,11 @@ _ENDS = ("estimate", "lower", "upper")
 _CAME = (
     "promised", "lower", "upper", "realised", "realised_lower", "realised_upper", "covered", "kept",
 )  # fmt: skip
+_UPDATED = (
+    "promised", "promised_lower", "promised_upper", "alone", "alone_lower", "alone_upper",
+    "after", "after_lower", "after_upper", "anytime_lower", "anytime_upper", "worth_outcomes",
+    "p_value", "against", "why_not",
+)  # fmt: skip
 #: Texts that begin so are formulas to a spreadsheet.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -162,9 +167,20 @@ def _backtest_measures(view: View) -> _Rows:
             yield row.source, *_outcome(item)
 
 
-def _realised(view: View) -> _Rows:
-    for item in view.reconciliation.measures if view.reconciliation is not None else ():
-        yield _outcome(item)
+def _updated(view: View) -> _Rows:
+    for item in view.update.measures if view.update is not None else ():
+        known = (item.name, item.subgroup, item.of_class, item.threshold)
+        threes = (item.before, item.alone, item.after)
+        yield (
+            *known,
+            *(value for three in threes for value in three or (None, None, None)),
+            *item.anytime, item.worth_rows, item.p_value, item.against, item.why_not,
+        )  # fmt: skip
+
+
+def _looks(view: View) -> _Rows:
+    for look in view.update.path if view.update is not None else ():
+        yield look.n_rows, look.estimate, look.lower, look.upper, look.against
 
 
 def _findings(view: View) -> _Rows:
@@ -227,7 +243,8 @@ CSV_TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[View], _Rows]]] = {
         _backtest,
     ),
     "backtest_measures": (("source", *_MEASURE, *_CAME), _backtest_measures),
-    "realised": ((*_MEASURE, *_CAME), _realised),
+    "outcomes": ((*_MEASURE, *_UPDATED), _updated),
+    "looks": (("outcomes", "risk", "lower", "upper", "against"), _looks),
     "findings": (("code", "severity", "source", "evidence"), _findings),
     "checklists": (("checklist", "item", "topic", "state", "answer", "left_to_say"), _checklists),
 }

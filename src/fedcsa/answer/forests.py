@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fedcsa.answer.measure_words import WORDS, MeasureWords
-from fedcsa.answer.view import SourceLine, View, loss_words_of
-from fedcsa.plan import Plan
-from fedcsa.reconcile import Reconciliation
+from fedcsa.answer.measure_words import WORDS, MeasureWords, title_of
+from fedcsa.answer.updated import shown_measure
+from fedcsa.answer.view import SourceLine, View
 from fedcsa.target.promised_measures import MeasurePromise
-from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord, in_units
+from fedcsa.target.realised_measures import in_units
 from fedcsa.words import count, number, percent, printable
 
 #: Measures with a forest plot on the page, of those that a study has; its own loss has one too.
@@ -72,14 +71,6 @@ class ForestPlot:
     beside: float | None
 
 
-def title_of(measure: MeasurePromise | MeasureOutcome | MeasureRecord) -> str:
-    """Its title, with the class and the threshold."""
-    title = WORDS[measure.name].title
-    if measure.of_class is not None:
-        title += f" of {measure.of_class}"
-    return title if measure.threshold is None else f"{title} at {percent(measure.threshold)}"
-
-
 def is_known(measure: MeasurePromise) -> bool:
     """Whether anything is promised of it."""
     return not math.isnan(measure.estimate)
@@ -100,13 +91,9 @@ def promised_text(measure: MeasurePromise) -> str:
 
 
 def source_forest(view: View, measure: MeasurePromise) -> ForestPlot:
-    """What every source found, and what a new site may expect; then what came true."""
+    """What every source found, and what a new site may expect; then what outcomes here say."""
     lines = [*(_source(line, measure) for line in view.in_chart), _expected(measure, "a new site")]
-    if view.plan and view.reconciliation is not None:
-        own = measure is view.loss
-        came = _came(view.reconciliation, view.plan) if own else _came_of(view, measure)
-        lines.append(came)
-    return _forest(view, measure, lines)
+    return _forest(view, measure, [*lines, *_from_here(view, measure)])
 
 
 def first_forest(view: View, measure: MeasurePromise) -> ForestPlot:
@@ -175,27 +162,18 @@ def _groups(view: View, measure: MeasurePromise) -> Iterator[ForestLine]:
             yield _expected(item, item.subgroup, "group")
 
 
-def _came(came: Reconciliation, plan: Plan) -> ForestLine:
-    """What was realised, once outcomes came."""
-    value, lower, upper = (
-        None if x is None else in_units(plan, x) for x in (came.realised, came.lower, came.upper)
-    )
-    words = loss_words_of(plan)
-    ends = "" if lower is None else f" ({words.between(lower, upper)})"
-    said = f"realised: {words.text(value)}{ends}"
-    return ForestLine("realised here", "came", value, lower, upper, said)
-
-
-def _came_of(view: View, measure: MeasurePromise) -> ForestLine:
-    """What was realised of a measure that is not the study's loss."""
-    told = () if view.reconciliation is None else view.reconciliation.measures
-    words, key = WORDS[measure.name], (measure.name, "", None, measure.of_class)
-    for item in told:
-        if (item.name, item.subgroup, item.threshold, item.of_class) == key:
-            ends = item.realised_lower, item.realised_upper
-            said = f"realised: {words.text(item.realised)} ({words.between(*ends)})"
-            return ForestLine("realised here", "came", item.realised, *ends, said)
-    return ForestLine("realised here", "came", None, None, None, "realised here: not known")
+def _from_here(view: View, measure: MeasurePromise) -> Iterator[ForestLine]:
+    """What outcomes at the target say alone, and together with the promise."""
+    found, plan = view.update, view.plan
+    if found is None or plan is None:
+        return
+    key = ("risk",) if measure is view.loss else (measure.name, "", None, measure.of_class)
+    for item in found.measures:
+        if key == (item.name, item.subgroup, item.threshold, item.of_class)[: len(key)]:
+            shown = shown_measure(found, item, plan)
+            for name, three in (("outcomes here", shown.alone), ("here, with both", shown.now)):
+                ends = (None, None, None) if three is None else three
+                yield ForestLine(name, "came", *ends, f"{name}: {shown.text(three)}")
 
 
 def _forest(view: View, measure: MeasurePromise, lines: Sequence[ForestLine]) -> ForestPlot:

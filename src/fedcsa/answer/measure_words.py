@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from fedcsa.words import number
+from fedcsa.words import number, percent
 
 
 @dataclass(frozen=True)
@@ -148,3 +149,30 @@ LOSS_NAMES: Mapping[str, str] = {
     "brier": "Brier score",
     "zero-one": "misclassification rate",
 }
+
+
+class NamedMeasure(Protocol):
+    """Whatever is said of one measure: promised, realised, or updated."""
+
+    @property
+    def name(self) -> str:
+        """A key of `WORDS`."""
+        ...
+
+    @property
+    def threshold(self) -> float | None:
+        """Of the prediction, if it has one."""
+        ...
+
+    @property
+    def of_class(self) -> str | None:
+        """Of several classes, if it is of one."""
+        ...
+
+
+def title_of(measure: NamedMeasure) -> str:
+    """Its title, with the class and the threshold."""
+    title = WORDS[measure.name].title
+    if measure.of_class is not None:
+        title += f" of {measure.of_class}"
+    return title if measure.threshold is None else f"{title} at {percent(measure.threshold)}"

@@ -11,6 +11,7 @@ from fedcsa.answer.sentences import (
     by_kind,
     examined_sentence,
     level_sentence,
+    outcomes_sentence,
     promise_sentence,
     ratio_sentence,
     whom_sentence,
@@ -18,7 +19,14 @@ from fedcsa.answer.sentences import (
 from fedcsa.answer.view import View
 from fedcsa.target.verdict import Leg
 
-_TOLD = (promise_sentence, level_sentence, ratio_sentence, whom_sentence, examined_sentence)
+_TOLD = (
+    outcomes_sentence,
+    promise_sentence,
+    level_sentence,
+    ratio_sentence,
+    whom_sentence,
+    examined_sentence,
+)
 #: Sources beyond these are counted only.
 _MOST_SOURCES = 20
 

@@ -59,9 +59,7 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
 
 def sections(view: View) -> Iterator[PageSection]:
     """The sections of the page, in their order."""
-    if view.reconciliation is not None and view.reconciliation.measures:
-        table = result_tables.realised_measures_table(view.reconciliation)
-        yield PageSection("realised", "What came true", table=table)
+    yield from _came(view)
     yield from _measured(view)
     svg = _forests([source_forest(view, item) for item in drawn(view)], "sources")
     title = "What the sources found" if view.has_model else "Sources"
@@ -80,6 +78,18 @@ def sections(view: View) -> Iterator[PageSection]:
     lists = tuple(checklist_tables(view))
     yield PageSection("checklists", "Checklists", table=summary_table(view), folded=lists)
     yield PageSection("making", "How it was made", table=result_tables.design_table(view, VERSION))
+
+
+def _came(view: View) -> Iterator[PageSection]:
+    """What outcomes have changed since, and how it came over time."""
+    from fedcsa.answer.charts import over_time
+
+    if view.update is None or view.plan is None:
+        return
+    svg = inline(over_time.draw_over_time(view.update, view.plan), "outcomes")
+    table = result_tables.update_table(view.update, view.plan)
+    folded = (result_tables.path_table(view.update, view.plan),)
+    yield PageSection("outcomes", "With outcomes from here", svg, table, folded)
 
 
 def _measured(view: View) -> Iterator[PageSection]:

@@ -159,4 +159,4 @@ def _view(result: Any) -> View:
     adaptation = getattr(result, "adaptation_", result)
     if not isinstance(adaptation, Adaptation):
         raise must("result", "an Adaptation or a fitted FedCSA", type(result).__name__)
-    return view_of(adaptation)
+    return view_of(adaptation, getattr(result, "update_", None))

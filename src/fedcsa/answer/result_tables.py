@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fedcsa.answer.forests import drawn, is_known, is_same, promised_text, title_of
-from fedcsa.answer.measure_words import LOSS_NAMES, WORDS
+from fedcsa.answer.forests import drawn, is_known, is_same, promised_text
+from fedcsa.answer.measure_words import LOSS_NAMES, WORDS, title_of
 from fedcsa.answer.sentences import MOST_LISTED, MOST_MARKS, MOST_PRINTED
-from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
+from fedcsa.answer.updated import shown_measure
+from fedcsa.answer.view import MOST_FEATURES, View, candidate_text, loss_words_of
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.plan import Plan
-from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise, Recalibration
-from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord, on_scale
+from fedcsa.target.realised_measures import OF_LOSS, MeasureRecord, in_units, on_scale
+from fedcsa.update import Update
 from fedcsa.words import count, counted, interval, listed, number, percent, printable, short
 
 _GROUP_HEADINGS = ("subgroup", "measure", "at a new site", "less all others")
@@ -54,7 +55,9 @@ class Table:
 
 
 def answer_tables(view: View) -> Iterator[Table]:
-    """What terminal and notebook show: the measures, those of subgroups, the sources."""
+    """What terminal and notebook show: what outcomes change, measures, subgroups, the sources."""
+    if view.update is not None and view.plan is not None:
+        yield update_table(view.update, view.plan)
     if len(view.everybody) > 1:
         yield measure_table(view)
     if view.subgroups:
@@ -327,31 +330,57 @@ def played_measures_table(found: Backtest) -> Table:
     return Table("Promises of every measure", headings, rows, (0,), (0,))
 
 
-def realised_measures_table(found: Reconciliation) -> Table:
-    """Every measure as it was promised and as it came true."""
-    rows = [
-        (
-            _of_whom(item),
-            *(
-                f"{words.text(value)} ({words.between(lower, upper)})"
-                for words in [WORDS[item.name]]
-                for value, lower, upper in (
-                    (item.promised, item.lower, item.upper),
-                    (item.realised, item.realised_lower, item.realised_upper),
-                )
-            ),
-            "kept" if item.kept else "broken",
-        )
-        for item in found.measures
-    ]
-    headings = ("measure", "promised", "realised", "promise")
-    tones = ["" if item.kept else "far" for item in found.measures]
-    return Table("Every measure", headings, rows, (0, 1, 2, 3), (0, 1, 2), tones)
-
-
-def _of_whom(item: MeasureOutcome | MeasureRecord) -> str:
+def _of_whom(item: MeasureRecord) -> str:
     """A measure's title with its subgroup."""
     return f"{title_of(item)}, {item.subgroup}" if item.subgroup else title_of(item)
+
+
+def update_table(found: Update, plan: Plan) -> Table:
+    """Every measure that the outcomes change: before and after, side by side.
+
+    Parameters
+    ----------
+    found : Update
+    plan : Plan
+    """
+    rows = []
+    own = OF_LOSS.get(plan.loss)
+    for item in found.measures:
+        again = item.name == own and not item.subgroup  # the study's loss stands first
+        if not item.why_not and not again:
+            shown = shown_measure(found, item, plan)
+            worth = shown.worth_rows
+            rows.append(
+                (
+                    shown.title,
+                    shown.text(shown.before),
+                    shown.text(shown.alone),
+                    shown.text(shown.now),
+                    "—" if worth is None else count(worth),
+                )
+            )
+    headings = ("measure", "promised", "outcomes alone", "now, with both", "worth")
+    return Table("Before and after", headings, rows, (0, 1, 2, 3), (0, 1, 2, 3))
+
+
+def path_table(found: Update, plan: Plan) -> Table:
+    """The study's loss after every update.
+
+    Parameters
+    ----------
+    found : Update
+    plan : Plan
+    """
+    words = loss_words_of(plan)
+    rows = [
+        (
+            count(look.n_rows),
+            words.text(in_units(plan, look.estimate)),
+            words.between(in_units(plan, look.lower), in_units(plan, look.upper)),
+        )
+        for look in found.path
+    ]
+    return Table("Over time", ("outcomes", words.title, "interval for all looks"), rows, ())
 
 
 # What left each site, and how the answer came about ------------------------------------------

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import fmean
 
 from fedcsa.answer.forests import is_known, is_same, promised_text
 from fedcsa.answer.measure_words import WORDS
+from fedcsa.answer.updated import (
+    interval_sentence,
+    model_sentence,
+    update_sentence,
+    worth_sentence,
+)
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
 from fedcsa.findings import CATALOGUE, CAUSES, SEVERITIES, Finding, Severity
 from fedcsa.models.model import RATIO_POWER
@@ -21,7 +26,7 @@ from fedcsa.target.backtest_result import Backtest, risk_word
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, MOSTLY_OWN
 from fedcsa.target.per_patient import PATIENT_LEVEL
 from fedcsa.target.promised_measures import MeasurePromise
-from fedcsa.target.realised_measures import in_units, ratio_on
+from fedcsa.target.realised_measures import ratio_on
 from fedcsa.words import (
     count,
     counted,
@@ -164,14 +169,11 @@ def whom_sentence(view: View) -> str:
     return "; ".join(parts)
 
 
-def realised_sentence(view: View) -> str:
-    """What came true, and whether it was as promised; nothing before outcomes came."""
-    if view.reconciliation is None:
+def outcomes_sentence(view: View) -> str:
+    """What outcomes say, and whether it was as promised; nothing before outcomes came."""
+    if view.update is None or view.plan is None:
         return ""
-    if view.plan is None:
-        return view.reconciliation.sentence
-    lines = view.reconciliation.lines(partial(in_units, view.plan))
-    return f"{view.loss_words.title} {'; '.join(lines)}"
+    return update_sentence(view.update, view.plan)
 
 
 def examined_sentence(view: View) -> str:
@@ -203,9 +205,9 @@ def examined_sentence(view: View) -> str:
 
 
 def _verdict(view: View) -> Said:
-    """The first screen: what came true, why, and how well."""
-    if view.reconciliation is not None:
-        yield "realised", realised_sentence(view)
+    """The first screen: what outcomes say, why, and how well."""
+    if view.update is not None:
+        yield "realised", outcomes_sentence(view)
     if view.has_model:
         yield "why", view.why
         yield "promised", promise_sentence(view)
@@ -215,6 +217,17 @@ def _verdict(view: View) -> Said:
         yield "kept_away", "the study is done; the target keeps its result to itself. Ask there"
     else:
         yield "stopped", view.why
+
+
+def _outcomes(view: View) -> Said:
+    """What outcomes at the target change."""
+    found = view.update
+    if found is None:
+        return
+    yield "changed", found.changed
+    yield "corrected", model_sentence(found)
+    yield "worth", worth_sentence(found)
+    yield "looks", interval_sentence(found)
 
 
 def _measure(view: View) -> Said:
@@ -408,6 +421,7 @@ def _ledger(view: View) -> Said:
 
 SECTIONS: Mapping[str, Callable[[View], Said]] = {
     "verdict": _verdict,
+    "outcomes": _outcomes,
     "measure": _measure,
     "measures": _measures,
     "calibration": _calibration,

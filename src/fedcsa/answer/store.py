@@ -8,6 +8,7 @@
       models/0.fcsa …    one model message per source, in alphabetical order
       ledgers/0.jsonl …  what left each site, one line a message
       study.toml         the study's file, if there was one
+      updates.json       outcomes that came since: what they change, and who was to be followed up
 
 A study that ended without a model leaves the same, with the reason in place of the answer.
 """
@@ -15,6 +16,7 @@ A study that ended without a model leaves the same, with the reason in place of 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
@@ -38,6 +40,7 @@ from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.allowed import refused_before_fitting
 from fedcsa.models.given import GIVEN
+from fedcsa.outcomes import History
 from fedcsa.plan import Plan
 from fedcsa.target.accept_scores import score_problem
 from fedcsa.target.adaptation import Adaptation, Stopped
@@ -48,6 +51,8 @@ from fedcsa.target.verdict import Promise
 
 #: Of the file. Another one is refused: its numbers mean something else.
 FORMAT = 3
+#: What outcomes have changed since, and its format.
+HISTORY, HISTORY_FORMAT = "updates.json", 1
 #: What a report writes beside its page; a new result removes it.
 CARD_FILE, CHECKLISTS_FILE, TABLES_FOLDER = "model-card.md", "checklists.md", "tables"
 #: What a damaged file may raise.
@@ -64,8 +69,7 @@ def save_result(
     adaptation: Adaptation,
     folder: str | Path,
     study_toml: str | None = None,
-    *,
-    keep_reconciliation: bool = False,
+    history: History | None = None,
 ) -> Path:
     """Write a result; an older result in the same folder is replaced.
 
@@ -75,14 +79,12 @@ def save_result(
     folder : path
     study_toml : str, optional
         Text of the study's file, kept beside the result so that tables can be read the same way.
-    keep_reconciliation : bool, default False
-        Leave the file of an earlier reconciliation: the same result is being written again.
+    history : History, optional
+        What outcomes have changed since; without it, an older one in the folder is removed.
     """
     folder, models = Path(folder), adaptation.model_reports
     try:
         _clear(folder)
-        if not keep_reconciliation:
-            (folder / "reconciliation.json").unlink(missing_ok=True)
         for position, name in enumerate(sorted(models)):
             if not models[name].is_held:  # an object of this process is never written
                 (folder / "models" / f"{position}.fcsa").write_bytes(encode(models[name]))
@@ -93,6 +95,8 @@ def save_result(
         if study_toml is not None:
             (folder / "study.toml").write_text(study_toml, encoding="utf-8")
         text = json.dumps(summary(adaptation), indent=1, allow_nan=False, ensure_ascii=False)
+        if history is not None:
+            save_history(history, folder, adaptation)
         (folder / "adaptation.json").write_text(text + "\n", encoding="utf-8")  # last: it is whole
     except OSError as error:
         raise ResultError(
@@ -133,7 +137,65 @@ def load_result(folder: str | Path) -> Adaptation:
             reports[name] = message
         plan, sd = found.plan, found.table.sd
         models = {name: fitted_model(reports[name], plan, sd) for name in reports}
-    return replace(found, model_reports=reports, models=models, ledgers=load_ledgers(folder))
+    last = load_history(folder, found).last
+    return replace(
+        found,
+        model_reports=reports,
+        models=models,
+        ledgers=load_ledgers(folder),
+        correction=None if last is None else last.correction,
+    )
+
+
+def load_history(folder: str | Path, adaptation: Adaptation) -> History:
+    """What outcomes have changed since a result was written; an empty one if none came.
+
+    Parameters
+    ----------
+    folder : path
+        Of the result.
+    adaptation : Adaptation
+        The result itself.
+    """
+    path = Path(folder) / HISTORY
+    if not path.is_file():
+        return History()
+    content = read_json(path)
+    with whole(Path(folder), f"{HISTORY} was changed"):
+        _require(content.get("format") == HISTORY_FORMAT)
+        if content["result"] == result_digest(adaptation):
+            return History.from_json(content)
+    raise ResultError(
+        f"{str(path)!r} belongs to another result than the one beside it. Delete it, and bring "
+        "the outcomes in again."
+    )
+
+
+def save_history(history: History, folder: str | Path, adaptation: Adaptation) -> Path:
+    """Write what outcomes have changed, tied to the result by a digest.
+
+    Parameters
+    ----------
+    history : History
+    folder : path
+        Of the result.
+    adaptation : Adaptation
+        The result itself.
+    """
+    path = Path(folder) / HISTORY
+    told = {"format": HISTORY_FORMAT, "result": result_digest(adaptation)}
+    text = json.dumps(plain(told | history.to_json()), indent=1, allow_nan=False)
+    part = path.with_suffix(".part")
+    part.write_text(text + "\n", encoding="utf-8")
+    part.replace(path)
+    return path
+
+
+def result_digest(adaptation: Adaptation) -> str:
+    """SHA-256 of what a result promises, which a back-test does not change."""
+    a = adaptation
+    told = (plain(a.plan), plain(a.table), dict(sorted(a.source_weights.items())), plain(a.promise))
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def _model_names(found: Adaptation) -> list[str]:
@@ -187,7 +249,8 @@ def _clear(folder: Path) -> None:
             f"The folder {str(folder)!r} must be empty or hold an older result; it holds "
             "something else. Choose another one."
         )
-    for name in ("adaptation.json", "study.toml", "report.html", CARD_FILE, CHECKLISTS_FILE):
+    files = ("adaptation.json", "study.toml", "report.html", CARD_FILE, CHECKLISTS_FILE, HISTORY)
+    for name in files:
         (folder / name).unlink(missing_ok=True)
     for old in (folder / TABLES_FOLDER).glob("*.csv"):
         old.unlink()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from rich import table as rich
 from rich.console import Console
 from rich.text import Text
 
-from fedcsa.answer import result_tables
+from fedcsa.answer import result_tables, updated
 from fedcsa.answer.sentences import (
     NEW_SITE,
     about_left_out,
@@ -25,10 +24,9 @@ from fedcsa.answer.sentences import (
 from fedcsa.answer.view import View, candidate_text, loss_words_of
 from fedcsa.findings import ADVICE, Finding
 from fedcsa.plan import Plan
-from fedcsa.reconcile import Reconciliation
 from fedcsa.target.backtest_result import Backtest, risk_word
-from fedcsa.target.realised_measures import in_units
 from fedcsa.target.verdict import Leg
+from fedcsa.update import Update
 from fedcsa.words import percent, printable, sentence
 
 _STYLES = {"note": "dim", "warning": "yellow", "danger": "bold red"}
@@ -155,27 +153,35 @@ def print_backtest(screen: Console, found: Backtest, risk: str = "") -> None:
         print_findings(screen, found.findings)
 
 
-def print_reconciliation(screen: Console, found: Reconciliation, plan: Plan) -> None:
-    """What was realised, what was promised, and what follows.
+def print_update(screen: Console, found: Update, plan: Plan) -> None:
+    """What outcomes change: verdict, number, model, every measure, and how it came over time.
 
     Parameters
     ----------
     screen : Console
-    found : Reconciliation
+    found : Update
     plan : Plan
         Of the study, whose loss is told in units that people use.
     """
-    first, *others = found.lines(partial(in_units, plan))
-    for text in (f"{loss_words_of(plan).title} {first}", *others):
-        screen.print(Text(text), soft_wrap=True)
-    if found.measures:
-        screen.print()
-        print_table(screen, result_tables.realised_measures_table(found))
-        screen.print()
-    if found.promised_lower is not None:
-        told = f"Intervals: {percent(found.level)}, the promised one for a new site, {NEW_SITE}."
-        screen.print(Text(told, style="dim"))
-    screen.print(Text(f"The verdict was: {ADVICE[found.advice][0].lower()}"))
-    if found.verdict.advice != found.advice:
-        told = f"With these outcomes: {found.verdict.words}"
-        screen.print(Text(told, style=f"bold {_COLOURS[found.verdict.advice]}"))
+    advice = found.verdict.advice
+    word, sign = ADVICE[advice]
+    heading = Text.assemble((f"{sign} {word}", f"bold {_COLOURS[advice]}"))
+    screen.print(heading.append(f" — {printable(found.verdict.sentence)}\n"))
+    for label, value in (
+        ("now", updated.update_sentence(found, plan)),
+        ("", updated.worth_sentence(found)),
+        ("changed", found.changed),
+        ("model", updated.model_sentence(found)),
+    ):
+        if value:
+            line = Text.assemble((f"{label:>14}  ", "dim"), printable(value))
+            screen.print(line, soft_wrap=True)
+    screen.print()
+    print_table(screen, result_tables.update_table(found, plan))
+    screen.print(Text(f"\n{sentence(updated.interval_sentence(found))}", style="dim"))
+    if len(found.path) > 1:
+        screen.print(Text(f"\n{loss_words_of(plan).title} as outcomes came in", style="bold"))
+        for text in updated.path_lines(found, plan):
+            screen.print(Text(text), soft_wrap=True)
+    if found.findings:
+        print_findings(screen, found.findings)

@@ -13,8 +13,10 @@ from scipy.special import ndtri
 
 from fedcsa.answer.measure_words import LOSS_NAMES, WORDS, MeasureWords
 from fedcsa.answer.store import (
+    HISTORY,
     backtest_to_json,
     findings_to_json,
+    load_history,
     load_ledgers,
     plain,
     read_json,
@@ -27,7 +29,6 @@ from fedcsa.findings import ADVICE, REFUSALS, Advice, Finding, left_out
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.plan import Plan
-from fedcsa.reconcile import Reconciliation
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import reaches
@@ -40,9 +41,10 @@ from fedcsa.target.promised_measures import (
 )
 from fedcsa.target.realised_measures import OF_LOSS, RiskScale, in_units, on_scale, risk_scale
 from fedcsa.target.verdict import Leg, Promise
+from fedcsa.update import Update
 from fedcsa.words import percent, printable
 
-RESULT, FEDERATION, RECONCILIATION = "adaptation.json", "federation.json", "reconciliation.json"
+RESULT, FEDERATION = "adaptation.json", "federation.json"
 #: Sources in a chart: more lines cannot be read.
 MOST_SOURCES = 24
 #: Features and sources in the Love plot, for the same reason.
@@ -176,7 +178,8 @@ class View:
         Sources that did not report, and what became of them.
     outcome : str
         How a study over a federation ended, in the folder of whoever submitted it.
-    reconciliation : Reconciliation or None
+    update : Update or None
+        What outcomes at the target have changed since.
     ledgers : mapping of str to tuple of LedgerEntry
         What left each site, as far as is known here.
     hashes : mapping of str to str
@@ -208,7 +211,7 @@ class View:
     findings: tuple[Finding, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     outcome: str = ""
-    reconciliation: Reconciliation | None = None
+    update: Update | None = None
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     made_with: str = ""
@@ -233,8 +236,7 @@ class View:
         """What to do with the model: for a style sheet, in words, and as a sign."""
         if self.plan is None and self.outcome == "done":
             return "care", "Ask the target", "?"
-        came = self.reconciliation
-        advice = self.advice if came is None else came.verdict.advice
+        advice = self.advice if self.update is None else self.update.verdict.advice
         return (advice, *ADVICE[advice])
 
     @property
@@ -348,16 +350,18 @@ class View:
 # From an adaptation, or from a folder --------------------------------------------------------
 
 
-def view_of(result: Adaptation | str | Path) -> View:
+def view_of(result: Adaptation | str | Path, update: Update | None = None) -> View:
     """The view of an answer.
 
     Parameters
     ----------
     result : Adaptation or path
         The answer itself; or a result folder, whose models are not needed.
+    update : Update, optional
+        What outcomes changed, if the answer is not a folder, which knows.
     """
     if isinstance(result, Adaptation):
-        return _of(result)
+        return _updated(_of(result), update)
     with whole(Path(result), "something is missing or was changed"):
         return _of_folder(Path(result))
 
@@ -407,6 +411,19 @@ def _of(a: Adaptation) -> View:
     )
     risk = None if a.refused else in_units(a.plan, a.target_risk)
     return replace(view, risk=risk, points=_points(a), methods=methods)
+
+
+def _updated(view: View, update: Update | None) -> View:
+    """The view after outcomes came: their findings stand first.
+
+    Parameters
+    ----------
+    view : View
+    update : Update or None
+    """
+    if update is None:
+        return view
+    return replace(view, update=update, findings=(*update.findings, *view.findings))
 
 
 def loss_words_of(plan: Plan) -> MeasureWords:
@@ -515,7 +532,7 @@ def _of_folder(folder: Path) -> View:
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = {}
     if content.get("sites") and (folder / "ledgers").is_dir():
         ledgers = load_ledgers(folder)
-    files = [name for name in (RESULT, "study.toml", RECONCILIATION) if (folder / name).is_file()]
+    files = [name for name in (RESULT, "study.toml", HISTORY) if (folder / name).is_file()]
     hashes = {name: _hash(folder / name) for name in files}
     for position, site in enumerate(ledgers):
         hashes[f"ledger of {site}"] = _hash(folder / "ledgers" / f"{position}.jsonl")
@@ -523,15 +540,14 @@ def _of_folder(folder: Path) -> View:
     why = f"there is no model: the study ended ({outcome})"
     view = View(str(federation.get("study", "")), "no", why)
     if content:
-        view = _of(restore(content, folder))
+        adaptation = restore(content, folder)
+        view = _updated(_of(adaptation), load_history(folder, adaptation).last)
     fates = {**view.absent, **(federation.get("sources") or optional("sources.json"))}
     reported = {line.name for line in view.sources}
-    told = optional(RECONCILIATION)
     return replace(
         view,
         absent={str(name): str(fates[name]) for name in sorted(fates) if name not in reported},
         outcome=outcome,
-        reconciliation=Reconciliation.from_json(told) if told else None,
         ledgers=ledgers,
         hashes=hashes,
         made_with=str(content.get("fedcsa", "")),

@@ -16,15 +16,16 @@ from fedcsa.cli.demo_command import demo
 from fedcsa.cli.evaluate_command import evaluate
 from fedcsa.cli.explain_command import explain
 from fedcsa.cli.federation_command import federation
+from fedcsa.cli.followup_command import followup
 from fedcsa.cli.ledger_command import ledger
 from fedcsa.cli.predict_command import predict
 from fedcsa.cli.program import Command, Program
-from fedcsa.cli.reconcile_command import reconcile
 from fedcsa.cli.report_command import report
 from fedcsa.cli.run_command import run
 from fedcsa.cli.site_command import site
 from fedcsa.cli.study_command import study
 from fedcsa.cli.table_command import table
+from fedcsa.cli.update_command import update
 
 app = typer.Typer(
     name="fedcsa",
@@ -82,8 +83,8 @@ def _teach() -> None:
 
 
 for _command in (
-    demo, run, evaluate, check, table, predict, backtest, reconcile, report, explain, ledger,
-    convert,
+    demo, run, evaluate, check, table, predict, backtest, followup, update, report, explain,
+    ledger, convert,
 ):  # fmt: skip
     app.command(cls=Command)(_command)
 for _group in (federation, site, study):

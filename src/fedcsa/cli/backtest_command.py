@@ -57,7 +57,13 @@ def backtest(
     fedcsa backtest study.toml
     fedcsa backtest study.toml --result result
     """
-    from fedcsa.answer.store import backtest_to_json, load_result, plain, save_result
+    from fedcsa.answer.store import (
+        backtest_to_json,
+        load_history,
+        load_result,
+        plain,
+        save_result,
+    )
     from fedcsa.answer.terminal import print_backtest
     from fedcsa.answer.view import risk_name
     from fedcsa.backtest import run_backtest
@@ -84,8 +90,9 @@ def backtest(
         )
     if result is not None and tested is not None:
         tested = tested.with_backtest(found)
+        history = load_history(result, tested)
         with unbroken():
-            save_result(tested, result, loaded.to_toml(), keep_reconciliation=True)
+            save_result(tested, result, loaded.to_toml(), history)
             line = report_line(result)
 
     def show(screen: Console) -> None:

@@ -89,7 +89,7 @@ def _print_next(screen: Console, out: Path, report: str) -> None:
         f"run {out}/study.toml --out {out}/again",
         f"backtest {out}/study.toml --result {out}/result",
         f"predict {out}/result {out}/tables/new.csv",
-        f"reconcile {out}/result {out}/tables/outcomes-later.csv",
+        f"update {out}/result {out}/tables/outcomes-later.csv",
         f"report {out}/result --open",
         f"ledger {out}/result",
     ):

@@ -1,8 +1,8 @@
-"""Whether rows with outcomes are a random part of the target's, and weights for them if not.
+"""Whether rows with outcomes are like the target's at random, and weights for them if not.
 
-Compared are the means of all features with the target's Table 1, in its standard deviations. Of a
-random part of n rows among N, the mean of a feature errs by sd · sqrt((1 − n/N)/n), and with
-weights by sd · sqrt((1 − n/N) Σw²).
+Compared are the means of all features with the target's Table 1, in its standard deviations. If n
+rows and the N of the table are drawn from the same patients, their means differ by
+sd · sqrt(1/n + 1/N), with weights by sd · sqrt(Σw² + 1/N); by less, if the n are some of the N.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1
 from fedcsa.core.tilt import fit_tilt
 
-#: Of random parts, so many would be called selective, all features together.
+#: Of rows drawn at random, so many would be called selective, all features together.
 FALSE_ALARMS = 0.01
 #: A smaller difference, in standard deviations, is nobody's concern however sure it is.
 NEGLIGIBLE = 0.1
@@ -31,7 +31,7 @@ class Selection:
     differences : array of shape (features,)
         Of the weighted means, in the target's standard deviations.
     errors : array of shape (features,)
-        Standard errors that the differences of a random part would have.
+        Standard errors that the differences of rows drawn at random would have.
     """
 
     differences: Array = field(repr=False)
@@ -69,13 +69,12 @@ def selection_of(z: Array, row_weights: Array, table: Table1) -> Selection:
     >>> z = np.full((25, 1), 0.8)  # 25 patients, eight years too old
     >>> found = selection_of(z, np.full(25, 1 / 25), table)
     >>> found.differences.round(2), found.errors.round(3), found.differs
-    (array([0.8]), array([0.194]), array([ True]))
+    (array([0.8]), array([0.206]), array([ True]))
     """
     share = np.clip(table.mean, 1.0 / table.n_rows, 1.0 - 1.0 / table.n_rows)
     variance = np.where(table.flags, share * (1.0 - share) / np.square(table.sd), 1.0)
-    left = max(1.0 - len(z) / table.n_rows, 0.0)  # n is told in tens
-    squared = float(row_weights @ row_weights)
-    return Selection(row_weights @ z, np.sqrt(variance * squared * left))
+    chance = float(row_weights @ row_weights) + 1.0 / table.n_rows
+    return Selection(row_weights @ z, np.sqrt(variance * chance))
 
 
 def balanced_weights(z: Array, row_weights: Array) -> Array:

@@ -253,14 +253,17 @@ class Outcome:
         if len(types) > 1:
             raise must("levels", "all of one type", sorted(types))
 
-    def encode(self, cells: Cells) -> Array:
-        """Numbers, or the positions of the labels in their agreed order, as float64."""
+    def read(self, cells: Cells) -> Array:
+        """Numbers, or the positions of the labels in the agreed order; NaN where one is missing."""
         texts = tuple(level_text(level) for level in self.levels)
-        if set(texts) in ({"0", "1"}, {"false", "true"}):
-            y = cells.values("flag")
-            y = y if texts[0] in ("0", "false") else 1.0 - y
-        else:
-            y = cells.values("levels" if self.levels else "number", texts)
+        if set(texts) not in ({"0", "1"}, {"false", "true"}):
+            return cells.values("levels" if self.levels else "number", texts)
+        y = cells.values("flag")
+        return y if texts[0] in ("0", "false") else 1.0 - y
+
+    def encode(self, cells: Cells) -> Array:
+        """What `read` gives, as float64; a missing one is a problem."""
+        y = self.read(cells)
         missing = np.isnan(y)
         if missing.any():
             advice = "Drop those rows: a row without its outcome teaches nothing."

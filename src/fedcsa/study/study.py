@@ -262,22 +262,6 @@ class Study:
         """Rows of any further table, for predictions; its path is taken as it is."""
         return read_rows(open_table(where), self.coding, words_of(where), with_outcome=False)[0]
 
-    def read_outcomes(self, where: Where) -> tuple[Array, NDArray[Any]]:
-        """Rows and outcomes of any further table; its path is taken as it is."""
-        coding = replace(self.coding, features=self._without_group(), predictions="")
-        X, y = read_rows(open_table(where), coding, words_of(where), with_outcome=True)
-        return X, self.outcome.labelled(y)
-
-    def _without_group(self) -> tuple[Feature, ...]:
-        return tuple(feature for feature in self.features if feature.kind != "group")
-
-    def read_given(self, where: Where) -> Array | None:
-        """The column of predictions of any further table; None unless a column is judged."""
-        if not is_given(self.model) or "column" not in self.model:
-            return None
-        column = self.target_predictions or self.model["column"]
-        return read_predictions(open_table(where), column, self.missing_values)
-
     # What becomes of it ---------------------------------------------------------------------
 
     def run(

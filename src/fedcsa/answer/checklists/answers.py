@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from fedcsa.answer.measure_words import WORDS
-from fedcsa.answer.sentences import NEW_SITE, examined_sentence, realised_sentence
+from fedcsa.answer.sentences import NEW_SITE, examined_sentence, outcomes_sentence
 from fedcsa.answer.view import View, candidate_text
 from fedcsa.findings import CATALOGUE
 from fedcsa.plan import Plan
@@ -496,11 +496,11 @@ def limitations(view: View) -> str | None:
 
 def next_steps(view: View) -> str | None:
     """What came of it, or how to learn that."""
-    if view.reconciliation is not None:
-        return realised_sentence(view)
+    if view.update is not None:
+        return outcomes_sentence(view)
     if not view.has_model:
         return None
-    return "as soon as outcomes are known at the target: fedcsa reconcile RESULT TABLE"
+    return "as soon as some outcomes are known at the target: fedcsa update RESULT TABLE"
 
 
 def specification(view: View) -> str | None:

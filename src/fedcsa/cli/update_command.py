@@ -1,0 +1,108 @@
+"""``fedcsa update RESULT OUTCOMES``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from fedcsa.cli.common import (
+    EXIT_BROKEN,
+    Json,
+    Output,
+    Quiet,
+    ResultFolder,
+    RowsQuery,
+    RowsSheet,
+    follow,
+    named_errors,
+    place_of,
+    shown_place,
+    unbroken,
+    working,
+)
+from fedcsa.cli.predict_command import result_study
+from fedcsa.cli.report_command import report_line
+
+
+@named_errors
+def update(
+    result: ResultFolder,
+    outcomes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="OUTCOMES...",
+            help="Tables with all outcomes so far, or with --query a database. An empty cell is "
+            "an outcome that is still to come.",
+        ),
+    ],
+    rows: Annotated[
+        str,
+        typer.Option(
+            metavar="ROWS", help="The target's rows, if OUTCOMES has ids but not the features."
+        ),
+    ] = "",
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Forget earlier updates and lists of this result.")
+    ] = False,
+    query: RowsQuery = "",
+    sheet: RowsSheet = "",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bring outcomes of some of the target's rows into the answer: number, model and verdict.
+
+    One outcome is enough, and many are better. Reads the result folder and tables; writes
+    updates.json and the report into the folder, and nothing leaves this machine. Every update
+    takes all outcomes so far. Rows of a list that fedcsa followup drew keep its weights; other
+    rows are compared with the target's Table 1, and weighted if they differ. From then on,
+    fedcsa predict uses the corrected model. Exit code 7 if the promise was broken: the risk on
+    the outcomes lies outside the promised interval, its own sampling error allowed for; 6 if
+    the verdict is now not to use the model.
+
+    Examples
+    --------
+    fedcsa update result charts.csv
+    fedcsa update result march.csv april.csv
+    fedcsa update result outcomes.csv --rows new.csv     # ids and outcomes only
+    fedcsa update result outcomes.csv --quiet || echo "look closer"
+    """
+    from fedcsa.answer.store import load_history, load_result, plain, save_history
+    from fedcsa.answer.terminal import print_update
+    from fedcsa.outcomes import History, bring_in
+    from fedcsa.study.outcome_tables import read_labelled, read_target_rows
+
+    places = [place_of(table, query, sheet) for table in outcomes]
+    with working(f"reading {', '.join(map(shown_place, outcomes))}", quiet=quiet):
+        adaptation = load_result(result)
+        study = result_study(result, adaptation)
+        target = read_target_rows(study, rows) if rows else None
+        came = read_labelled(study, places, target)
+    history = History() if anew else load_history(result, adaptation)
+    history = bring_in(
+        replace(adaptation, correction=None),
+        came.X,
+        came.y,
+        keys=came.keys,
+        history=history,
+        predicted=came.predicted,
+    )
+    found = history.last
+    assert found is not None  # noqa: S101 - it was just made
+    with unbroken():
+        path = save_history(history, result, adaptation)
+        line = report_line(result)
+    told = {"words": found.verdict.words, "still_to_come": came.n_empty}
+    content = plain(found.to_json()) | told
+
+    def show(screen: Console) -> None:
+        print_update(screen, found, adaptation.plan)
+        screen.print(Text(f"\n{line}"), soft_wrap=True)
+
+    Output(json, quiet).answer(content, show, path)
+    if found.kept is False:
+        raise typer.Exit(EXIT_BROKEN)
+    follow(found.verdict)

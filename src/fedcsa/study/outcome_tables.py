@@ -1,0 +1,264 @@
+"""Tables with outcomes of some of the target's rows: read, and joined with the rows by id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcsa.core.arrays import Array
+from fedcsa.data.cells import Cells, numbered_rows
+from fedcsa.data.coding import Columns, no_rows
+from fedcsa.data.columns import Feature, require_columns, sentence_start
+from fedcsa.data.tables import Where, open_table, words_of
+from fedcsa.errors import DataError
+from fedcsa.outcomes import check_once, id_keys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fedcsa.study.study import Study
+
+#: Names a row in a list of a study without an id.
+ROW_NUMBER = "row number"
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows whose outcomes are known.
+
+    Attributes
+    ----------
+    X : array of shape (rows, features)
+    y : array of shape (rows,)
+        Numbers, or labels of classes.
+    keys : array of shape (rows,) or None
+        Whole numbers that stand for ids; None if the tables have none.
+    predicted : array of shape (rows,) or None
+        The column of predictions, if the study judged one.
+    n_empty : int
+        Rows of the tables whose outcome is not there yet.
+    """
+
+    X: Array = field(repr=False)
+    y: NDArray[Any] = field(repr=False)
+    keys: Array | None = field(repr=False)
+    predicted: Array | None = field(repr=False)
+    n_empty: int
+
+
+@dataclass(frozen=True)
+class TargetRows:
+    """Rows of the target, with or without outcomes.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        As they stand in their file: the id or the number of the row first, then what is read.
+    X : array of shape (rows, features)
+    keys : array of shape (rows,)
+        Whole numbers that stand for ids, or the numbers of the rows.
+    predicted : array of shape (rows,) or None
+    key : str
+        Name of the id, or `ROW_NUMBER`.
+    """
+
+    table: pa.Table = field(repr=False)
+    X: Array = field(repr=False)
+    keys: Array = field(repr=False)
+    predicted: Array | None = field(repr=False)
+    key: str
+
+
+def read_target_rows(study: Study, where: Where) -> TargetRows:
+    """The rows that a list is made of, or that outcomes are joined with.
+
+    Parameters
+    ----------
+    study : Study
+        It knows how the table is read.
+    where : str, Path or mapping
+        As for `open_table`.
+    """
+    words, coding, given = words_of(where), _coding(study), _given_column(study)
+    opened = open_table(where)
+    present = opened.columns()
+    key = coding.id or ROW_NUMBER
+    names = list(dict.fromkeys([*coding.needed(with_outcome=False), *filter(None, [given])]))
+    held = [key] if key in present else []
+    require_columns(present, [*([coding.id] if coding.id else []), *names], words)
+    table = opened.read([*held, *names])
+    if not table.num_rows:
+        raise no_rows(words)
+    if not held:
+        table = table.add_column(0, ROW_NUMBER, [np.arange(1, table.num_rows + 1)])
+    X, _ = coding.encode(table, words, with_outcome=False)
+    predicted = _numbers(table, given, words, study) if given else None
+    return TargetRows(
+        table,
+        X,
+        id_keys(table.column(key), f"Column {key!r} of {words}", coding.missing_values),
+        predicted,
+        key,
+    )
+
+
+def read_labelled(
+    study: Study, places: Sequence[Where], rows: TargetRows | None = None
+) -> LabelledRows:
+    """All rows with an outcome of some tables.
+
+    Parameters
+    ----------
+    study : Study
+    places : sequence of str, Path or mapping
+        Tables with outcomes, as for `open_table`. An empty cell is an outcome that is still to
+        come. A table without the features has the ids instead.
+    rows : TargetRows, optional
+        The target's rows: every id must be one of theirs, and the features are taken from them.
+    """
+    parts = [_labelled(study, where, rows) for where in places]
+    known = [part.keys for part in parts if part.keys is not None]
+    keys = np.concatenate(known) if len(known) == len(parts) else None
+    if keys is not None:
+        check_once(keys, "The outcomes", "Two tables name one row; give every outcome once.")
+    predicted = [part.predicted for part in parts if part.predicted is not None]
+    return LabelledRows(
+        np.concatenate([part.X for part in parts]),
+        np.concatenate([part.y for part in parts]),
+        keys,
+        np.concatenate(predicted) if predicted else None,
+        sum(part.n_empty for part in parts),
+    )
+
+
+def _labelled(study: Study, where: Where, rows: TargetRows | None) -> LabelledRows:
+    """Those of one table.
+
+    Parameters
+    ----------
+    study : Study
+    where : str, Path or mapping
+    rows : TargetRows or None
+    """
+    words, coding, given = words_of(where), _coding(study), _given_column(study)
+    opened = open_table(where)
+    present = opened.columns()
+    key = coding.id or ROW_NUMBER
+    features = [*coding.needed(with_outcome=False), *filter(None, [given])]
+    named = key in present
+    if rows is not None and not named:
+        raise _no_ids(words, key)
+    if rows is None and named and not set(features) & set(present):
+        raise DataError(
+            f"{sentence_start(words)} names rows, but has none of the study's features. "
+            "Name the table of the target's rows: --rows ROWS."
+        )
+    own = features if rows is None else []
+    require_columns(present, [*own, study.outcome.name], words)
+    table = opened.read([*([key] if named else []), *dict.fromkeys(own), study.outcome.name])
+    if not table.num_rows:
+        raise no_rows(words)
+    y = _outcomes(table, words, study)
+    come = ~np.isnan(y)
+    if not come.any():
+        raise DataError(
+            f"{sentence_start(words)} must hold at least one outcome; column "
+            f"{study.outcome.name!r} is empty. Fill in what is known."
+        )
+    keys = (
+        id_keys(table.column(key), f"Column {key!r} of {words}", coding.missing_values)
+        if named
+        else None
+    )
+    if rows is not None and keys is not None:
+        at = _places(keys, rows.keys, words, come)
+        X, predicted = rows.X[at], None if rows.predicted is None else rows.predicted[at]
+    else:
+        X, _ = coding.encode(table, words, with_outcome=False)
+        predicted = _numbers(table, given, words, study) if given else None
+    return LabelledRows(
+        X[come],
+        study.outcome.labelled(y[come]),
+        None if keys is None else keys[come],
+        None if predicted is None else predicted[come],
+        int((~come).sum()),
+    )
+
+
+def _coding(study: Study) -> Columns:
+    """The study's columns without a group, which a target need not have."""
+    features = tuple(feature for feature in study.features if feature.kind != "group")
+    return replace(study.coding, features=features, predictions="")
+
+
+def _given_column(study: Study) -> str:
+    """The target's column of predictions, if a column was judged."""
+    column = study.coding.predictions
+    return study.target_predictions or column if column else ""
+
+
+def _numbers(table: pa.Table, column: str, words: str, study: Study) -> Array:
+    """One column of numbers.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    column : str
+    words : str
+        Whose table it is.
+    study : Study
+    """
+    coding = Columns((Feature(column),), None, study.missing_values)
+    return coding.encode(table.select([column]), words, with_outcome=False)[0][:, 0]
+
+
+def _outcomes(table: pa.Table, words: str, study: Study) -> Array:
+    """Outcomes, NaN where one is still to come.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    words : str
+    study : Study
+    """
+    problems: list[str] = []
+    name = study.outcome.name
+    what = f"Outcome {name!r} of {words}"
+    y = study.outcome.read(Cells(table.column(name), what, problems, study.missing_values))
+    if problems:
+        raise DataError("\n".join(problems))
+    return y
+
+
+def _places(keys: Array, of: Array, words: str, come: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Where the target's rows have these ids; 0 for a row without an outcome that they lack.
+
+    Parameters
+    ----------
+    keys : array of shape (rows,)
+    of : array of shape (target rows,)
+    words : str
+    come : array of bool of shape (rows,)
+        Which rows have an outcome.
+    """
+    order = np.argsort(of)
+    at = order[np.minimum(np.searchsorted(of, keys, sorter=order), len(of) - 1)]
+    strange = (of[at] != keys) & come
+    if strange.any():
+        raise DataError(
+            f"Outcomes must be of rows of the target; {int(strange.sum())} id(s) of {words} are "
+            f"not among its rows. See {numbered_rows(strange)}. Check how the ids are written "
+            "(leading zeros?), or leave those rows out."
+        )
+    return at
+
+
+def _no_ids(words: str, key: str) -> DataError:
+    return DataError(
+        f"{sentence_start(words)} must have the column {key!r} to be joined with the target's "
+        "rows; it does not. Add it, or leave out --rows and give the features beside the outcomes."
+    )

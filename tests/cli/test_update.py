@@ -1,0 +1,310 @@
+"""``fedcsa followup`` and ``fedcsa update``: lists, tables with ids, history, refusals."""
+
+import csv
+import json
+import shutil
+from html import unescape
+
+import numpy as np
+import pytest
+
+from fedcsa import load_result
+from fedcsa.answer.store import HISTORY, load_history, load_ledgers
+from fedcsa.answer.updated import update_sentence
+
+
+def strict(text):
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def read(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(path, rows):
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+@pytest.fixture(scope="session")
+def with_ids(make_study, invoke, tmp_path_factory):
+    """A study whose tables have an id, with its result."""
+    folder = tmp_path_factory.mktemp("ids")
+    study = make_study(folder, n_target=60)
+    text = study.read_text(encoding="utf-8")
+    study.write_text(text.replace("[features]\n", '[features]\nid = "id"\n'), encoding="utf-8")
+    for name in ("a", "b", "c", "new"):
+        rows = read(folder / f"{name}.csv")
+        write(folder / f"{name}.csv", [{"id": f"{name}-{i:03}"} | r for i, r in enumerate(rows)])
+    assert invoke("run", study, "--out", folder / "result").exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def folder(with_ids, tmp_path):
+    return shutil.copytree(with_ids, tmp_path / "study")
+
+
+def drawn(folder, invoke, n=20, name="list.csv", *options):
+    out = folder / name
+    found = invoke(
+        "followup", folder / "result", folder / "new.csv", "--n", n, "--out", out, *options
+    )
+    assert (found.exit_code, found.stderr) == (0, "")
+    return out
+
+
+def filled(path, to, count=None, sign=1.0, seed=0):
+    """The list with outcomes in its first rows."""
+    rng, rows = np.random.default_rng(seed), read(path)
+    for row in rows[: len(rows) if count is None else count]:
+        row["outcome"] = sign * (float(row["age"]) + float(row["bmi"])) + rng.normal()
+    return write(to, rows)
+
+
+# A list -------------------------------------------------------------------------------------
+
+
+def test_a_list_has_ids_an_empty_outcome_and_what_each_row_stands_for(folder, invoke):
+    rows = read(drawn(folder, invoke, 18))
+    assert list(rows[0]) == ["id", "outcome", "stands for", "age", "bmi"]
+    assert len({row["id"] for row in rows}) == 18
+    assert {row["outcome"] for row in rows} == {""}
+    assert sum(float(row["stands for"]) for row in rows) == pytest.approx(60.0)
+    of = {row["id"]: row for row in read(folder / "new.csv")}
+    assert all(row["age"] == of[row["id"]]["age"] for row in rows)
+
+
+def test_a_list_says_how_narrow_the_interval_will_be(folder, invoke):
+    out = folder / "list.csv"
+    arguments = ("followup", folder / "result", folder / "new.csv", "--out", out)
+    content = strict(invoke(*arguments, "--json").stdout)
+    assert (content["rows"], content["of"], content["file"]) == (30, 60, str(out))
+    assert [line["outcomes"] for line in content["expected"]] == [0, 20, 50, 100]
+    widths = [line["upper"] - line["lower"] for line in content["expected"]]
+    assert widths == sorted(widths, reverse=True)
+    promise = load_result(folder / "result").promise
+    assert content["expected"][0]["lower"] == pytest.approx(promise.lower**0.5)
+
+
+def test_a_list_that_is_there_is_never_overwritten(folder, invoke):
+    path = drawn(folder, invoke)
+    before = path.read_bytes()
+    arguments = ("followup", folder / "result", folder / "new.csv", "--out", path)
+    again = invoke(*arguments)
+    assert again.exit_code == 3
+    assert "already exists" in again.stderr
+    assert path.read_bytes() == before
+
+
+def test_a_second_list_draws_others_and_quiet_says_where_it_is(folder, invoke):
+    first = read(drawn(folder, invoke))
+    out = folder / "second.csv"
+    arguments = ("followup", folder / "result", folder / "new.csv", "--n", 10, "-o", out, "-q")
+    assert invoke(*arguments).stdout == f"{out}\n"
+    second = read(out)
+    assert len(second) == 10
+    assert not {row["id"] for row in first} & {row["id"] for row in second}
+
+
+def test_without_an_id_rows_are_numbered(study_folder, invoke):
+    rows = read(drawn(study_folder, invoke, 6))
+    assert next(iter(rows[0])) == "row number"
+    table = read(study_folder / "new.csv")
+    assert all(table[int(row["row number"]) - 1]["age"] == row["age"] for row in rows)
+    done = filled(study_folder / "list.csv", study_folder / "done.csv")
+    assert invoke("update", study_folder / "result", done, "-q").exit_code == 0
+    assert (
+        len(load_history(study_folder / "result", load_result(study_folder / "result")).seen) == 6
+    )
+
+
+# Outcomes come back -------------------------------------------------------------------------
+
+
+def test_an_update_says_before_and_after_and_nothing_more_leaves(folder, invoke):
+    before = load_result(folder / "result")
+    ledgers = load_ledgers(folder / "result")
+    done = filled(drawn(folder, invoke), folder / "done.csv", 15)
+    result = invoke("update", folder / "result", done)
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = load_history(folder / "result", before).last
+    assert found.n_rows == 15
+    assert update_sentence(found, before.plan) in result.stdout
+    for text in (
+        "promised",
+        "outcomes alone",
+        "now, with both",
+        found.changed,
+        "(answers-missing)",
+    ):
+        assert text in result.stdout
+    assert load_ledgers(folder / "result") == ledgers  # everything stays at the target
+    html = unescape((folder / "result" / "report.html").read_text(encoding="utf-8"))
+    assert update_sentence(found, before.plan) in html
+    assert "With outcomes from here" in html
+    after = load_result(folder / "result")
+    assert after.correction == found.correction is not None
+
+
+def test_json_holds_the_update_and_what_is_still_to_come(folder, invoke):
+    done = filled(drawn(folder, invoke), folder / "done.csv", 15)
+    content = strict(invoke("update", folder / "result", done, "--json").stdout)
+    assert (content["n_rows"], content["still_to_come"]) == (15, 5)
+    assert (content["conclusion"], content["kept"]) == ("as promised", True)
+    told = strict((folder / "result" / HISTORY).read_text(encoding="utf-8"))
+    assert told["update"]["measures"] == content["measures"]
+
+
+def test_ids_and_outcomes_alone_are_joined_with_the_rows(folder, invoke):
+    done = filled(drawn(folder, invoke), folder / "done.csv")
+    beside = invoke("update", folder / "result", done, "--json")
+    rows = [{"outcome": row["outcome"], "id": row["id"]} for row in read(done)]
+    alone = write(folder / "alone.csv", rows)
+    refused = invoke("update", folder / "result", alone)
+    assert (refused.exit_code, "--rows ROWS" in refused.stderr) == (3, True)
+    joined = invoke("update", folder / "result", alone, "--rows", folder / "new.csv", "--json")
+    assert strict(joined.stdout) == strict(beside.stdout)
+
+
+def test_two_tables_and_the_chart_over_time(folder, invoke):
+    one = filled(drawn(folder, invoke), folder / "one.csv")
+    assert invoke("update", folder / "result", one, "-q").exit_code == 0
+    two = filled(drawn(folder, invoke, 10, "more.csv"), folder / "two.csv", seed=1)
+    missing = invoke("update", folder / "result", two)
+    assert missing.exit_code == 3
+    assert "20 outcome(s) of an earlier update are missing" in missing.stderr
+    result = invoke("update", folder / "result", one, two)
+    assert result.exit_code == 0
+    assert "RMSE as outcomes came in" in result.stdout
+    drawn_lines = [line for line in result.stdout.splitlines() if "●" in line]
+    assert [line.split()[0] for line in drawn_lines] == ["promised", "20", "30"]
+    doubled = invoke("update", folder / "result", one, one)
+    assert doubled.exit_code == 3
+    assert "Two tables name one row" in doubled.stderr
+
+
+def test_another_rule_breaks_the_promise(study_folder, invoke):
+    result = invoke("update", study_folder / "result", study_folder / "other.csv")
+    assert result.exit_code == 7
+    assert "worse than promised" in result.stdout
+    html = (study_folder / "result" / "report.html").read_text(encoding="utf-8")
+    assert "Do not use it</h2>" in html or "Use it with care</h2>" in html
+
+
+def test_a_method_of_the_paper_has_no_promise_to_keep(finished, tmp_path, invoke):
+    folder = shutil.copytree(finished("paper"), tmp_path / "s")
+    result = invoke("update", folder / "result", folder / "other.csv", "--json")
+    content = strict(result.stdout)
+    assert (content["conclusion"], content["kept"]) == ("not judged", None)
+    listed = invoke("followup", folder / "result", folder / "new.csv", "-o", tmp_path / "l.csv")
+    assert listed.exit_code == 0
+    assert "how narrow" not in listed.stdout.lower()
+
+
+# What is wrong ------------------------------------------------------------------------------
+
+
+def edited(folder, invoke, change):
+    rows = read(filled(drawn(folder, invoke), folder / "done.csv"))
+    change(rows)
+    return write(folder / "edited.csv", rows)
+
+
+def double(rows):
+    rows[3]["id"] = rows[1]["id"]
+
+
+def lose(rows):
+    rows[3]["id"] = ""
+
+
+def empty(rows):
+    for row in rows:
+        row["outcome"] = ""
+
+
+def text(rows):
+    rows[2]["outcome"] = "secret"
+
+
+def strange(rows):
+    rows[5]["id"] = "secret"
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "says"),
+    [
+        (double, (), "1 id(s) come twice or more. See row 4."),
+        (lose, (), "must name every row; 1 of its 20 cells is missing. See row 4."),
+        (empty, (), "must hold at least one outcome; column 'outcome' is empty"),
+        (text, (), "must hold numbers; 1 of its 20 cells is text. See row 3."),
+        (strange, ("--rows", "new.csv"), "are not among its rows. See row 6."),
+    ],
+)
+def test_what_is_wrong_is_named_and_no_value_is_shown(folder, invoke, change, options, says):
+    table = edited(folder, invoke, change)
+    options = [folder / option if option.endswith(".csv") else option for option in options]
+    result = invoke("update", folder / "result", table, *options)
+    assert result.exit_code == 3
+    assert says in result.stderr
+    assert "secret" not in result.stderr
+    assert load_history(folder / "result", load_result(folder / "result")).last is None
+
+
+def test_an_outcome_that_contradicts_an_earlier_one_is_refused_until_anew(folder, invoke):
+    done = filled(drawn(folder, invoke), folder / "done.csv")
+    invoke("update", folder / "result", done, "-q")
+    rows = read(done)
+    rows[4]["outcome"] = 424242.125
+    other = write(folder / "other-outcomes.csv", rows)
+    kept = (folder / "result" / HISTORY).read_bytes()
+    result = invoke("update", folder / "result", other)
+    assert result.exit_code == 3
+    assert "1 outcome(s) contradict those of an earlier update. See row 5" in result.stderr
+    assert "424242" not in result.stderr
+    assert (folder / "result" / HISTORY).read_bytes() == kept
+    rows[4]["outcome"] = 1.0
+    again = write(folder / "again.csv", rows)
+    assert invoke("update", folder / "result", again, "--anew", "-q").exit_code == 0
+
+
+def test_a_history_of_another_result_is_refused(folder, invoke):
+    drawn(folder, invoke)
+    path = folder / "result" / HISTORY
+    told = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(told | {"result": "0" * 64}), encoding="utf-8")
+    done = filled(folder / "list.csv", folder / "done.csv")
+    result = invoke("update", folder / "result", done)
+    assert result.exit_code == 3
+    assert "belongs to another result" in result.stderr
+
+
+@pytest.mark.parametrize("damage", [{"format": 9}, {"seen": None}, {"design": {"seed": 0}}])
+def test_a_damaged_history_is_named(folder, invoke, damage):
+    drawn(folder, invoke)
+    path = folder / "result" / HISTORY
+    told = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(told | damage), encoding="utf-8")
+    result = invoke("report", folder / "result")
+    assert result.exit_code == 3
+    assert "damaged" in result.stderr
+
+
+def test_a_new_run_forgets_lists_and_outcomes(folder, invoke):
+    drawn(folder, invoke)
+    assert (folder / "result" / HISTORY).is_file()
+    assert invoke("run", folder / "study.toml", "-o", folder / "result", "-q").exit_code == 0
+    assert not (folder / "result" / HISTORY).exists()
+
+
+def test_a_back_test_keeps_outcomes(folder, invoke):
+    done = filled(drawn(folder, invoke), folder / "done.csv")
+    invoke("update", folder / "result", done, "-q")
+    before = (folder / "result" / HISTORY).read_bytes()
+    invoke("backtest", folder / "study.toml", "--result", folder / "result", "-q")
+    assert (folder / "result" / HISTORY).read_bytes() == before

@@ -1,0 +1,371 @@
+"""Outcomes at the target: whom to follow up, who answered, what came before, and what leaves."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fedcsa import DataError, FedCSA, ParameterError, Update, outcomes
+from fedcsa.core.strata import design_weights
+from fedcsa.data.coding import Columns
+from fedcsa.outcomes import History, ListDesign, bring_in, check_once, id_keys, pick_rows
+from fedcsa.update import UpdateLook
+
+PLANTED = 424242.125
+
+
+def hospital(rng, rows):
+    X = rng.normal(0.2, 1.0, (rows, 2))
+    return X, X.sum(axis=1) + rng.normal(size=rows)
+
+
+RNG = np.random.default_rng(0)
+SOURCES = {name: hospital(RNG, rows) for name, rows in {"a": 90, "b": 70, "c": 80}.items()}
+X, Y = hospital(RNG, 120)
+KEYS = np.arange(120.0)
+
+
+def fit(**options):
+    return FedCSA(**{"candidates": [0.0, 0.1], "random_state": 0, **options}).fit(SOURCES, X)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return fit()
+
+
+@pytest.fixture(scope="module")
+def answer(fitted):
+    return fitted.adaptation_
+
+
+@pytest.fixture
+def cheap(make, monkeypatch):
+    """What an update was asked for; it computes nothing but its looks."""
+    asked = SimpleNamespace()
+
+    def update(adaptation, X, y, *, arrived=(), **options):
+        asked.__dict__.update(options, of=adaptation, X=X, y=y, arrived=tuple(arrived))
+        looks = tuple(UpdateLook(n, 1.0, 0.5, 2.0, 1.0) for n in (*arrived, len(X)))
+        weights = options["row_weights"]
+        effective = float(len(X)) if weights is None else 1.0 / float(weights @ weights)
+        return make.updated(len(X), path=looks, effective_rows=effective)
+
+    monkeypatch.setattr(outcomes, "update", update)
+    return asked
+
+
+# Whom to follow up --------------------------------------------------------------------------
+
+
+def test_a_list_is_drawn_in_strata_of_the_prediction(answer):
+    places, stands_for, history = pick_rows(answer, X, KEYS, 30)
+    assert len(set(places.tolist())) == 30
+    assert history.design.sizes == (24,) * 5
+    strata = [*history.design.picked.values()]
+    assert [strata.count(h) for h in range(5)] == [6] * 5
+    assert stands_for.tolist() == [4.0] * 30  # 24 rows of a stratum, six of them drawn
+    predicted = answer.predict(X[places])
+    lowest, highest = (predicted[np.array(strata) == h] for h in (0, 4))
+    assert lowest.max() < highest.min()
+
+
+def test_a_list_knows_no_outcome_and_another_seed_draws_others(answer):
+    first, again, other = (pick_rows(answer, X, KEYS, 20, seed=s)[0].tolist() for s in (1, 1, 2))
+    assert first == again != other
+
+
+def test_a_second_list_goes_on_with_the_first(answer):
+    first, _, history = pick_rows(answer, X, KEYS, 20, seed=3)
+    second, stands_for, longer = pick_rows(answer, X, KEYS, 10, seed=99, history=history)
+    assert not set(first.tolist()) & set(second.tolist())
+    assert [*longer.design.picked][:20] == [*history.design.picked]
+    assert len(longer.design.picked) == 30
+    assert stands_for.tolist() == [40 / 10] * 10  # three strata of 40, ten of each drawn by now
+
+
+def test_a_second_list_of_other_rows_is_refused(answer):
+    _, _, history = pick_rows(answer, X, KEYS, 20)
+    with pytest.raises(DataError, match="same rows as the first"):
+        pick_rows(answer, X[::-1], KEYS, 20, history=history)
+    with pytest.raises(DataError, match="same rows as the first"):
+        pick_rows(answer, X[:119], KEYS[:119], 20, history=history)
+
+
+@pytest.mark.parametrize("n", [0, 121])
+def test_a_list_cannot_be_empty_or_longer_than_the_rows(answer, n):
+    with pytest.raises(ParameterError, match="from 1 to 120"):
+        pick_rows(answer, X, KEYS, n)
+
+
+# Ids ----------------------------------------------------------------------------------------
+
+
+def test_an_id_is_its_text():
+    keys = id_keys(["007", "7", " 8 "], "The ids")
+    assert len(set(keys.tolist())) == 3
+    assert id_keys([7, 8], "The ids").tolist() == id_keys(["7", "8"], "The ids").tolist()
+    assert id_keys([7.0, 8.0], "The ids").tolist() == keys[1:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("ids", "match"),
+    [
+        (["a", "b", "a"], r"1 id\(s\) come twice or more. See row 3"),
+        (["a", None, "b"], r"must name every row; 1 of its 3 cells is missing. See row 2"),
+        ([{"x": "secret"}], "must"),
+    ],
+)
+def test_ids_that_name_no_row_or_two_are_refused(ids, match):
+    with pytest.raises(DataError, match=match) as caught:
+        id_keys(ids, "The ids")
+    assert "secret" not in str(caught.value)
+
+
+def test_an_id_of_two_tables_is_noticed():
+    with pytest.raises(DataError, match="Two tables"):
+        check_once(np.array([1.0, 2.0, 1.0]), "The outcomes", "Two tables name one row.")
+
+
+# History ------------------------------------------------------------------------------------
+
+
+def test_a_history_holds_no_id_and_no_outcome_and_comes_back_from_plain_values(answer):
+    _, _, history = pick_rows(answer, X, KEYS + 70000, 30)
+    y = Y.copy()
+    y[:5] = 3.140625
+    history = bring_in(answer, X[:40], y[:40], keys=KEYS[:40] + 70000, history=history)
+    text = json.dumps(history.to_json())
+    assert "7000" not in text
+    assert "3.140625" not in text
+    again = History.from_json(json.loads(text))
+    assert again == history
+    assert isinstance(again.last, Update)
+
+
+@pytest.mark.parametrize("stratum", [-1, 5])
+def test_a_stratum_that_is_none_is_refused(stratum):
+    content = History().to_json()
+    content["design"] = {"seed": 0, "sizes": [1] * 5, "picked": {"a": stratum}}
+    with pytest.raises(ValueError, match=r"^$"):
+        History.from_json(content)
+
+
+def test_two_results_have_digests_of_their_own():
+    assert History().digest("a") != History().digest("a")
+
+
+@pytest.mark.usefixtures("cheap")
+def test_outcomes_keep_the_order_in_which_they_came(answer):
+    """However the second table is sorted, the first look is as it was."""
+    first = bring_in(answer, X[:20], Y[:20], keys=KEYS[:20])
+    sorted_otherwise = np.argsort(-KEYS[:50], kind="stable")
+    second = bring_in(
+        answer, X[sorted_otherwise], Y[sorted_otherwise],
+        keys=KEYS[sorted_otherwise], history=first,
+    )  # fmt: skip
+    assert [look.n_rows for look in second.last.path] == [20, 50]
+    assert second.last.path[0] == first.last.path[0]
+    assert [*second.seen][:20] == [*first.seen]
+
+
+@pytest.mark.usefixtures("cheap")
+def test_the_same_outcomes_again_are_no_further_look(answer):
+    first = bring_in(answer, X[:20], Y[:20], keys=KEYS[:20])
+    again = bring_in(answer, X[:20], Y[:20], keys=KEYS[:20], history=first)
+    assert again == first
+
+
+@pytest.mark.usefixtures("cheap")
+def test_an_outcome_that_contradicts_an_earlier_one_is_refused(answer):
+    first = bring_in(answer, X[:20], Y[:20], keys=KEYS[:20])
+    other = Y[:25].copy()
+    other[[3, 7]] = PLANTED
+    with pytest.raises(DataError, match=r"2 outcome\(s\) contradict .* See rows 4 and 8") as caught:
+        bring_in(answer, X[:25], other, keys=KEYS[:25], history=first)
+    assert "424242" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("cheap")
+def test_outcomes_that_were_there_before_must_be_there_again(answer):
+    first = bring_in(answer, X[:20], Y[:20], keys=KEYS[:20])
+    with pytest.raises(DataError, match=r"10 outcome\(s\) of an earlier update are missing"):
+        bring_in(answer, X[10:40], Y[10:40], keys=KEYS[10:40], history=first)
+    nameless = bring_in(answer, X[:20], Y[:20])
+    with pytest.raises(DataError, match=r"5 outcome\(s\) of an earlier update are missing"):
+        bring_in(answer, X[:15], Y[:15], history=nameless)
+
+
+@pytest.mark.parametrize(("y", "keys"), [(Y[:9], KEYS[:10]), (Y[:10], KEYS[:11])])
+def test_outcomes_and_ids_must_be_as_many_as_rows(answer, y, keys):
+    with pytest.raises(DataError, match="for each of the 10 rows"):
+        bring_in(answer, X[:10], y, keys=keys)
+
+
+# Weights ------------------------------------------------------------------------------------
+
+
+def codes(history):
+    return {item.code: item.evidence for item in history.last.findings}
+
+
+def test_answers_of_a_list_keep_its_weights(answer, cheap):
+    places, _, history = pick_rows(answer, X, KEYS, 30)
+    came = places[[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 19, 20, 22]]
+    found = bring_in(answer, X[came], Y[came], keys=KEYS[came], history=history)
+    labels = np.array([history.design.picked[history.digest(int(key))] for key in KEYS[came]])
+    expected = design_weights(labels, np.array(history.design.sizes))
+    np.testing.assert_allclose(cheap.row_weights, expected)
+    assert codes(found)["answers-missing"] == {"outcomes": 18.0, "of": 30.0}
+    whole = bring_in(answer, X[places], Y[places], keys=KEYS[places], history=history)
+    assert cheap.row_weights is None  # six of each stratum of 24: all alike
+    assert "answers-missing" not in codes(whole)
+
+
+@pytest.mark.usefixtures("cheap")
+def test_outcomes_of_rows_that_the_list_did_not_draw_are_said(answer):
+    places, _, history = pick_rows(answer, X, KEYS, 20)
+    others = np.setdiff1d(np.arange(120), places)[:5]
+    came = np.concatenate([places, others])
+    found = bring_in(answer, X[came], Y[came], keys=KEYS[came], history=history)
+    assert codes(found)["beyond-list"] == {"not on the list": 5.0, "of": 25.0}
+
+
+@pytest.mark.usefixtures("cheap")
+def test_selective_outcomes_are_weighted_and_said(answer):
+    """Mostly patients with a high first feature; the others are there, so weights can repair it."""
+    high, low = np.argsort(-X[:, 0])[:60], np.argsort(X[:, 0])[:20]
+    came = np.concatenate([high, low[:10]])
+    found = bring_in(answer, X[came], Y[came], keys=KEYS[came])
+    evidence = codes(found)["outcomes-selective"]
+    assert evidence["x0"] > 0.3
+    assert evidence["of"] == 70.0
+    assert 10.0 < evidence["effective rows"] < 65.0
+    assert found.last.effective_rows == pytest.approx(evidence["effective rows"])
+
+
+def test_outcomes_that_do_not_reach_the_target_are_refused(answer):
+    came = np.argsort(-X[:, 0])[:20]
+    with pytest.raises(DataError, match=r"20 rows with outcomes cannot stand .* differ in x0"):
+        bring_in(answer, X[came], Y[came])
+
+
+@pytest.mark.usefixtures("cheap")
+def test_a_random_part_is_called_nothing(answer):
+    came = np.random.default_rng(5).choice(120, 40, replace=False)
+    assert not {"outcomes-selective", "beyond-list", "outcome-unit"} & set(
+        codes(bring_in(answer, X[came], Y[came]))
+    )
+
+
+@pytest.mark.usefixtures("cheap")
+def test_outcomes_in_another_unit_are_noticed():
+    rng = np.random.default_rng(1)
+
+    def weights(rows):
+        Z, y = hospital(rng, rows)
+        return Z, 70.0 + 6.0 * y
+
+    model = FedCSA(candidates=[0.0], random_state=0)
+    target, y = weights(100)
+    model.fit({name: weights(90) for name in "abc"}, target)
+    right = bring_in(model.adaptation_, target, y)
+    grams = bring_in(model.adaptation_, target, 1000.0 * y)
+    assert "outcome-unit" not in codes(right)
+    assert codes(grams)["outcome-unit"] == {"looks": "1,000 times the target's: divide by 1000"}
+
+
+# In Python ----------------------------------------------------------------------------------
+
+
+def test_one_outcome_is_enough(fitted):
+    found = fitted.update(X[:1], Y[:1], anew=True)
+    assert found.n_rows == 1
+    assert found.risk.alone is None
+    assert found.conclusion == "not judged"
+
+
+def test_an_update_changes_predictions_and_verdict_but_not_what_left(answer):
+    model = fit()
+    before, ledgers = model.predict(X), model.adaptation_.ledgers
+    found = model.update(X[:60], -Y[:60], ids=range(60))
+    assert model.update_ is found
+    assert (found.conclusion, found.kept) == ("worse than promised", False)
+    assert found.before == answer.verdict
+    assert model.verdict_ == found.verdict.words != answer.verdict.words
+    assert model.legs_ == {leg.name: leg for leg in found.verdict.legs}
+    assert model.findings_[: len(found.findings)] == found.findings != ()
+    assert np.mean((model.predict(X[60:]) + Y[60:]) ** 2) < np.mean((before[60:] + Y[60:]) ** 2)
+    # Everything happens at the target: the ledgers are those of the study.
+    assert model.adaptation_.ledgers is ledgers
+    assert replace(model.adaptation_, correction=None).ledgers == ledgers
+
+
+def test_an_update_starts_from_the_model_as_it_was_however_often():
+    model = fit()
+    model.update(X[:30], Y[:30] + 1.0)
+    twice = model.update(X[:60], Y[:60] + 1.0)
+    [*once] = fit().update(X[:60], Y[:60] + 1.0).measures
+    assert [item.after for item in twice.measures] == [item.after for item in once]
+
+
+@pytest.mark.usefixtures("cheap")
+def test_a_new_fit_forgets_outcomes():
+    model = fit()
+    model.update(X[:30], Y[:30])
+    model.fit(SOURCES, X)
+    assert model.update_ is None
+    assert model.adaptation_.correction is None
+
+
+@pytest.mark.usefixtures("cheap")
+def test_a_back_test_after_outcomes_keeps_them():
+    model = fit()
+    found = model.update(X[:30], Y[:30])
+    model.backtest(SOURCES)
+    assert model.update_ is found
+    assert model.adaptation_.correction == found.correction
+
+
+@pytest.mark.usefixtures("cheap")
+def test_ids_are_compared_between_calls():
+    model = fit()
+    model.update(X[:10], Y[:10], ids=[f"p{i}" for i in range(10)])
+    with pytest.raises(DataError, match="contradict"):
+        model.update(X[:10], Y[:10] + 1.0, ids=[f"p{i}" for i in range(10)])
+    assert model.update(X[:10], Y[:10] + 1.0, anew=True).n_rows == 10
+
+
+def test_a_frame_is_matched_by_name(cheap):
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=["age", "bmi"])
+    columns = Columns({"age": "number", "bmi": "number"})
+    named = {k: (pd.DataFrame(A, columns=["age", "bmi"]), y) for k, (A, y) in SOURCES.items()}
+    model = FedCSA(candidates=[0.0], random_state=0, columns=columns).fit(named, frame)
+    model.update(frame[["bmi", "age"]].head(30), pd.Series(Y[:30]))
+    assert cheap.X.tolist() == X[:30].tolist()
+    assert cheap.y.tolist() == Y[:30].tolist()
+
+
+def test_a_saved_update_comes_back_and_is_shown(tmp_path, monkeypatch):
+    from fedcsa import load_result
+    from fedcsa.answer import page
+    from fedcsa.answer.store import load_history
+    from fedcsa.answer.view import view_of
+
+    model = fit()
+    found = model.update(X[:30], Y[:30], ids=range(30))
+    monkeypatch.setattr(page, "write_report", lambda folder: folder)  # tested elsewhere
+    model.save(tmp_path / "r")
+    again = load_result(tmp_path / "r")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert load_history(tmp_path / "r", again) == model.history_
+    assert view_of(tmp_path / "r").update == found
+    assert "with 30 outcomes" in model._repr_html_inner()
+
+
+def test_a_design_is_kept_apart_from_its_ids():
+    assert "picked" not in repr(ListDesign(0, (1,), {"secret": 0}))
