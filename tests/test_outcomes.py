@@ -369,3 +369,20 @@ def test_a_saved_update_comes_back_and_is_shown(tmp_path, monkeypatch):
 
 def test_a_design_is_kept_apart_from_its_ids():
     assert "picked" not in repr(ListDesign(0, (1,), {"secret": 0}))
+
+
+@pytest.mark.usefixtures("cheap")
+def test_a_list_in_python_is_the_lists_of_the_command_line():
+    model = fit()
+    first = model.followup(X, 20)
+    assert first.tolist() == pick_rows(model.adaptation_, X, KEYS, 20)[0].tolist()
+    second = model.followup(X, 10)
+    assert not set(first.tolist()) & set(second.tolist())
+    model.update(X[first], Y[first], ids=first)
+    assert codes(model.history_)["answers-missing"] == {"outcomes": 20.0, "of": 30.0}
+    both = np.concatenate([first, second])
+    found = model.update(X[both], Y[both], ids=both)
+    assert [look.n_rows for look in found.path] == [20, 30]
+    again = model.update(X[first], Y[first], ids=first, anew=True)
+    assert [look.n_rows for look in again.path] == [20]
+    assert model.history_.design is not None

@@ -26,9 +26,9 @@ X_new, y_new = hospital(0.3, 150)
 fedcsa = FedCSA(random_state=0).fit(sources, X_new)
 
 departures = np.linspace(0.0, 2.0, 9)
-later = [fedcsa.reconcile(X_new, y_new + departure) for departure in departures]
-realised = np.array([found.realised for found in later])
-noise = np.array([[r.realised - r.lower, r.upper - r.realised] for r in later]).T
+later = [fedcsa.update(X_new, y_new + departure, anew=True) for departure in departures]
+realised, lower, upper = np.array([found.risk.alone for found in later]).T
+noise = np.array([realised - lower, upper - realised])
 
 fig, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 ax.axhspan(*fedcsa.interval_, color="C0", alpha=0.2, label="promised")
@@ -46,5 +46,5 @@ ax.legend(loc="upper left")
 plt.show()
 
 # %%
-# Only outcomes can tell. ``reconcile`` says so as soon as they do, and a back-test asks the same of
+# Only outcomes can tell. ``update`` says so as soon as they do, and a back-test asks the same of
 # the sources beforehand. See :doc:`/when-not`.

@@ -185,16 +185,17 @@ plot_backtest(fedcsa)
 #
 # Months later the outcomes arrive in New Zealand.
 
-later = fedcsa.reconcile(X_new, y_later)
-print(f"promised {later.promised:.3f} ({later.promised_lower:.3f} to {later.promised_upper:.3f})")
-print(f"realised {later.realised:.3f} ({later.lower:.3f} to {later.upper:.3f})")
+bad = list(fedcsa.classes_).index("bad")
+expected = fedcsa.predict_proba(X_new)[:, bad].mean()
+later = fedcsa.update(X_new, y_later)
+print("promised {:.3f} ({:.3f} to {:.3f})".format(*later.risk.before))
+print("realised {:.3f} ({:.3f} to {:.3f})".format(*later.risk.alone))
 print(later.conclusion)
 
 # %%
 # *As promised*: the two intervals meet. Now that we can, look closer at the level of outcomes:
 
 rate = np.mean(np.concatenate([outcome for _, outcome in hospitals.values()]) == "bad")
-expected = fedcsa.predict_proba(X_new)[:, list(fedcsa.classes_).index("bad")].mean()
 print(f"bad outcomes at the sources {rate:.0%}")
 print(f"predicted for New Zealand   {expected:.0%}, came true {np.mean(y_later == 'bad'):.0%}")
 print(f"realised risk of the sources' average: {np.mean((rate - (y_later == 'bad')) ** 2):.3f}")

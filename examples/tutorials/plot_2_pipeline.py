@@ -198,8 +198,8 @@ with tempfile.TemporaryDirectory() as place:
 coded, _ = columns.encode(X_new, "the target", with_outcome=False)
 print((loaded.predict(coded) == fedcsa.predict(X_new)).all())
 
-later = fedcsa.reconcile(X_new, y_later)
-print(f"realised {later.realised:.3f} ({later.lower:.3f} to {later.upper:.3f}): {later.conclusion}")
+later = fedcsa.update(X_new, y_later)
+print("realised {:.3f} ({:.3f} to {:.3f}):".format(*later.risk.alone), later.conclusion)
 
 # %%
 # It went better than feared. That is luck, not evidence: before the outcomes came nobody could have

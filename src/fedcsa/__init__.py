@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         plot_calibration,
         plot_decision_curve,
         plot_forest,
+        plot_outcomes,
         plot_risk,
     )
     from fedcsa.answer.store import load_result, save_result
@@ -115,6 +116,7 @@ _HOMES = {
     "plot_calibration": "answer.plots",
     "plot_decision_curve": "answer.plots",
     "plot_forest": "answer.plots",
+    "plot_outcomes": "answer.plots",
     "plot_risk": "answer.plots",
     "risk_terms": "core.losses",
     "run_study": "run",
@@ -174,6 +176,7 @@ __all__ = [
     "plot_calibration",
     "plot_decision_curve",
     "plot_forest",
+    "plot_outcomes",
     "plot_risk",
     "risk_terms",
     "run_study",

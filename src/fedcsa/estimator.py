@@ -28,7 +28,7 @@ from fedcsa.models.given import given_column
 from fedcsa.models.handed import handed_over
 from fedcsa.models.inputs import begins_with_columns, plain_numbers
 from fedcsa.models.space import SpaceFunction
-from fedcsa.outcomes import History, bring_in, id_keys
+from fedcsa.outcomes import History, bring_in, id_keys, pick_rows
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
 from fedcsa.preset import preset_values
 from fedcsa.run import InProcess, Progress, run_study
@@ -286,6 +286,30 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             self._keep(self.adaptation_.with_backtest(found), self.history_)
         return found
 
+    def followup(self, X: Any, n: int = 30, *, ids: Any = None, seed: int = 0) -> NDArray[np.intp]:
+        """Draw rows of the target to follow up; returns their positions, in the order of the list.
+
+        They are drawn at random among rows with similar predictions. `update` weights their
+        outcomes by this design, if it is given the same ids. A second call draws further rows.
+
+        Parameters
+        ----------
+        X : array or frame of shape (rows, features)
+            All rows to choose from.
+        n : int
+            How many to draw.
+        ids : sequence of str or int, optional
+            Of the rows, each once; by default their positions 0, 1, 2, …
+        seed : int
+            Of the first list.
+        """
+        rows = self._rows(X)
+        keys = id_keys(range(len(rows)) if ids is None else ids, "The ids")
+        before = replace(self.adaptation_, correction=None)
+        places, _, history = pick_rows(before, rows, keys, n, seed=seed, history=self.history_)
+        self.history_ = history
+        return places
+
     def update(self, X: Any, y: Any, *, ids: Any = None, anew: bool = False) -> Update:
         """Bring outcomes of some of the target's rows into the answer, all that are known so far.
 
@@ -306,7 +330,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         history = bring_in(
             before, rows, np.asarray(y),
             keys=None if ids is None else id_keys(ids, "The ids"),
-            history=None if anew else getattr(self, "history_", None),
+            history=replace(self.history_, seen={}, last=None)
+            if anew and self.history_ is not None
+            else self.history_,
             loss=self.loss if callable(self.loss) else None,
         )  # fmt: skip
         self._keep(before, history)

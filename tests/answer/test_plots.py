@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from fedcsa.answer.notebook import view_html
 from fedcsa.answer.sentences import promise_sentence
 from fedcsa.answer.view import Point, view_of
 from fedcsa.errors import ParameterError
+from fedcsa.update import UpdateLook
 from fedcsa.words import number, percent, printable
 
 PLOTS = ["plot_risk", "plot_forest", "plot_balance", "plot_backtest"]
@@ -47,6 +49,16 @@ def test_a_chart_refuses_anything_else(name):
 def test_a_chart_of_no_back_test_is_refused(making):
     with pytest.raises(ParameterError, match="one with a back-test"):
         fedcsa.plot_backtest(making.made("one source"))
+
+
+def test_outcomes_are_drawn_from_the_promise_on(making, make):
+    estimator = making.small_study()
+    with pytest.raises(ParameterError, match="after an update"):
+        fedcsa.plot_outcomes(estimator)
+    looks = tuple(UpdateLook(n, 1.0, 0.5, 2.0, 1.0) for n in (10, 30))
+    given = SimpleNamespace(adaptation_=estimator.adaptation_, update_=make.updated(path=looks))
+    [line, *_] = fedcsa.plot_outcomes(given).ax_.get_lines()
+    assert line.get_xdata().tolist() == [0, 10, 30]
 
 
 def test_drawing_leaves_pyplot_and_the_settings_alone():

@@ -151,6 +151,22 @@ def plot_backtest(result: Any) -> ChartDisplay:
     return _display(kept_promises.draw_kept_promises(backtest))
 
 
+def plot_outcomes(result: Any) -> ChartDisplay:
+    """Draw how the loss became known as outcomes came in: the promise, then every update.
+
+    Parameters
+    ----------
+    result : fitted FedCSA
+        After `FedCSA.update`.
+    """
+    view = _view(result)
+    if view.update is None or view.plan is None:
+        raise must("result", "a fitted FedCSA after an update", "one without outcomes")
+    from fedcsa.answer.charts import over_time
+
+    return _display(over_time.draw_over_time(view.update, view.plan))
+
+
 def _display(chart: Chart) -> ChartDisplay:
     return ChartDisplay(chart.figure, tuple(chart.panels))
 

@@ -46,7 +46,8 @@ def update(
         ),
     ] = "",
     anew: Annotated[
-        bool, typer.Option("--anew", help="Forget earlier updates and lists of this result.")
+        bool,
+        typer.Option("--anew", help="Forget earlier updates of this result, but not its lists."),
     ] = False,
     query: RowsQuery = "",
     sheet: RowsSheet = "",
@@ -72,7 +73,7 @@ def update(
     """
     from fedcsa.answer.store import load_history, load_result, plain, save_history
     from fedcsa.answer.terminal import print_update
-    from fedcsa.outcomes import History, bring_in
+    from fedcsa.outcomes import bring_in
     from fedcsa.study.outcome_tables import read_labelled, read_target_rows
 
     places = [place_of(table, query, sheet) for table in outcomes]
@@ -81,7 +82,8 @@ def update(
         study = result_study(result, adaptation)
         target = read_target_rows(study, rows) if rows else None
         came = read_labelled(study, places, target)
-    history = History() if anew else load_history(result, adaptation)
+    history = load_history(result, adaptation)
+    history = replace(history, seen={}, last=None) if anew else history
     history = bring_in(
         replace(adaptation, correction=None),
         came.X,
