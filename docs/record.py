@@ -35,6 +35,9 @@ FILES = {
         "heart_disease/processed.switzerland.data": "834a405ccf5b66ab4056bb77794adc8df0b7125186454c0a1d002d33c6c3b314",  # noqa: E501
         "heart_disease/processed.va.data": "e7c93d8d0d2acdadfa4c5e8de768e2191e7f618b952e29623f1f0d5949ff6b8f",  # noqa: E501
     },
+    "plot_3_friday": {
+        "stroke_trial/IST.csv.gz": "14ba957322d5ccbe4cd240692f1c8c70246c718076d3346a229015c440b03b54"  # noqa: E501
+    },
 }
 HEAD = """\
 .. `python docs/record.py` wrote this page from {script}; edit that file.
