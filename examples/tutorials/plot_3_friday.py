@@ -82,7 +82,7 @@ print(f"charts of patients {', '.join(map(str, charts[:8]))}, …")
 # The first ten
 # -------------
 #
-# ``ids`` tells ``update`` which rows these are. So it can use the weights of the list, and notice an
+# ``ids`` tells ``update`` which rows these are. It can then use the list's weights, and notice an
 # outcome that contradicts an earlier one.
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -287,17 +287,14 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return found
 
     def followup(self, X: Any, n: int = 30, *, ids: Any = None, seed: int = 0) -> NDArray[np.intp]:
-        """Draw rows of the target to follow up; returns their positions, in the order of the list.
-
-        They are drawn at random among rows with similar predictions. `update` weights their
-        outcomes by this design, if it is given the same ids. A second call draws further rows.
+        """Draw rows to follow up, by a design that `update` knows; their positions, in order.
 
         Parameters
         ----------
         X : array or frame of shape (rows, features)
             All rows to choose from.
         n : int
-            How many to draw.
+            How many to draw; a second call draws further rows.
         ids : sequence of str or int, optional
             Of the rows, each once; by default their positions 0, 1, 2, …
         seed : int
@@ -305,16 +302,12 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         """
         rows = self._rows(X)
         keys = id_keys(range(len(rows)) if ids is None else ids, "The ids")
-        before = replace(self.adaptation_, correction=None)
-        places, _, history = pick_rows(before, rows, keys, n, seed=seed, history=self.history_)
-        self.history_ = history
-        return places
+        drawn = pick_rows(self.adaptation_, rows, keys, n, seed=seed, history=self.history_)
+        self.history_ = drawn[2]
+        return drawn[0]
 
     def update(self, X: Any, y: Any, *, ids: Any = None, anew: bool = False) -> Update:
-        """Bring outcomes of some of the target's rows into the answer, all that are known so far.
-
-        From then on the model predicts with the correction that they ask for, and ``verdict_``,
-        ``legs_`` and ``findings_`` are those with outcomes.
+        """Bring all outcomes so far into the answer; from then on predictions are corrected.
 
         Parameters
         ----------
@@ -326,18 +319,15 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         anew : bool
             Forget earlier updates.
         """
-        rows, before = self._rows(X), replace(self.adaptation_, correction=None)
+        rows = self._rows(X)
         history = bring_in(
-            before, rows, np.asarray(y),
+            self.adaptation_, rows, np.asarray(y),
             keys=None if ids is None else id_keys(ids, "The ids"),
-            history=replace(self.history_, seen={}, last=None)
-            if anew and self.history_ is not None
-            else self.history_,
+            history=self.history_, anew=anew,
             loss=self.loss if callable(self.loss) else None,
         )  # fmt: skip
-        self._keep(before, history)
-        assert history.last is not None  # noqa: S101 - it was just made
-        return history.last
+        self._keep(self.adaptation_, history)
+        return cast(Update, history.last)
 
     def save(self, folder: str | Path) -> Path:
         """Write the result and its report, as ``fedcsa run --out`` does; returns the report.

@@ -261,6 +261,7 @@ def bring_in(
     *,
     keys: Array | None = None,
     history: History | None = None,
+    anew: bool = False,
     loss: Loss | None = None,
     predicted: Array | None = None,
 ) -> History:
@@ -279,12 +280,15 @@ def bring_in(
         outcomes are new.
     history : History, optional
         Of this result.
+    anew : bool
+        Forget its updates, but not its lists.
     loss : function, optional
         Needed only if the study used a loss of its own.
     predicted : array of shape (rows,), optional
         Needed only if the study judged a column of predictions.
     """
     history = History() if history is None else history
+    history = replace(history, seen={}, last=None) if anew else history
     for name, each in (("y", y), ("ids", keys)):
         if each is not None and len(each) != len(X):
             raise DataError(

@@ -82,14 +82,13 @@ def update(
         study = result_study(result, adaptation)
         target = read_target_rows(study, rows) if rows else None
         came = read_labelled(study, places, target)
-    history = load_history(result, adaptation)
-    history = replace(history, seen={}, last=None) if anew else history
     history = bring_in(
         replace(adaptation, correction=None),
         came.X,
         came.y,
         keys=came.keys,
-        history=history,
+        history=load_history(result, adaptation),
+        anew=anew,
         predicted=came.predicted,
     )
     found = history.last
