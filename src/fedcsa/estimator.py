@@ -319,9 +319,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         anew : bool
             Forget earlier updates.
         """
-        rows = self._rows(X)
         history = bring_in(
-            self.adaptation_, rows, np.asarray(y),
+            self.adaptation_, self._rows(X), np.asarray(y),
             keys=None if ids is None else id_keys(ids, "The ids"),
             history=self.history_, anew=anew,
             loss=self.loss if callable(self.loss) else None,
