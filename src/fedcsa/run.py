@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Generic, TypeVar
 
-from fedcsa.errors import ProtocolError, must
+from fedcsa.errors import MessageError, ProtocolError, ResultError, must
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.fields import Message
-from fedcsa.messages.messages import TARGET, MoreCandidates
+from fedcsa.messages.messages import TARGET, Brief, MoreCandidates, RiskReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
@@ -29,7 +30,8 @@ TARGET_STEPS = (
 SEARCH = "search"
 #: Rounds that any study may have: no target can ask forever.
 MOST_ROUNDS = 1000
-#: Called with the phase, the source's name, and "started" or "done".
+#: Called with the phase, the source's name, and "started" or "done"; in a search the phase says how
+#: far it has come, after a colon.
 Progress = Callable[[str, str, str], None]
 #: One message on its way, and how a study ends.
 Letter = TypeVar("Letter")
@@ -43,7 +45,12 @@ class InProcess:
     between sites. Only a model that has no format of ours is handed over as the object it is.
     """
 
-    def __init__(self, sources: Sequence[Source], progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        progress: Progress | None = None,
+        kept: KeptAnswers | None = None,
+    ) -> None:
         names = [source.name for source in sources]
         if not names:
             raise must("sources", "at least one source", 0)
@@ -54,6 +61,9 @@ class InProcess:
             raise must("sources", "sources with other names than the target's", TARGET)
         self._sources = {source.name: source for source in sources}
         self._progress = progress
+        self._kept = kept
+        #: How far a search has come, in words: told with its phase.
+        self.far = ""
 
     @property
     def source_names(self) -> Sequence[str]:
@@ -62,18 +72,63 @@ class InProcess:
 
     def ask(self, messages: Mapping[str, Message], phase: str) -> dict[str, Message]:
         """Send every source its message and return their answers by name."""
-        answers = {}
+        answers, told = {}, f"{phase}: {self.far}" if phase == SEARCH else phase
         for name, message in messages.items():
             if self._progress:
-                self._progress(phase, name, "started")
-            answers[name] = _carried(self._sources[name].answer(_carried(message)))
+                self._progress(told, name, "started")
+            answers[name] = _carried(self._answer(self._sources[name], _carried(message)))
             if self._progress:
-                self._progress(phase, name, "done")
+                self._progress(told, name, "done")
         return answers
+
+    def _answer(self, source: Source, message: Message) -> Message:
+        """What a source answers now, or answered before this run was interrupted."""
+        if self._kept is None or not isinstance(message, Brief | MoreCandidates):
+            return source.answer(message)
+        known = self._kept.find(source.answer_key(message))
+        if isinstance(known, RiskReport):
+            source.remember(message, known)
+        answer = source.answer(message)
+        self._kept.put(source.answer_key(message), answer)
+        return answer
 
     def ledgers(self) -> dict[str, tuple[LedgerEntry, ...]]:
         """What left every source."""
         return {name: tuple(source.ledger.entries) for name, source in self._sources.items()}
+
+
+class KeptAnswers:
+    """The answers of a search so far, in a folder: a run that was interrupted goes on with them.
+
+    Parameters
+    ----------
+    folder : Path
+        It is made with the first answer.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, key: str) -> Message | None:
+        """The answer that was kept under a key, if it is there and whole."""
+        try:
+            return decode((self._folder / f"{key}.fcsa").read_bytes())
+        except (OSError, MessageError):
+            return None
+
+    def put(self, key: str, answer: Message) -> None:
+        """Keep an answer; it is there whole or not at all."""
+        path = self._folder / f"{key}.fcsa"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            part = path.with_suffix(".part")
+            part.write_bytes(encode(answer))
+            part.replace(path)
+        except OSError as error:
+            raise ResultError(
+                f"The folder {str(self._folder)!r} must be writable; {type(error).__name__} came "
+                "instead."
+            ) from None
 
 
 def _carried(message: Message) -> Message:
@@ -98,7 +153,7 @@ def run_study(target: Target, courier: InProcess) -> Adaptation:
             return TargetTurn(dict.fromkeys(names, target.brief(names)))
         if step == "choose":
             request = target.choose(answers)
-            more = isinstance(request, MoreCandidates)
+            more, courier.far = isinstance(request, MoreCandidates), target.progress
             return TargetTurn(dict.fromkeys(target.asked, request), more=more)
         if step == "mix":
             return TargetTurn(target.mix(answers))

@@ -53,6 +53,8 @@ from fedcsa.target.verdict import Promise
 FORMAT = 3
 #: What outcomes have changed since, and its format.
 HISTORY, HISTORY_FORMAT = "updates.json", 1
+#: Where a run keeps the answers of a search so far; a result that is whole removes it.
+ROUNDS_FOLDER = "rounds"
 #: What a report writes beside its page; a new result removes it.
 CARD_FILE, CHECKLISTS_FILE, TABLES_FOLDER = "model-card.md", "checklists.md", "tables"
 #: What a damaged file may raise.
@@ -98,6 +100,10 @@ def save_result(
         if history is not None:
             save_history(history, folder, adaptation)
         (folder / "adaptation.json").write_text(text + "\n", encoding="utf-8")  # last: it is whole
+        for old in (folder / ROUNDS_FOLDER).glob("*.*"):  # of a search that has ended
+            old.unlink()
+        if (folder / ROUNDS_FOLDER).is_dir():
+            (folder / ROUNDS_FOLDER).rmdir()
     except OSError as error:
         raise ResultError(
             f"The folder {str(folder)!r} must be writable; {type(error).__name__} came instead."
@@ -244,7 +250,8 @@ def _no_constant(_: str) -> Any:
 
 def _clear(folder: Path) -> None:
     """Make the folders and remove an older result's files, adaptation.json first."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / "adaptation.json").is_file():
+    held = {item.name for item in folder.iterdir()} if folder.exists() else set()
+    if held - {ROUNDS_FOLDER} and "adaptation.json" not in held:
         raise ResultError(
             f"The folder {str(folder)!r} must be empty or hold an older result; it holds "
             "something else. Choose another one."

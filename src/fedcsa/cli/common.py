@@ -410,7 +410,8 @@ def site_progress(
         task = bar.add_task(first, total=3 * n_sources)
 
         def advance(phase: str, source: str, state: str) -> None:
-            said = f"{labels[phase]}: {printable(source)}"
+            phase, _, far = phase.partition(": ")
+            said = f"{labels[phase]}{far and f', {far}'}: {printable(source)}"
             bar.update(task, description=said, advance=float(state == "done"))
             if kind == "lines" and state != "done":
                 screen.print(Text(said), soft_wrap=True)

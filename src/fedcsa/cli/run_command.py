@@ -63,7 +63,8 @@ def run(
     """Run a study whose tables are all on this machine, and write a result folder.
 
     Reads the study file and its tables. The folder then holds numbers, models and ledgers, and
-    no row; an older result in it is replaced, anything else is left alone. Exit code 0 if the
+    no row; an older result in it is replaced, anything else is left alone. A search that was
+    interrupted goes on where it stopped, if the folder is the same. Exit code 0 if the
     verdict is to use the model, with or without care, 6 if it is not to use it; 4 if sites
     refused, 5 if no candidate could be fitted.
 
@@ -102,7 +103,7 @@ def run_and_show(
     json, quiet : bool
         How to answer.
     """
-    from fedcsa.answer.store import save_result
+    from fedcsa.answer.store import ROUNDS_FOLDER, save_result
     from fedcsa.answer.terminal import print_view
     from fedcsa.answer.view import view_of
 
@@ -114,7 +115,12 @@ def run_and_show(
     try:
         n_sources, first = len(loaded.sources), "reading the tables"
         with site_progress(n_sources, quiet=quiet, first=first) as progress:
-            adaptation = loaded.run(trusted_types=trusted, stream=stream, progress=progress)
+            adaptation = loaded.run(
+                trusted_types=trusted,
+                stream=stream,
+                progress=progress,
+                kept=folder / ROUNDS_FOLDER,
+            )
     except FedCSAError as error:
         if error.adaptation is None:
             raise

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedcsa.core.table import Table1
 from fedcsa.errors import DataError, PolicyError, StudyError
+from fedcsa.messages.codec import digest_of
 from fedcsa.messages.envelope import study_id
 from fedcsa.messages.fields import Message, thaw
 from fedcsa.messages.messages import Brief, Examination, MoreCandidates
@@ -78,6 +79,9 @@ class AgreedStudy:
         """
         plan = self.study.plan()
         if isinstance(question, MoreCandidates):
+            due = brief is not None and digest_of(brief) == question.brief
+            if not due or question.round > len(rounds) + 2:
+                raise PolicyError("phase_order", "The rounds of a search must come one by one.")
             asked = [brief, *(item for item in rounds if item.round < question.round), question]
             _check_drawn(plan, [c for item in asked for c in getattr(item, "candidates", ())])
         if isinstance(question, Examination):

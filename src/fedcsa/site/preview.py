@@ -200,7 +200,9 @@ def _as_source(look: _Look) -> None:
     # Its own model stands in for the others', so that it is of the kind agreed on.
     if isinstance(model, ModelReport):
         names = [f"source {k}" for k in range(max(len(look.agreed.sources) - 1, 1))]
-        others = dict.fromkeys(names, fitted_model(model, brief, brief.sd))
+        more = [candidate for asked in _rounds_of(came) for candidate in asked.candidates]
+        design = replace(brief, candidates=(*brief.candidates, *more))
+        others = dict.fromkeys(names, fitted_model(model, design, brief.sd))
     examination = came.get("examine") or _mixture(request, plan, others)
     _answer(look, source, examination, exact="examine" in came)
     if "again" in came:

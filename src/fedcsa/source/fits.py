@@ -12,8 +12,9 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order
 from fedcsa.core.folds import generator_for
 from fedcsa.core.ridge import merge_triangles, triangle, triangle_path
-from fedcsa.messages.messages import Brief
-from fedcsa.models.fitted import FittedModel, LinearModel
+from fedcsa.errors import PolicyError
+from fedcsa.messages.messages import Brief, ModelReport, ModelRequest
+from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
 from fedcsa.models.model import Candidate, LinearRegression, Model, Path, power_of
 from fedcsa.source.weigh import Batch, Folds, StudyRows, Weighing
 
@@ -238,3 +239,37 @@ def fits_of(
     if isinstance(model, LinearRegression):
         return LinearFits.of(model, rows, weighing, folds, candidates)
     return RowFits(brief.seed, rows, weighing, folds, model)
+
+
+def model_report(
+    request: ModelRequest, in_reply_to: str, source: str, path: Path, *, show: bool
+) -> ModelReport:
+    """The message that carries the one model of a path.
+
+    Parameters
+    ----------
+    request : ModelRequest
+    in_reply_to : str
+        Hash of the request.
+    source : str
+    path : Path
+    show : bool
+        Whether the target may show the model.
+    """
+    [fitted] = path.models
+    if fitted is None:
+        raise PolicyError(
+            "fit_failed",
+            "The chosen candidate could not be fitted here; leave it out of the study.",
+        )
+    return ModelReport(
+        study=request.study,
+        source=source,
+        in_reply_to=in_reply_to,
+        candidate=request.candidate,
+        n_rows=path.n_rows,
+        show=show,
+        form=fitted.form,
+        arrays=fitted.arrays,
+        held=fitted if isinstance(fitted, EstimatorModel) else None,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -39,8 +40,7 @@ from fedcsa.messages.policy import (
     utc_now,
 )
 from fedcsa.models.convert import agreed_grid
-from fedcsa.models.fitted import EstimatorModel
-from fedcsa.models.model import Candidate, Model, Path
+from fedcsa.models.model import Candidate, Model
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
 from fedcsa.source.certificate import Certificate, certify
@@ -51,6 +51,7 @@ from fedcsa.source.exposure import (
     largest_examined_share,
     largest_losses,
 )
+from fedcsa.source.fits import model_report
 from fedcsa.source.measure import Work, measure, prepare
 from fedcsa.source.mixture import check_given, check_second, members_of, mixture_of
 from fedcsa.source.remembered import Remembered, remembered_as
@@ -244,12 +245,34 @@ class Source:
         known = self._studies.get(brief.study)
         if known is not None and known.brief == brief:
             return
-        self._admit(brief)
-        study = Remembered(brief, [asked for asked, _ in rounds])
-        for question, answer in ((brief, report), *rounds):
-            study.sent[remembered_as(question)] = question, answer
-        study.asked |= {remembered_as(asked): asked for asked in others}
-        self._studies[brief.study] = study
+        self.remember(brief, report)
+        for question, answer in rounds:
+            self.remember(question, answer)
+        asked = {remembered_as(question): question for question in others}
+        self._studies[brief.study].asked |= asked
+
+    def remember(self, question: Brief | MoreCandidates, report: RiskReport) -> None:
+        """Know again what this site answered before it was restarted, and so answer the same.
+
+        Parameters
+        ----------
+        question : Brief or MoreCandidates
+            The next that was answered.
+        report : RiskReport
+            The answer.
+        """
+        if isinstance(question, Brief):
+            self._admit(question)
+            study = self._studies.setdefault(question.study, Remembered(question))
+        else:
+            study = self._reported(question.study, question.brief)
+            study.rounds, study.work = study.with_round(question).rounds, None
+        study.sent[remembered_as(question)] = question, report
+
+    def answer_key(self, question: Message) -> str:
+        """Under which an answer can be kept: the same as long as rows, rules and question are."""
+        about = (self.name, self.fingerprint, repr(self._policy), digest_of(question))
+        return hashlib.sha256("\n".join(about).encode()).hexdigest()
 
     # Phase 1: numbers for every candidate -------------------------------------------------
 
@@ -346,7 +369,7 @@ class Source:
             raise PolicyError("models", "This site examines models and sends none.")
         work = self._work(study, model, chosen, request.candidate)
         path, work = fit_unexposed(work, model, chosen, policy.max_row_leverage)
-        report = _report_of(request, in_reply_to, self.name, path, show=policy.show_model)
+        report = model_report(request, in_reply_to, self.name, path, show=policy.show_model)
         report = policy.release(report)  # rounded: the very message that leaves is looked at
         if policy.looks_at_models:
             [fitted] = path.models
@@ -559,37 +582,3 @@ class Source:
         check_loss(brief.loss, len(brief.classes), self._losses)
         own = self._losses.get(brief.loss)
         return loss_named(brief.loss) if own is None else own
-
-
-def _report_of(
-    request: ModelRequest, in_reply_to: str, source: str, path: Path, *, show: bool
-) -> ModelReport:
-    """The message that carries the one model of a path.
-
-    Parameters
-    ----------
-    request : ModelRequest
-    in_reply_to : str
-        Hash of the request.
-    source : str
-    path : Path
-    show : bool
-        Whether the target may show the model.
-    """
-    [fitted] = path.models
-    if fitted is None:
-        raise PolicyError(
-            "fit_failed",
-            "The chosen candidate could not be fitted here; leave it out of the study.",
-        )
-    return ModelReport(
-        study=request.study,
-        source=source,
-        in_reply_to=in_reply_to,
-        candidate=request.candidate,
-        n_rows=path.n_rows,
-        show=show,
-        form=fitted.form,
-        arrays=fitted.arrays,
-        held=fitted if isinstance(fitted, EstimatorModel) else None,
-    )

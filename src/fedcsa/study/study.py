@@ -25,7 +25,7 @@ from fedcsa.messages.messages import TARGET, Brief
 from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import OPTIONS, Plan, make_plan
-from fedcsa.run import InProcess, Progress, run_study
+from fedcsa.run import InProcess, KeptAnswers, Progress, run_study
 from fedcsa.source.source import Source
 from fedcsa.study.given_section import (
     describe_given,
@@ -270,6 +270,7 @@ class Study:
         trusted_types: Collection[str] = (),
         stream: bool = False,
         progress: Progress | None = None,
+        kept: Path | None = None,
     ) -> Adaptation:
         """Run the study in this process; all its tables are on this machine.
 
@@ -281,6 +282,8 @@ class Study:
             Read all tables in batches and never hold them.
         progress : function, optional
             Called with the phase, the source and "started" or "done".
+        kept : Path, optional
+            Folder for the answers of a search so far: if that is interrupted, it goes on there.
 
         Raises
         ------
@@ -294,7 +297,7 @@ class Study:
         told = self.stream_target() if stream and not self.table1 else self.read_told()
         given = self.given()
         target = Target(told, plan, policy=policy, trusted_types=trusted_types, given=given)
-        courier = InProcess(sources, progress)
+        courier = InProcess(sources, progress, KeptAnswers(kept) if kept and plan.space else None)
         try:
             return run_study(target, courier)
         except WITHOUT_MODEL as error:
