@@ -558,7 +558,8 @@ def _check_model(
 
     if isinstance(model, SklearnModel):
         check_names(model.estimator, candidates)
-        model.check_columns()
-        check_takes_empty(model, build_candidates(candidates, trusted))
+        built = build_candidates(candidates, trusted)
+        model.check_columns(built)
+        check_takes_empty(model, built)
         if any(candidate.get(RATIO_POWER) for candidate in candidates):
             weight_keyword(model.estimator)

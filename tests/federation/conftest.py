@@ -80,12 +80,13 @@ def _write(path, columns):
 def _hospital(rng, mean, rows):
     X = rng.normal(mean, 1.0, (rows, 2))
     y = X.sum(axis=1) + rng.normal(size=rows)
+    other = np.random.default_rng(rows)
     cells = {
         "age": X[:, 0].tolist(),
         "bmi": X[:, 1].tolist(),
-        "sbp": ["" if rng.random() < 0.2 else value for value in rng.normal(size=rows).tolist()],
-        "ward": rng.choice(["1", "2", "10"], rows).tolist(),
-        "smoker": rng.choice(["true", "false"], rows).tolist(),
+        "sbp": ["" if other.random() < 0.2 else value for value in other.normal(size=rows).tolist()],
+        "ward": other.choice(["1", "2", "10"], rows).tolist(),
+        "smoker": other.choice(["true", "false"], rows).tolist(),
     }
     labels = ["well" if value > 0.0 else "ill" for value in y]
     return {**cells, "days": y.tolist(), "state": labels}

@@ -350,3 +350,21 @@ def test_lists_of_an_encoder_are_in_the_order_of_the_users_frame():
     X = as_described_matrix(NEW, "X", columns)[0]
     own = clone(pipeline).fit(frame, Y).predict(NEW[["code", "one"]])
     np.testing.assert_allclose(model.predict(X), own, rtol=1e-9)
+
+
+def test_codes_beside_other_texts_have_no_order_of_their_own():
+    columns = Columns({"code": {"levels": ["2", "10", "1"], "other": True}})
+    inputs = typed_inputs(columns.inputs, {"here": FRAME})
+    model = SklearnModel(
+        make_pipeline(OrdinalEncoder(), Ridge()), 0, None, Inputs.from_plain(inputs)
+    )
+    with pytest.raises(ModelError, match="list the levels of 'code' in their order"):
+        model.check_columns()
+
+
+def test_what_candidates_bring_is_looked_at_too():
+    by_place = ColumnTransformer([("s", StandardScaler(), [0])])
+    pipeline = make_pipeline(ColumnTransformer([("s", StandardScaler(), ["a"])]), Ridge())
+    inputs = Inputs.from_plain(COLUMNS.inputs)
+    with pytest.raises(ModelError, match="must name the columns of 's'"):
+        SklearnModel(pipeline, 0, None, inputs).check_columns([{"columntransformer": by_place}])

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fedcsa.data.cells import is_text, number_of
+from fedcsa.data.columns import OTHER
 from fedcsa.data.frames import column_names, frame_columns, pandas_frame
 from fedcsa.errors import DataError
 from fedcsa.models.chosen import chosen_by_name
@@ -75,14 +76,17 @@ def _cells(item: Mapping[str, Any], seen: set[str]) -> str:
     """
     levels = item["levels"]
     if seen == {"truth"}:
-        return "" if item["kind"] == "date" or {*levels} & {"other", "missing"} else "truth"
+        return "" if item["kind"] == "date" or {*levels} & {OTHER, "missing"} else "truth"
     if not levels or seen not in ({"text"}, {"number"}):
         return ""
     if seen == {"text"}:
         return "text"
     if are_whole(levels):
         return "whole"
-    if all(number_of(level) is not None for level in levels):
+    codes = [level for level in levels if level not in (OTHER, "missing")]
+    if are_whole(codes):  # among texts
+        return ""
+    if all(number_of(level) is not None for level in codes):
         raise DataError(
             f"Column {item['name']!r} must have texts or small whole numbers as levels for this "
             "pipeline; its levels are other numbers. Describe it as a number, or make texts of it."

@@ -60,13 +60,23 @@ class SklearnModel:
         if self.inputs is not None and begins_with_columns(self.estimator):
             pandas()  # said before anything is fitted
 
-    def check_columns(self) -> None:
-        """Raise a `ModelError` if a ColumnTransformer does not name columns that the table has."""
-        if self.inputs is not None:
-            columns = seen_columns(self.estimator, self.inputs, self.inputs.n_features)[1]
-            if begins_with_columns(self.estimator):
-                check_named(self.estimator, columns)
-            settle_columns(clone(self.estimator), columns)
+    def check_columns(self, candidates: Sequence[Candidate] = ()) -> None:
+        """Raise a `ModelError` if a ColumnTransformer does not name columns that the table has.
+
+        Parameters
+        ----------
+        candidates : sequence of Candidate
+            As the model takes them; those that bring estimators are looked at, too.
+        """
+        if self.inputs is None:
+            return
+        brought = [_estimators_of(candidate) for candidate in candidates]
+        for parts in [{}, *filter(None, brought)]:
+            estimator = clone(self.estimator).set_params(**parts)
+            columns = seen_columns(estimator, self.inputs, self.inputs.n_features)[1]
+            if begins_with_columns(estimator):
+                check_named(estimator, columns)
+            settle_columns(estimator, columns)
 
     def fit(
         self,
@@ -158,6 +168,11 @@ class SklearnModel:
             _, columns = made_columns(estimator, self.inputs, n_features, self.grid)
             estimator = rounded_pipeline(estimator, columns)
         return estimator, True
+
+
+def _estimators_of(candidate: Candidate) -> dict[str, Any]:
+    """The estimators that a candidate brings, copied."""
+    return {key: clone(own) for key, own in candidate.items() if hasattr(own, "get_params")}
 
 
 def _finite(model: PortableModel) -> PortableModel:

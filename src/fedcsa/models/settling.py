@@ -123,8 +123,9 @@ def _check_order(encoder: Any, columns: Seen) -> None:
     """
     ordered = sklearn_name(encoder) == "OrdinalEncoder" or getattr(encoder, "drop", None) == "first"
     for column in columns if ordered else ():
-        unsure = not column.cells and are_whole(column.texts)
-        if unsure and sorted(column.texts) != sorted(column.texts, key=int):
+        codes = [text for text in column.texts if text not in ("other", "missing")]
+        unsure = not column.cells and are_whole(codes)
+        if unsure and sorted(codes) != sorted(codes, key=int):
             raise ModelError(
                 f"{sklearn_name(encoder)} must list the levels of {column.name!r} in their order: "
                 "they are whole numbers, and as texts they have another. Set categories."
