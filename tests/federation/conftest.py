@@ -84,7 +84,7 @@ def _hospital(rng, mean, rows):
     cells = {
         "age": X[:, 0].tolist(),
         "bmi": X[:, 1].tolist(),
-        "sbp": ["" if other.random() < 0.2 else value for value in other.normal(size=rows).tolist()],
+        "sbp": ["" if x > 1.0 else x for x in other.normal(size=rows).tolist()],
         "ward": other.choice(["1", "2", "10"], rows).tolist(),
         "smoker": other.choice(["true", "false"], rows).tolist(),
     }

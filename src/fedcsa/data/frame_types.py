@@ -115,8 +115,8 @@ def chosen_of_frames(
 
 
 def in_own_order(
-    inputs: Sequence[Mapping[str, Any]], sources: Mapping[str, Any]
-) -> list[Mapping[str, Any]]:
+    inputs: Sequence[dict[str, Any]], sources: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """Inputs in the order of the first source's frame; flags of empty cells behind their columns.
 
     Parameters
