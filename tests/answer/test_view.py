@@ -166,7 +166,9 @@ def test_an_update_has_its_numbers_and_its_advice(make, capsys):
         verdict=Verdict("no", "outcomes follow another rule"), changed="it becomes another",
         path=(UpdateLook(20, 4.0, 2.0, 9.0, 1.0), UpdateLook(90, 9.0, 8.0, 10.0, 99.0)),
     )  # fmt: skip
-    print_update(console(), found, SimpleNamespace(loss="squared", classes=()))
+    print_update(
+        console(), found, SimpleNamespace(loss="squared", classes=(), model={"name": "ridge"})
+    )
     told = capsys.readouterr().out
     assert told.startswith("✕ Do not use it — outcomes follow another rule")
     for text in (
@@ -183,7 +185,11 @@ def test_an_update_has_its_numbers_and_its_advice(make, capsys):
 
 
 def test_one_look_has_the_interval_of_one_look(make, capsys):
-    print_update(console(), make.updated(), SimpleNamespace(loss="squared", classes=()))
+    print_update(
+        console(),
+        make.updated(),
+        SimpleNamespace(loss="squared", classes=(), model={"name": "ridge"}),
+    )
     told = capsys.readouterr().out
     assert "for one look at the outcomes" in told
     assert "as outcomes came in" not in told
@@ -191,9 +197,12 @@ def test_one_look_has_the_interval_of_one_look(make, capsys):
 
 def test_a_model_that_stays_says_why(make):
     found = make.updated(correction=None, gain=None, why_same_model="there are three classes")
-    assert model_sentence(found) == "the model stays as it is: there are three classes"
+    plan = SimpleNamespace(model={"name": "ridge"})
+    assert model_sentence(found, plan) == "the model stays as it is: there are three classes"
     moved = make.updated(correction=Correction(0.0, 1.0, (0.2, 0.0001)), gain=None)
-    assert "1 coefficient moved" in model_sentence(moved)
+    assert "1 coefficient moved. Predictions use it" in model_sentence(moved, plan)
+    column = SimpleNamespace(model={"name": "given", "column": "score"})
+    assert model_sentence(moved, column).endswith("1 coefficient moved")
 
 
 def test_outcomes_that_are_worth_no_more_are_not_praised(make):

@@ -222,10 +222,10 @@ def _verdict(view: View) -> Said:
 def _outcomes(view: View) -> Said:
     """What outcomes at the target change."""
     found = view.update
-    if found is None:
+    if found is None or view.plan is None:
         return
     yield "changed", found.changed
-    yield "corrected", model_sentence(found)
+    yield "corrected", model_sentence(found, view.plan)
     yield "worth", worth_sentence(found)
     yield "looks", interval_sentence(found)
 

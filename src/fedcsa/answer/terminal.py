@@ -171,7 +171,7 @@ def print_update(screen: Console, found: Update, plan: Plan) -> None:
         ("now", updated.update_sentence(found, plan)),
         ("", updated.worth_sentence(found)),
         ("changed", found.changed),
-        ("model", updated.model_sentence(found)),
+        ("model", updated.model_sentence(found, plan)),
     ):
         if value:
             line = Text.assemble((f"{label:>14}  ", "dim"), printable(value))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fedcsa.answer.measure_words import WORDS, MeasureWords, title_of
 from fedcsa.answer.view import loss_words_of
+from fedcsa.models.given import given_column
 from fedcsa.plan import Plan
 from fedcsa.target.realised_measures import in_units
 from fedcsa.update import MeasureUpdate, Three, Update
@@ -129,8 +130,14 @@ def interval_sentence(found: Update) -> str:
     return f"intervals: {level}, however often one looks at the outcomes"
 
 
-def model_sentence(found: Update) -> str:
-    """What changes in the model."""
+def model_sentence(found: Update, plan: Plan) -> str:
+    """What changes in the model.
+
+    Parameters
+    ----------
+    found : Update
+    plan : Plan
+    """
     change = found.correction
     if change is None:
         why = f": {found.why_same_model}" if found.why_same_model else ""
@@ -140,4 +147,6 @@ def model_sentence(found: Update) -> str:
     told += [f"{counted(moved, 'coefficient')} moved"] if moved else []
     if found.gain is not None:
         told.append(f"on these rows its risk is {number(found.gain)} of what it was")
-    return f"the model is corrected: {', '.join(told)}. fedcsa predict uses it"
+    # Of a column of predictions there is no model that could predict.
+    used = "" if given_column(plan.model) else ". Predictions use it from now on"
+    return f"the model is corrected: {', '.join(told)}{used}"
