@@ -162,7 +162,7 @@ def claims(lines: Sequence[Mapping[str, Any]], levels: Sequence[Mapping[str, Any
 
     fits = {name: told[name]["kolmogorov_smirnov_p"] > SURE for name in told}
     if fits["true rule"] and not fits["kindest"]:
-        verdict = "the true rule's, under no reading"
+        verdict = "the true rule's, not the kindest reading's"
     else:
         verdict = "not told apart"
     second = Claim(

@@ -114,7 +114,7 @@ def test_the_printed_value_is_a_quantile_of_the_recut_distribution(quick):
 def test_the_printed_column_of_fedda_has_the_level_of_the_true_rule():
     line = recut.level_of_truth(paper_cases.printed())
     assert line["mean_z"] == pytest.approx(0.02, abs=0.005)
-    assert line["kolmogorov_smirnov_p"] == pytest.approx(0.76, abs=0.01)
+    assert line["kolmogorov_smirnov_p"] > 0.5
 
 
 def test_a_level_is_only_the_truths_where_the_kindest_reading_does_not_fit(quick):
@@ -129,7 +129,7 @@ def test_a_level_is_only_the_truths_where_the_kindest_reading_does_not_fit(quick
         ]
         return recut.claims(lines, levels)[1].verdict
 
-    assert verdict(0.8, 0.001) == "the true rule's, under no reading"
+    assert verdict(0.8, 0.001) == "the true rule's, not the kindest reading's"
     assert verdict(0.8, 0.8) == verdict(0.001, 0.001) == "not told apart"
 
 
