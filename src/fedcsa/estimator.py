@@ -94,7 +94,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     between_sites_ : float or None
         Standard deviation of the log risk between sites.
     verdict_ : str
-        ``"use it"``, ``"use it with care"`` or ``"do not use it"``.
+        ``"use it"``, ``"use it with care"`` or ``"do not use it"``; ``"not judged"`` where no
+        source examined the model.
     legs_ : mapping of str to Leg
         What the verdict stands on: ``reach``, ``agreement`` and ``skill``, each with its number.
     examinations_ : mapping of str to ExaminationReport

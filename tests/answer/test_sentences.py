@@ -131,6 +131,7 @@ CASES = {
         {"features": [f"gene {index}" for index in range(25)]}, {}, "5 features not shown",
     ),
     "no_backtest": ({}, played(row()), "no back-test was run"),
+    "nothing_to_test": (PAPER, {}, "there is nothing to back-test"),
     "risk_is": (played(row()), {}, "risk is the RMSE"),
     "backtest": (played(row(realised=9.0)), {}, "failed: the risk at 'a' was 9 times"),
     "kept": (played(row()), played(row(realised=None)), "1 of 1 promise"),

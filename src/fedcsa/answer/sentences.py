@@ -369,7 +369,9 @@ def _backtest(view: View) -> Said:
     found = view.backtest
     if found is None:
         only = "Only it compares promises with outcomes before the target has any"
-        if view.has_model:
+        if view.advice == "none":
+            yield "nothing_to_test", "nothing is promised, so there is nothing to back-test"
+        elif view.has_model:
             yield "no_backtest", f"no back-test was run. {only}"
         return
     yield "backtest", found.sentence

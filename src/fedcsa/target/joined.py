@@ -80,7 +80,7 @@ def numbers_told(n_candidates: int, n_features: int, n_classes: int, *, moments:
     ----------
     n_candidates, n_features, n_classes : int
     moments : bool
-        Whether the paper's methods are compared.
+        Whether the paper's formulas are compared.
 
     Examples
     --------
