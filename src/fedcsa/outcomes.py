@@ -32,7 +32,7 @@ from fedcsa.update import Update, update
 #: Letters of a digest: of a million ids, two share one with chance 1 in 30 million.
 DIGEST_LETTERS = 16
 #: Features that a finding or an error names.
-MOST_NAMED = 3
+MOST_DIFFERING = 3
 
 
 @dataclass(frozen=True)
@@ -435,7 +435,7 @@ def _named(found: Selection, features: tuple[str, ...]) -> dict[str, float]:
     features : tuple of str
     """
     differs = np.flatnonzero(found.differs)
-    most = differs[np.argsort(-np.abs(found.differences[differs]))][:MOST_NAMED]
+    most = differs[np.argsort(-np.abs(found.differences[differs]))][:MOST_DIFFERING]
     return {features[place]: float(found.differences[place]) for place in most}
 
 

@@ -29,7 +29,7 @@ from fedcsa.errors import TableError
 
 if TYPE_CHECKING:
     from fedcsa.core.arrays import Array
-    from fedcsa.study.outcome_tables import TargetRows
+    from fedcsa.study.outcome_tables import NamedRows
 
 #: Outcomes for which the width of the interval is told, as people plan them.
 SIZES = (20, 50, 100)
@@ -90,7 +90,7 @@ def followup(
     Output(json, quiet).answer(content, lambda screen: _show(screen, content, result), out)
 
 
-def _listed(found: TargetRows, places: Any, stands_for: Array, outcome: str) -> dict[str, Any]:
+def _listed(found: NamedRows, places: Any, stands_for: Array, outcome: str) -> dict[str, Any]:
     """The columns of the list: id, outcome, what a row stands for, and what the model sees."""
     names = [name for name in found.table.column_names if name not in (found.key, outcome)]
     table = found.table.take(places)

@@ -51,7 +51,7 @@ class LabelledRows:
 
 
 @dataclass(frozen=True)
-class TargetRows:
+class NamedRows:
     """Rows of the target, with or without outcomes.
 
     Attributes
@@ -73,7 +73,7 @@ class TargetRows:
     key: str
 
 
-def read_target_rows(study: Study, where: Where) -> TargetRows:
+def read_target_rows(study: Study, where: Where) -> NamedRows:
     """The rows that a list is made of, or that outcomes are joined with.
 
     Parameters
@@ -97,7 +97,7 @@ def read_target_rows(study: Study, where: Where) -> TargetRows:
         table = table.add_column(0, ROW_NUMBER, [np.arange(1, table.num_rows + 1)])
     X, _ = coding.encode(table, words, with_outcome=False)
     predicted = _numbers(table, given, words, study) if given else None
-    return TargetRows(
+    return NamedRows(
         table,
         X,
         id_keys(table.column(key), f"Column {key!r} of {words}", coding.missing_values),
@@ -107,7 +107,7 @@ def read_target_rows(study: Study, where: Where) -> TargetRows:
 
 
 def read_labelled(
-    study: Study, places: Sequence[Where], rows: TargetRows | None = None
+    study: Study, places: Sequence[Where], rows: NamedRows | None = None
 ) -> LabelledRows:
     """All rows with an outcome of some tables.
 
@@ -117,7 +117,7 @@ def read_labelled(
     places : sequence of str, Path or mapping
         Tables with outcomes, as for `open_table`. An empty cell is an outcome that is still to
         come. A table without the features has the ids instead.
-    rows : TargetRows, optional
+    rows : NamedRows, optional
         The target's rows: every id must be one of theirs, and the features are taken from them.
     """
     parts = [_labelled(study, where, rows) for where in places]
@@ -135,14 +135,14 @@ def read_labelled(
     )
 
 
-def _labelled(study: Study, where: Where, rows: TargetRows | None) -> LabelledRows:
+def _labelled(study: Study, where: Where, rows: NamedRows | None) -> LabelledRows:
     """Those of one table.
 
     Parameters
     ----------
     study : Study
     where : str, Path or mapping
-    rows : TargetRows or None
+    rows : NamedRows or None
     """
     words, coding, given = words_of(where), _coding(study), _given_column(study)
     opened = open_table(where)
