@@ -7,7 +7,7 @@ exact expectations over fresh rows of the target, so that no test rows blur them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -110,7 +110,7 @@ def run_readings(drawn: Drawn, seed: int, penalties: Array) -> Errors:
             enumerate(INTERCEPTS.values()), enumerate(PENALTIES)
         ):
             ridge = Ridge(penalties, intercept, scale)
-            for (b, o), told in methods_under(folds, ratios, ridge):
+            for (b, o), told in methods_under(folds, ratios, ridge).items():
                 for flat, (errors, weight) in enumerate(told):
                     found[f, b, o, i, p, flat, ..., :3] = errors
                     far[f, b, o, i, p, flat] = weight
@@ -151,8 +151,8 @@ def ratios_on(
 
 def methods_under(
     folds: Sequence[tuple[Part, Part]], ratios: Ratios, ridge: Ridge
-) -> Iterator[tuple[tuple[int, int], list[tuple[list[float], float]]]]:
-    """Errors of Naive, FedIW and FedDA, and FedDA's weight of the last source.
+) -> dict[tuple[int, int], list[tuple[list[float], float]]]:
+    """Errors of Naive, FedIW and FedDA, and FedDA's weight of the last source, by `FLAT`.
 
     Parameters
     ----------
@@ -164,6 +164,7 @@ def methods_under(
     losses = [
         squared_losses(*validation, fit) for (_, validation), fit in zip(folds, fits, strict=True)
     ]
+    found = {}
     for pair, own in ratios.items():
         mixed = combine(fits, losses, own)
         errors = {m: mean_absolute_error(x.coefficients, x.intercept) for m, x in mixed.items()}
@@ -181,7 +182,8 @@ def methods_under(
                 last = len(own) - 1
                 weight = float(mixture.source_weights[stay.index(last)]) if last in stay else 0.0
             told.append(([*rivals, error], weight))
-        yield pair, told
+        found[pair] = told
+    return found
 
 
 def reference_errors(drawn: Drawn, ridge: Ridge) -> Array:

@@ -116,7 +116,7 @@ def test_a_source_with_a_flat_ratio_is_left_out_unless_all_are(drawn):
     folds = [((X[:20], y[:20]), (X[20:30], y[20:30])), ((X[30:50], y[30:50]), (X[50:], y[50:]))]
     uneven, flat = rng.uniform(0.5, 2.0, 10), np.full(len(X) - 50, 0.1)
     ratios = {(0, 0): [uneven, flat + 1e-5 * rng.normal(size=len(flat))], (1, 0): [flat[:10], flat]}
-    told = dict(paper_readings.methods_under(folds, ratios, Ridge(PENALTIES)))
+    told = paper_readings.methods_under(folds, ratios, Ridge(PENALTIES))
     kept, zero, low = told[0, 0]
     assert kept[1] > 0.5  # its Div is as good as nothing
     assert (zero[1], low[1]) == (0.0, 0.0)
