@@ -568,6 +568,41 @@ def test_decimal_commas_between_semicolons_are_read_to_the_bit(tmp_path, block):
     assert (found["text"], found["codes"]) == (["a,b"] * 5, ["1,2,3"] * 5)
 
 
+THOUSANDS = {
+    "commas": (
+        "x;y\n" + 9 * "1,234;2\n999;3\n",
+        "'x' .* its commas may be decimal signs or separate",
+    ),
+    "points beside decimal commas": (
+        "x;y\n" + 9 * "1.234;2,5\n999;3,5\n",
+        "'x' .* its points may be",
+    ),
+}
+
+
+@pytest.mark.parametrize("block", [1 << 20, 64])
+@pytest.mark.parametrize("kind", THOUSANDS)
+def test_signs_that_may_separate_thousands_are_refused(tmp_path, kind, block):
+    text, said = THOUSANDS[kind]
+    path = written(tmp_path, text.encode())
+    with pytest.raises(TableError, match=said):
+        list(text_pieces(path, ".csv", None, block))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("x;y\n1,234;2\n0,999;3\n", [1.234, 0.999]),
+        ("x;y\n1,234;2\n7,5;3\n", [1.234, 7.5]),
+        ("x;y\n1.234;2\n7.555;3\n", [1.234, 7.555]),  # no comma: points are decimal signs
+        ("x;y\n1.234;2,5\n7.5;3,5\n", [1.234, 7.5]),
+    ],
+)
+def test_signs_that_cannot_separate_thousands_are_decimal(tmp_path, text, numbers):
+    [piece] = text_pieces(written(tmp_path, text.encode()), ".csv", None, 1 << 20)
+    assert [float(cell) for cell in piece.column("x").to_pylist()] == numbers
+
+
 def test_commas_between_commas_stay_what_they_are(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('x,y\n"1,234",2\n', encoding="utf-8")

@@ -28,6 +28,8 @@ _END = "fedcsa-end-of-table"
 #: Numbers with a decimal sign, for pyarrow.
 _COMMA = r"^(\s*[+-]?\d+),(\d+(?:[eE][+-]?\d+)?\s*)$"
 _POINT = r"^\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*$"
+#: Numbers whose sign may separate thousands.
+_THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}[.,]\d{3}\s*$"
 _NUMBER_LIKE = re.compile(r"\s*[+-]?[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?\s*")
 
 
@@ -82,7 +84,10 @@ def text_pieces(
     if last is None or any(column[-1].as_py() != _END for column in last.columns):
         raise _open_quotation(path)
     last = last.slice(0, last.num_rows - 1)
-    yield commas.replaced(last) if commas else last
+    if commas:
+        last = commas.replaced(last)
+        commas.check_sure()
+    yield last
 
 
 def header_of(path: Path, kind: str, block_bytes: int) -> tuple[str, ...]:
@@ -187,13 +192,15 @@ def _references(lent: tuple[object, ...]) -> list[int]:
 class _DecimalCommas:
     """Decimal commas become points, in a file whose cells semicolons separate.
 
-    Where both signs stand in one column, a point may separate thousands: that is refused.
+    A sign before three digits may separate thousands, or both signs may stand in one column: what
+    the numbers are is then not known, and they are refused.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._commas: set[str] = set()  # columns with such numbers so far
         self._points: set[str] = set()
+        self._sure: set[str] = set()  # columns in which some sign cannot separate thousands
 
     def replaced(self, piece: pa.RecordBatch) -> pa.RecordBatch:
         """The piece with every number written by a point."""
@@ -202,18 +209,39 @@ class _DecimalCommas:
 
         columns = []
         for name, column in zip(piece.schema.names, piece.columns, strict=True):
-            for seen, pattern in ((self._commas, _COMMA), (self._points, _POINT)):
-                if name not in seen and pc.any(pc.match_substring_regex(column, pattern)).as_py():
-                    seen.add(name)
-            if name in self._commas and name in self._points:
-                raise TableError(
-                    f"Column {name!r} of the table {str(self._path)!r} must write its numbers with "
-                    "one decimal sign; it has decimal commas and points. Export it again."
-                )
+            self._look_at(name, column)
             if name in self._commas:
                 column = pc.replace_substring_regex(column, _COMMA, r"\1.\2")
             columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=piece.schema)
+
+    def check_sure(self) -> None:
+        """At the end of the file, raise a `TableError` if signs may separate thousands."""
+        doubtful = self._commas | (self._points if self._commas else set())
+        for name in sorted(doubtful - self._sure):
+            sign = "comma" if name in self._commas else "point"
+            raise self._error(name, f"its {sign}s may be decimal signs or separate thousands")
+
+    def _look_at(self, name: str, column: pa.Array) -> None:
+        import pyarrow.compute as pc
+
+        for seen, pattern in ((self._commas, _COMMA), (self._points, _POINT)):
+            if name in seen and name in self._sure:
+                continue
+            found = pc.match_substring_regex(column, pattern)
+            if pc.any(found).as_py():
+                seen.add(name)
+                thousands = pc.match_substring_regex(column, _THOUSANDS)
+                if pc.any(pc.and_not(found, thousands)).as_py():
+                    self._sure.add(name)
+        if name in self._commas and name in self._points:
+            raise self._error(name, "it has decimal commas and points")
+
+    def _error(self, name: str, why: str) -> TableError:
+        return TableError(
+            f"Column {name!r} of the table {str(self._path)!r} must write its numbers with one "
+            f"decimal sign; {why}. Export it with points, and thousands without a sign."
+        )
 
 
 class _Ragged:
