@@ -238,10 +238,10 @@ def test_a_target_that_dies_between_the_phases_resumes_with_the_same_choice(fede
     federation.absent = {("mix", "new")}
     with pytest.raises(ProtocolError, match="The target 'new' did not answer"):
         federation.attempt()
-    before = federation.target._request
+    before = federation.target._role._request
     federation.absent = {("risk", "birch")}  # another set of sources must not change the choice
     told = conclusion(federation.attempt())
-    assert federation.target._request == before
+    assert federation.target._role._request == before
     assert told.sources["birch"] == "answered"
     same(federation)
 
@@ -549,7 +549,7 @@ def asked_again(federation, phase):
     target = federation.target
     message = {
         "risk": target._brief,
-        "model": target._request,
+        "model": target._role._request,
         "examine": target._role._examinations["abbey"],
     }[phase]
     letter = target._post(phase, {"abbey": message})

@@ -31,7 +31,7 @@ def question(federation, phase):
     target = federation.target
     message = {
         "risk": lambda: target._brief,
-        "model": lambda: target._request,
+        "model": lambda: target._role._request,
         "examine": lambda: target._role._examinations["abbey"],
     }[phase]()
     letter = target._post(phase, {"abbey": message})

@@ -40,7 +40,7 @@ table = "at the site"
 """
 FOUND = {
     "study": "", "role": "source", "certificate": None, "max_membership_auc": 0.6,
-    "refusals": [f"max_briefs: {NASTY}"], "approval": True, "numbers_about_rows": 0,
+    "refusals": [f"max_briefs: {NASTY}"], "approval": True, "numbers_about_rows": 0, "search": {},
     "messages": [
         {
             "message": "risk-report", "to": "target", "exact": exact, "sha256": "0" * 64,
