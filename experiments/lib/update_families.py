@@ -18,7 +18,7 @@ from scipy.special import expit
 RULE = np.array([1.0, -0.7, 0.5, 0.3])
 #: Sources, their rows, the target's rows (outcomes of the first of them come in), and the rows on
 #: which the truth is measured.
-SOURCES, SOURCE_ROWS, TARGET_ROWS, TRUTH_ROWS = 6, 300, 150, 8_000
+SOURCES, SOURCE_ROWS, TARGET_ROWS, TRUTH_ROWS = 6, 300, 150, 5_000
 #: Log-odds have a noise sd of about 1.8, so that effects for classes are as many times larger.
 TIMES = {"numbers": 1.0, "classes": 1.8}
 

@@ -400,7 +400,7 @@ def _with_both(
     """
     if found.alone is None:
         return replace(item, why_not=TOO_FEW)
-    level, after = own.plan.level, found.after(own.against)
+    level, after = own.plan.level, found.after(own.unlike)
     ends = after.interval(level)
     low, high = sorted(float(told(end)) for end in after.anytime(level))
     return replace(
@@ -493,7 +493,7 @@ def _units(own: OwnOutcomes, measure: Measure, *, is_loss: bool) -> Callable[[fl
 
 def _look(own: OwnOutcomes) -> UpdateLook:
     """The risk as these outcomes let it be known, and the evidence that this site is unlike."""
-    after = own.risk.after(own.against)
+    after = own.risk.after(own.unlike)
     lower, upper = np.exp(after.anytime(own.plan.level)).tolist()
     middle = float(np.exp(after.quantile(0.5)))
     return UpdateLook(len(own.labelled.y), middle, lower, upper, own.against)

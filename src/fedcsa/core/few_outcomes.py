@@ -30,9 +30,9 @@ from scipy.special import gammaln, stdtr, stdtrit
 from fedcsa.core.arrays import Array
 from fedcsa.core.random_effects import NewSite
 
-#: Prior probability that this site is unlike the others: one in ten, as rare as makes a few
-#: outcomes useful, and as common as lets twenty of them overrule the promise.
-UNLIKE = 0.1
+#: Prior probability that this site is unlike the others: one in five. Developed on simulated
+#: studies: as rare as lets twenty outcomes halve an interval, as common as lets them overrule it.
+UNLIKE = 0.2
 #: Scale of the wide density, in standard deviations of what the others let expect …
 WIDE = 3.0
 #: … and its degrees of freedom: with three it has a variance, and heavy tails.

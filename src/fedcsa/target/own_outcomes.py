@@ -229,13 +229,20 @@ class OwnOutcomes:
         return quantity(self._sites[0], estimate, rows, own, one_row)
 
     @cached_property
-    def against(self) -> float:
-        """Evidence that this site is unlike the sources: the mean of risk, level and slope.
-
-        The mean of martingales is one, however they depend on each other.
-        """
+    def _tested(self) -> list[float]:
+        """Evidence that this site is unlike the sources, by risk, level and slope."""
         tested = [self.risk, *self.levels, *([] if self.slope is None else [self.slope])]
-        return float(np.mean([item.against for item in tested]))
+        return [item.against for item in tested]
+
+    @property
+    def against(self) -> float:
+        """Their mean: a mean of martingales is one, however they depend on each other."""
+        return float(np.mean(self._tested))
+
+    @property
+    def unlike(self) -> float:
+        """The strongest of them: it says how much the promise still counts for every measure."""
+        return max(self._tested)
 
     @cached_property
     def ratio(self) -> Quantity:

@@ -30,7 +30,7 @@ def verdict_after(own: OwnOutcomes, against: float) -> Verdict:
     before = own.adaptation.verdict
     if not before.legs:  # refused, or no examination: outcomes make no model of it
         return before
-    ratio = own.ratio.after(own.against)
+    ratio = own.ratio.after(own.unlike)
     legs = (before.legs[0], _agreement_here(own, against), _skill_here(ratio))
     backtest = own.adaptation.backtest
     if backtest is not None and backtest.verdict == "failed":
@@ -52,9 +52,9 @@ def _agreement_here(own: OwnOutcomes, against: float) -> Leg:
     against : float
     """
     size = RATE_SIZE if own.plan.classes else RESIDUAL_SIZE
-    level = max(item.after(own.against).farther_than(0.0, size) for item in own.levels)
+    level = max(item.after(own.unlike).farther_than(0.0, size) for item in own.levels)
     middle = own.risk.before.quantile(0.5)
-    risk = own.risk.after(own.against).farther_than(middle, RISK_SIZE)
+    risk = own.risk.after(own.unlike).farther_than(middle, RISK_SIZE)
     value, what = max((risk, "risk"), (level, "level of outcomes"))
     if against >= TOO_UNLIKE:
         sentence = (

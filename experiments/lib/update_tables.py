@@ -1,0 +1,107 @@
+"""Tables of the study of a few outcomes, from its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from lib.update_families import FAMILIES
+
+Run = Mapping[str, Any]
+
+
+def simulated_table(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A line a kind, family and number of outcomes."""
+    found = []
+    for kind, family, n, looks in _groups(runs):
+        ratio = [x["width"] / x["alone_width"] for x in looks if x.get("alone_width")]
+        gain = [x["gain"] for x in looks if "gain" in x]
+        found.append(
+            {
+                "kind": kind,
+                "family": family,
+                "outcomes": n,
+                "studies": len(looks),
+                "coverage": _mean(x["covered"] for x in looks),
+                "alone": _mean(x["alone"] for x in looks if "alone" in x),
+                "level_coverage": _mean(x["level"][0] for x in looks),
+                "width_ratio": float(np.median(ratio)) if ratio else "",
+                "worth": float(np.median([x["worth"] for x in looks])),
+                "unlike": _mean(x["unlike"] for x in looks),
+                "gain": _mean(gain),
+            }
+        )
+    return found
+
+
+def measure_table(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A line a kind, measure, number of outcomes: over exchangeable families, and the others."""
+    found = []
+    for kind in dict.fromkeys(run["kind"] for run in runs):
+        for exchangeable in (True, False):
+            names = [f.name for f in FAMILIES.values() if f.exchangeable == exchangeable]
+            looks = [
+                look
+                for run in runs
+                if run["kind"] == kind and run["family"] in names
+                for look in run.get("looks", ())
+            ]
+            measures = dict.fromkeys(name for look in looks for name in look["measures"])
+            for name in measures:
+                for n in dict.fromkeys(look["n"] for look in looks):
+                    some = [
+                        x["measures"][name] for x in looks if x["n"] == n and name in x["measures"]
+                    ]
+                    ratios = [x[1] / x[2] for x in some if x[2]]
+                    if some:
+                        found.append(
+                            {
+                                "kind": kind,
+                                "exchangeable": "yes" if exchangeable else "no",
+                                "measure": name,
+                                "outcomes": n,
+                                "studies": len(some),
+                                "coverage": _mean(x[0] for x in some),
+                                "width_ratio": float(np.median(ratios)) if ratios else "",
+                            }
+                        )
+    return found
+
+
+def often_table(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A line a family, of whoever looks after every outcome."""
+    found = []
+    for family in FAMILIES:
+        some = [run["ever"] for run in runs if run["family"] == family and "ever" in run]
+        if some:
+            found.append(
+                {
+                    "family": family,
+                    "studies": len(some),
+                    "anytime_missed": _mean(x["missed"] for x in some),
+                    "one_look_missed": _mean(x["once"] for x in some),
+                    "called_unlike": _mean(x["unlike"] for x in some),
+                }
+            )
+    return found
+
+
+def _groups(runs: Sequence[Run]) -> Iterable[tuple[str, str, int, list[Any]]]:
+    """Looks by kind, family and number of outcomes."""
+    for kind in dict.fromkeys(run["kind"] for run in runs):
+        for family in FAMILIES:
+            looks = [
+                look
+                for run in runs
+                if (run["kind"], run["family"]) == (kind, family)
+                for look in run.get("looks", ())
+            ]
+            for n in sorted({look["n"] for look in looks}):
+                yield kind, family, n, [look for look in looks if look["n"] == n]
+
+
+def _mean(values: Iterable[float]) -> float | str:
+    """The mean; nothing of nothing."""
+    some = [float(value) for value in values]
+    return float(np.mean(some)) if some else ""
