@@ -105,3 +105,37 @@ def _mean(values: Iterable[float]) -> float | str:
     """The mean; nothing of nothing."""
     some = [float(value) for value in values]
     return float(np.mean(some)) if some else ""
+
+
+def stroke_table(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A line a quantity and number of outcomes, over all draws at all countries.
+
+    `as_good_as` is by the error: outcomes alone whose mean squared error is as small. The variance
+    of one row is that of all of a country's rows, and the truth is of finitely many.
+    """
+    draws = [draw for run in runs for draw in run.get("draws", ())]
+    found = []
+    for quantity in dict.fromkeys(draw["quantity"] for draw in draws):
+        for n in sorted({draw["n"] for draw in draws}):
+            some = [x for x in draws if (x["quantity"], x["n"]) == (quantity, n)]
+            squares = {k: _mean(x[k] ** 2 for x in some) for k in _ERRORS}
+            one_row = _mean(x["one_row"] for x in some)
+            found.append(
+                {
+                    "quantity": quantity,
+                    "outcomes": n,
+                    "countries": sum("draws" in run for run in runs),
+                    "draws": len(some),
+                    "coverage": _mean(x["covered"] for x in some),
+                    "worth_by_width": float(np.median([x["worth"] for x in some])),
+                    "as_good_as": float(one_row) / float(squares["error"]),
+                    "rms_error": float(squares["error"]) ** 0.5,
+                    "rms_alone": float(squares["alone_error"]) ** 0.5,
+                    "rms_promised": float(squares["promised_error"]) ** 0.5,
+                }
+            )
+    return found
+
+
+#: Errors that are squared and averaged.
+_ERRORS = ("error", "alone_error", "promised_error")
