@@ -298,7 +298,7 @@ def test_no_event_at_any_source_is_a_named_outcome(made, way):
     reasons = {f.evidence["reason"] for f in found.findings if f.code == "not-examined"}
     assert reasons == {"outcomes_alike"}
     assert not [f for f in found.findings if f.code == "only-one-class"]  # nobody has others
-    assert found.verdict.words == "do not use it"
+    assert found.verdict.words == "not judged"
     assert found.verdict.sentence == "nobody could examine the given model"
     assert found.promise is None
 

@@ -253,7 +253,7 @@ class Adaptation:
             return Verdict("no", "the given model cannot predict the rows of any source")
         found = verdict_of(self.promise, len(self.reaching), self.n_target_rows)
         if self.plan.method == GIVEN and self.promise is None:
-            return Verdict("no", "nobody could examine the given model", found.legs)
+            return Verdict("none", "nobody could examine the given model", found.legs)
         if self.backtest is not None and self.backtest.verdict == "failed":
             return Verdict("no", f"the back-test failed: {self.backtest.reason}", found.legs)
         return found
