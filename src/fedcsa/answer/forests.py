@@ -97,9 +97,10 @@ def source_forest(view: View, measure: MeasurePromise) -> ForestPlot:
 
 
 def first_forest(view: View, measure: MeasurePromise) -> ForestPlot:
-    """The picture of the first screen: all sources on one line, a new site, the subgroups."""
+    """The picture of the first screen: all sources on one line, a new site, here, subgroups."""
     words, values = WORDS[measure.name], [x[0] for x in measure.by_source.values()]
-    lines = [_expected(measure, "a new site"), *_groups(view, measure)]
+    here = [*_from_here(view, measure)][1:]
+    lines = [_expected(measure, "a new site"), *here, *_groups(view, measure)]
     if values:
         ends = words.between(min(values), max(values))
         name = f"{count(len(values))} sources" if len(values) > 1 else "1 source"

@@ -144,8 +144,9 @@ class View:
     advice : {"use", "care", "none", "no"}
         Of the study, before outcomes arrived.
     why : str
-        The reason, in one line.
+        The reason for the verdict, with outcomes if there are any, in one line.
     legs : tuple of Leg
+        What it stands on.
     plan, table : Plan, Table1, or None
         The study's design and the target's table; None if the target keeps its result to itself.
     has_model : bool
@@ -414,7 +415,7 @@ def _of(a: Adaptation) -> View:
 
 
 def _updated(view: View, update: Update | None) -> View:
-    """The view after outcomes came: their findings stand first.
+    """The view after outcomes came: verdict and legs are with them, their findings stand first.
 
     Parameters
     ----------
@@ -423,7 +424,9 @@ def _updated(view: View, update: Update | None) -> View:
     """
     if update is None:
         return view
-    return replace(view, update=update, findings=(*update.findings, *view.findings))
+    verdict, findings = update.verdict, (*update.findings, *view.findings)
+    legs = verdict.legs or view.legs
+    return replace(view, update=update, why=verdict.sentence, legs=legs, findings=findings)
 
 
 def loss_words_of(plan: Plan) -> MeasureWords:

@@ -91,5 +91,6 @@ def balanced_weights(z: Array, row_weights: Array) -> Array:
     """
     means_only = np.ones(z.shape[1], dtype=np.bool_)
     tilt = fit_tilt([z], means_only, base=row_weights)
-    weights = row_weights * tilt.weights(z)
-    return weights / weights.sum()
+    moved = row_weights * tilt.weights(z)
+    weights: Array = moved / moved.sum()
+    return weights

@@ -105,5 +105,6 @@ def design_weights(labels: Labels, sizes: Labels) -> Array:
     rows = np.zeros(len(sizes))
     for stratum, size in enumerate(sizes.tolist()):
         rows[have[np.abs(have - stratum).argmin()]] += size
-    weights: Array = (rows / np.maximum(answered, 1))[labels]
-    return weights / weights.sum()
+    each = (rows / np.maximum(answered, 1))[labels]
+    weights: Array = each / each.sum()
+    return weights
