@@ -22,8 +22,10 @@ def draw_results(_: Any) -> None:
     from benchmarks.plots import draw
     from lib.common import RESULTS
     from lib.paper_figures import draw_all
+    from lib.search_figures import draw_search
 
     draw_all(RESULTS, FIGURES)
+    draw_search(RESULTS, FIGURES)
     draw(Results(TIMES), FIGURES)
 
 
