@@ -8,8 +8,9 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from fedcsa import DataError, FedCSA
+from fedcsa import DataError, FedCSA, ModelError
 from fedcsa.core.realised import mean_interval
+from fedcsa.models.correction import Correction
 from fedcsa.update import Update, expected_interval, update
 
 PLANTED = 424242.125
@@ -183,3 +184,25 @@ def test_the_expected_interval_narrows_with_outcomes(numbers):
         widths.append(upper - lower)
     assert widths == sorted(widths, reverse=True)
     assert middle == pytest.approx(numbers.target_risk, rel=0.01)
+
+
+def test_the_corrected_model_is_exported(numbers, classes):
+    X, y = hospital(40, off=1.0)
+    made = update(numbers, X, y).correction
+    updated = dataclasses.replace(numbers, correction=made)
+    assert not np.allclose(updated.output(X), numbers.output(X))
+    assert updated.formula().model(numbers.plan.features, 0).predict(X) == pytest.approx(
+        updated.output(X)
+    )
+    assert updated.estimator().predict(X) == pytest.approx(updated.output(X))
+    corrected = dataclasses.replace(classes, correction=made)
+    with pytest.raises(ModelError, match="no linear model"):
+        corrected.estimator()
+
+
+def test_a_correction_survives_json_and_must_be_finite():
+    made = Correction(0.5, 1.5, (0.1, -0.2))
+    assert Correction.from_json(json.loads(json.dumps(made.to_json()))) == made
+    for bad in ({"intercept": float("nan")}, {"slope": "x"}, {"coefficients": 3}):
+        with pytest.raises(ModelError, match="finite numbers"):
+            Correction.from_json({**made.to_json(), **bad})

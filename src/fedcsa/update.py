@@ -38,7 +38,7 @@ from fedcsa.target.realised_measures import OF_LOSS, in_units
 from fedcsa.target.verdict import Leg, Verdict
 
 #: Why outcomes change nothing.
-TOO_FEW = "too few of the labelled rows, or of their events"
+NOT_ENOUGH = "too few of the labelled rows, or of their events"
 NO_PROMISE = "nothing was promised"
 PromiseKept = Literal[
     "as promised",
@@ -399,7 +399,7 @@ def _with_both(
         From the scale without walls to the value.
     """
     if found.alone is None:
-        return replace(item, why_not=TOO_FEW)
+        return replace(item, why_not=NOT_ENOUGH)
     level, after = own.plan.level, found.after(own.unlike)
     ends = after.interval(level)
     low, high = sorted(float(told(end)) for end in after.anytime(level))

@@ -11,8 +11,8 @@ from fedcsa.core.few_outcomes import (
     VARIANCE_ROWS,
     WIDE,
     Alone,
-    alone,
     chance,
+    pooled_variance,
     this_site,
     worth_rows,
 )
@@ -135,15 +135,15 @@ def test_the_evidence_is_a_martingale_at_sites_like_the_others():
 
 
 def test_the_sources_support_the_variance_of_few_rows():
-    assert alone(11.0, 0.5, 11.0) == pytest.approx((0.75, VARIANCE_ROWS + 10.0))
-    assert alone(1.0, float("nan"), 2.0) == (2.0, VARIANCE_ROWS)
-    assert alone(1e6, 1e-6, 5.0)[0] == pytest.approx(1e-6, rel=1e-4)
-    assert alone(8.0, 0.2, float("nan")) == (0.2, 7.0)
+    assert pooled_variance(11.0, 0.5, 11.0) == pytest.approx((0.75, VARIANCE_ROWS + 10.0))
+    assert pooled_variance(1.0, float("nan"), 2.0) == (2.0, VARIANCE_ROWS)
+    assert pooled_variance(1e6, 1e-6, 5.0)[0] == pytest.approx(1e-6, rel=1e-4)
+    assert pooled_variance(8.0, 0.2, float("nan")) == (0.2, 7.0)
 
 
 def test_worth_is_how_many_rows_alone_have_that_interval():
     for rows in (5.0, 30.0, 400.0):
         width = 2 * stats.t.ppf(0.975, rows - 1) * (2.0 / rows) ** 0.5
         assert worth_rows(width, 2.0, 0.95) == pytest.approx(rows, rel=1e-6)
-    assert worth_rows(0.0, 2.0, 0.95) == few_outcomes.MOST_ROWS
+    assert worth_rows(0.0, 2.0, 0.95) == few_outcomes.MOST_OUTCOMES
     assert worth_rows(1e30, 2.0, 0.95) == 0.0

@@ -40,7 +40,7 @@ WIDE_DF = 3.0
 #: Points of every part of the grid: with more, no interval changes by a thousandth of its width.
 GRID = 301
 #: A part of the grid reaches so many standard deviations.
-FARTHEST = 12.0
+GRID_REACH = 12.0
 #: Rows that the sources' variance of one row counts for, beside that of the outcomes themselves.
 VARIANCE_ROWS = 10.0
 #: The evidence at which this site is called unlike the others, at all looks together at the level
@@ -75,7 +75,7 @@ class Alone:
         return found
 
 
-def alone(rows: float, own: float, one_row: float) -> tuple[float, float]:
+def pooled_variance(rows: float, own: float, one_row: float) -> tuple[float, float]:
     """Variance of an estimate from few rows, and its degrees of freedom.
 
     That of the rows themselves is unsure; the sources know what one row's is, and count as
@@ -92,8 +92,10 @@ def alone(rows: float, own: float, one_row: float) -> tuple[float, float]:
 
     Examples
     --------
-    >>> alone(21.0, 0.1, float("nan")), alone(21.0, 0.1, 2.1), alone(4.0, float("nan"), 2.0)
-    ((0.1, 20.0), (0.1, 30.0), (0.5, 10.0))
+    >>> pooled_variance(21.0, 0.1, float("nan")), pooled_variance(21.0, 0.1, 2.1)
+    ((0.1, 20.0), (0.1, 30.0))
+    >>> pooled_variance(4.0, float("nan"), 2.0)
+    (0.5, 10.0)
     """
     if np.isnan(one_row):
         return own, max(rows - 1.0, 1.0)
@@ -191,10 +193,10 @@ def _grid(middle: float, sd: float, found: Alone | None) -> Array:
         Of what the other sites let expect.
     found : Alone or None
     """
-    parts = [(middle, sd), (middle, WIDE * sd * FARTHEST)]
+    parts = [(middle, sd), (middle, WIDE * sd * GRID_REACH)]
     if found is not None:
-        parts += [(found.estimate, found.variance**0.5), (found.estimate, FARTHEST * sd)]
-    ends = [np.linspace(at - FARTHEST * by, at + FARTHEST * by, GRID) for at, by in parts]
+        parts += [(found.estimate, found.variance**0.5), (found.estimate, GRID_REACH * sd)]
+    ends = [np.linspace(at - GRID_REACH * by, at + GRID_REACH * by, GRID) for at, by in parts]
     return np.unique(np.concatenate(ends))
 
 
@@ -207,7 +209,7 @@ def chance(site: NewSite, found: Alone) -> float:
     found : Alone
     """
     middle, sd = _middle(site), _sd(site)
-    points = np.linspace(middle - FARTHEST * sd, middle + FARTHEST * sd, GRID)
+    points = np.linspace(middle - GRID_REACH * sd, middle + GRID_REACH * sd, GRID)
     p = _density(site, points)
     lower = float(p @ stdtr(found.df, (found.estimate - points) / found.variance**0.5) / p.sum())
     return min(2.0 * min(lower, 1.0 - lower), 1.0)
@@ -234,13 +236,13 @@ def worth_rows(width: float, one_row: float, level: float) -> float:
         times = float(stdtrit(rows - 1.0, 0.5 + level / 2.0))
         return float(2.0 * times * (one_row / rows) ** 0.5 - width)
 
-    if not width > 0.0 or wider(MOST_ROWS) > 0.0:
-        return MOST_ROWS
-    return float(brentq(wider, FEWEST_ALONE, MOST_ROWS)) if wider(FEWEST_ALONE) > 0.0 else 0.0
+    if not width > 0.0 or wider(MOST_OUTCOMES) > 0.0:
+        return MOST_OUTCOMES
+    return float(brentq(wider, FEWEST_ALONE, MOST_OUTCOMES)) if wider(FEWEST_ALONE) > 0.0 else 0.0
 
 
 #: Fewer outcomes alone have no interval worth the name, and more than this nobody counts.
-FEWEST_ALONE, MOST_ROWS = 1.1, 1e6
+FEWEST_ALONE, MOST_OUTCOMES = 1.1, 1e6
 
 
 def _wide(points: Array, middle: float, scale: float) -> Array:

@@ -34,7 +34,7 @@ NOISE_ROWS = 10.0
 #: No prior variance is smaller, in its units: a zero has no logarithm.
 LEAST = 1e-10
 #: Newton's steps, and when they have arrived.
-STEPS, ARRIVED = 50, 1e-9
+MOST_STEPS, ARRIVED = 50, 1e-9
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _of_classes(
         return float(weights @ _softplus(-sign * (line + A @ at)) + 0.5 * precision @ at**2)
 
     value = objective(theta)
-    for _ in range(STEPS):
+    for _ in range(MOST_STEPS):
         p = expit(line + A @ theta)
         H = (A.T * (weights * p * (1.0 - p))) @ A + np.diag(precision)
         step = np.linalg.solve(H, A.T @ (weights * (y - p)) - precision * theta)

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
+from fedcsa.models.correction import Correction
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import Formula, Term
 from fedcsa.models.portable import LinearModel
@@ -48,6 +49,36 @@ def raw_lines(
     if not found:
         raise ModelError("This result has no model that could be exported.")
     return found
+
+
+def corrected_lines(
+    lines: Sequence[tuple[float, LinearModel]], correction: Correction, mean: Array, sd: Array
+) -> list[tuple[float, LinearModel]]:
+    """One line that predicts what the corrected mixture does, with a weight of one.
+
+    Parameters
+    ----------
+    lines : sequence of (float, LinearModel)
+        Weights and models, in raw units.
+    correction : Correction
+    mean, sd : array of shape (features,)
+        Of the target: in these units the correction's coefficients are.
+    """
+    link = lines[0][1].link
+    if len(lines) > 1 and link != "identity":
+        raise ModelError(
+            "A corrected mean of several probabilities is no linear model, so it cannot be "
+            "exported. The result folder predicts with it: fedcsa predict."
+        )
+    total = sum(weight for weight, _ in lines)
+    slopes = sum(weight / total * line.coefficients for weight, line in lines)
+    intercept = sum(weight / total * line.intercept for weight, line in lines)
+    further = np.zeros(len(mean))
+    if correction.coefficients:
+        further = np.array(correction.coefficients) / sd
+    moved = correction.slope * np.asarray(slopes) + further
+    at_zero = correction.intercept + correction.slope * float(intercept) - float(further @ mean)
+    return [(1.0, LinearModel(moved, at_zero, link))]
 
 
 def formula_of_lines(

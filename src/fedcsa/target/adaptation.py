@@ -26,7 +26,12 @@ from fedcsa.findings import Finding
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.correction import Correction
-from fedcsa.models.export import estimator_of_lines, formula_of_lines, raw_lines
+from fedcsa.models.export import (
+    corrected_lines,
+    estimator_of_lines,
+    formula_of_lines,
+    raw_lines,
+)
 from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.models.given import GIVEN, Formula, given_column
 from fedcsa.plan import Plan
@@ -318,7 +323,10 @@ class Adaptation:
         mean, sd = self.table.mean, self.table.sd
         weights = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
         units = (mean, sd) if scaled else (np.zeros(width), np.ones(width))
-        return raw_lines(self.models, weights, *units)
+        lines = raw_lines(self.models, weights, *units)
+        return (
+            lines if self.correction is None else corrected_lines(lines, self.correction, mean, sd)
+        )
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Numbers, or the most probable class of every row."""

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logit
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.few_outcomes import Alone, ThisSite, alone, this_site
+from fedcsa.core.few_outcomes import Alone, ThisSite, pooled_variance, this_site
 from fedcsa.core.losses import Loss, loss_named, row_losses
 from fedcsa.core.measures import (
     NOT_ESTIMABLE,
@@ -141,7 +141,7 @@ def quantity(before: NewSite, estimate: float, rows: float, own: float, one_row:
     nothing = not np.isfinite(estimate) or not rows > 0.0 or (np.isnan(own) and np.isnan(one_row))
     if nothing:
         return Quantity(before, None, None, one_row)
-    variance, df = alone(rows, own, one_row)
+    variance, df = pooled_variance(rows, own, one_row)
     both = Alone(estimate, max(variance, LEAST_VARIANCE), df)
     shown = np.isfinite(own) and own > 0.0
     classical = Alone(estimate, own, max(rows - 1.0, 1.0)) if shown else None

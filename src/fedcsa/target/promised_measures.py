@@ -305,7 +305,7 @@ class Evidence:
     def sites(self) -> Mapping[tuple[int, int], NewSite]:
         """Every measure at a new site, on its own scale; absent where nobody can tell."""
         return {
-            place: site_of(self, *place, found, found.estimates)
+            place: new_site_of(self, *place, found, found.estimates)
             for place, found in self.found.items()
             if found.sources
         }
@@ -388,7 +388,7 @@ def promise_of_measure(
     else:
         rows = np.array([evidence.values[j, s][1][k] for j in found.sources])
         x = on_link(measure, moved[list(found.sources)], rows)
-        site, by_source = site_of(evidence, s, k, found, x), {}
+        site, by_source = new_site_of(evidence, s, k, found, x), {}
     told = from_link(measure, np.array(_three(site, evidence.level))).tolist()
     numbers = (*_ordered(told), site.between_sites)
     if s == 0 and moved is None and measure.name == evidence.loss and evidence.risk is not None:
@@ -396,7 +396,7 @@ def promise_of_measure(
     return MeasurePromise(*evidence.place(s, k), *numbers, by_source)
 
 
-def site_of(evidence: Evidence, s: int, k: int, found: SiteEstimates, x: Array) -> NewSite:
+def new_site_of(evidence: Evidence, s: int, k: int, found: SiteEstimates, x: Array) -> NewSite:
     """A measure at a new site from estimates, which the target's own scores correct.
 
     Parameters
