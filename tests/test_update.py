@@ -194,7 +194,8 @@ def test_the_corrected_model_is_exported(numbers, classes):
     assert updated.formula().model(numbers.plan.features, 0).predict(X) == pytest.approx(
         updated.output(X)
     )
-    assert updated.estimator().predict(X) == pytest.approx(updated.output(X))
+    made_of = updated.estimator()
+    assert X @ made_of.coef_ + made_of.intercept_ == pytest.approx(updated.output(X))
     corrected = dataclasses.replace(classes, correction=made)
     with pytest.raises(ModelError, match="no linear model"):
         corrected.estimator()

@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.special import expit
 
 from fedcsa.core import shrunk_line as module
-from fedcsa.core.shrunk_line import NOISE_ROWS, LinePrior, shrunk_line
+from fedcsa.core.shrunk_line import RESIDUAL_ROWS, LinePrior, shrunk_line
 
 RNG = np.random.default_rng(0)
 NONE = np.empty(0)
@@ -32,7 +32,7 @@ def test_numbers_agree_with_a_brute_force_posterior():
     r = (y - p)[:, None, None] - A - B * (p - p.mean())[:, None, None]
     misfit = (r**2).sum(axis=0) + 1.3 * (A**2 / 0.05 + B**2 / 0.02)
     # σ² integrated out: a t density in the misfit; two more rows for the two parameters
-    log = -0.5 * (NOISE_ROWS + 15 + 2) * np.log(NOISE_ROWS * 1.3 + misfit)
+    log = -0.5 * (RESIDUAL_ROWS + 15 + 2) * np.log(RESIDUAL_ROWS * 1.3 + misfit)
     density = np.exp(log - log.max())
     density /= density.sum()
     intercept, slope, rest = shrunk_line(y, p, np.empty((15, 0)), np.ones(15), prior, classes=False)
@@ -72,7 +72,7 @@ def test_the_four_priors_count_by_how_well_they_foretell_the_outcomes():
     ]
     # the multivariate t density of y under both, up to the same constant
     direct = [
-        stats.multivariate_t.logpdf(y, shape=np.eye(30) + v, df=NOISE_ROWS) for v in (1e-10, 1.0)
+        stats.multivariate_t.logpdf(y, shape=np.eye(30) + v, df=RESIDUAL_ROWS) for v in (1e-10, 1.0)
     ]
     assert evidence[1] - evidence[0] == pytest.approx(direct[1] - direct[0], abs=1e-6)
 

@@ -30,11 +30,11 @@ WIDE_SLOPE = 0.5
 #: … and a coefficient, in sds of the noise over sds of the feature, or in log-odds.
 WIDE_COEFFICIENT = 0.5
 #: Rows that the sources' variance of the noise counts for.
-NOISE_ROWS = 10.0
+RESIDUAL_ROWS = 10.0
 #: No prior variance is smaller, in its units: a zero has no logarithm.
 LEAST = 1e-10
 #: Newton's steps, and when they have arrived.
-MOST_STEPS, ARRIVED = 50, 1e-9
+LOGIT_STEPS, ARRIVED = 50, 1e-9
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _of_numbers(
 ) -> tuple[Array, float]:
     """Posterior mean of (a, b, δ), and the log evidence up to a constant.
 
-    θ ~ N(0, σ² V), σ² inverse gamma around `noise` as of `NOISE_ROWS` rows.
+    θ ~ N(0, σ² V), σ² inverse gamma around `noise` as of `RESIDUAL_ROWS` rows.
 
     Parameters
     ----------
@@ -126,9 +126,9 @@ def _of_numbers(
     H = (A.T * weights) @ A + np.diag(precision)
     theta: Array = np.asarray(np.linalg.solve(H, A.T @ (weights * r)), dtype=np.float64)
     misfit = float(weights @ (r - A @ theta) ** 2 + precision @ theta**2)
-    n = NOISE_ROWS + float(weights.sum())
+    n = RESIDUAL_ROWS + float(weights.sum())
     evidence = 0.5 * np.log(precision).sum() - 0.5 * np.linalg.slogdet(H)[1]
-    evidence -= 0.5 * n * np.log(NOISE_ROWS * noise + misfit)
+    evidence -= 0.5 * n * np.log(RESIDUAL_ROWS * noise + misfit)
     return theta, float(evidence)
 
 
@@ -152,7 +152,7 @@ def _of_classes(
         return float(weights @ _softplus(-sign * (line + A @ at)) + 0.5 * precision @ at**2)
 
     value = objective(theta)
-    for _ in range(MOST_STEPS):
+    for _ in range(LOGIT_STEPS):
         p = expit(line + A @ theta)
         H = (A.T * (weights * p * (1.0 - p))) @ A + np.diag(precision)
         step = np.linalg.solve(H, A.T @ (weights * (y - p)) - precision * theta)
