@@ -555,7 +555,7 @@ def test_two_rows_are_a_target_that_the_reach_leg_calls_too_few():
         ({"compare": ("validated",)}, "'compare' parameter must be a list of methods"),
         ({"compare": ("fedle",)}, "must be given for the method 'fedle'"),
         ({"exchange": "rows"}, "Algorithm 1 of the paper choose preset='paper'"),
-        ({"scheme": "rotate"}, "Algorithm 1 of the paper choose preset='paper'"),
+        ({"scheme": "split"}, "Algorithm 1 of the paper choose preset='paper'"),
         ({"refit": False}, "'refit' parameter must be on with scheme"),
         ({"candidates": []}, "at least one candidate"),
         ({"candidates": "0.1"}, "'candidates' parameter must be a list"),
@@ -1148,7 +1148,7 @@ def test_the_papers_methods_with_rows_split_in_thirds_and_send_the_training_fold
     assert result.verdict.words == "not judged"
     mean, sd = X_TARGET.mean(axis=0), X_TARGET.std(axis=0)
     for name, (X, y) in SOURCES.items():
-        parts = dealt_labels(len(y), "split", generator_for(plan.seed, name, "folds"))
+        parts = dealt_labels(len(y), generator_for(plan.seed, name, "folds"))
         train = parts == 1
         assert result.reports[name].n_judged == (parts == 2).sum()
         assert result.model_reports[name].n_rows == train.sum()
@@ -1186,7 +1186,7 @@ def test_a_ratio_of_ones_own_takes_the_place_of_ulsif():
     assert not hasattr(ratio, "middle")  # a copy is fitted, for every source
     report = estimator.adaptation_.reports["west"]
     X, _ = SOURCES["west"]
-    parts = dealt_labels(80, "split", generator_for(0, "west", "folds"))
+    parts = dealt_labels(80, generator_for(0, "west", "folds"))
     r = np.where(X[parts == 2][:, 0] < X_TARGET[:, 0].mean(), 1.0, 0.5)
     assert report.ratio_mean == pytest.approx(r.mean(), rel=1e-12)
     assert report.effective_rows == pytest.approx(r.sum() ** 2 / (r**2).sum(), rel=1e-12)
@@ -1261,9 +1261,6 @@ def test_shares_and_schemes_of_the_paper_can_be_chosen():
     shared = fit(**paper, folds=(0.21, 0.49, 0.30))
     assert shared.adaptation_.reports["west"].n_judged == 24
     assert shared.adaptation_.model_reports["west"].n_rows == 39
-    turned = fit(**paper, scheme="rotate")
-    assert turned.adaptation_.reports["west"].n_judged == 80
-    assert turned.adaptation_.model_reports["west"].n_rows == 80
     refitted = fit(**paper, refit=True)
     assert refitted.adaptation_.reports["west"].n_judged == 26
     assert refitted.adaptation_.model_reports["west"].n_rows == 80

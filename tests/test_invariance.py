@@ -52,7 +52,7 @@ CASES = {
         "exchange": "rows",
         "ratio": {"n_centres": 8, "bandwidths": [1.0, 2.0], "regularizations": [0.1, 1.0]},
     },
-    "rotate": {"scheme": "rotate"},
+    "split": {"scheme": "split"},
     "unscaled": {"scale": False, "refit": True},
     "forest": {"model": RandomForestRegressor(3), "candidates": {"max_depth": [2, 3]}},
     "classes": {

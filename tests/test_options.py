@@ -24,7 +24,7 @@ VALUES = {
     "compare": (["naive"], {}, ["nave"]),
     "fedle_weights": ({"a": 1.0, "b": 2.0}, {}, {"a": -1.0}),
     "exchange": ("rows", {"method": "naive"}, "row"),
-    "scheme": ("rotate", PAPER, "rotat"),
+    "scheme": ("cross-fit", PAPER, "cros-fit"),
     "folds": (4, {}, 1),
     "refit": (True, PAPER, "yes"),
     "scale": (False, {}, "no"),

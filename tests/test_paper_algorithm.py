@@ -120,7 +120,7 @@ class SlowSource:
         if plan.scheme == "cross-fit":
             labels = fold_labels(0, len(X), plan.n_folds, fold_key(rng))
         else:
-            labels = dealt_labels(len(X), plan.scheme, rng, plan.shares)
+            labels = dealt_labels(len(X), rng, plan.shares)
         self.folds = [
             Fold(*(np.flatnonzero(np.isin(labels, part)) for part in (t.density, t.train, t.judge)))
             for t in turns(plan.scheme, plan.n_folds)
@@ -217,7 +217,6 @@ OPTIONS = {
     "split": {},
     "split-refit": {"refit": True},
     "shares": {"folds": (0.25, 0.45, 0.3)},
-    "rotate": {"scheme": "rotate"},
 }
 ROWS = {"bandwidths": [2.0, 4.0], "regularizations": [0.01, 0.1], "n_centres": 9}
 

@@ -18,7 +18,7 @@ FIXED = sorted(set(PAPER) - set(OPEN))
 #: Another value than the preset's, of every option that it fixes.
 OTHERS = {
     "exchange": "rows ",
-    "scheme": "rotate",
+    "scheme": "cross-fit",
     "refit": True,
     "scale": 1,
     "ratio": {"n_centres": 5},

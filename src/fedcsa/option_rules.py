@@ -98,7 +98,4 @@ FOLD_RULES: Mapping[str, Option] = {
         lambda value: value == 3 if is_whole(value, 0) else are_shares(value),
         True,
     ),
-    "rotate": Option(
-        "3 with scheme 'rotate'", lambda value: is_whole(value, 0) and value == 3, True
-    ),
 }

@@ -28,7 +28,7 @@ def rng(seed=0):
 
 
 def test_folds_are_shuffled_and_follow_the_generator():
-    first, again, other = (dealt_labels(50, "rotate", rng(s)) for s in (1, 1, 2))
+    first, again, other = (dealt_labels(50, rng(s)) for s in (1, 1, 2))
     assert first.tolist() == again.tolist()
     assert first.tolist() != other.tolist()
     assert first.tolist() != sorted(first.tolist())
@@ -72,26 +72,17 @@ def largest_remainder(n, shares):
 @pytest.mark.parametrize("shares", [THIRDS, (0.21, 0.49, 0.30), (0.25, 0.25, 0.5), (0.4, 0.3, 0.3)])
 @pytest.mark.parametrize("n", [10, 11, 12, 20, 50, 99, 100, 1000])
 def test_a_split_has_the_sizes_of_the_largest_remainder(n, shares):
-    labels = dealt_labels(n, "split", rng(), shares)
+    labels = dealt_labels(n, rng(), shares)
     assert np.bincount(labels).tolist() == largest_remainder(n, shares)
 
 
 def test_a_split_is_in_thirds_unless_told():
-    assert np.bincount(dealt_labels(9, "split", rng())).tolist() == [3, 3, 3]
+    assert np.bincount(dealt_labels(9, rng())).tolist() == [3, 3, 3]
     assert math.fsum(THIRDS) == 1.0
 
 
 def test_the_paper_splits_into_a_density_a_train_and_a_validation_part():
     assert turns("split", 3) == [Turn((0,), (1,), 2)]
-
-
-def test_rotating_uses_every_part_once_in_every_role():
-    found = turns("rotate", 3)
-    for role in (lambda t: t.density, lambda t: t.train, lambda t: (t.judge,)):
-        assert sorted(part for turn in found for part in role(turn)) == [0, 1, 2]
-    assert found[0] == turns("split", 3)[0]  # the first turn is the split
-    for turn in found:
-        assert sorted([*turn.density, *turn.train, turn.judge]) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("n_folds", [2, 3, 5, 10])
@@ -109,30 +100,22 @@ def test_cross_fitting_has_two_folds_or_more(n_folds):
         turns("cross-fit", n_folds)
 
 
-@pytest.mark.parametrize("scheme", ["split", "rotate"])
-def test_a_scheme_follows_its_generator(scheme):
-    first, again, other = (dealt_labels(60, scheme, rng(seed)).tolist() for seed in (1, 1, 2))
-    assert first == again
-    assert first != other
-
-
-@pytest.mark.parametrize("scheme", ["split", "rotate"])
-def test_a_source_must_have_two_rows_for_every_part(scheme):
+def test_a_source_must_have_two_rows_for_every_part():
     for n in (0, 1, 5):
         with pytest.raises(DataError, match=rf"at least 6 rows, two for .* it has {n}\."):
-            dealt_labels(n, scheme, rng())
-    assert np.bincount(dealt_labels(6, scheme, rng())).tolist() == [2, 2, 2]
+            dealt_labels(n, rng())
+    assert np.bincount(dealt_labels(6, rng())).tolist() == [2, 2, 2]
 
 
 def test_every_part_of_a_split_must_have_two_rows():
     with pytest.raises(DataError, match=r"at least 2 rows; 10 rows in shares \(0\.1, .* with 1\."):
-        dealt_labels(10, "split", rng(), (0.1, 0.4, 0.5))
+        dealt_labels(10, rng(), (0.1, 0.4, 0.5))
 
 
 def test_an_unknown_scheme_is_refused_with_the_known_ones():
-    with pytest.raises(ParameterError, match=r"'scheme' .*'split', 'rotate', .* Got 'bootstrap'"):
+    with pytest.raises(ParameterError, match=r"'scheme' .*'split', 'cross-fit'.* Got 'bootstrap'"):
         turns("bootstrap", 3)
-    assert set(SCHEMES) == {"split", "rotate", "cross-fit"}
+    assert set(SCHEMES) == {"split", "cross-fit"}
 
 
 def test_rows_of_one_patient_share_a_fold_wherever_they_stand():

@@ -45,7 +45,7 @@ def drawn():
 
 def folds_of(drawn, seed):
     labels = {
-        name: dealt_labels(len(y), "split", generator_for(seed, name, "folds"))
+        name: dealt_labels(len(y), generator_for(seed, name, "folds"))
         for name, (_, y) in drawn.sources.items()
     }
     return {

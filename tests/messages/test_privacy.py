@@ -68,7 +68,7 @@ CASES = [
     {},
     {"compare": ("feddae",)},
     {"method": "feddae"},
-    {"method": "feddae", "scheme": "rotate"},
+    {"method": "feddae", "scheme": "split"},
     {"method": "feddae", "exchange": "rows", "ratio": BY_ROWS},
     {"scale": False},
 ]

@@ -382,8 +382,8 @@ def test_a_new_site_has_an_ordered_finite_interval_for_any_examinations(found, s
 
 @thorough
 @given(st.integers(6, 300), st.integers(0, 2**32))
-def test_rotated_parts_differ_by_one_row_at_most(n, seed):
-    sizes = np.bincount(dealt_labels(n, "rotate", np.random.default_rng(seed)), minlength=3)
+def test_thirds_differ_by_one_row_at_most(n, seed):
+    sizes = np.bincount(dealt_labels(n, np.random.default_rng(seed)), minlength=3)
     assert sizes.sum() == n
     assert sizes.max() - sizes.min() <= 1
 
@@ -393,7 +393,7 @@ def test_rotated_parts_differ_by_one_row_at_most(n, seed):
 def test_three_parts_are_within_one_row_of_their_shares(n, parts, seed):
     shares = [part / sum(parts) for part in parts]
     assume(min(shares) * n >= 2)
-    labels = dealt_labels(n, "split", np.random.default_rng(seed), shares)
+    labels = dealt_labels(n, np.random.default_rng(seed), shares)
     sizes = np.bincount(labels, minlength=3)
     assert sizes.sum() == n
     assert (np.abs(sizes - np.array(shares) * n) < 1.0 + 1e-9).all()

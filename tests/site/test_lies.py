@@ -45,7 +45,7 @@ OTHERWISE = {
     "model": {"name": "weighted-least-squares"},
     "candidates": [{"penalty": 0.5, "ratio_power": 0.0}],
     "loss": "absolute",
-    "scheme": "rotate",
+    "scheme": "split",
     "n_folds": 4,
     "shares": np.array([0.01, 0.01, 0.98]),
     "refit": False,

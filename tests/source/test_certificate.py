@@ -90,11 +90,10 @@ def test_a_penalty_lowers_what_is_found():
     assert found[1] < found[0] - 0.03
 
 
-@pytest.mark.parametrize("scheme", ["split", "rotate"])
-def test_schemes_without_folds_of_their_own_are_attacked_too(scheme):
-    """Under a split the model has seen a third of the rows, and the attack asks about these."""
-    _, found = of(300, 5, scheme=scheme, method="naive")
-    assert found.n_rows == (100 if scheme == "split" else 300)
+def test_a_split_is_attacked_too():
+    """The model has seen a third of the rows, and the attack asks about these."""
+    _, found = of(300, 5, scheme="split", method="naive")
+    assert found.n_rows == 100
     assert 0.5 < found.reference.auc < 0.65
 
 

@@ -375,10 +375,9 @@ def test_much_memory_is_told_in_gib():
     assert "10000000 rows in memory, about 0.5 GiB. Read" in str(_too_large(rows, 1))
 
 
-@pytest.mark.parametrize("options", [{}, {"scheme": "rotate"}])
-def test_an_exchange_of_rows_need_the_rows_in_memory(options):
+def test_an_exchange_of_rows_need_the_rows_in_memory():
     X, y, X_target = tables("plain")
-    plan = plan_for(X, method="feddae", exchange="rows", **options)
+    plan = plan_for(X, method="feddae", exchange="rows")
     brief = Target(X_target, plan, policy=OPEN).brief(["a"])
     with pytest.raises(DataError, match="rows in memory"):
         stream(X, y).answer(brief)

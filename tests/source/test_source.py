@@ -67,7 +67,7 @@ def test_a_brief_is_answered_with_a_report_and_a_request_with_a_model(make):
 
 
 @pytest.mark.parametrize("exchange", ["table", "rows"])
-@pytest.mark.parametrize("scheme", ["split", "rotate", "cross-fit"])
+@pytest.mark.parametrize("scheme", ["split", "cross-fit"])
 def test_a_brief_that_travelled_is_answered_as_if_it_had_not(make, exchange, scheme):
     ratio = {"bandwidths": [0.5, 2.0], "n_centres": 7} if exchange == "rows" else {}
     brief = brief_of(
@@ -384,11 +384,10 @@ def test_every_column_has_one_name_of_its_own(make, features):
 
 
 @pytest.mark.parametrize("n", [2, 5])
-@pytest.mark.parametrize("scheme", ["split", "rotate"])
-def test_fewer_than_six_rows_are_an_error_with_the_papers_folds(make, n, scheme):
+def test_fewer_than_six_rows_are_an_error_with_three_folds(make, n):
     text = f"A source must have at least 6 rows.* it has {n}"
     with pytest.raises(DataError, match=text):
-        make.source("a", make.rows(n)).answer(brief_of(make, by_rows(make, scheme=scheme)))
+        make.source("a", make.rows(n)).answer(brief_of(make, by_rows(make)))
 
 
 def test_six_rows_are_enough_for_the_papers_folds(make):
@@ -574,7 +573,7 @@ def test_weighted_candidates_fail_where_no_row_resembles_the_target(make):
     assert report.ratio_mean == 0.0
 
 
-@pytest.mark.parametrize("scheme", ["split", "rotate", "cross-fit"])
+@pytest.mark.parametrize("scheme", ["split", "cross-fit"])
 @pytest.mark.parametrize("shift", [0.0, 3.0, 8.0, 12.0, 15.0, 17.0, 20.0, 25.0, 60.0, 1e4])
 def test_a_source_however_far_away_can_answer(make, shift, scheme):
     site = make.source("a", make.rows(60, shift=shift))
@@ -588,7 +587,7 @@ def test_a_source_however_far_away_can_answer(make, shift, scheme):
     assert isinstance(strict.answer(brief_of(make, scheme_plan(make, scheme))), RiskReport)
 
 
-@pytest.mark.parametrize("scheme", ["split", "rotate", "cross-fit"])
+@pytest.mark.parametrize("scheme", ["split", "cross-fit"])
 def test_a_source_whose_outcome_is_predicted_without_error_can_answer(make, scheme):
     X, _ = make.rows(60)
     site = make.source("a", (X, X @ [1.0, 2.0] + 3.0))
@@ -596,7 +595,7 @@ def test_a_source_whose_outcome_is_predicted_without_error_can_answer(make, sche
     assert report.risk[0] < 1e-20
 
 
-@pytest.mark.parametrize("scheme", ["split", "rotate", "cross-fit"])
+@pytest.mark.parametrize("scheme", ["split", "cross-fit"])
 def test_a_column_that_does_not_vary_at_the_source_is_no_obstacle(make, scheme):
     X, y = make.rows(60)
     X[:, 1] = 0.5
@@ -604,7 +603,7 @@ def test_a_column_that_does_not_vary_at_the_source_is_no_obstacle(make, scheme):
     assert isinstance(site.answer(brief_of(make, scheme_plan(make, scheme))), RiskReport)
 
 
-@pytest.mark.parametrize("scheme", ["split", "rotate", "cross-fit"])
+@pytest.mark.parametrize("scheme", ["split", "cross-fit"])
 def test_a_column_that_does_not_vary_at_the_target_is_no_obstacle(make, scheme):
     X, _ = make.rows(40, 99)
     X[:, 1] = 0.5
@@ -617,14 +616,14 @@ def test_validation_rows_are_those_of_the_folds(make):
     assert make.source("a").answer(brief).n_judged == 15
 
 
-@pytest.mark.parametrize(("scheme", "judged"), [("split", 10), ("rotate", 30), ("cross-fit", 30)])
-def test_rotated_folds_judge_every_row_once(make, scheme, judged):
+@pytest.mark.parametrize(("scheme", "judged"), [("split", 10), ("cross-fit", 30)])
+def test_crossed_folds_judge_every_row_once(make, scheme, judged):
     report = make.source("a").answer(brief_of(make, scheme_plan(make, scheme)))
     assert report.n_judged == judged
 
 
 @pytest.mark.parametrize(
-    ("options", "n_rows"), [({}, 10), ({"refit": True}, 30), ({"scheme": "rotate"}, 30)]
+    ("options", "n_rows"), [({}, 10), ({"refit": True}, 30), ({"scheme": "cross-fit"}, 30)]
 )
 def test_the_model_says_how_many_rows_it_was_fitted_on(make, options, n_rows):
     brief, site = brief_of(make, by_rows(make, **options)), make.source("a")

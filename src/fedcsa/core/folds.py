@@ -15,7 +15,7 @@ from fedcsa.errors import DataError, must, one_of
 
 Rows: TypeAlias = NDArray[np.intp]
 
-SCHEMES = ("split", "rotate", "cross-fit")
+SCHEMES = ("split", "cross-fit")
 THIRDS = (1 / 3, 1 / 3, 1 / 3)
 
 
@@ -41,13 +41,11 @@ def turns(scheme: str, n_folds: int) -> list[Turn]:
 
     Parameters
     ----------
-    scheme : {"cross-fit", "split", "rotate"}
+    scheme : {"cross-fit", "split"}
         ``"cross-fit"``: each of `n_folds` parts is judged by models of all the others.
         ``"split"``, step 3.1 of Algorithm 1: one density, one train and one validation part.
-        ``"rotate"``: three equal parts pass through the three roles, so that every row is judged
-        once.
     n_folds : int
-        Parts of ``"cross-fit"``; the others have three.
+        Parts of ``"cross-fit"``; a split has three.
 
     Examples
     --------
@@ -61,8 +59,6 @@ def turns(scheme: str, n_folds: int) -> list[Turn]:
             raise must("n_folds", "a whole number of at least 2", n_folds)
         others = [tuple(k for k in range(n_folds) if k != fold) for fold in range(n_folds)]
         return [Turn(rest, rest, fold) for fold, rest in enumerate(others)]
-    if scheme == "rotate":
-        return [Turn((k,), ((k + 1) % 3,), (k + 2) % 3) for k in range(3)]
     if scheme != "split":
         raise one_of("scheme", SCHEMES, scheme)
     return [Turn((0,), (1,), 2)]
@@ -158,21 +154,20 @@ def check_shares(shares: Sequence[float]) -> tuple[float, float, float]:
 
 
 def dealt_labels(
-    n_rows: int, scheme: str, rng: np.random.Generator, shares: Sequence[float] = THIRDS
+    n_rows: int, rng: np.random.Generator, shares: Sequence[float] = THIRDS
 ) -> NDArray[np.int16]:
-    """Part of every row under ``"split"`` and ``"rotate"``, where rows are shuffled and cut.
+    """Part of every row under ``"split"``, where rows are shuffled and cut.
 
     Parameters
     ----------
     n_rows : int
-    scheme : {"split", "rotate"}
     rng : Generator
     shares : three floats
-        Of the density, train and validation parts, for ``"split"``.
+        Of the density, train and validation parts.
 
     Examples
     --------
-    >>> np.bincount(dealt_labels(7, "split", np.random.default_rng(0)))
+    >>> np.bincount(dealt_labels(7, np.random.default_rng(0)))
     array([3, 2, 2])
     """
     labels = np.empty(n_rows, dtype=np.int16)
@@ -181,17 +176,14 @@ def dealt_labels(
             f"A source must have at least 6 rows, two for each of its 3 folds; it has {n_rows}. "
             "Leave the source out."
         )
-    if scheme == "rotate":
-        parts = np.array_split(rng.permutation(n_rows), 3)
-    else:
-        sizes = _sizes(n_rows, check_shares(shares))
-        if min(sizes) < 2:
-            raise DataError(
-                f"Every fold must have at least 2 rows; {n_rows} rows in shares "
-                f"{tuple(round(share, 3) for share in shares)} leave one with {min(sizes)}. "
-                "Use larger shares or leave the source out."
-            )
-        parts = np.split(rng.permutation(n_rows), np.cumsum(sizes)[:-1])
+    sizes = _sizes(n_rows, check_shares(shares))
+    if min(sizes) < 2:
+        raise DataError(
+            f"Every fold must have at least 2 rows; {n_rows} rows in shares "
+            f"{tuple(round(share, 3) for share in shares)} leave one with {min(sizes)}. "
+            "Use larger shares or leave the source out."
+        )
+    parts = np.split(rng.permutation(n_rows), np.cumsum(sizes)[:-1])
     for label, rows in enumerate(parts):
         labels[rows] = label
     return labels

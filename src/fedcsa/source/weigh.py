@@ -332,7 +332,7 @@ def folds_of(brief: Brief, rows: StudyRows) -> Folds | None:
     """
     rng = generator_for(brief.seed, rows.source, "folds")
     if brief.scheme != "cross-fit":
-        dealt = dealt_labels(rows.n_rows, brief.scheme, rng, brief.shares.tolist())
+        dealt = dealt_labels(rows.n_rows, rng, brief.shares.tolist())
         return Folds(turns(brief.scheme, 3), 3, 0, dealt)
     key = fold_key(rng)
     for n_folds in range(min(brief.n_folds, rows.n_rows // 2), 1, -1):

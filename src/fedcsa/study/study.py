@@ -379,7 +379,7 @@ class Study:
         if plan is not None and plan.scheme != "cross-fit":
             with gathered(found, where):
                 rng = generator_for(plan.seed, name, "folds")
-                dealt_labels(len(y), str(plan.scheme), rng, plan.shares)
+                dealt_labels(len(y), rng, plan.shares)
         if brief is not None:
             found += [f"{where}{refusal}" for refusal in source.refusals(brief)]
         # A source with a problem is mended first; its refusal names the unit already.
