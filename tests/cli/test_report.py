@@ -60,7 +60,7 @@ def test_a_back_test_and_outcomes_are_added_to_it(finished, invoke):
     result = invoke("update", finished / "r", finished / "other.csv")
     assert result.exit_code == 7
     html = html_of(finished / "r")
-    assert re.search(r"RMSE .* with 90 outcomes; promised was .*: worse than promised", html)
+    assert re.search(r"RMSE .* with 90 outcomes; promised was .*: (far )?worse than promised", html)
     assert "With outcomes from here" in html
     assert "Each source as the target" in html
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fedcsa.core.arrays import Array
@@ -38,11 +39,11 @@ class Selection:
     errors: Array = field(repr=False)
 
     @property
-    def differs(self) -> Array:
-        """Which features differ by more than chance, and by enough to matter; of bool."""
+    def differs(self) -> NDArray[np.bool_]:
+        """Which features differ by more than chance, and by enough to matter."""
         bound = float(ndtri(1.0 - FALSE_ALARMS / (2.0 * len(self.errors))))
         size = np.abs(self.differences)
-        found: Array = (size > bound * self.errors) & (size > NEGLIGIBLE)
+        found: NDArray[np.bool_] = (size > bound * self.errors) & (size > NEGLIGIBLE)
         return found
 
     @property
