@@ -94,6 +94,15 @@ def test_a_low_power_to_see_that_sites_differ_is_said():
     assert "so few rows would show a difference in 31 % of studies only" in told.sentence
 
 
+@pytest.mark.parametrize(
+    ("scale", "told"), [("loss", "risk 0.25"), ("sum", "risk 0.25"), ("root", "RMSE 0.5")]
+)
+def test_the_skill_leg_tells_the_scale_of_the_report(scale, told):
+    promise = dataclasses.replace(GOOD, ratio=0.25)
+    skill = verdict_of(promise, 3, 100, scale).legs[2]
+    assert skill.sentence.endswith(f"({told} of the constant's)")
+
+
 def test_without_a_promise_only_reach_can_hold():
     answer = verdict_of(None, 3, 100)
     assert [leg.passed for leg in answer.legs] == [True, False, False]

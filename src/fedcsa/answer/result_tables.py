@@ -14,7 +14,8 @@ from fedcsa.messages.policy import LedgerEntry
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise, Recalibration
-from fedcsa.target.realised_measures import OF_LOSS, MeasureRecord, in_units, on_scale
+from fedcsa.target.realised_measures import OF_LOSS, MeasureRecord, in_units
+from fedcsa.target.risk_units import on_scale
 from fedcsa.update import Update
 from fedcsa.words import count, counted, interval, listed, number, percent, printable, short
 

@@ -46,7 +46,8 @@ from fedcsa.target.accept_scores import score_problem
 from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates, fitted_model, score_design
-from fedcsa.target.realised_measures import MeasureOutcome, risk_scale
+from fedcsa.target.realised_measures import MeasureOutcome
+from fedcsa.target.risk_units import risk_scale
 from fedcsa.target.verdict import Promise
 
 #: Of the file. Another one is refused: its numbers mean something else.

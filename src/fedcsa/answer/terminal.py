@@ -24,7 +24,8 @@ from fedcsa.answer.sentences import (
 from fedcsa.answer.view import View, candidate_text, loss_words_of
 from fedcsa.findings import ADVICE, Finding
 from fedcsa.plan import Plan
-from fedcsa.target.backtest_result import Backtest, risk_word
+from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.risk_units import risk_word
 from fedcsa.target.verdict import Leg
 from fedcsa.update import Update
 from fedcsa.words import percent, printable, sentence

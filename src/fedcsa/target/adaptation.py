@@ -54,6 +54,7 @@ from fedcsa.target.promised_measures import (
     measure_promises,
     subgroup_differences,
 )
+from fedcsa.target.risk_units import risk_scale
 from fedcsa.target.verdict import Promise, Verdict, verdict_of
 
 #: These stop a study before it has a model, and are no mistake of whoever runs it.
@@ -256,7 +257,8 @@ class Adaptation:
         reasons = {report.reason for report in self.examinations.values()}
         if self.plan.method == GIVEN and reasons == {"mixture_failed"}:
             return Verdict("no", "the given model cannot predict the rows of any source")
-        found = verdict_of(self.promise, len(self.reaching), self.n_target_rows)
+        reached = len(self.reaching), self.n_target_rows
+        found = verdict_of(self.promise, *reached, risk_scale(self.plan))
         if self.plan.method == GIVEN and self.promise is None:
             return Verdict("none", "nobody could examine the given model", found.legs)
         if self.backtest is not None and self.backtest.verdict == "failed":

@@ -16,14 +16,8 @@ from scipy.special import bdtrc, ndtri
 
 from fedcsa.core.realised import Place, place
 from fedcsa.findings import Finding
-from fedcsa.target.realised_measures import (
-    MeasureOutcome,
-    MeasureRecord,
-    RiskScale,
-    measure_records,
-    on_scale,
-    ratio_on,
-)
+from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord, measure_records
+from fedcsa.target.risk_units import RiskScale, on_scale, ratio_on, risk_word
 from fedcsa.words import number
 
 #: The chance of so many broken promises, if every promise held at its level, below which the
@@ -277,11 +271,6 @@ class Backtest:
     def regret(self) -> float | None:
         """Geometric mean of realised risk over that of a model of the site's own."""
         return _typical([(row.realised, row.reference) for row in self.judged])
-
-
-def risk_word(scale: RiskScale) -> str:
-    """What a risk is called in a sentence."""
-    return "RMSE" if scale == "root" else "risk"
 
 
 def _typical(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:

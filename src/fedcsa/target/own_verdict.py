@@ -6,6 +6,7 @@ import numpy as np
 
 from fedcsa.core.few_outcomes import TOO_UNLIKE, ThisSite
 from fedcsa.target.own_outcomes import OwnOutcomes
+from fedcsa.target.risk_units import RiskScale, beside_constant, risk_scale
 from fedcsa.target.verdict import (
     MIN_SKILL,
     PROBABLY,
@@ -30,8 +31,8 @@ def verdict_after(own: OwnOutcomes, against: float) -> Verdict:
     before = own.adaptation.verdict
     if not before.legs:  # refused, or no examination: outcomes make no model of it
         return before
-    ratio = own.ratio.after(own.unlike)
-    legs = (before.legs[0], _agreement_here(own, against), _skill_here(ratio))
+    ratio, scale = own.ratio.after(own.unlike), risk_scale(own.adaptation.plan)
+    legs = (before.legs[0], _agreement_here(own, against), _skill_here(ratio, scale))
     backtest = own.adaptation.backtest
     if backtest is not None and backtest.verdict == "failed":
         return Verdict("no", before.sentence, legs)
@@ -75,12 +76,12 @@ def _agreement_here(own: OwnOutcomes, against: float) -> Leg:
     return Leg("agreement", True, value, PROBABLY, sentence)
 
 
-def _skill_here(ratio: ThisSite) -> Leg:
+def _skill_here(ratio: ThisSite, scale: RiskScale) -> Leg:
     """Whether the model beats a constant here."""
     skill = ratio.below(0.0)
     sentence = (
         f"better than a constant here with probability {number(skill)} "
-        f"(risk {number(float(np.exp(ratio.quantile(0.5))))} of the constant's)"
+        f"({beside_constant(scale, float(np.exp(ratio.quantile(0.5))))})"
     )
     advice = "" if skill >= MIN_SKILL else "follow up more patients, or use the sources' average"
     return Leg("skill", skill >= MIN_SKILL, skill, MIN_SKILL, sentence, advice)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -24,6 +22,7 @@ from fedcsa.core.scores import JACKKNIFE_GROUPS, ScoreDesign, ScoreSums, told_by
 from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.plan import Plan
 from fedcsa.target.promised_measures import MeasurePromise
+from fedcsa.target.risk_units import on_scale, risk_scale
 
 #: The measure that a loss is, in units that people use.
 OF_LOSS: Mapping[str, str] = {
@@ -33,8 +32,6 @@ OF_LOSS: Mapping[str, str] = {
     "brier": "brier",
     "zero-one": "error_rate",
 }
-#: How people are told a risk: as it is, its root, or summed over classes.
-RiskScale = Literal["loss", "root", "sum"]
 
 
 @dataclass(frozen=True)
@@ -174,50 +171,6 @@ def outcomes_of(
             promised = told.estimate, told.lower, told.upper
             found.append(MeasureOutcome(*what, *promised, value, lower, upper))
     return tuple(found)
-
-
-def risk_scale(plan: Plan) -> RiskScale:
-    """How people are told the risk of a study.
-
-    Of a squared loss its root; a Brier score of more than two classes is told as the sum over
-    classes, as scikit-learn does: the loss is half of it.
-    """
-    if plan.loss == "squared":
-        return "root"
-    return "sum" if plan.loss == "brier" and len(plan.classes) > 2 else "loss"
-
-
-def on_scale(scale: RiskScale, risk: float) -> float:
-    """A risk as people are told it.
-
-    A negative estimate, which the paper's formulas can give, has no root and becomes 0.
-
-    Parameters
-    ----------
-    scale : {"loss", "root", "sum"}
-    risk : float
-        In the units of the loss.
-
-    Examples
-    --------
-    >>> on_scale("loss", 4.0), on_scale("root", 4.0), on_scale("sum", 0.25)
-    (4.0, 2.0, 0.5)
-    """
-    if scale == "root":
-        return math.sqrt(max(risk, 0.0))
-    return 2.0 * risk if scale == "sum" else risk
-
-
-def ratio_on(scale: RiskScale, ratio: float) -> float:
-    """A ratio of two risks as people are told them.
-
-    Parameters
-    ----------
-    scale : {"loss", "root", "sum"}
-    ratio : float
-        Of two risks in the units of the loss.
-    """
-    return math.sqrt(max(ratio, 0.0)) if scale == "root" else ratio
 
 
 def in_units(plan: Plan, risk: float) -> float:

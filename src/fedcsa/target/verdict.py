@@ -21,6 +21,7 @@ from fedcsa.core.random_effects import (
 from fedcsa.findings import ADVICE, Advice
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.plan import Plan
+from fedcsa.target.risk_units import RiskScale, beside_constant
 from fedcsa.words import number, percent
 
 #: Prior scale of the between-site sd of log risks and log ratios: sites' risks differ by a fifth.
@@ -233,7 +234,9 @@ class Verdict:
         return ADVICE[self.advice][0].lower()
 
 
-def verdict_of(promise: Promise | None, n_reaching: int, n_target_rows: int) -> Verdict:
+def verdict_of(
+    promise: Promise | None, n_reaching: int, n_target_rows: int, scale: RiskScale = "loss"
+) -> Verdict:
     """What follows from the legs: all three for "use it"; no better than a constant is no use.
 
     Parameters
@@ -243,8 +246,10 @@ def verdict_of(promise: Promise | None, n_reaching: int, n_target_rows: int) -> 
     n_reaching : int
         Sources that reach the target.
     n_target_rows : int
+    scale : {"loss", "root", "sum"}
+        How people are told risks.
     """
-    legs = (_reach(n_reaching, n_target_rows), _agreement(promise), _skill(promise))
+    legs = (_reach(n_reaching, n_target_rows), _agreement(promise), _skill(promise, scale))
     if promise is not None and promise.ratio >= 1.0:
         return Verdict("no", "it is no better than a constant prediction", legs)
     failed = [leg.sentence for leg in legs if not leg.passed]
@@ -300,12 +305,12 @@ def _agreement(promise: Promise | None) -> Leg:
     return Leg("agreement", True, value, PROBABLY, sentence)
 
 
-def _skill(promise: Promise | None) -> Leg:
+def _skill(promise: Promise | None, scale: RiskScale) -> Leg:
     if promise is None:
         return Leg("skill", False, None, MIN_SKILL, _NOT_EXAMINED, _ASK)
     sentence = (
         f"better than a constant at a new site with probability {number(promise.skill)} "
-        f"(risk {number(promise.ratio)} of the constant's)"
+        f"({beside_constant(scale, promise.ratio)})"
     )
     passed = promise.skill >= MIN_SKILL
     advice = "" if passed else "look for better features, or use the sources' average instead"

@@ -7,7 +7,8 @@ import matplotlib as mpl
 from fedcsa.answer.charts.drawing import ACCENT, DANGER, INK, MUTED, STYLE, Chart
 from fedcsa.answer.result_tables import PlayedRisks, broken_first, kept_text
 from fedcsa.answer.sentences import MOST_PLAYED
-from fedcsa.target.backtest_result import Backtest, risk_word
+from fedcsa.target.backtest_result import Backtest
+from fedcsa.target.risk_units import risk_word
 from fedcsa.words import interval, number, printable, short
 
 _TONES = {"kept": INK, "broken": DANGER, "far off": DANGER, "not judged": MUTED}
