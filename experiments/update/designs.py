@@ -29,7 +29,7 @@ class Settings:
 
     rows: int = 400
     outcomes: int = 30
-    draws: int = 20_000
+    draws: int = 2_000
     seed: int = 90_000
 
 

@@ -303,9 +303,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         """
         rows = self._rows(X)
         keys = id_keys(range(len(rows)) if ids is None else ids, "The ids")
-        drawn = pick_rows(self.adaptation_, rows, keys, n, seed=seed, history=self.history_)
-        self.history_ = drawn[2]
-        return drawn[0]
+        found = pick_rows(self.adaptation_, rows, keys, n, seed=seed, history=self.history_)
+        places, _, self.history_ = found
+        return places
 
     def update(self, X: Any, y: Any, *, ids: Any = None, anew: bool = False) -> Update:
         """Bring all outcomes so far into the answer; from then on predictions are corrected.
@@ -320,12 +320,11 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         anew : bool
             Forget earlier updates.
         """
-        history = bring_in(
-            self.adaptation_, self._rows(X), np.asarray(y),
-            keys=None if ids is None else id_keys(ids, "The ids"),
-            history=self.history_, anew=anew,
-            loss=self.loss if callable(self.loss) else None,
-        )  # fmt: skip
+        rows = self._rows(X)
+        keys = None if ids is None else id_keys(ids, "The ids")
+        loss = self.loss if callable(self.loss) else None
+        more = {"keys": keys, "history": self.history_, "anew": anew, "loss": loss}
+        history = bring_in(self.adaptation_, rows, np.asarray(y), **more)
         self._keep(self.adaptation_, history)
         return cast(Update, history.last)
 
