@@ -33,7 +33,7 @@ from fedcsa.plan import OPTIONS, Plan, documented, make_plan
 from fedcsa.preset import preset_values
 from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
-from fedcsa.sources import apart, as_predictions, classes_for, classes_of, named_pairs
+from fedcsa.sources import apart, as_predictions, classes_for, classes_of, frames_of, named_pairs
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.per_patient import PATIENT_LEVEL
@@ -387,7 +387,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
                 rule = "left out unless exchange is 'rows' and there is no preset"
                 raise must("ratio", rule, type(own_ratio).__name__)
         classes = classes_of(data) if _classifies(self) else ()
-        model, candidates, frames = self.model, self.candidates, _frames(sources)
+        model, candidates, frames = self.model, self.candidates, frames_of(sources)
         columns = self._columns_of(features, frames, given[0] if given else model)
         if given:
             classes = classes_for(given[0], data)
@@ -427,7 +427,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         if model is None:
             sources, beside = apart(sources)
         data, plan, common = self._prepare(sources, features, told, (model,))
-        columns = self._columns_of(features, _frames(sources), model)
+        columns = self._columns_of(features, frames_of(sources), model)
         given = handed_over(model, plan.features, plan.classes, columns)[1]
         rows = {
             name: (np.column_stack([X, *beside.get(name, ())]), y) for name, (X, y) in data.items()
@@ -569,11 +569,6 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self, "adaptation_")
         return self._encoded(X, "X", self.feature_names_in_.tolist())[0]
-
-
-def _frames(sources: Any) -> dict[str, Any]:
-    """Rows of every source as they were given, by its name."""
-    return {name: X for name, X, _ in named_pairs(sources)}
 
 
 def _run(target: Target, sources: Sequence[Source], progress: Progress | None) -> Adaptation:

@@ -30,6 +30,11 @@ def named_pairs(sources: Any) -> list[tuple[str, Any, Any]]:
     return [(name, *pair) for name, pair in sources.items()]
 
 
+def frames_of(sources: Any) -> dict[str, Any]:
+    """Rows of every source as they were given, by its name."""
+    return {name: X for name, X, _ in named_pairs(sources)}
+
+
 def classes_of(data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
     """The union of all sources' labels, sorted; in a federation the study file declares them."""
     labels: set[Any] = set()
