@@ -204,8 +204,8 @@ print(f"realised risk of the sources' average: {np.mean((rate - (y_later == 'bad
 # The model expected sixteen patients in a hundred more to fare badly than did. Given the same
 # measurements, patients did much better in New Zealand. That is the very thing that the sources had
 # shown among themselves, and the verdict had named. The promise survived because it allows for it.
-# The model still does far better than the sources' average; and ``update`` has corrected it on these
-# outcomes. Thirty of them would have shown as much: :doc:`plot_3_friday`.
+# The model still does far better than the sources' average. ``update`` has corrected it with these
+# outcomes; thirty would have shown as much: :doc:`plot_3_friday`.
 #
 # What would the plain average of the others' own risks have promised? That is ``method="naive"``:
 
