@@ -128,6 +128,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     (100,)
     """
 
+    history_: History | None
+
     @known_parameters
     def __init__(
         self,
@@ -304,8 +306,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         rows = self._rows(X)
         keys = id_keys(range(len(rows)) if ids is None else ids, "The ids")
         found = pick_rows(self.adaptation_, rows, keys, n, seed=seed, history=self.history_)
-        places, _, self.history_ = found
-        return places
+        self.history_ = found[2]
+        return found[0]
 
     def update(self, X: Any, y: Any, *, ids: Any = None, anew: bool = False) -> Update:
         """Bring all outcomes so far into the answer; from then on predictions are corrected.
@@ -313,7 +315,6 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array or frame of shape (rows, features)
-            At least one row.
         y : array of shape (rows,)
         ids : sequence of str or int, optional
             Of the rows, each once: then an outcome that contradicts an earlier one is refused.
@@ -342,15 +343,14 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         from fedcsa.answer.store import save_result
 
         check_is_fitted(self, "adaptation_")
-        history = getattr(self, "history_", None)
-        return write_report(save_result(self.adaptation_, folder, history=history))
+        return write_report(save_result(self.adaptation_, folder, history=self.history_))
 
     def _keep(self, adaptation: Adaptation, history: History | None = None) -> None:
         last = None if history is None else history.last
         self.adaptation_ = adaptation
         if last is not None:
             self.adaptation_ = replace(adaptation, correction=last.correction)
-        self.history_, self.update_ = history, last
+        self.update_, self.history_ = last, history
         self.candidate_ = dict(adaptation.candidate)
         self.target_risk_ = adaptation.target_risk
         self.interval_ = adaptation.interval

@@ -173,8 +173,9 @@ def _from_here(view: View, measure: MeasurePromise) -> Iterator[ForestLine]:
         if key == (item.name, item.subgroup, item.threshold, item.of_class)[: len(key)]:
             shown = shown_measure(found, item, plan)
             for name, three in (("outcomes here", shown.alone), ("here, with both", shown.now)):
-                ends = (None, None, None) if three is None else three
-                yield ForestLine(name, "came", *ends, f"{name}: {shown.text(three)}")
+                value, lower, upper = (None, None, None) if three is None else three
+                said = f"{name}: {shown.text(three)}"
+                yield ForestLine(name, "came", value, lower, upper, said)
 
 
 def _forest(view: View, measure: MeasurePromise, lines: Sequence[ForestLine]) -> ForestPlot:

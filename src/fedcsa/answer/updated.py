@@ -82,12 +82,12 @@ def path_lines(found: Update, plan: Plan) -> Iterator[str]:
     found : Update
     plan : Plan
     """
-    lines = [] if found.risk.before is None else [("promised", *found.risk.before)]
-    lines += [(count(x.n_rows), x.estimate, x.lower, x.upper) for x in found.path]
-    spans = [(name, *(in_units(plan, x) for x in three)) for name, *three in lines]
-    low, high = min(x[2] for x in spans), max(x[3] for x in spans)
+    lines = [] if found.risk.before is None else [("promised", found.risk.before)]
+    lines += [(count(x.n_rows), (x.estimate, x.lower, x.upper)) for x in found.path]
+    spans = [(name, [in_units(plan, value) for value in three]) for name, three in lines]
+    low, high = min(three[1] for _, three in spans), max(three[2] for _, three in spans)
     step = (high - low) / (CHART_WIDTH - 1) or 1.0
-    for name, estimate, lower, upper in spans:
+    for name, (estimate, lower, upper) in spans:
         at, start, stop = (round((x - low) / step) for x in (estimate, lower, upper))
         bar = "".join(
             "●" if place == at else "─" if start <= place <= stop else " "

@@ -25,14 +25,15 @@ def draw_over_time(found: Update, plan: Plan) -> Chart:
     words = loss_words_of(plan)
     chart = Chart(f"{words.title} as outcomes came in", 2.6)
     axes = chart.panels[0]
-    looks = [(x.n_rows, x.estimate, x.lower, x.upper) for x in found.path]
+    looks = [(x.n_rows, (x.estimate, x.lower, x.upper)) for x in found.path]
     if found.risk.before is not None:
-        looks.insert(0, (0, *found.risk.before))
-    shown = [(n, *(in_units(plan, value) for value in three)) for n, *three in looks]
-    n, estimates, lower, upper = (list(column) for column in zip(*shown, strict=True))
+        looks.insert(0, (0, found.risk.before))
+    shown = [(n, [in_units(plan, value) for value in three]) for n, three in looks]
+    n = [outcomes for outcomes, _ in shown]
+    estimates, lower, upper = (list(column) for column in zip(*(x for _, x in shown), strict=True))
     axes.fill_between(n, lower, upper, color=ACCENT, alpha=0.10, linewidth=0.0)
     axes.plot(n, estimates, color=ACCENT, linewidth=1.3)
-    for outcomes, estimate, low, high in shown:
+    for outcomes, (estimate, low, high) in shown:
         told = f"{words.text(estimate)} ({words.between(low, high)})"
         text = f"with {counted(outcomes, 'outcome')}: {told}" if outcomes else f"promised: {told}"
         tone = ACCENT if outcomes else INK
