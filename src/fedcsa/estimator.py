@@ -324,7 +324,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         rows = self._rows(X)
         keys = None if ids is None else id_keys(ids, "The ids")
         loss = self.loss if callable(self.loss) else None
-        more = {"keys": keys, "history": self.history_, "anew": anew, "loss": loss}
+        more: dict[str, Any] = {"keys": keys, "history": self.history_, "anew": anew, "loss": loss}
         history = bring_in(self.adaptation_, rows, np.asarray(y), **more)
         self._keep(self.adaptation_, history)
         return cast(Update, history.last)
