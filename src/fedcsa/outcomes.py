@@ -74,6 +74,11 @@ class History:
     seen: Mapping[str, str] = field(default_factory=dict, repr=False)
     last: Update | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has happened yet."""
+        return self.design is None and self.last is None
+
     def digest(self, *parts: object) -> str:
         """A text that stands for an id, or for an id and its outcome."""
         text = "\n".join([self.salt, *map(str, parts)])

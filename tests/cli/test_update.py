@@ -302,7 +302,9 @@ def test_a_new_run_forgets_lists_and_outcomes(folder, invoke):
     assert not (folder / "result" / HISTORY).exists()
 
 
-def test_a_back_test_keeps_outcomes(folder, invoke):
+def test_a_back_test_keeps_outcomes_and_makes_none(folder, invoke):
+    invoke("backtest", folder / "study.toml", "--result", folder / "result", "-q")
+    assert not (folder / "result" / HISTORY).exists()
     done = filled(drawn(folder, invoke), folder / "done.csv")
     invoke("update", folder / "result", done, "-q")
     before = (folder / "result" / HISTORY).read_bytes()

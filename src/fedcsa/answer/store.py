@@ -98,7 +98,7 @@ def save_result(
         if study_toml is not None:
             (folder / "study.toml").write_text(study_toml, encoding="utf-8")
         text = json.dumps(summary(adaptation), indent=1, allow_nan=False, ensure_ascii=False)
-        if history is not None:
+        if history is not None and not history.is_empty:
             save_history(history, folder, adaptation)
         (folder / "adaptation.json").write_text(text + "\n", encoding="utf-8")  # last: it is whole
         for old in (folder / ROUNDS_FOLDER).glob("*.*"):  # of a search that has ended
