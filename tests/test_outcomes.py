@@ -292,7 +292,8 @@ def test_an_update_changes_predictions_and_verdict_but_not_what_left(answer):
     before, ledgers = model.predict(X), model.adaptation_.ledgers
     found = model.update(X[:60], -Y[:60], ids=range(60))
     assert model.update_ is found
-    assert (found.conclusion, found.kept) == ("worse than promised", False)
+    assert found.conclusion.endswith("worse than promised")
+    assert found.kept is False
     assert found.before == answer.verdict
     assert model.verdict_ == found.verdict.words != answer.verdict.words
     assert model.legs_ == {leg.name: leg for leg in found.verdict.legs}
