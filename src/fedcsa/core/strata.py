@@ -6,8 +6,8 @@ anywhere. In a stratum of N_h rows of which m_h have outcomes, each of these sta
 rows: Horvitz and Thompson's weights, divided by their sum (Hájek).
 
 Among designs that know the prediction alone, this one was chosen by simulation
-(`experiments/update/designs.py`): drawing uncertain rows more often lowers the error of the loss
-by 4 %, but makes calibration worse and all weights unequal.
+(`experiments/update/designs.py`): drawing half of the list where losses vary most lowers the error
+of the loss by 3 %, raises that of the level by 2 %, and makes all weights unequal.
 """
 
 from __future__ import annotations
