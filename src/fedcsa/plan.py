@@ -42,6 +42,8 @@ from fedcsa.models.registry import (
 )
 from fedcsa.models.space import (
     BUDGET,
+    LONGEST_GRID,
+    MOST_ROUNDS,
     SEARCHES,
     Space,
     corners,
@@ -211,7 +213,8 @@ class Plan:
     search: str | None = _option(None, SEARCHES)
     budget: int | Mapping[str, int] | None = _option(
         None,
-        f"a whole number of candidates from 1 up, or a mapping of some of {list(BUDGET)} to such",
+        f"a whole number of candidates from 1 to {LONGEST_GRID}, or a mapping of some of "
+        f"{list(BUDGET)} to such, rounds up to {MOST_ROUNDS}",
         is_budget,
     )
     thresholds: tuple[float, ...] = _option(

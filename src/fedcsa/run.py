@@ -13,6 +13,7 @@ from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import TARGET, Brief, MoreCandidates, RiskReport
 from fedcsa.messages.policy import LedgerEntry
+from fedcsa.models.space import MOST_ROUNDS
 from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.target import Target
@@ -28,8 +29,6 @@ TARGET_STEPS = (
 )
 #: The phase in which sources answer on more candidates.
 SEARCH = "search"
-#: Rounds that any study may have: no target can ask forever.
-MOST_ROUNDS = 1000
 #: Called with the phase, the source's name, and "started" or "done"; in a search the phase says how
 #: far it has come, after a colon.
 Progress = Callable[[str, str, str], None]

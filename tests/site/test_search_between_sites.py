@@ -5,10 +5,12 @@ import json
 
 import pytest
 
-from fedcsa.messages.codec import decode, digest, encode
+from fedcsa.errors import PolicyError
+from fedcsa.messages.codec import decode, digest, digest_of, encode
 from fedcsa.messages.envelope import Envelope, ask, close
 from fedcsa.messages.messages import MoreCandidates
 from fedcsa.site import target_desk
+from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.preview import preview
 from fedcsa.site.source_desk import SourceDesk
 
@@ -151,6 +153,36 @@ def test_a_hostile_target_that_asks_for_more_or_something_else_is_refused_by_nam
     assert asked(searching, "abbey", lambda m: m).name == "risk-report"
     other = [{"penalty": 0.5, "ratio_power": 0.0}]
     assert says(candidates=other) == "one_round"
+
+
+def test_no_more_rounds_or_numbers_than_agreed_are_answered(whole):
+    """Every round tells a few numbers; a source counts what the study allows, as the target."""
+    log = whole.log("new")
+    brief = decode(log.payload(log.find("announced", study="small")["brief"]))
+    text = whole.study_file.read_text("utf-8")
+    wide = text.replace("candidates = 6", "candidates = 60")
+
+    def round_of(number, n_candidates=1):
+        listed = [dict(brief.candidates[0])] * n_candidates
+        return MoreCandidates("small", digest_of(brief), number, listed)
+
+    second, third, fourth = map(round_of, (2, 3, 4))
+    AgreedStudy(wide).check(third, brief, [second])
+    with pytest.raises(PolicyError, match="at most 3 rounds in all"):
+        AgreedStudy(wide).check(fourth, brief, [second, third])
+    counted = AgreedStudy(wide.replace("rounds = 3", "rounds = 3, numbers = 100"))
+    counted.check(second, brief)
+    with pytest.raises(PolicyError, match="at most 100 numbers in all"):
+        counted.check(round_of(2, 50), brief)
+
+
+def test_a_preview_of_a_target_asks_for_no_more_than_its_own_limit(searching):
+    searching.configure("new", "[policy]\nmax_candidates = 1")
+    [brief, *_] = preview(searching.study_file.read_text("utf-8"), searching.site("new"))[
+        "messages"
+    ]
+    [candidates] = [item for item in brief["fields"] if item["name"] == "candidates"]
+    assert len(candidates["value"]) == 1
 
 
 def test_a_brief_whose_candidates_lie_outside_the_agreed_space_is_refused(searching):

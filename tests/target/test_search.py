@@ -22,7 +22,7 @@ from fedcsa.errors import (
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.messages import ModelRequest, MoreCandidates, Refusal
 from fedcsa.messages.policy import Policy
-from fedcsa.models.space import described_space, is_inside, is_space
+from fedcsa.models.space import at_edges, described_space, is_inside, is_space
 from fedcsa.plan import make_plan
 from fedcsa.run import MOST_ROUNDS, InProcess, TargetTurn, carry_messages, run_study
 from fedcsa.source.source import Source
@@ -103,6 +103,14 @@ def test_a_space_of_few_candidates_is_used_up():
     assert sorted(c["depth"] for c in every) == [1, 2, 3]
 
 
+def test_a_favourite_that_comes_over_and_over_does_not_end_a_search():
+    """Where the best branch has few choices, what else the space has is still drawn."""
+    space = [{"C": {"low": 0.1, "high": 1.0}}, {"C": [2.0, 3.0], "kind": ["a", "b"]}]
+    for seed in range(3):
+        found = drawn(space, seed, budget=12, rounds=12, risk=lambda c: -len(c))
+        assert len(found) == 12
+
+
 def test_a_search_comes_nearer_to_the_best_than_chance():
     def risk(candidate):
         return (math.log10(candidate["C"]) + 2.0) ** 2 + candidate["kind"]
@@ -158,6 +166,63 @@ def test_what_lies_in_a_space(candidate, inside):
          "e": {"low": 0.0, "high": 1.0, "step": 0.25}}
     )  # fmt: skip
     assert is_inside(candidate, space) is inside
+
+
+@pytest.mark.parametrize(
+    ("value", "edge"), [(0.5, False), (0.09, True), (9.9, True), (0.2, False), (7.0, False)]
+)
+def test_the_edge_of_a_search_is_that_of_its_range(value, edge):
+    """The least that was drawn lies at no edge."""
+    space = described_space(
+        [{"C": {"low": 0.08, "high": 10.0, "log": True}, "kind": [1, 2]}, {"D": [1.0, 2.0, 3.0]}]
+    )
+    assert at_edges({"C": value, "kind": 1}, space) == (["C"] if edge else [])
+    assert at_edges({"D": 3.0}, space) == ["D"]
+    assert at_edges({"D": 2.0}, space) == at_edges({"C": value}, ({"function": "f"},)) == []
+
+
+def test_a_search_whose_best_lies_well_inside_says_nothing_of_an_edge():
+    X = np.random.default_rng(5).normal(size=(90, 2))
+    hospitals = {"a": (X, X @ [1.0, -0.5]), "b": (X[::-1], X[::-1] @ [1.0, -0.5])}
+    space = {"penalty": {"low": 1e-9, "high": 1e9, "log": True}}
+    own = lambda trial: {"penalty": trial.suggest_float("p", 0.1, 10.0)}  # noqa: E731
+    for candidates in (own, space):
+        fitted = FedCSA(candidates=candidates, budget=3, random_state=0).fit(hospitals, X)
+        assert "grid-edge" not in [item.code for item in fitted.adaptation_.findings]
+
+
+def test_whole_numbers_of_a_distribution_are_whole():
+    space = described_space({"depth": stats.randint(1, 5)})
+    assert is_inside({"depth": 3}, space)
+    assert not is_inside({"depth": 2.5}, space)
+
+
+def test_a_range_with_whole_ends_may_have_a_step_that_is_none():
+    space = {"share": {"low": 0, "high": 1, "step": 0.25}}
+    every = [c["share"] for batch in drawn(space, budget=5) for c in batch]
+    assert sorted(every) == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"low": 1, "high": 10**400},
+        {"distribution": "uniform", "arguments": [[0.1, 0.2], 1]},
+        {"distribution": "uniform", "arguments": [10**400, 1]},
+        {"distribution": "uniform", "named": {"loc": [1, 2]}},
+    ],
+)
+def test_what_no_package_could_draw_from_is_refused_by_name(told):
+    with pytest.raises(ParameterError, match="candidates of 'C' must be"):
+        described_space({"C": told})
+
+
+@pytest.mark.parametrize(
+    "budget", [10**9, {"candidates": 10_001}, {"rounds": 1001}, {"candidates": 10, "rounds": 1.0}]
+)
+def test_a_budget_has_an_end(budget):
+    with pytest.raises(ParameterError, match="from 1 to 10000"):
+        make_plan("ridge", SPACE, {"budget": budget}, features=("x",))
 
 
 def test_optuna_is_asked_for_by_name_only_where_something_is_drawn(monkeypatch):

@@ -14,6 +14,7 @@ branch. Drawing from it is for `fedcsa.target.search`: whoever only checks needs
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,8 +26,14 @@ from fedcsa.models.registry import describe
 
 #: How to search: where earlier candidates did well (Bergstra and others, 2011), or anywhere.
 SEARCHES = ("tpe", "random")
-#: What a budget can limit.
-BUDGET = ("candidates", "rounds", "numbers")
+#: Values of a range that is a grid, and candidates of a search: as many fit into a message.
+LONGEST_GRID = 10_000
+#: Rounds that any study may have: no target can ask forever.
+MOST_ROUNDS = 1000
+#: What a budget can limit, and by how much at most; more numbers than candidates have do no harm.
+BUDGET: Mapping[str, float] = {
+    "candidates": LONGEST_GRID, "rounds": MOST_ROUNDS, "numbers": math.inf,
+}  # fmt: skip
 #: Candidates of a search, unless told: about as many as ridge's own grid has.
 USUAL_CANDIDATES = 40
 #: Rounds of a search, unless told: the later ones learn from the earlier, and each is a question to
@@ -39,8 +46,8 @@ Space = tuple[Mapping[str, Any], ...]
 SpaceFunction = Callable[[Any], Mapping[str, Any] | None]
 _RANGE = ("low", "high", "log", "step", "points")
 FUNCTION = "function"
-#: Values of a range that is a grid: as many candidates fit into a message.
-LONGEST_GRID = 10_000
+#: The outer part of a range that is its edge: what is drawn seldom hits an end.
+EDGE = 0.05
 #: A step's multiple may be off by rounding.
 _ROUNDING = 1e-9
 
@@ -99,7 +106,7 @@ def _points(told: Mapping[str, Any]) -> list[Any]:
     """The values of a range with points: whole numbers if its ends are and all lie on them."""
     make = np.geomspace if told.get("log") else np.linspace
     values = make(told["low"], told["high"], told["points"])
-    whole = _is_whole_range(told) and bool((values == values.round()).all())
+    whole = is_whole_range(told) and bool((values == values.round()).all())
     listed: list[float] = values.tolist()
     return [int(value) for value in listed] if whole else listed
 
@@ -226,8 +233,8 @@ def _checked_distribution(name: str, value: Mapping[str, Any]) -> dict[str, Any]
     value : mapping
     """
     try:
-        lowest, median = frozen(value).support()[0], frozen(value).ppf(0.5)
-    except (AttributeError, TypeError, ValueError, KeyError):
+        lowest, median = float(frozen(value).support()[0]), float(frozen(value).ppf(0.5))
+    except (ArithmeticError, AttributeError, TypeError, ValueError, KeyError):
         lowest = median = math.nan
     if math.isnan(lowest) or not math.isfinite(median):
         raise _wrong(name, "a distribution of scipy.stats by its name, with valid arguments")
@@ -248,18 +255,20 @@ def frozen(told: Mapping[str, Any]) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) <= sys.float_info.max  # neither NaN nor a number too long for it
 
 
-def _is_whole_range(told: Mapping[str, Any]) -> bool:
-    return isinstance(told["low"], int) and isinstance(told["high"], int)
+def is_whole_range(told: Mapping[str, Any]) -> bool:
+    """Whether a range has whole numbers only: its ends are, and its step, if it has one."""
+    return all(isinstance(told[key], int) for key in ("low", "high", "step") if key in told)
 
 
 def is_budget(value: Any) -> bool:
     """Whether `value` is a number of candidates, or a mapping of limits to numbers."""
     told = value if isinstance(value, Mapping) else {"candidates": value}
     known = bool(told) and set(told) <= set(BUDGET)
-    return known and all(is_whole(number, 1) for number in told.values())
+    return known and all(is_whole(n, 1) and n <= BUDGET[name] for name, n in told.items())
 
 
 def whole_budget(budget: Any, search: str) -> dict[str, int]:
@@ -333,6 +342,46 @@ def from_quantile(told: Mapping[str, Any], quantile: float) -> int | float:
     return int(value) if hasattr(distribution, "pmf") else float(value)
 
 
+def at_edges(candidate: Mapping[str, Any], space: Space) -> list[str]:
+    """Parameters whose value lies at an edge of what a space has; a function tells none.
+
+    Parameters
+    ----------
+    candidate : mapping
+        Of the space.
+    space : Space
+
+    Examples
+    --------
+    >>> at_edges({"C": 0.9, "D": 0.9}, ({"C": {"low": 0.01, "high": 1.0, "log": True},
+    ...                                  "D": {"low": 0.01, "high": 1.0}},))
+    ['C']
+    """
+    own = [] if is_function(space) else [b for b in space if is_inside(candidate, (b,))]
+    return [
+        name for name, told in (own[0] if own else {}).items() if _at_edge(candidate[name], told)
+    ]
+
+
+def _at_edge(value: Any, told: Mapping[str, Any]) -> bool:
+    """Whether a value is the first or last of three numbers or more, or at the end of a range.
+
+    Parameters
+    ----------
+    value : object
+    told : mapping
+        What a space says of the parameter.
+    """
+    if "choices" in told:
+        numbers = sorted({item for item in told["choices"] if _is_number(item)})
+        return len(numbers) >= 3 and _is_number(value) and value in (numbers[0], numbers[-1])
+    if "distribution" in told:
+        return False
+    scale = math.log if told.get("log") else float
+    low, high, here = scale(told["low"]), scale(told["high"]), scale(value)
+    return not EDGE <= (here - low) / (high - low) <= 1.0 - EDGE
+
+
 def is_inside(candidate: Mapping[str, Any], space: Space) -> bool:
     """Whether a space has this candidate; whatever a function draws is inside.
 
@@ -368,11 +417,13 @@ def _is_in(value: Any, told: Mapping[str, Any]) -> bool:
     if not _is_number(value):
         return False
     if "distribution" in told:
-        low, high = frozen(told).support()
-        return bool(low <= value <= high)
+        distribution = frozen(told)
+        low, high = distribution.support()
+        whole = value == round(value) or not hasattr(distribution, "pmf")
+        return whole and bool(low <= value <= high)
     if not told["low"] <= value <= told["high"]:
         return False
-    step = told.get("step", 1 if _is_whole_range(told) else None)
+    step = told.get("step", 1 if is_whole_range(told) else None)
     if step is None:
         return True
     steps = (value - told["low"]) / step

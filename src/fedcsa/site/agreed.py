@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from fedcsa.models.space import is_inside
 from fedcsa.plan import Plan
 from fedcsa.study import Study
 from fedcsa.study.toml import format_toml, parse_toml
+from fedcsa.target.joined import numbers_of_rounds
 
 #: Stands where a simulation has the path of a table.
 ELSEWHERE = "at the site"
@@ -83,13 +85,13 @@ class AgreedStudy:
             if not due or question.round > len(rounds) + 2:
                 raise PolicyError("phase_order", "The rounds of a search must come one by one.")
             asked = [brief, *(item for item in rounds if item.round < question.round), question]
-            _check_drawn(plan, [c for item in asked for c in getattr(item, "candidates", ())])
+            _check_drawn(plan, [getattr(item, "candidates", ()) for item in asked])
         if isinstance(question, Examination):
             _check_same(question, {"combine": plan.combine})
         if isinstance(question, Brief):
             design = plan.design()
             if plan.space:
-                _check_drawn(plan, question.candidates)
+                _check_drawn(plan, [question.candidates])
                 del design["candidates"]
             _check_same(question, design)
             if plan.exchange == "table":
@@ -115,21 +117,26 @@ def _check_rounded(told: Table1, plan: Plan) -> None:
     _check_same(told, {name: getattr(rounded, name) for name in names})
 
 
-def _check_drawn(plan: Plan, candidates: Sequence[Mapping[str, Any]]) -> None:
+def _check_drawn(plan: Plan, rounds: Sequence[Sequence[Mapping[str, Any]]]) -> None:
     """Raise a `PolicyError` unless candidates lie in the agreed space and within its budget.
 
     Parameters
     ----------
     plan : Plan
-    candidates : sequence of mapping
-        Of all rounds so far.
+    rounds : sequence of sequence of mapping
+        Candidates of all rounds so far.
     """
-    most = plan.budget["candidates"] if isinstance(plan.budget, Mapping) else 0
-    if len(candidates) > most:
-        raise PolicyError(
-            "not_as_agreed", f"A search of this study has at most {most} candidates in all rounds."
-        )
-    if not all(is_inside(thaw(candidate), plan.space) for candidate in candidates):
+    sizes = list(map(len, rounds))
+    asked = {
+        "candidates": sum(sizes), "rounds": len(sizes), "numbers": numbers_of_rounds(plan, sizes)
+    }  # fmt: skip
+    for name, count in asked.items():
+        most = plan.limits.get(name, math.inf if plan.limits else 0)
+        if count > most:
+            text = f"A search of this study has at most {most} {name} in all."
+            raise PolicyError("not_as_agreed", text)
+    candidates = [thaw(candidate) for asked in rounds for candidate in asked]
+    if not all(is_inside(candidate, plan.space) for candidate in candidates):
         raise PolicyError("not_as_agreed", "Every candidate must lie in the agreed space.")
 
 

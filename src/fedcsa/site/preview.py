@@ -82,7 +82,10 @@ class _Look:
 
     def target(self, rows: Array | Table1, plan: Plan, told: Table1 | None = None) -> Target:
         """A target with these rows, or a table told before, that lets everything out."""
-        policy = replace(Policy.open(), min_level_rows=self.site.policy.min_level_rows)
+        own = self.site.policy
+        policy = replace(
+            Policy.open(), min_level_rows=own.min_level_rows, max_candidates=own.max_candidates
+        )
         return Target(rows, plan, policy=policy, told=told)
 
     def stored(self, sha256: str) -> Message:

@@ -17,7 +17,7 @@ from fedcsa.models.model import Candidate
 from fedcsa.models.space import SpaceFunction
 from fedcsa.plan import Plan
 from fedcsa.target.estimate import eligible, estimates
-from fedcsa.target.joined import numbers_told
+from fedcsa.target.joined import numbers_of_rounds
 from fedcsa.target.search import Search
 from fedcsa.words import number
 
@@ -127,21 +127,11 @@ class CandidateRounds:
         return int(max(min(by_policy, self._most_by_numbers(), 2**31), 0))
 
     def _most_by_numbers(self) -> float:
-        limit = self.plan.limits.get("numbers", math.inf)
-        left = limit - sum(map(self._numbers, self.sizes)) - self._once
-        each = self._numbers(1) - self._numbers(0)
-        return (left - self._numbers(0)) // each
-
-    def _numbers(self, n_candidates: int) -> int:
-        plan = self.plan
-        sizes = n_candidates, len(plan.features), len(plan.classes)
-        return numbers_told(*sizes, moments=bool(plan.compared))
-
-    @property
-    def _once(self) -> int:
-        """Correlations, which leave with the first report if the target does not tell its own."""
-        d = len(self.plan.features)
-        return d * (d - 1) // 2
+        limit = self.plan.limits.get("numbers")
+        if limit is None:
+            return math.inf
+        none, one = (numbers_of_rounds(self.plan, [*self.sizes, n]) for n in (0, 1))
+        return (limit - none) // (one - none)
 
     def _limit(self) -> str:
         return NUMBERS if self._most_by_numbers() < 1 else RULE

@@ -16,6 +16,7 @@ from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import RiskReport
 from fedcsa.models.model import PENALTY, RATIO_POWER
 from fedcsa.models.registry import takes_weights
+from fedcsa.models.space import at_edges
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.estimate import (
     FEWEST_TO_COMPARE,
@@ -238,8 +239,9 @@ def _dominant(adaptation: Adaptation) -> Iterator[Finding]:
 
 
 def _edges(adaptation: Adaptation) -> Iterator[Finding]:
-    """The chosen value of a parameter lies at the edge of the values tried."""
-    chosen = _numbers_of(adaptation.candidate)
+    """The chosen value of a parameter lies at the edge of the values tried, or of its range."""
+    chosen, space = _numbers_of(adaptation.candidate), adaptation.plan.space
+    ends = at_edges(adaptation.candidate, space)
     for parameter, value in chosen.items():
         tried = sorted(
             {
@@ -249,7 +251,8 @@ def _edges(adaptation: Adaptation) -> Iterator[Finding]:
             }
         )
         natural = value in NATURAL_BOUNDS.get(parameter, ())
-        if len(tried) >= 3 and value in (tried[0], tried[-1]) and not natural:
+        of_grid = len(tried) >= 3 and value in (tried[0], tried[-1])
+        if (parameter in ends if space else of_grid) and not natural:
             yield Finding("grid-edge", evidence={"parameter": parameter, "value": float(value)})
 
 

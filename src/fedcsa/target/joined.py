@@ -10,6 +10,7 @@ import numpy as np
 
 from fedcsa.errors import MessageError
 from fedcsa.messages.messages import RiskReport
+from fedcsa.plan import Plan
 
 #: Fields with a number a candidate; empty where they are not asked for.
 PER_CANDIDATE = (
@@ -71,6 +72,20 @@ def _added_up(findings: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], ..
         if count is not None:
             known["count"] = known.get("count", 0.0) + count
     return tuple({"code": key[0], "evidence": evidence} for key, evidence in found.items())
+
+
+def numbers_of_rounds(plan: Plan, sizes: Sequence[int]) -> int:
+    """How many numbers the reports of a source hold at most, over all rounds of a search.
+
+    Parameters
+    ----------
+    plan : Plan
+    sizes : sequence of int
+        Candidates of every round.
+    """
+    d, moments = len(plan.features), bool(plan.compared)
+    each = (numbers_told(size, d, len(plan.classes), moments=moments) for size in sizes)
+    return d * (d - 1) // 2 + sum(each)  # correlations leave with the first, if the target has none
 
 
 def numbers_told(n_candidates: int, n_features: int, n_classes: int, *, moments: bool) -> int:

@@ -19,13 +19,22 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import MissingExtraError, ParameterError
 from fedcsa.models.model import Candidate
 from fedcsa.models.registry import expand_candidates
-from fedcsa.models.space import Space, SpaceFunction, from_quantile, is_function
+from fedcsa.models.space import (
+    Space,
+    SpaceFunction,
+    from_quantile,
+    is_function,
+    is_whole_range,
+)
 
 #: Of the candidates of a search, the part that is drawn before any risk is looked at: a quarter is
 #: as many as Optuna takes by default of a budget of forty.
 RANDOM_SHARE = 0.25
-#: How often to draw again what was asked for before; a space of so few values is used up then.
+#: How often to draw again what was asked for before, where earlier candidates did well.
 TRIES = 20
+#: And then anywhere: the best of a few choices come over and over, though there are others. A
+#: space without a new one after that is used up.
+TRIES_ANYWHERE = 50
 #: Quantiles nearer to 0 or 1 are not drawn: many distributions have no end there.
 _TAIL = 1e-4
 
@@ -89,15 +98,15 @@ class Search:
         if size <= 0:
             return []
         with _quietly(self._optuna):
-            study = self._told(risks)
-            fresh = [drawn for _ in range(size) if (drawn := self._draw(study)) is not None]
+            study, anywhere = self._told(risks), self._sampler("random", self._rounds, 1)
+            found = (self._draw(study, anywhere) for _ in range(size))
+            fresh = [drawn for drawn in found if drawn is not None]
         self._rounds += 1
         return [candidate for _, candidate in fresh]
 
     def _told(self, risks: Sequence[float] | Array) -> Any:
         """An Optuna study that knows the risk of every candidate so far."""
-        sampler = self._sampler([self._seed, self._rounds])
-        study = self._optuna.create_study(sampler=sampler)
+        study = self._optuna.create_study(sampler=self._sampler(self._how, self._rounds))
         trial_of, state = self._optuna.trial.create_trial, self._optuna.trial.TrialState
         for (trial, _), risk in zip(self._drawn, risks, strict=True):
             known = math.isfinite(risk)
@@ -111,25 +120,42 @@ class Search:
             )
         return study
 
-    def _sampler(self, entropy: Sequence[int]) -> Any:
-        seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
-        if self._how == "random":
+    def _sampler(self, how: str, *stream: int) -> Any:
+        """A sampler with a stream of its own.
+
+        Parameters
+        ----------
+        how : {"tpe", "random"}
+        *stream : int
+            Which it is.
+        """
+        seed = int(np.random.SeedSequence([self._seed, *stream]).generate_state(1)[0])
+        if how == "random":
             return self._optuna.samplers.RandomSampler(seed=seed)
         first = math.ceil(RANDOM_SHARE * self._budget["candidates"])
         return self._optuna.samplers.TPESampler(seed=seed, n_startup_trials=first)
 
-    def _draw(self, study: Any) -> tuple[Any, dict[str, Any]] | None:
-        """A candidate that was not asked for before, with what Optuna drew; None without one."""
-        known = [candidate for _, candidate in self._drawn]
-        for _ in range(TRIES):
+    def _draw(self, study: Any, anywhere: Any) -> tuple[Any, dict[str, Any]] | None:
+        """A candidate that was not asked for before, with what Optuna drew; None without one.
+
+        Parameters
+        ----------
+        study : optuna.Study
+        anywhere : sampler
+            Takes the place of the study's own after `TRIES`.
+        """
+        known, usual, new = [candidate for _, candidate in self._drawn], study.sampler, None
+        for k in range(TRIES + TRIES_ANYWHERE):
+            study.sampler = usual if k < TRIES else anywhere
             trial = study.ask()
-            drawn = self._candidate(trial)
-            [candidate] = expand_candidates(self._model, [drawn])
+            [candidate] = expand_candidates(self._model, [self._candidate(trial)])
             if candidate not in known:
-                self._drawn.append((trial, candidate))
-                return trial, candidate
+                new = trial, candidate
+                self._drawn.append(new)
+                break
             study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
-        return None
+        study.sampler = usual
+        return new
 
     def _candidate(self, trial: Any) -> Mapping[str, Any]:
         if self._own is not None:
@@ -169,7 +195,7 @@ def _suggested(trial: Any, label: str, told: Mapping[str, Any]) -> Any:
     if "distribution" in told:
         return from_quantile(told, trial.suggest_float(label, _TAIL, 1.0 - _TAIL))
     low, high, log, step = (told.get(key) for key in ("low", "high", "log", "step"))
-    if isinstance(low, int) and isinstance(high, int):
+    if is_whole_range(told):
         return trial.suggest_int(label, low, high, step=step or 1, log=bool(log))
     return trial.suggest_float(label, low, high, step=step, log=bool(log))
 
