@@ -60,6 +60,8 @@ ROWS = {**PAPER, "compare": ("naive",)}
 EDGE = {"findings": [Finding("grid-edge", evidence={"parameter": "penalty", "value": 1.0})]}
 MANY = {"names": [f"h{index:03}" for index in range(40)]}
 FINE = {"candidates": [index / 2000 for index in range(2000)]}
+#: A study with the three candidates of others, drawn in two rounds.
+SEARCHED = {"answer": "searched"}
 LEDGERS = {"beside": {"ledgers": {"a": (entry(9),)}}}
 MANY_FIELDS = {"beside": {"ledgers": {"a": (entry(5000),)}}}
 NOTHING = {"answer": "nothing"}
@@ -124,6 +126,8 @@ CASES = {
     "handicap": (
         {"candidates": {"penalty": [0.1], "ratio_power": [0.0, 1.0]}}, {}, "γ/2 standard errors",
     ),
+    "drawn": (SEARCHED, {}, "3 candidates in 2 rounds, drawn where earlier ones did well"),
+    "took_part": (SEARCHED, {}, "took part in this choice"),
     "best_only": (FINE, {}, "the best 1,000 are in the table"),
     "unprinted": (FINE, {}, "a print leaves out their table"),
     "differences": ({}, NOTHING, "within ±0.25"),
@@ -164,6 +168,10 @@ def made(case, making, result):
     case, kind = dict(case), case.get("answer")
     if kind == "nothing":
         return View("s", "no", "", outcome="done")
+    if kind == "searched":
+        whole = making.adaptation_of("ab", ["x"])
+        space = ({"penalty": {"low": 0.0, "high": 1.0}},)
+        case["answer"] = replace(whole, plan=replace(whole.plan, space=space), rounds=(2, 1))
     if kind == "ended":
         whole = making.adaptation_of("ab", ["x"])
         case["answer"] = making.without_model(whole.plan, reports=whole.reports)

@@ -8,10 +8,17 @@ from types import SimpleNamespace
 import pytest
 
 from fedcsa.answer.charts.kept_promises import draw_kept_promises
+from fedcsa.answer.charts.search_plot import draw_search
 from fedcsa.answer.forests import drawn, source_forest
 from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.page import subtitle, write_report
-from fedcsa.answer.result_tables import PlayedRisks, backtest_table, design_table, source_table
+from fedcsa.answer.result_tables import (
+    PlayedRisks,
+    backtest_table,
+    design_table,
+    search_table,
+    source_table,
+)
 from fedcsa.answer.sentences import (
     backtest_numbers,
     examined_sentence,
@@ -29,6 +36,7 @@ from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
 from fedcsa.outcomes import History
 from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.estimate import estimates
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.target.verdict import Verdict
@@ -37,7 +45,7 @@ from fedcsa.words import count, number, percent, sentence
 
 KINDS = ("small", "one source", "two sources", "paper", "no overlap", "100 sources", "all refused")
 #: What only the page shows: tables and charts of their own.
-ON_THE_PAGE = {
+ON_THE_PAGE = {"rounds",
     "points", "methods", "backtest", "table", "before", "after", "ledgers", "calibration",
     "risk_distributions", "recalibration", "decision_curve", "by_source", "half_widths",
 }  # fmt: skip
@@ -317,3 +325,22 @@ def test_a_source_that_reported_and_then_refused_stands_once_under_sources(makin
     assert sorted(row[0] for row in rows) == ["a", "b", "c"]
     assert {row[0]: row[1] for row in rows}["b"] == "refused: models"
     assert view.absent == {}
+
+
+def test_a_search_is_shown_in_its_order(making):
+    whole = making.adaptation_of("ab", ["x"], candidates=(0.0, 0.1, 1.0, 0.5))
+    listed = view_of(whole)
+    assert listed.round_ends == ()
+    space = ({"penalty": {"low": 0.0, "high": 1.0}},)
+    plan = replace(whole.plan, space=space)
+    view = view_of(replace(whole, plan=plan, rounds=(3, 1), kept=(0, 1, 3), estimates=estimates(
+        plan, whole.reports, (0, 1, 3))))  # fmt: skip
+    assert view.round_ends == (3, 4)
+    assert [point.place for point in view.points] == [1, 2, 4]
+    risks = [point.risk for point in view.told_points]
+    assert list(view.smallest_so_far) == [min(risks[: k + 1]) for k in range(3)]
+    table = search_table(view)
+    assert [row[0] for row in table.rows] == ["1", "1", "2"]
+    assert min(row[3] for row in table.rows) == "0.0 %"
+    chart = draw_search(view)
+    assert len(chart.panels[0].get_lines()) >= 3

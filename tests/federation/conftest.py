@@ -43,16 +43,18 @@ transformers = [
 name = "fit"
 class = "sklearn.linear_model.LogisticRegression"
 [candidates]
-fit__C = [0.1, 1.0]"""
+fit__C = { low = 0.1, high = 1.0, log = true }"""
+#: Two rounds that do not depend on risks, so that they are the same without one of the sources.
+SEARCH = 'search = "random"\nbudget = { candidates = 3, rounds = 2 }\n'
 TABLE = """
 sbp = { missing = "model" }
 ward = ["1", "2", "10"]
 smoker = "flag"
 """
-#: model, outcome and further columns of a study
+#: model, outcome, further columns and options of a study
 KINDS = {
-    "ridge": (RIDGE, 'name = "days"', ""),
-    "classes": (PIPELINE, 'name = "state"\nlevels = ["ill", "well"]', TABLE),
+    "ridge": (RIDGE, 'name = "days"', "", ""),
+    "classes": (PIPELINE, 'name = "state"\nlevels = ["ill", "well"]', TABLE, SEARCH),
 }
 
 
@@ -231,11 +233,12 @@ class Live:
     # Studies ---------------------------------------------------------------------------------
 
     def study(self, name, kind="ridge", sources=tuple(SOURCES)):
-        model, outcome, columns = KINDS[kind]
+        model, outcome, columns, options = KINDS[kind]
         tables = "".join(f'[sources.{s}]\ntable = "{s}/table.csv"\n' for s in sources)
         path = self.folder / f"{name}.toml"
         path.write_text(
-            f'name = "{name}"\nseed = 3\n[outcome]\n{outcome}\n[features]\nage = "number"\n'
+            f'name = "{name}"\nseed = 3\n{options}[outcome]\n{outcome}\n'
+            '[features]\nage = "number"\n'
             f'bmi = "number"\n{columns}[model]\n{model}\nratio_power = [0.0]\n'
             f'[policy]\npreset = "site"\n[target]\ntable = "new/table.csv"\n{tables}',
             encoding="utf-8",

@@ -69,7 +69,7 @@ def left(live, name, study):
 
 @pytest.fixture(scope="module")
 def finished(live):
-    """A study of a frame's pipeline that ran to its end: its file, and what the lead was told."""
+    """A search for a frame's pipeline that ran to its end: its file, and what the lead was told."""
     study = live.study("equal", "classes")
     return study, live.run(study, min_sources=3)
 
@@ -87,7 +87,9 @@ def test_the_federated_result_equals_the_one_in_process_to_the_bit(live, finishe
     assert not (study.with_suffix(".result") / "models").exists()
     for name in ("abbey", "birch", "dunes"):
         # On a loaded machine the server asks twice and the same bytes are sent again.
-        assert left(live, name, study) == REPORTS
+        assert left(live, name, study) == ["risk-report", *REPORTS]  # one a round
+    assert result.rounds == (2, 1)
+    assert "search" in told["seconds"]
 
 
 # What the server sees ------------------------------------------------------------------------

@@ -559,7 +559,7 @@ def test_the_filter_blocks_a_further_key_or_header(letter):
 @pytest.mark.parametrize(
     "change",
     [
-        {"envelopes": {}}, {"payloads": {}}, {"conclusion": b""}, {"row": b""},
+        {"envelopes": {}}, {"payloads": {}}, {"conclusion": b""}, {"row": b""}, {"phase": b"x"},
         {"payload": b"FCSA"}, {"envelope": b"{}"}, {"payload": "text"}, {"payload": {}},
         {"payload": encode(Refusal("small", "abbey", "0" * 64, "models"))},
     ],

@@ -143,7 +143,8 @@ def _target(view: View) -> _Rows:
 
 def _candidates(view: View) -> _Rows:
     for point in view.points:
-        yield _json(point.candidate), point.risk, point.error, point.chosen
+        number = 1 + sum(end < point.place for end in view.round_ends)
+        yield _json(point.candidate), point.risk, point.error, point.chosen, number
 
 
 def _backtest(view: View) -> _Rows:
@@ -226,7 +227,7 @@ CSV_TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[View], _Rows]]] = {
     ),
     "balance": (("source", "feature", "difference_before", "difference_after"), _balance),
     "target": (("feature", "kind", "value", "sd", "rows"), _target),
-    "candidates": (("candidate", "risk", "standard_error", "chosen"), _candidates),
+    "candidates": (("candidate", "risk", "standard_error", "chosen", "round"), _candidates),
     "backtest": (
         (
             "source",

@@ -206,6 +206,19 @@ def candidate_table(view: View) -> Table:
     return Table("Risk of every candidate", headings, rows, tones=tones, printed=printed)
 
 
+def search_table(view: View) -> Table:
+    """Every candidate of a search in the order in which it was asked for."""
+    ends, rows, smallest = view.round_ends, [], view.smallest_so_far[-1]
+    for point in view.told_points:
+        place = 1 + sum(end < point.place for end in ends)
+        more = f"{100.0 * (point.risk / smallest - 1.0):.1f} %" if smallest > 0.0 else "—"
+        rows.append((str(place), candidate_text(point.candidate), number(point.risk), more))
+    headings = ("round", "candidate", view.risk_name, "above the smallest")
+    tones = ["own" if point.chosen else "" for point in view.points]
+    title, printed = "Every candidate of the search", len(rows) <= MOST_PRINTED
+    return Table(title, headings, rows, (0, 1), tones=tones, printed=printed)
+
+
 def balance_tables(view: View) -> Iterator[Table]:
     """What the Love plot shows; then all of it, if that is more and there is room."""
     shown, features = view.in_panels, view.features
@@ -495,7 +508,7 @@ def _design(plan: Plan, n_target_rows: int) -> list[tuple[str, str]]:
             next(str(plan.model[key]) for key in ("title", "class", "name") if key in plan.model),
         ),
         ("loss", LOSS_NAMES.get(plan.loss, plan.loss)),
-        ("candidates", count(len(plan.candidates))),
+        ("candidates", count(len(plan.candidates)) + (", searched" if plan.space else "")),
         ("features", listed(plan.features, 12)),
         *([("classes", listed(classes, 12))] if classes else []),
         *([("rows of one patient", plan.group)] if plan.group else []),

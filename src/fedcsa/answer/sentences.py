@@ -76,6 +76,10 @@ _SINGLE_MODELS = (
     "this is the average risk of the sources' single models, each on rows of its own source that "
     "it has not seen; the promise is about their mixture"
 )
+_TOOK_PART = (
+    "the sources that examined the mixture took part in this choice, as they do in that from a "
+    "grid: the longer a search, the more its smallest risk owes to chance"
+)
 _HANDICAP = (
     "training weights w^γ, with γ the ratio_power, must be better by γ/2 standard errors to be "
     "chosen"
@@ -352,6 +356,16 @@ def _candidates(view: View) -> Said:
         yield "unprinted", "a print leaves out their table"
 
 
+def _search(view: View) -> Said:
+    """How candidates were drawn, and whose word chose among them."""
+    if view.plan is None or not view.round_ends:
+        return
+    tried, rounds = counted(view.round_ends[-1], "candidate"), counted(len(view.rounds), "round")
+    how = "where earlier ones did well" if view.plan.search == "tpe" else "at random"
+    yield "drawn", f"{tried} in {rounds}, drawn {how}; all sources reported on every one"
+    yield "took_part", _TOOK_PART
+
+
 def _balance(view: View) -> Said:
     if view.plan is None or not view.sources:
         return
@@ -432,6 +446,7 @@ SECTIONS: Mapping[str, Callable[[View], Said]] = {
     "sources": _sources,
     "compared": _methods,
     "candidates": _candidates,
+    "search": _search,
     "balance": _balance,
     "backtest": _backtest,
     "ledger": _ledger,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -113,12 +114,16 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class Point:
-    """One candidate: its estimated risk with a standard error, and whether it was chosen."""
+    """One candidate: its estimated risk with a standard error, and whether it was chosen.
+
+    Its `place` is its number in the order in which candidates were asked for, from 1.
+    """
 
     candidate: Mapping[str, Any]
     risk: float
     error: float
     chosen: bool
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -172,6 +177,8 @@ class View:
         Those that reported, the heaviest first.
     points : tuple of Point
         The candidates that were chosen from; empty if there is no model.
+    rounds : tuple of int
+        How many candidates were asked for in every round.
     methods : tuple of MethodLine
         The study's own, and those that it compares.
     backtest : Backtest or None
@@ -208,6 +215,7 @@ class View:
     half_widths: tuple[float, ...] = ()
     sources: tuple[SourceLine, ...] = ()
     points: tuple[Point, ...] = ()
+    rounds: tuple[int, ...] = ()
     methods: tuple[MethodLine, ...] = ()
     backtest: Backtest | None = None
     findings: tuple[Finding, ...] = ()
@@ -265,6 +273,17 @@ class View:
             error = (ends[1] - ends[0]) / 2.0
             found.append(replace(point, risk=on_scale(self.scale, point.risk), error=error))
         return tuple(found)
+
+    @property
+    def round_ends(self) -> tuple[int, ...]:
+        """The place of the last candidate of every round of a search; none if there was none."""
+        searched = self.plan is not None and bool(self.plan.space)
+        return tuple(itertools.accumulate(self.rounds)) if searched else ()
+
+    @property
+    def smallest_so_far(self) -> tuple[float, ...]:
+        """The smallest risk up to every candidate, as people are told it."""
+        return tuple(itertools.accumulate((point.risk for point in self.told_points), min))
 
     @property
     def loss_words(self) -> MeasureWords:
@@ -412,7 +431,7 @@ def _of(a: Adaptation) -> View:
         for method, found in a.estimates.items()
     )
     risk = None if a.refused else in_units(a.plan, a.target_risk)
-    return replace(view, risk=risk, points=_points(a), methods=methods)
+    return replace(view, risk=risk, points=_points(a), rounds=a.rounds, methods=methods)
 
 
 def _updated(view: View, update: Update | None) -> View:
@@ -473,6 +492,7 @@ def _points(a: Adaptation) -> tuple[Point, ...]:
             float(own.risk[index]),
             float(own.standard_errors[index]),
             index == own.chosen,
+            k + 1,
         )
         for index, k in enumerate(a.kept)
     )

@@ -107,7 +107,7 @@ class Coordinator:
             name: {"envelope": wire, "payload": reply["payloads"][name]}
             for name, wire in sorted(reply["envelopes"].items())
         }
-        return TargetTurn(letters, more=reply.get("phase") == SEARCH)
+        return TargetTurn(letters, more=reply.get("phase") == SEARCH.encode())
 
     def _ask_sources(self, letters: Mapping[str, Content], phase: str) -> dict[str, Content]:
         """The sources' replies, as far as they come in time."""

@@ -165,7 +165,8 @@ class TargetDesk(Desk):
         )  # fmt: skip
         questions = dict.fromkeys(self._role.asked, asked)
         if more:
-            return {**self._ask(SEARCH, questions, self._left(number + 1)), "phase": SEARCH}
+            letter = self._ask(SEARCH, questions, self._left(number + 1))
+            return {**letter, "phase": SEARCH.encode()}
         return self._ask("model", questions, self._log.find("mixed", **self._study))
 
     def _left(self, number: int) -> Event | None:

@@ -155,6 +155,10 @@ class Adaptation:
     stopped: Stopped | None = None
     correction: Correction | None = None
 
+    def __post_init__(self) -> None:
+        if not self.rounds:  # candidates that are listed are one round
+            object.__setattr__(self, "rounds", (len(self.plan.candidates),))
+
     # What the sources' score tables say of the model at the target ------------------------------
 
     @cached_property

@@ -15,7 +15,7 @@ def held(compute):
     def wait(desk, message, payload, phase):
         hold = desk.site.folder / f"hold-{desk.agreed.name}"
         if hold.exists():
-            desk.say(f"held in phase {PHASES[phase]}")
+            desk.say(f"held in phase {PHASES.get(phase, phase)}")
         while hold.exists():
             time.sleep(0.05)
         return compute(desk, message, payload, phase)

@@ -31,6 +31,7 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.messages.policy import Policy
+from fedcsa.run import SEARCH
 from fedcsa.site.log import open_log
 from fedcsa.site.site_file import SiteFile
 from fedcsa.source.certificate import Certificate
@@ -63,7 +64,9 @@ def check_letter(letter: dict[str, Any], site: SiteFile, name: str, seal: KitSea
     if set(letter) == {"envelope"}:
         _check_greeting(letter["envelope"], name)
         return
-    if set(letter) == {"envelopes", "payloads"}:
+    if letter.get("phase", SEARCH.encode()) != SEARCH.encode():
+        raise ContentBlockedException("a letter must name no other phase than that of a search")
+    if set(letter) - {"phase"} == {"envelopes", "payloads"}:
         payloads, envelopes = letter["payloads"], letter["envelopes"]
     elif set(letter) in ({"envelope", "payload"}, {"envelope", "conclusion"}):
         payloads = {"": letter.get("payload", letter.get("conclusion"))}

@@ -13,8 +13,10 @@ from fedcsa.messages.codec import MAX_BYTES
 from fedcsa.messages.envelope import MAX_ENVELOPE_BYTES
 
 #: A site has no other way to say something.
-LETTER_KEYS = {"envelope", "payload", "envelopes", "payloads", "conclusion", "replies"}
+LETTER_KEYS = {"envelope", "payload", "envelopes", "payloads", "phase", "conclusion", "replies"}
 _LETTER = "fedcsa"
+#: Bytes of a phase's name.
+_LONGEST_PHASE = 20
 #: A closed message is filled up to whole blocks, with a key and a tag before and after.
 _AROUND = 2 * BLOCK
 
@@ -52,7 +54,8 @@ def _check(key: str, value: Any, depth: int = 4) -> None:
                 raise MessageError("A letter must have short names.")
             _check(name if key != "envelopes" else "envelope", item, depth - 1)
     elif isinstance(value, bytes):
-        most = MAX_ENVELOPE_BYTES if key == "envelope" else MAX_BYTES + _AROUND
+        small = {"envelope": MAX_ENVELOPE_BYTES, "phase": _LONGEST_PHASE}
+        most = small.get(key, MAX_BYTES + _AROUND)
         if len(value) > most:
             raise MessageError(f"The {key[:20]!r} of a letter must have at most {most} bytes.")
     else:
