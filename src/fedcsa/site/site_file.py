@@ -304,6 +304,7 @@ table = "patients.csv"            # .csv, .tsv, .parquet, .xlsx
 # max_row_leverage = 0.5          # of the variance of what is told, on a single row
 # min_cell_rows = 5               # of a cell of a score table
 # max_briefs = 5                  # from one target in a period, refused ones too
+# max_candidates = 120            # whose risk is told in one study, in all rounds of a search
 # period_days = 90
 # max_tables = 3                  # as the target: different tables of a cohort in a period
 # min_changed_rows = 20           # as the target: rows that must change before a new table
