@@ -514,6 +514,8 @@ def make_plan(
             listed = expand_candidates(described["name"], spread_points(candidates))
     with gathered(problems):
         options = {**options, "loss": loss}
+        if is_space(candidates) and not space:  # what is wrong with it was said
+            options |= {"search": None, "budget": None}
         plan = Plan(model=described, candidates=listed, space=space, **columns, **options)
     if isinstance(loss, str):
         with gathered(problems):

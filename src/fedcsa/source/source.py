@@ -293,7 +293,6 @@ class Source:
             )
         self._admit(brief)
         study = self._studies.setdefault(brief.study, Remembered(brief))
-        self.failures = {}
         report, study.work = self._measured(brief, in_reply_to)
         return report
 
@@ -311,7 +310,10 @@ class Source:
         self._policy.check_candidates(len(extended.design.candidates))
         brief = replace(study.brief, candidates=more.candidates)
         self._admit(brief)
-        report, _ = self._measured(brief, in_reply_to)
+        failed = self.failures
+        report, work = self._measured(brief, in_reply_to)
+        before = len(study.design.candidates)
+        self.failures = {**failed, **{before + k: text for k, text in work.texts.items()}}
         study.rounds = extended.rounds
         study.work = None  # of the chosen candidate it is made again
         return replace(report, correlations=np.empty(0))  # they were told with the first
@@ -328,7 +330,7 @@ class Source:
         model, candidates = self._model_of(brief)
         loss = self._loss_of(brief)
         work = self._prepared(brief, model, candidates)
-        self.failures = {**self.failures, **work.texts}
+        self.failures = work.texts
         # The strict rule refuses such a table; where it is off, the danger is named.
         _, sd = self._rows.moments(brief.features)
         narrow = narrow_features(brief, sd, Policy.min_sd_share)
