@@ -28,6 +28,7 @@ from fedcsa.messages.messages import (
     ExaminationReport,
     ModelReport,
     ModelRequest,
+    MoreCandidates,
     Refusal,
     RiskReport,
 )
@@ -191,6 +192,10 @@ def risk_reports(draw):
 
 
 model_requests = st.builds(ModelRequest, texts, texts, wholes)
+more_candidates = st.builds(
+    MoreCandidates, texts, texts, st.integers(2, 2**40),
+    st.lists(st.dictionaries(texts, plain, max_size=2), min_size=1),
+)  # fmt: skip
 refusals = st.builds(Refusal, texts, texts, texts, texts)
 
 
@@ -306,6 +311,7 @@ STRATEGIES = {
     Conclusion: conclusions,
     Brief: briefs(),
     RiskReport: risk_reports(),
+    MoreCandidates: more_candidates,
     ModelRequest: model_requests,
     ModelReport: model_reports(),
     Examination: examinations(),
