@@ -157,8 +157,13 @@ def bytes_found(known, seen):
 
 
 def test_nothing_of_any_message_is_in_what_the_operator_carries(operator):
+    pytest.importorskip("optuna")
     federation = operator.federation
     federation.configure("birch", "[policy]\nmin_fold_rows = 100")
+    text = federation.study_file.read_text(encoding="utf-8")
+    text = text.replace("seed = 3", "seed = 3\nbudget = { candidates = 3, rounds = 2 }")
+    text = text.replace("penalty = [0.01, 10.0]", "penalty = { low = 0.01, high = 10.0 }")
+    federation.study_file.write_text(text, encoding="utf-8")
     told = operator.run()
     assert dict(told.sources) == {
         "abbey": "answered", "birch": "refused: min_fold_rows", "castle": "answered",
