@@ -58,7 +58,7 @@ def theorems_choice(results: Results) -> str:
 RATE = (
     "smallest n",
     "largest n",
-    "slope of log |mean| over log n",
+    "slope of the log of its size over log n",
     "over sd, smallest and largest n",
 )
 

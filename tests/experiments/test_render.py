@@ -30,3 +30,11 @@ def test_pages_that_lag_behind_are_refused(tmp_path):
 def test_text_outside_the_blocks_is_left_alone():
     marked = "".join(f"untouched <!-- begin:{n} --><!-- end:{n} -->\n" for n in BLOCKS)
     assert page.render(marked, BLOCKS, Results(RESULTS)).count("untouched") == len(BLOCKS)
+
+
+def test_no_cell_of_a_table_breaks_its_row():
+    """A heading with a bar in it would make two cells."""
+    shown = (ROOT / "docs" / write_reproduction.TABLES).read_text(encoding="utf-8")
+    for block in shown.split("\n\n"):
+        if block.startswith("| "):
+            assert len({line.count("|") for line in block.splitlines()}) == 1, block[:80]
