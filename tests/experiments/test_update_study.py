@@ -69,9 +69,7 @@ def test_every_bar_can_be_met_and_missed():
     good = bars_of(lines("0.95", "0.5", "0.8"), often, stroke)
     bad = bars_of(lines("0.5", "0.9", "1.2"), often_bad, [{**stroke[0], "as_good_as": "30"}])
     assert all(bar[3] for bar in good)
-    assert [bar[0] for bar in bad if bar[3]] == [
-        "label shift and drift: coverage rises from 10 to 100 outcomes"
-    ]
+    assert not any(bar[3] for bar in bad)
 
 
 def test_the_page_is_what_the_results_say():
