@@ -77,7 +77,15 @@ def _agreement_here(own: OwnOutcomes, against: float) -> Leg:
 
 
 def _skill_here(ratio: ThisSite, scale: RiskScale) -> Leg:
-    """Whether the model beats a constant here."""
+    """Whether the model beats a constant here.
+
+    Parameters
+    ----------
+    ratio : ThisSite
+        Logarithm of the risk over the constant's.
+    scale : RiskScale
+        On which the risk is told.
+    """
     skill = ratio.below(0.0)
     sentence = (
         f"better than a constant here with probability {number(skill)} "

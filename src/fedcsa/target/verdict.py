@@ -306,6 +306,14 @@ def _agreement(promise: Promise | None) -> Leg:
 
 
 def _skill(promise: Promise | None, scale: RiskScale) -> Leg:
+    """Whether the model beats a constant at a new site.
+
+    Parameters
+    ----------
+    promise : Promise or None
+    scale : RiskScale
+        On which the risk is told.
+    """
     if promise is None:
         return Leg("skill", False, None, MIN_SKILL, _NOT_EXAMINED, _ASK)
     sentence = (
