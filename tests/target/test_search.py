@@ -20,7 +20,7 @@ from fedcsa.errors import (
     ProtocolError,
 )
 from fedcsa.messages.codec import decode, encode
-from fedcsa.messages.messages import ModelRequest, MoreCandidates, Refusal
+from fedcsa.messages.messages import Examination, ModelRequest, MoreCandidates, Refusal
 from fedcsa.messages.policy import Policy
 from fedcsa.models.space import at_edges, described_space, is_inside, is_space
 from fedcsa.plan import make_plan
@@ -210,6 +210,8 @@ def test_a_range_with_whole_ends_may_have_a_step_that_is_none():
         {"distribution": "uniform", "arguments": [[0.1, 0.2], 1]},
         {"distribution": "uniform", "arguments": [10**400, 1]},
         {"distribution": "uniform", "named": {"loc": [1, 2]}},
+        {"distribution": "zipf", "arguments": [1.0001]},  # scipy would never end
+        {"distribution": "yulesimon", "arguments": [0.01]},
     ],
 )
 def test_what_no_package_could_draw_from_is_refused_by_name(told):
@@ -346,6 +348,13 @@ def test_rounds_come_in_order_and_on_the_brief_that_was_answered(change):
 def test_nothing_is_searched_after_the_model_was_asked_for():
     source, more = asked_twice()
     source.answer(ModelRequest(more.study, more.brief, 0))
+    assert source.answer(more).rule == "phase_order"
+
+
+def test_nothing_is_searched_after_a_mixture_was_shown():
+    """Where the chosen candidate failed, no model is asked for, and the search is over, too."""
+    source, more = asked_twice()
+    source._studies[more.study].asked[Examination.name] = more
     assert source.answer(more).rule == "phase_order"
 
 

@@ -234,22 +234,27 @@ def _checked_distribution(name: str, value: Mapping[str, Any]) -> dict[str, Any]
     """
     try:
         lowest, median = float(frozen(value).support()[0]), float(frozen(value).ppf(0.5))
-    except (ArithmeticError, AttributeError, TypeError, ValueError, KeyError):
+    except (ArithmeticError, AttributeError, TypeError, ValueError, KeyError, RuntimeError):
         lowest = median = math.nan
     if math.isnan(lowest) or not math.isfinite(median):
-        raise _wrong(name, "a distribution of scipy.stats by its name, with valid arguments")
+        rule = "a distribution of scipy.stats by its name, with quantiles and valid arguments"
+        raise _wrong(name, rule)
     return dict(value)
 
 
 def frozen(told: Mapping[str, Any]) -> Any:
-    """The distribution of scipy.stats that plain values tell; of another name, a KeyError."""
+    """The distribution of scipy.stats that plain values tell; of another name, a KeyError.
+
+    It needs a quantile function of its own: scipy looks for others' quantiles step by step, which
+    may never end, and every site reads the study.
+    """
     from scipy import stats  # slow to load
 
     kinds = (stats.rv_continuous, stats.rv_discrete)
     if not set(told) <= {"distribution", "arguments", "named"}:
         raise KeyError
     found = getattr(stats, str(told["distribution"]), None)
-    if not isinstance(found, kinds):
+    if not isinstance(found, kinds) or type(found)._ppf is stats.rv_continuous._ppf:
         raise KeyError
     return found(*told.get("arguments", ()), **told.get("named", {}))
 

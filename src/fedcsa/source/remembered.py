@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from fedcsa.errors import PolicyError
 from fedcsa.messages.fields import Message
-from fedcsa.messages.messages import Brief, Examination, ModelRequest, MoreCandidates
+from fedcsa.messages.messages import Brief, Examination, MoreCandidates
 from fedcsa.source.measure import Work
 
 
@@ -42,8 +42,8 @@ class Remembered:
     def with_round(self, more: MoreCandidates) -> Remembered:
         """The same after the next round, or a `PolicyError` if another is due."""
         before = self.rounds[: more.round - 2]
-        chosen = ModelRequest.name in self.asked  # then the search is over
-        if len(before) != more.round - 2 or not self.brief.candidates or chosen:
+        over = bool(self.asked)  # a model was asked for, or a mixture shown
+        if len(before) != more.round - 2 or not self.brief.candidates or over:
             raise PolicyError("phase_order", "The rounds of a search must come one by one.")
         if self.rounds[len(before) :] not in ([], [more]):
             raise PolicyError(
