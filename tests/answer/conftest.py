@@ -151,6 +151,7 @@ def adaptation_of(
         kept=kept, estimates=estimates(plan, reports, kept), reports=reports, model_reports={},
         models={}, source_weights=weights or given, examinations=examined, backtest=backtest,
         findings=(*findings, *silence), ledgers=ledgers_of(reports) if ledgers else {},
+        rounds=(len(plan.candidates),),
     )  # fmt: skip
     if a.refused or not validated:
         return a
@@ -165,7 +166,8 @@ def without_model(plan, text="Nobody is near.", reports=(), findings=(), rule="n
     d = len(plan.features)
     table = Table1(40, plan.features, plan.flags, np.zeros(d), np.ones(d))
     stopped = Stopped(rule, text)
-    return Adaptation(plan, table, dict(reports), findings=tuple(findings), stopped=stopped)
+    rounds = (len(plan.candidates),)
+    return Adaptation(plan, table, dict(reports), rounds, findings=tuple(findings), stopped=stopped)
 
 
 def every_finding(source):
