@@ -399,7 +399,7 @@ def edit(folder, change):
 
 
 #: What only tells a reader; it is computed again when a result is loaded.
-TOLD = {"fedcsa", "study", "method", "candidate", "target_risk", "interval", "status"}
+TOLD = {"fedcsa", "study", "method", "candidate", "target_risk", "interval", "status", "rounds"}
 KEYS = [
     "source_weights", "promise", "verdict", "examinations", "table", "n_target_rows", "backtest",
     "findings", "kept", "plan", "reports", "sites", "estimates", "own_scores",
