@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from fedcsa.errors import MessageError, ProtocolError, ResultError, must
-from fedcsa.messages.codec import decode, encode
+from fedcsa.messages.codec import decode, digest, digest_of, encode
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import TARGET, Brief, MoreCandidates, RiskReport
 from fedcsa.messages.policy import LedgerEntry
@@ -85,7 +85,8 @@ class InProcess:
         if self._kept is None or not isinstance(message, Brief | MoreCandidates):
             return source.answer(message)
         known = self._kept.find(source.answer_key(message))
-        if isinstance(known, RiskReport):
+        told = source.name, digest_of(message)
+        if isinstance(known, RiskReport) and (known.source, known.in_reply_to) == told:
             source.remember(message, known)
         answer = source.answer(message)
         self._kept.put(source.answer_key(message), answer)
@@ -111,7 +112,8 @@ class KeptAnswers:
     def find(self, key: str) -> Message | None:
         """The answer that was kept under a key, if it is there and whole."""
         try:
-            return decode((self._folder / f"{key}.fcsa").read_bytes())
+            whole, _, payload = (self._folder / f"{key}.fcsa").read_bytes().partition(b"\n")
+            return decode(payload) if whole == digest(payload).encode() else None
         except (OSError, MessageError):
             return None
 
@@ -121,7 +123,8 @@ class KeptAnswers:
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             part = path.with_suffix(".part")
-            part.write_bytes(encode(answer))
+            payload = encode(answer)
+            part.write_bytes(digest(payload).encode() + b"\n" + payload)
             part.replace(path)
         except OSError as error:
             raise ResultError(

@@ -89,12 +89,17 @@ def test_rows_or_rules_that_have_changed_begin_anew(study_file, tmp_path):
     assert study.run(kept=kept).reports == study.run().reports
 
 
-def test_a_damaged_answer_is_computed_again(study_file, tmp_path):
+def test_a_damaged_or_mixed_up_answer_is_computed_again(study_file, tmp_path):
     study, kept = Study.load(study_file), tmp_path / "rounds"
     study.run(kept=kept)
-    [first, *_] = sorted(kept.iterdir())
-    first.write_bytes(first.read_bytes()[:-9])
-    assert KeptAnswers(kept).find(first.stem) is None
+    cut, flipped, other, last = sorted(kept.iterdir())[:4]
+    cut.write_bytes(cut.read_bytes()[:-9])
+    content = bytearray(flipped.read_bytes())
+    content[-9] ^= 1  # of a number: it would still be a report
+    flipped.write_bytes(bytes(content))
+    for path in (cut, flipped):
+        assert KeptAnswers(kept).find(path.stem) is None
+    other.write_bytes(last.read_bytes())
     assert study.run(kept=kept).reports == study.run().reports
 
 
