@@ -9,9 +9,10 @@ from sklearn.linear_model import Ridge
 from fedcsa import FedCSA, Plan, Policy
 from fedcsa.answer.view import view_of
 from fedcsa.core.weights import WEIGHT_RULES
-from fedcsa.errors import ParameterError, ProtocolError
+from fedcsa.errors import FedCSAError, ParameterError, ProtocolError
 from fedcsa.plan import OPTIONS, make_plan
 from fedcsa.preset import EXAMINED, OPEN, PRESETS, THETA, method_title
+from fedcsa.study import Study
 
 PAPER = PRESETS["paper"]
 FIXED = sorted(set(PAPER) - set(OPEN))
@@ -50,6 +51,17 @@ def test_a_preset_sets_options_that_exist_to_values_that_they_may_have(preset):
         assert OPTIONS[name].problem(name, value) is None
         assert value != getattr(Plan, name) or name == "combine"
     assert set(OPEN) <= set(PRESETS[preset])
+
+
+@pytest.mark.parametrize("written", ['exchange = "table"', "scale = true", 'method = "validated"'])
+def test_a_default_that_a_file_writes_out_beside_a_preset_is_not_passed_over(written):
+    """Rows do not leave where the file says table."""
+    sites = 'target = { table = "t.csv" }\nsources.a.table = "a.csv"\n'
+    text = f"""name = "s"\noutcome = {{ name = "y" }}\nfeatures = {{ x = "number" }}
+    model = {{ name = "ridge" }}\npreset = "paper"\n{sites}"""
+    assert Study.parse(text + 'combine = "mean"').plan().exchange == "rows"
+    with pytest.raises(FedCSAError, match="left out with the preset 'paper'"):
+        Study.parse(text + written)
 
 
 def test_a_study_with_the_preset_is_the_study_with_its_values():

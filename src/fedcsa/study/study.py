@@ -25,6 +25,7 @@ from fedcsa.messages.messages import TARGET, Brief
 from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import FittedModel
 from fedcsa.plan import OPTIONS, Plan, make_plan
+from fedcsa.preset import is_value, preset_values
 from fedcsa.run import InProcess, KeptAnswers, Progress, run_study
 from fedcsa.source.source import Source
 from fedcsa.study.given_section import (
@@ -114,6 +115,7 @@ class Study:
         paths = {name: plain_table(table) for name, table in self.sources.items()}
         object.__setattr__(self, "sources", paths)
         raise_all([unknown("option", n, OPTIONS) for n in self.options if n not in OPTIONS])
+        raise_all(_written_out(self.options))
         in_order = {name: self.options[name] for name in OPTIONS if name in self.options}
         object.__setattr__(self, "options", in_order)
         object.__setattr__(self, "folder", Path(self.folder))
@@ -402,3 +404,18 @@ class Study:
             raise StudyError(unknown("source", name, self.sources))
         whose = f"source {name!r}"
         return open_table(self.sources[name], folder=self.folder, whose=whose)
+
+
+def _written_out(options: Mapping[str, Any]) -> list[str]:
+    """Defaults that a file writes out beside a preset which sets them otherwise, a complaint each.
+
+    A plan cannot tell them from what was left out: rows would leave where the file says "table".
+    """
+    preset = options.get("preset")
+    return [
+        str(must(name, f"left out with the preset {preset!r}, which sets it", options[name]))
+        for name, value in preset_values(preset).items()
+        if name in options
+        and is_value(options[name], getattr(Plan, name))
+        and not is_value(options[name], value)
+    ]
