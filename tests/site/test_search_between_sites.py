@@ -10,6 +10,7 @@ from fedcsa.messages.codec import decode, digest, digest_of, encode
 from fedcsa.messages.envelope import Envelope, ask, close
 from fedcsa.messages.messages import MoreCandidates
 from fedcsa.site import target_desk
+from fedcsa.site.account import search_sentence
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.preview import preview
 from fedcsa.site.source_desk import SourceDesk
@@ -174,6 +175,14 @@ def test_no_more_rounds_or_numbers_than_agreed_are_answered(whole):
     counted.check(second, brief)
     with pytest.raises(PolicyError, match="at most 100 numbers in all"):
         counted.check(round_of(2, 50), brief)
+
+
+def test_a_preview_tells_the_smaller_limit_and_the_numbers(searching):
+    searching.configure("abbey", "[policy]\nmax_candidates = 4")
+    text = searching.study_file.read_text("utf-8").replace("rounds = 3", "rounds = 3, numbers = 90")
+    found = preview(text, searching.site("abbey"))["search"]
+    assert found == {"candidates": 4, "rounds": 3, "numbers": 90}
+    assert "about up to 4 candidates and for up to 90 numbers in all" in search_sentence(found)
 
 
 def test_a_preview_of_a_target_asks_for_no_more_than_its_own_limit(searching):

@@ -45,10 +45,11 @@ def search_sentence(budget: Mapping[str, int]) -> str:
     """
     if not budget:
         return ""
+    numbers = f" and for up to {budget['numbers']} numbers" if "numbers" in budget else ""
     return (
         f"In a search, the target asks in up to {budget['rounds']} rounds about up to "
-        f"{budget['candidates']} candidates in all; with every round a report as the first one "
-        "leaves, on other candidates and the same rows."
+        f"{budget['candidates']} candidates{numbers} in all; with every round a report as the "
+        "first one leaves, on other candidates and the same rows."
     )
 
 

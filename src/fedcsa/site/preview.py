@@ -115,12 +115,20 @@ def preview(text: str, site: SiteFile) -> dict[str, Any]:
         "role": "source" if is_source else "target",
         "messages": [_described(*item) for item in look.messages],
         "numbers_about_rows": look.numbers,
-        "search": dict(look.agreed.study.plan().limits),
+        "search": _most_asked(look),
         "certificate": None if look.certificate is None else look.certificate.to_plain(),
         "max_membership_auc": site.policy.max_membership_auc,
         "refusals": [f"{error.rule}: {error}" for error in look.refusals],
         "approval": site.approve,
     }
+
+
+def _most_asked(look: _Look) -> dict[str, int]:
+    """The limits of a search: what was agreed, and no more candidates than this site answers."""
+    agreed, own = dict(look.agreed.study.plan().limits), look.site.policy.max_candidates
+    if agreed and own is not None:
+        agreed["candidates"] = min(agreed["candidates"], own)
+    return agreed
 
 
 # A target -----------------------------------------------------------------------------------
