@@ -100,6 +100,12 @@ def test_a_list_cannot_be_empty_or_longer_than_the_rows(answer, n):
         pick_rows(answer, X, KEYS, n)
 
 
+@pytest.mark.parametrize("wrong", [{"n": 2.5}, {"n": "3"}, {"seed": -1}, {"seed": "x"}])
+def test_a_list_wants_whole_numbers(answer, wrong):
+    with pytest.raises(ParameterError, match="a whole number from"):
+        pick_rows(answer, X, KEYS, **{"n": 3, **wrong})
+
+
 # Ids ----------------------------------------------------------------------------------------
 
 
@@ -186,6 +192,14 @@ def test_an_outcome_that_contradicts_an_earlier_one_is_refused(answer):
     with pytest.raises(DataError, match=r"2 outcome\(s\) contradict .* See rows 4 and 8") as caught:
         bring_in(answer, X[:25], other, keys=KEYS[:25], history=first)
     assert "424242" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("cheap")
+def test_a_whole_number_and_its_float_are_one_outcome(answer):
+    y = np.arange(12) % 3
+    history = bring_in(answer, X[:12], y, keys=KEYS[:12])
+    again = bring_in(answer, X[:12], y.astype(float), keys=KEYS[:12], history=history)
+    assert again.seen == history.seen
 
 
 @pytest.mark.usefixtures("cheap")

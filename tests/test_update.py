@@ -1,7 +1,10 @@
 """Outcomes of some of the target's rows: number, model, verdict, and what is refused."""
 
+import copy
 import dataclasses
+import functools
 import json
+import operator
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fedcsa import DataError, FedCSA, ModelError
 from fedcsa.core.realised import mean_interval
+from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
 from fedcsa.update import Update, expected_interval, update
 
@@ -166,6 +170,32 @@ def test_the_update_survives_json(numbers, classes):
             assert (
                 Update.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False))) == found
             )
+
+
+def leaves(node, path=()):
+    """Every place in plain values."""
+    if isinstance(node, dict | list):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield (*path, key), value
+            yield from leaves(value, (*path, key))
+
+
+@pytest.mark.parametrize("bad", ["x", 10**400, [1.0], {"x": 1.0}])
+def test_of_an_edited_update_every_type_is_checked(make, bad):
+    found = make.updated(findings=(Finding("few-outcomes", evidence={"outcomes": 3.0}),))
+    content = json.loads(json.dumps(found.to_json()))
+    assert Update.from_json(content) == found
+    free = {"kept", "conclusion", "evidence", "coefficients"}  # told again, or any content will do
+    refused = (ArithmeticError, AttributeError, LookupError, ModelError, TypeError, ValueError)
+    for path, value in leaves(content):
+        text = isinstance(value, str | None) and isinstance(bad, str)
+        if free & {*path} or text:
+            continue
+        edited = copy.deepcopy(content)
+        node = functools.reduce(operator.getitem, path[:-1], edited)
+        node[path[-1]] = bad
+        with pytest.raises(refused):
+            pytest.fail(f"{path}: {Update.from_json(edited)}")
 
 
 def test_the_update_holds_no_row(numbers):

@@ -325,7 +325,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         keys = None if ids is None else id_keys(ids, "The ids")
         loss = self.loss if callable(self.loss) else None
         more: dict[str, Any] = {"keys": keys, "history": self.history_, "anew": anew, "loss": loss}
-        history = bring_in(self.adaptation_, rows, np.asarray(y), **more)
+        history = bring_in(self.adaptation_, rows, np.atleast_1d(y), **more)
         self._keep(self.adaptation_, history)
         return cast(Update, history.last)
 

@@ -2,7 +2,8 @@
 
 An update is given *all* outcomes so far. Between updates a `History` is kept, which holds no row:
 of every id and of every outcome a digest, so that an outcome that contradicts an earlier one is
-noticed, and the design of the list, so that its weights are right.
+noticed, and the design of the list, so that its weights are right. The salt stands beside the
+digests, so that whoever has the file and the ids can try out outcomes: it stays with the outcomes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, is_whole
 from fedcsa.core.losses import Loss
 from fedcsa.core.selective import Selection, balanced_weights, selection_of
 from fedcsa.core.strata import Labels, design_weights, n_strata, review_order, strata_by
@@ -81,7 +82,8 @@ class History:
 
     def digest(self, *parts: object) -> str:
         """A text that stands for an id, or for an id and its outcome."""
-        text = "\n".join([self.salt, *map(str, parts)])
+        told = [float(part) if isinstance(part, int) else part for part in parts]  # 1 is 1.0
+        text = "\n".join([self.salt, *map(str, told)])
         return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LETTERS]
 
     def to_json(self) -> dict[str, Any]:
@@ -203,10 +205,12 @@ def pick_rows(
     history = History() if history is None else history
     before = history.design
     drawn = 0 if before is None else len(before.picked)
-    if not 1 <= n <= len(X) - drawn:
+    if not is_whole(seed, 0):
+        raise must("seed", "a whole number from 0", seed)
+    if not is_whole(n, 1) or n > len(X) - drawn:
         raise must("n", f"a whole number from 1 to {len(X) - drawn}, the rows that are left", n)
     strata = n_strata(n, len(X)) if before is None else len(before.sizes)
-    seed = seed if before is None else before.seed
+    seed = int(seed) if before is None else before.seed
     labels = strata_by(_score(adaptation, X, predicted), strata)
     order = review_order(labels, np.random.default_rng(seed))[: drawn + n]
     names = [history.digest(int(keys[row])) for row in order]

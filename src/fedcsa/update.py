@@ -19,9 +19,10 @@ from fedcsa.core.arrays import as_matrix, as_outcome
 from fedcsa.core.few_outcomes import TOO_UNLIKE, Alone, chance, this_site, worth_rows
 from fedcsa.core.losses import BOUNDED, Loss
 from fedcsa.core.measures import FEWEST_ROWS, Measure, from_link
+from fedcsa.core.plain_record import plain_value, record_of
 from fedcsa.core.realised import Place, mean_interval, place
 from fedcsa.errors import DataError, ModelError
-from fedcsa.findings import Finding
+from fedcsa.findings import ADVICE, Finding
 from fedcsa.models.correction import Correction
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.judge_given import check_target_has, predictions_of
@@ -205,23 +206,36 @@ class Update:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """The same out of what `to_json` gave."""
-        values = {item.name: content[item.name] for item in fields(cls)}
-        values["measures"] = tuple(_measure(item) for item in values["measures"])
-        values["path"] = tuple(UpdateLook(**item) for item in values["path"])
-        values["findings"] = tuple(Finding(**item) for item in values["findings"])
-        for key in ("before", "verdict"):
-            told = values[key]
-            legs = tuple(Leg(**leg) for leg in told["legs"])
-            values[key] = Verdict(told["advice"], told["sentence"], legs)
-        made = values["correction"]
-        values["correction"] = None if made is None else Correction.from_json(made)
-        return cls(**values)
+        made = content["correction"]
+        values = {
+            "measures": tuple(record_of(MeasureUpdate, item) for item in content["measures"]),
+            "path": tuple(record_of(UpdateLook, item) for item in content["path"]),
+            "findings": tuple(_finding(item) for item in content["findings"]),
+            "before": _verdict(content["before"]),
+            "verdict": _verdict(content["verdict"]),
+            "correction": None if made is None else Correction.from_json(made),
+        }
+        if not values["measures"] or not values["path"]:
+            raise ValueError
+        rest = {x.name: str(x.type) for x in fields(cls) if x.name not in values}
+        return cls(**values, **{k: plain_value(how, content[k]) for k, how in rest.items()})
 
 
-def _measure(content: Mapping[str, Any]) -> MeasureUpdate:
-    """One measure out of plain values."""
-    threes = {k: tuple(v) for k, v in content.items() if isinstance(v, list | tuple)}
-    return MeasureUpdate(**{**content, **threes})
+def _verdict(content: Mapping[str, Any]) -> Verdict:
+    """A verdict out of plain values."""
+    if content["advice"] not in ADVICE:
+        raise ValueError
+    legs = tuple(record_of(Leg, leg) for leg in content["legs"])
+    return Verdict(content["advice"], plain_value("str", content["sentence"]), legs)
+
+
+def _finding(content: Mapping[str, Any]) -> Finding:
+    """A finding out of plain values."""
+    told = {
+        key: value if isinstance(value, str) else plain_value("float", value)
+        for key, value in content["evidence"].items()
+    }
+    return Finding(content["code"], plain_value("str", content["source"]), told)
 
 
 def update(

@@ -83,7 +83,7 @@ CASES = {
     "changed": (CAME, {}, "nothing changes"),
     "corrected": (CAME, {}, "the model stays as it is: of a reason"),
     "worth": (CAME, {}, "90 outcomes are worth 200 alone"),
-    "looks": (CAME, {}, "for one look at the outcomes"),
+    "looks": (CAME, {}, "95 %, for one look at the outcomes"),
     "stopped": (ENDED, {}, "there is no model. Nobody is near."),
     "kept_away": (NOTHING, {}, "keeps its result to itself"),
     "why": ({}, ENDED, "the sources reach the target, agree, and beat a constant"),

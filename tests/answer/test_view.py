@@ -199,7 +199,8 @@ def test_one_look_has_the_interval_of_one_look(make, capsys):
         SimpleNamespace(loss="squared", classes=(), model={"name": "ridge"}),
     )
     told = capsys.readouterr().out
-    assert "for one look at the outcomes" in told
+    lines = " ".join(told.split())
+    assert "for one look at the outcomes; all numbers are of the model before its" in lines
     assert "as outcomes came in" not in told
 
 

@@ -101,6 +101,13 @@ def test_a_list_that_is_there_is_never_overwritten(folder, invoke):
     assert path.read_bytes() == before
 
 
+def test_a_list_whose_design_cannot_be_kept_is_not_written(folder, invoke):
+    (folder / "result" / "updates.part").mkdir()
+    result = invoke("followup", folder / "result", folder / "new.csv", "-o", folder / "list.csv")
+    assert result.exit_code == 3
+    assert not (folder / "list.csv").exists()
+
+
 def test_a_second_list_draws_others_and_quiet_says_where_it_is(folder, invoke):
     first = read(drawn(folder, invoke))
     out = folder / "second.csv"
@@ -201,6 +208,9 @@ def test_a_method_of_the_paper_has_no_promise_to_keep(finished, tmp_path, invoke
     result = invoke("update", folder / "result", folder / "other.csv", "--json")
     content = strict(result.stdout)
     assert (content["conclusion"], content["kept"]) == ("not judged", None)
+    one = write(folder / "one.csv", read(folder / "other.csv")[:1])
+    assert invoke("update", folder / "result", one, "--anew").exit_code == 0
+    assert invoke("report", folder / "result").exit_code == 0  # an end that nobody knows is no end
     listed = invoke("followup", folder / "result", folder / "new.csv", "-o", tmp_path / "l.csv")
     assert listed.exit_code == 0
     assert "how narrow" not in listed.stdout.lower()
@@ -282,6 +292,18 @@ def test_a_history_of_another_result_is_refused(folder, invoke):
     result = invoke("update", folder / "result", done)
     assert result.exit_code == 3
     assert "belongs to another result" in result.stderr
+
+
+def test_a_correction_of_other_features_is_named(folder, invoke):
+    done = filled(drawn(folder, invoke), folder / "done.csv")
+    invoke("update", folder / "result", done, "-q")
+    path = folder / "result" / HISTORY
+    told = json.loads(path.read_text(encoding="utf-8"))
+    told["update"]["correction"]["coefficients"].append(1.0)
+    path.write_text(json.dumps(told), encoding="utf-8")
+    result = invoke("report", folder / "result")
+    assert result.exit_code == 3
+    assert "damaged" in result.stderr
 
 
 @pytest.mark.parametrize("damage", [{"format": 9}, {"seen": None}, {"design": {"seed": 0}}])

@@ -147,3 +147,12 @@ def test_worth_is_how_many_rows_alone_have_that_interval():
         assert worth_rows(width, 2.0, 0.95) == pytest.approx(rows, rel=1e-6)
     assert worth_rows(0.0, 2.0, 0.95) == few_outcomes.MOST_OUTCOMES
     assert worth_rows(1e30, 2.0, 0.95) == 0.0
+
+
+@pytest.mark.parametrize("far", [1e6, 1e12, 1e30, 1e60])
+def test_outcomes_that_are_absurdly_far_off_leave_no_gap_in_the_grid(far):
+    site = new_site(np.array([0.9, 1.0, 1.1]), np.full(3, 0.01), 0.1)
+    found = this_site(site, Alone(far, (far / 3.0) ** 2, 20.0))
+    assert np.trapezoid(found.wide, found.points) == pytest.approx(1.0, abs=0.01)
+    lower, upper = found.anytime(0.95)
+    assert lower < upper

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.stats import binom, norm
 
 from fedcsa.core.selective import FALSE_ALARMS, Selection, balanced_weights, selection_of
 from fedcsa.core.table import Table1
@@ -30,11 +31,28 @@ def test_random_rows_are_called_selective_as_seldom_as_promised():
     X = population()
     table, rng, alarms = Table1.of(X, NAMES, FLAGS), np.random.default_rng(1), 0
     z = units(X, table)
-    for _ in range(600):
-        part = rng.choice(len(X), 40, replace=False)
-        alarms += selection_of(z[part], equal(40), table).differs.any()
-    # A rare flag is skewed, hence three times the level and chance on top.
-    assert alarms <= 600 * 3 * FALSE_ALARMS
+    for n in (2, 5, 10, 40):
+        for _ in range(300):
+            part = rng.choice(len(X), n, replace=False)
+            alarms += selection_of(z[part], equal(n), table).differs.any()
+    assert alarms <= 1200 * FALSE_ALARMS
+
+
+def test_one_patient_with_a_rare_flag_is_no_selection_but_six_of_thirty_are():
+    table = Table1.typed(1000, ["rare"], [True], [0.01], [0.1])
+    rows = units(np.eye(30)[:, :1], table)
+    for n in (1, 5, 30):
+        assert not selection_of(rows[:n], equal(n), table).differs.any()
+    assert selection_of(units(np.repeat([[1.0], [0.0]], [6, 24], axis=0), table), equal(30),
+                        table).differs.all()  # fmt: skip
+
+
+def test_an_error_of_a_flag_is_as_rare_as_the_binomial_distribution_says():
+    table = Table1.typed(10**9, ["rare"], [True], [0.02], [0.14])
+    seen = units(np.repeat([[1.0], [0.0]], [3, 17], axis=0), table)
+    found = selection_of(seen, equal(20), table)
+    chance = 2.0 * binom.sf(2, 20, 0.02)
+    np.testing.assert_allclose(norm.isf(chance / 2.0), found.differences / found.errors)
 
 
 def test_the_error_is_that_of_other_patients_drawn_from_the_same():

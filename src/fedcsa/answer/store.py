@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fedcsa.answer.measure_words import WORDS
 from fedcsa.core.arrays import Array
 from fedcsa.core.scores import OwnScores
 from fedcsa.core.table import Table1
@@ -49,6 +50,7 @@ from fedcsa.target.estimate import estimates, fitted_model, score_design
 from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.target.risk_units import risk_scale
 from fedcsa.target.verdict import Promise
+from fedcsa.update import Update
 
 #: Of the file. Another one is refused: its numbers mean something else.
 FORMAT = 3
@@ -171,11 +173,26 @@ def load_history(folder: str | Path, adaptation: Adaptation) -> History:
     with whole(Path(folder), f"{HISTORY} was changed"):
         _require(content.get("format") == HISTORY_FORMAT)
         if content["result"] == result_digest(adaptation):
-            return History.from_json(content)
+            found = History.from_json(content)
+            _require(found.last is None or _is_of(found.last, adaptation))
+            return found
     raise ResultError(
         f"{str(path)!r} belongs to another result than the one beside it. Delete it, and bring "
         "the outcomes in again."
     )
+
+
+def _is_of(update: Update, adaptation: Adaptation) -> bool:
+    """Whether an update can be one of this result.
+
+    Parameters
+    ----------
+    update : Update
+    adaptation : Adaptation
+    """
+    moved = () if update.correction is None else update.correction.coefficients
+    names = {item.name for item in update.measures[1:]}
+    return len(moved) in (0, len(adaptation.plan.features)) and names <= set(WORDS)
 
 
 def save_history(history: History, folder: str | Path, adaptation: Adaptation) -> Path:

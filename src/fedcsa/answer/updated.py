@@ -123,11 +123,10 @@ def worth_sentence(found: Update) -> str:
 
 
 def interval_sentence(found: Update) -> str:
-    """What the intervals are right for."""
-    level = percent(found.level)
-    if len(found.path) < 2:
-        return f"intervals: {level}, for one look at the outcomes"
-    return f"intervals: {level}, however often one looks at the outcomes"
+    """What the intervals are right for, and of which model they are."""
+    looks = "for one look" if len(found.path) < 2 else "however often one looks"
+    of = "" if found.correction is None else "; all numbers are of the model before its correction"
+    return f"intervals: {percent(found.level)}, {looks} at the outcomes{of}"
 
 
 def model_sentence(found: Update, plan: Plan) -> str:

@@ -79,7 +79,11 @@ def followup(
     )
     with unbroken():
         write_table(out, _listed(found, places, stands_for, study.outcome.name))
-        save_history(history, result, adaptation)
+        try:
+            save_history(history, result, adaptation)
+        except OSError:  # a list whose design is lost would have no weights
+            out.unlink(missing_ok=True)
+            raise
     content = {
         "file": str(out),
         "rows": len(places),

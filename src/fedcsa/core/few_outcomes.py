@@ -197,6 +197,10 @@ def _grid(middle: float, sd: float, found: Alone | None) -> Array:
     if found is not None:
         parts += [(found.estimate, found.variance**0.5), (found.estimate, GRID_REACH * sd)]
     ends = [np.linspace(at - GRID_REACH * by, at + GRID_REACH * by, GRID) for at, by in parts]
+    dense, farthest = WIDE * sd * GRID_REACH**2, float(np.abs(np.array(ends) - middle).max())
+    if farthest > dense:  # outcomes that are absurdly far off: no gap in which u still counts
+        tail = np.geomspace(dense, farthest, GRID)
+        ends += [middle - tail, middle + tail]
     return np.unique(np.concatenate(ends))
 
 

@@ -3,6 +3,8 @@
 Compared are the means of all features with the target's Table 1, in its standard deviations. If n
 rows and the N of the table are drawn from the same patients, their means differ by
 sd · sqrt(1/n + 1/N), with weights by sd · sqrt(Σw² + 1/N); by less, if the n are some of the N.
+Means of few rows are not normal: of numbers the rows' own sd counts if it is larger, and a flag's
+error is at least that with which its count is as rare as the binomial distribution says.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import betainc, betaincc, ndtri
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1
@@ -21,6 +23,12 @@ from fedcsa.core.tilt import fit_tilt
 FALSE_ALARMS = 0.01
 #: A smaller difference, in standard deviations, is nobody's concern however sure it is.
 NEGLIGIBLE = 0.1
+#: From so many rows on, the mean of a skewed feature is normal enough.
+NORMAL_ROWS = 30
+#: A count that is no rarer than this many standard errors is no news, and nothing is divided by 0 …
+LEAST_ERRORS = 1e-3
+#: … nor is the quantile of a chance of 0 asked for.
+LEAST_CHANCE = 1e-300
 
 
 @dataclass(frozen=True)
@@ -74,8 +82,32 @@ def selection_of(z: Array, row_weights: Array, table: Table1) -> Selection:
     """
     share = np.clip(table.mean, 1.0 / table.n_rows, 1.0 - 1.0 / table.n_rows)
     variance = np.where(table.flags, share * (1.0 - share) / np.square(table.sd), 1.0)
-    chance = float(row_weights @ row_weights) + 1.0 / table.n_rows
-    return Selection(row_weights @ z, np.sqrt(variance * chance))
+    squares, mean = float(row_weights @ row_weights), row_weights @ z
+    if 1.0 / NORMAL_ROWS < squares < 1.0:
+        own = row_weights @ np.square(z - mean) / (1.0 - squares)
+        variance = np.where(table.flags, variance, np.maximum(variance, own))
+    errors = np.sqrt(variance * (squares + 1.0 / table.n_rows))
+    rare = -ndtri(_binomial_chance(table.mean + table.sd * mean, share, 1.0 / squares) / 2.0)
+    exact = np.abs(mean) / np.maximum(rare, LEAST_ERRORS)
+    larger = table.flags & (np.abs(mean) > errors) & (exact > errors)
+    return Selection(mean, np.where(larger, exact, errors))
+
+
+def _binomial_chance(seen: Array, share: Array, rows: float) -> Array:
+    """How often a share as far from the expected one is seen, on either side.
+
+    Parameters
+    ----------
+    seen, share : array of shape (features,)
+        Of the rows that have the flag: seen and expected.
+    rows : float
+        Effective rows.
+    """
+    k = np.clip(rows * seen, 0.0, rows)
+    above = np.where(k > 0.0, betainc(np.maximum(k, LEAST_CHANCE), rows - k + 1.0, share), 1.0)
+    below = np.where(k < rows, betaincc(k + 1.0, np.maximum(rows - k, LEAST_CHANCE), share), 1.0)
+    found: Array = np.clip(2.0 * np.minimum(above, below), LEAST_CHANCE, 1.0)
+    return found
 
 
 def balanced_weights(z: Array, row_weights: Array) -> Array:
