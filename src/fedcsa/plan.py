@@ -35,6 +35,7 @@ from fedcsa.models.registry import (
     LINEAR,
     build_candidates,
     check_names,
+    checked_candidate,
     default_candidates,
     expand_candidates,
     instantiate,
@@ -509,7 +510,8 @@ def make_plan(
             )
         elif is_space(candidates):
             space = described_space(candidates)
-            expand_candidates(described["name"], corners(space) or [{}])  # refuses wrong values
+            for corner in corners(space):  # refuses wrong values
+                checked_candidate(described["name"], corner)
         else:
             listed = expand_candidates(described["name"], spread_points(candidates))
     with gathered(problems):

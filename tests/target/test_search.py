@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from sklearn.linear_model import Lasso, Ridge
+from sklearn.pipeline import Pipeline
+from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa import FedCSA
 from fedcsa.errors import (
@@ -95,6 +98,25 @@ def test_a_function_of_a_trial_is_a_space():
         drawn(int, own=lambda _: 3)
     with pytest.raises(ParameterError, match="only be searched in Python"):
         drawn(asked)
+
+
+def test_a_condition_may_choose_another_estimator():
+    """Its description is made once: it is inside the space, and can be fitted."""
+    X = np.random.default_rng(6).normal(size=(120, 2))
+    hospitals = {"a": (X[:60], X[:60, 0]), "b": (X[60:], X[60:, 0])}
+    space = [
+        {"model": [Ridge()], "model__alpha": stats.loguniform(1e-3, 10.0)},
+        {"model": [DecisionTreeRegressor()], "model__max_depth": {"low": 2, "high": 4}},
+    ]
+    pipeline = Pipeline([("model", Ridge())])
+    for candidates in (
+        space,
+        {"model": [Ridge(), Lasso()], "model__alpha": {"low": 0.1, "high": 1.0}},
+    ):
+        found = FedCSA(pipeline, candidates, budget=6, random_state=0).fit(hospitals, X).adaptation_
+        assert all(is_inside(candidate, found.plan.space) for candidate in found.plan.candidates)
+        assert not any(report.failed for report in found.reports.values())
+        assert len({str(candidate["model"]) for candidate in found.plan.candidates}) == 2
 
 
 def test_a_space_of_few_candidates_is_used_up():

@@ -380,7 +380,22 @@ def _as_candidate(model_name: str, candidate: Any) -> dict[str, Any]:
                 "candidates", "mappings of parameter names to values", type(candidate).__name__
             )
         candidate = {_MAIN[model_name]: candidate}
-    described = {str(key): describe(value) for key, value in candidate.items()}
+    return checked_candidate(
+        model_name, {str(key): describe(value) for key, value in candidate.items()}
+    )
+
+
+def checked_candidate(model_name: str, candidate: Mapping[str, Any]) -> dict[str, Any]:
+    """A candidate of plain values, or a `ParameterError` for a name or value that none has.
+
+    Parameters
+    ----------
+    model_name : str
+        As in the model's description.
+    candidate : mapping
+        Whose values `describe` gave; they are not described a second time.
+    """
+    described = dict(candidate)
     if model_name in _MAIN:
         for key in described:
             if key not in (PENALTY, RATIO_POWER):

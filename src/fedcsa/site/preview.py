@@ -27,7 +27,7 @@ from fedcsa.messages.messages import (
 from fedcsa.messages.policy import Policy, records_of
 from fedcsa.models.fitted import FittedModel, LinearModel
 from fedcsa.models.given import GIVEN, given_column
-from fedcsa.models.registry import expand_candidates
+from fedcsa.models.registry import checked_candidate
 from fedcsa.models.space import corners
 from fedcsa.plan import Plan
 from fedcsa.run import SEARCH
@@ -285,7 +285,7 @@ def with_stand_ins(plan: Plan) -> Plan:
         return plan
     size = math.ceil(plan.limits["candidates"] / plan.limits["rounds"])
     ends = itertools.islice(itertools.cycle(corners(plan.space)), size)
-    listed = expand_candidates(str(plan.model["name"]), list(ends))
+    listed = tuple(checked_candidate(str(plan.model["name"]), end) for end in ends)
     return replace(plan, space=(), search=None, budget=None, candidates=listed)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.errors import MissingExtraError, ParameterError
 from fedcsa.models.model import Candidate
-from fedcsa.models.registry import expand_candidates
+from fedcsa.models.registry import checked_candidate, expand_candidates
 from fedcsa.models.space import (
     Space,
     SpaceFunction,
@@ -148,7 +148,7 @@ class Search:
         for k in range(TRIES + TRIES_ANYWHERE):
             study.sampler = usual if k < TRIES else anywhere
             trial = study.ask()
-            [candidate] = expand_candidates(self._model, [self._candidate(trial)])
+            candidate = self._candidate(trial)
             if candidate not in known:
                 new = trial, candidate
                 self._drawn.append(new)
@@ -157,7 +157,7 @@ class Search:
         study.sampler = usual
         return new
 
-    def _candidate(self, trial: Any) -> Mapping[str, Any]:
+    def _candidate(self, trial: Any) -> dict[str, Any]:
         if self._own is not None:
             drawn = self._own(trial)
             found = trial.params if drawn is None else drawn
@@ -166,14 +166,16 @@ class Search:
                     "A space that is a function must return a candidate, a mapping of parameters "
                     f"to values; it returned {type(found).__name__}."
                 )
-            return found
+            [candidate] = expand_candidates(self._model, [found])
+            return candidate
         last, branch = len(self._space) - 1, 0
         if last:
             branch = trial.suggest_categorical("branch", list(range(last + 1)))
-        return {
+        drawn = {
             name: _suggested(trial, f"{branch}.{name}", told)
             for name, told in self._space[branch].items()
         }
+        return checked_candidate(self._model, drawn)
 
 
 def _suggested(trial: Any, label: str, told: Mapping[str, Any]) -> Any:
