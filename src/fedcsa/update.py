@@ -207,7 +207,7 @@ class Update:
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """The same out of what `to_json` gave."""
         made = content["correction"]
-        values = {
+        values: dict[str, Any] = {
             "measures": tuple(record_of(MeasureUpdate, item) for item in content["measures"]),
             "path": tuple(record_of(UpdateLook, item) for item in content["path"]),
             "findings": tuple(_finding(item) for item in content["findings"]),
