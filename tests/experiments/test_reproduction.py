@@ -146,6 +146,23 @@ def test_every_reading_is_told_once_and_claims_count_them(quick):
         assert int(line["most_rows"]) == max(int(x[column]) for x in lines)
 
 
+def test_a_claim_that_comes_out_names_a_swapped_ratio_and_one_that_never_does_says_so():
+    line = read_table(ROOT / "experiments" / "results" / "readings_claims.csv")[0]
+    assert "order source/target" in line["all_with"]
+    [out] = table1.claims([line])
+    assert "; only with the ratio's arguments swapped, " in out.sentence
+    [never] = table1.claims([line | {"in_every_row": "0", "most_rows": "18"}])
+    assert "only" not in never.sentence
+    assert "; 18 at most, all with the ratio's arguments swapped, " in never.sentence
+
+
+def test_the_kept_claims_are_those_of_the_kept_lines():
+    folder = ROOT / "experiments" / "results"
+    assert read_claims(folder, "table1") == table1.claims(
+        read_table(folder / "readings_claims.csv")
+    )
+
+
 def test_the_assumption_fails_for_all_sources_but_one(quick):
     lines = {x["source"]: x for x in read_table(quick / "assumption.csv")}
     assert [name for name, x in lines.items() if x["log10_sup"] != "inf"] == ["Case 1, near"]
