@@ -174,9 +174,28 @@ def claims(lines: Sequence[Mapping[str, Any]]) -> list[Claim]:
         sentence += "" if out else f"; {line['most_rows']} at most"
         if line["all_with"]:
             sentence += f"{'; only' if out else ', all'} with {shared(line['all_with'])}"
+        n_printed = sum(in_printed_row(line["claim"], row) for row in printed())
+        if n_printed < len(printed()):
+            sentence += f"; {n_printed} in the paper's own table"
         claim = f"{line['claim']} in each row"
         found.append(Claim("Table 1", claim, verdict, f"{sentence}.", "readings_claims"))
     return found
+
+
+def in_printed_row(claim: str, row: Mapping[str, Any]) -> bool:
+    """Whether a row of the paper's own Table 1 has what it claims.
+
+    Parameters
+    ----------
+    claim : str
+        One of those in ``ASKED``.
+    row : mapping
+        Method -> (mean, standard deviation).
+    """
+    which = 1 if claim == ASKED["steadiest"][0] else 0
+    named = {ASKED["below_both"][0]: RIVALS[:2], ASKED["below_reference"][0]: RIVALS[2:]}
+    rivals = named.get(claim, RIVALS)
+    return all(row["feddae"][which] < row[rival][which] for rival in rivals)
 
 
 def shared(choices: str) -> str:

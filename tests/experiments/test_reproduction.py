@@ -154,6 +154,13 @@ def test_a_claim_that_comes_out_names_a_swapped_ratio_and_one_that_never_does_sa
     [never] = table1.claims([line | {"in_every_row": "0", "most_rows": "18"}])
     assert "only" not in never.sentence
     assert "; 18 at most, all with the ratio's arguments swapped, " in never.sentence
+    assert "own table" not in out.sentence  # 20 of 20 there
+
+
+def test_a_claim_that_the_papers_own_table_does_not_have_in_each_row_is_told_so():
+    line = read_table(ROOT / "experiments" / "results" / "readings_claims.csv")[1]
+    [claim] = table1.claims([line])
+    assert claim.sentence.endswith("; 19 in the paper's own table.")
 
 
 def test_the_kept_claims_are_those_of_the_kept_lines():

@@ -14,6 +14,7 @@ from fedcsa.site.account import search_sentence
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.preview import preview
 from fedcsa.site.source_desk import SourceDesk
+from fedcsa.target.search import Search
 
 pytest.importorskip("optuna")
 SPACE = "penalty = { low = 1e-3, high = 10, log = true }\nratio_power = [0.0, 0.5]"
@@ -228,12 +229,51 @@ def test_a_source_that_misses_a_round_is_named_and_the_study_goes_on(searching):
     assert result(searching)["plan"] == first["plan"]
 
 
-def test_a_sites_own_limit_ends_the_search(searching):
+def test_a_site_with_a_limit_of_its_own_leaves_the_search(searching):
     searching.configure("birch", "[policy]\nmax_candidates = 4")
     told = decode(searching.attempt().conclusion)
     assert told.outcome == "done"
-    assert result(searching)["rounds"] == [2, 2]
+    assert result(searching)["rounds"] == [2, 2, 2]
     assert told.sources["birch"] == "search refused: max_candidates"
+
+
+def test_a_later_round_that_waits_for_a_person_is_opened_once(searching):
+    """A steward is asked from a later round on: the question comes at every submission."""
+
+    def tamper(task, name, letter):
+        if (task, name) == ("search", "abbey"):
+            raise Killed
+        return letter
+
+    searching.tamper = tamper
+    with pytest.raises(Killed):
+        searching.attempt()
+    searching.tamper = lambda _task, _name, letter: letter
+    searching.configure("birch", "approve = true")
+    opened = []
+    for _ in range(2):
+        assert decode(searching.attempt().conclusion).outcome == "waiting"
+        opened.append([x["event"] for x in searching.log("birch").events].count("opening"))
+    assert [w.phase for w in searching.log("birch").waiting()] == ["search 2"]
+    assert opened[0] == opened[1]
+
+
+def test_a_study_that_comes_again_asks_what_it_asked_though_another_would_be_drawn(
+    searching, monkeypatch
+):
+    searching.absent = {("search", name) for name in searching.names}
+    searching.attempt()
+    [before] = questions(searching)
+    searching.absent = set()
+    ask = Search.ask
+
+    def drawn_otherwise(self, risks=(), most=None):
+        return [dict(c, penalty=c["penalty"] * 0.9) for c in ask(self, risks, most)]
+
+    monkeypatch.setattr(Search, "ask", drawn_otherwise)
+    told = decode(searching.attempt().conclusion)
+    assert told.outcome != "one_choice"
+    assert questions(searching)[0] == before
 
 
 def test_a_preview_says_how_much_may_be_asked_and_shows_the_rounds_that_came(searching):

@@ -290,10 +290,10 @@ def sources(**policies):
     ]
 
 
-def new_target(candidates=SPACE, policy=None, **options):
+def new_target(candidates=SPACE, policy=None, role=(), **options):
     plan = make_plan("ridge", candidates, {"seed": 5, **options}, features=("x0", "x1"))
     X = np.random.default_rng(9).normal(0.1, 1.0, (60, 2))
-    return Target(X, plan, policy=policy or Policy.open())
+    return Target(X, plan, policy=policy or Policy.open(), **dict(role))
 
 
 def run(target=None, among=None):
@@ -403,11 +403,26 @@ def test_a_malformed_round_is_no_message(change):
     assert decode(encode(more)) == more
 
 
-def test_a_site_that_allows_fewer_candidates_ends_the_search_and_keeps_its_word():
-    found = run(among=sources(b=dataclasses.replace(Policy.open(), max_candidates=5)))
+FEWER = dataclasses.replace(Policy.open(), max_candidates=5)
+
+
+def test_a_site_that_allows_fewer_candidates_leaves_and_the_others_search_on():
+    """One site, honest or not, cannot keep the search of the others short."""
+    found = run(among=sources(b=FEWER))
+    assert sum(found.rounds) == 8
+    assert found.sources == ("a", "c")
+    assert [(f.source, f.evidence["rule"]) for f in found.findings if f.code == "left-search"] == [
+        ("b", "max_candidates")
+    ]
+    assert not [f for f in found.findings if f.code == "search-ended"]
+    assert len(found.reports["a"].risk) == 8
+
+
+def test_where_too_few_would_be_left_the_search_ends_and_says_at_whom():
+    found = run(new_target(budget=8, role={"min_sources": 2}), sources(b=FEWER, c=FEWER))
     assert found.rounds == (2, 2, 1)
-    assert [f.evidence for f in found.findings if f.code == "search-ended"] == [
-        {"candidates": 5.0, "of": 8.0, "reason": "max_candidates"}
+    assert [(f.source, f.evidence) for f in found.findings if f.code == "search-ended"] == [
+        (name, {"candidates": 5.0, "of": 8.0, "reason": "max_candidates"}) for name in "bc"
     ]
     assert found.sources == ("a", "b", "c")
 
@@ -457,6 +472,30 @@ def test_a_source_that_misses_a_round_leaves_the_study():
         "b": {"round": 2.0, "rule": "no_answer"},
         "c": {"round": 2.0, "rule": "row_floors"},
     }
+
+
+def test_a_source_whose_later_answer_is_not_accepted_is_not_told_as_silent():
+    refused = []
+    target = new_target(budget=4, role={"refuse": lambda name, _: refused.append(name)})
+    among = sources()
+    more = target.choose({s.name: s.answer(target.brief("abc")) for s in among})
+    answers = {s.name: s.answer(more) for s in among}
+    answers["b"] = dataclasses.replace(answers["b"], outcome_mean=answers["b"].outcome_mean * 2)
+    target.choose(answers)
+    [left] = [f for f in target._findings if f.code == "left-search"]
+    assert (left.source, left.evidence["rule"], refused) == ("b", "malformed", ["b"])
+
+
+def test_rounds_that_were_asked_for_stand_whatever_is_drawn_now():
+    """After an upgrade of Optuna the same seed may draw others."""
+    told = [{"penalty": 0.123, "ratio_power": 0.0}], [{"penalty": 0.456, "ratio_power": 0.5}]
+    target, among = new_target(budget=6, role={"earlier": told}), sources()
+    brief = target.brief("abc")
+    more = target.choose({s.name: s.answer(brief) for s in among})
+    assert ([dict(c) for c in brief.candidates], [dict(c) for c in more.candidates]) == told
+    fresh = target.choose({s.name: s.answer(more) for s in among})
+    assert isinstance(fresh, MoreCandidates)
+    assert not any(dict(c) in told[0] + told[1] for c in fresh.candidates)
 
 
 def test_too_few_sources_that_are_left_end_the_study():

@@ -181,7 +181,7 @@ class SourceDesk(Desk):
     def _reply(self, question: Envelope, payload: bytes) -> Message:
         log, phase = self._log, question.phase
         self.check_size(payload)
-        if self._waits(phase, digest(payload)):  # it was opened when it came first
+        if self._waits(digest(payload)):  # it was opened when it came first
             raise self._undecided()
         message = self.open_message(question, payload)
         second = isinstance(message, Examination) and message.again
@@ -333,15 +333,15 @@ class SourceDesk(Desk):
         if self._log.decision(self.agreed.id) == "refused":
             raise _refused()
 
-    def _waiting(self, phase: str) -> dict[str, Any] | None:
-        """The line of the log about the question of a phase that waits, or waited, for a person."""
-        return self._log.find("waiting", **self._budget(phase), id=self.agreed.id)
+    def _waiting(self, place: str) -> dict[str, Any] | None:
+        """The line of the log about the question of a place that waits, or waited, for a person."""
+        return self._log.find("waiting", **self._budget(place), id=self.agreed.id)
 
-    def _waits(self, phase: str, request: str) -> bool:
-        """Whether this very question came before, and nobody has decided since."""
-        line = self._waiting(phase) if self.site.approve else None
-        decided = self._log.decision(self.agreed.id)
-        return line is not None and line["request"] == request and not decided
+    def _waits(self, request: str) -> bool:
+        """Whether this very question waits for a person; in which round it is asked, it tells."""
+        return self.site.approve and any(
+            line.id == self.agreed.id and line.request == request for line in self._log.waiting()
+        )
 
     def _undecided(self) -> PolicyError:
         """What is answered while nobody has decided; the site's own command was run before."""

@@ -30,6 +30,7 @@ from fedcsa.messages.messages import (
     MoreCandidates,
     Refusal,
 )
+from fedcsa.models.model import Candidate
 from fedcsa.run import SEARCH
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.cohort import Cohort
@@ -250,8 +251,20 @@ class TargetDesk(Desk):
         return Target(
             self._cohort.rows, self.agreed.study.plan(), told=self._cohort.earlier[1],
             policy=self.site.policy, given=self.site.given(self.agreed.study),
-            min_sources=self._min_sources, refuse=self._inbox.reject,
+            min_sources=self._min_sources, refuse=self._inbox.reject, earlier=self._earlier(),
         )  # fmt: skip
+
+    def _earlier(self) -> list[list[Candidate]]:
+        """The candidates of every round of a search that an earlier submission asked for."""
+        found: list[list[Candidate]] = []
+        line, key = self._log.find("announced", **self._study), "brief"
+        while line is not None:
+            asked = decode(self._log.payload(line[key]))
+            assert isinstance(asked, Brief | MoreCandidates)  # noqa: S101 - for the type checker
+            found.append([dict(candidate) for candidate in asked.candidates])
+            line = self._log.find("searched", **self._study, phase=_place_after(len(found)))
+            key = "request"
+        return found
 
     @cached_property
     def _brief(self) -> Brief:

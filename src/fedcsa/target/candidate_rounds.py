@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -36,6 +36,9 @@ class CandidateRounds:
         The target's own: it asks for no more candidates than it would answer for.
     own : function, optional
         The space, if it is a function.
+    earlier : sequence of lists of candidates
+        The rounds that were asked for before the search was interrupted: they stand, whatever
+        Optuna draws by now.
 
     Attributes
     ----------
@@ -47,8 +50,16 @@ class CandidateRounds:
         Why the search ended before its budget; empty if it did not.
     """
 
-    def __init__(self, plan: Plan, policy: Policy, own: SpaceFunction | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        policy: Policy,
+        own: SpaceFunction | None = None,
+        earlier: Sequence[list[Candidate]] = (),
+    ) -> None:
         self.plan, self._policy, self.ended = plan, policy, ""
+        self._earlier = earlier
+        self._refused: Sequence[str] = ()
         self.sizes: list[int] = [] if plan.space else [len(plan.candidates)]
         self._search: Search | None = None
         if plan.space:
@@ -60,7 +71,7 @@ class CandidateRounds:
         if self._search is not None and not self.sizes:
             if self._most() < 1:
                 raise must("budget", "so many numbers that one candidate can be told", "fewer")
-            self._take(self._search.ask(most=self._most()))
+            self._take(self._asked(self._search, (), self._most()))
         return self.plan
 
     def more(self, reports: Mapping[str, RiskReport]) -> list[Candidate]:
@@ -74,17 +85,25 @@ class CandidateRounds:
         if self._search is None or self.ended:
             return []
         left, most = self._search.left, self._most()
-        found = self._search.ask(risks_so_far(self.plan, reports), most)
+        found = self._asked(self._search, risks_so_far(self.plan, reports), most)
         if not found and left > 0:
             self.ended = USED_UP if most > 0 else self._limit()
         self._take(found)
         return found
 
-    def undo(self, rule: str) -> None:
-        """Take the last round back, because a site refused it under `rule`; there is no other."""
-        self.ended = rule
+    def undo(self, refused: Sequence[str]) -> None:
+        """Take the last round back: without the sources that `refused` it there are too few."""
+        self.ended, self._refused = RULE, refused
         size = self.sizes.pop()
         self.plan = replace(self.plan, candidates=self.plan.candidates[:-size])
+
+    def without(self, left: Mapping[str, str]) -> list[Finding]:
+        """That sources answered an earlier round and not this one, with the rule of each."""
+        number = float(len(self.sizes))
+        return [
+            Finding("left-search", name, {"round": number, "rule": rule})
+            for name, rule in left.items()
+        ]
 
     def words(self, reports: Mapping[str, RiskReport]) -> str:
         """How far a search has come; empty if candidates are listed.
@@ -107,12 +126,29 @@ class CandidateRounds:
         )
 
     def findings(self) -> list[Finding]:
-        """That the search ended before its budget, if so."""
+        """That the search ended before its budget, if so; because of whom, if sites refused."""
         if not self.ended:
             return []
         tried, of = float(len(self.plan.candidates)), float(self.plan.limits["candidates"])
         evidence: dict[str, float | str] = {"candidates": tried, "of": of, "reason": self.ended}
-        return [Finding("search-ended", evidence=evidence)]
+        return [Finding("search-ended", name, evidence) for name in self._refused or ("",)]
+
+    def _asked(self, search: Search, risks: Sequence[float] | Array, most: int) -> list[Candidate]:
+        """The candidates of the next round: those of before the interruption, or new ones.
+
+        Parameters
+        ----------
+        search : Search
+        risks : sequence of float
+            Of every candidate so far.
+        most : int
+            That the round may have.
+        """
+        found = search.ask(risks, most)
+        told = next(iter(self._earlier[len(self.sizes) :]), found)
+        if told != found:
+            search.replace(len(found), told)
+        return told
 
     def _take(self, found: list[Candidate]) -> None:
         if found:

@@ -73,7 +73,7 @@ class Search:
         self._space, self._model, self._own = space, model, own
         self._how, self._seed, self._budget = how, seed, budget
         self._optuna = _load_optuna()
-        #: What Optuna drew for every candidate so far, and the candidate itself.
+        #: What Optuna drew for every candidate so far, None if another drew it, and the candidate.
         self._drawn: list[tuple[Any, dict[str, Any]]] = []
         self._rounds = 0
 
@@ -104,11 +104,26 @@ class Search:
         self._rounds += 1
         return [candidate for _, candidate in fresh]
 
+    def replace(self, last: int, told: Sequence[Candidate]) -> None:
+        """Let candidates that were asked for before take the place of the `last` that were drawn.
+
+        Optuna did not draw them, so their risks do not guide it; they are not asked for again.
+
+        Parameters
+        ----------
+        last : int
+        told : sequence of candidates
+        """
+        del self._drawn[len(self._drawn) - last :]
+        self._drawn += [(None, dict(candidate)) for candidate in told]
+
     def _told(self, risks: Sequence[float] | Array) -> Any:
         """An Optuna study that knows the risk of every candidate so far."""
         study = self._optuna.create_study(sampler=self._sampler(self._how, self._rounds))
         trial_of, state = self._optuna.trial.create_trial, self._optuna.trial.TrialState
         for (trial, _), risk in zip(self._drawn, risks, strict=True):
+            if trial is None:
+                continue
             known = math.isfinite(risk)
             study.add_trial(
                 trial_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +14,7 @@ from fedcsa.core.batches import RowBatches
 from fedcsa.core.scores import OwnScores, ScoreDesign
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate
-from fedcsa.errors import (
-    MessageError,
-    NoSourcesError,
-    ProtocolError,
-    raise_all,
-)
+from fedcsa.errors import MessageError, NoSourcesError, ProtocolError, raise_all
 from fedcsa.findings import Finding, rules_named
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.fields import Message
@@ -37,6 +32,7 @@ from fedcsa.messages.messages import (
 from fedcsa.messages.policy import Clock, Ledger, Policy, utc_now
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import GIVEN
+from fedcsa.models.model import Candidate
 from fedcsa.models.registry import instantiate
 from fedcsa.models.space import SpaceFunction
 from fedcsa.plan import Plan
@@ -80,6 +76,8 @@ from fedcsa.target.verdict import promise_of
 
 #: The rule that is named where nothing came.
 NOTHING_CAME = "no_answer"
+#: And where an answer came that no honest source sends.
+NOT_ACCEPTED = MessageError.rule
 
 
 class Target:
@@ -106,6 +104,8 @@ class Target:
         With fewer reports or models there is no answer.
     space : function, optional
         The plan's space, if that is a function.
+    earlier : sequence of lists of candidates
+        What was asked for in the rounds of a search before it was interrupted.
     refuse : function, optional
         Called with the name of a source whose answer is not accepted, and the error; then the
         study goes on without that answer. By default the error is raised.
@@ -123,6 +123,7 @@ class Target:
         given: Given = None,
         min_sources: int = 1,
         space: SpaceFunction | None = None,
+        earlier: Sequence[list[Candidate]] = (),
         refuse: Refuse = raise_refusal,
     ) -> None:
         self.plan = plan
@@ -134,7 +135,7 @@ class Target:
         # Fails here, before anything is announced, if the model cannot be built.
         if plan.candidates:
             instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
-        self._rounds = CandidateRounds(plan, self._policy, space)
+        self._rounds = CandidateRounds(plan, self._policy, space, earlier)
         self._given = given
         self.ledger = Ledger(TARGET, self._policy, clock)
         self._findings: list[Finding] = []
@@ -240,17 +241,15 @@ class Target:
             report = self._accepted(name, answers[name], question, digest_of(question))
             if isinstance(report, RiskReport):
                 taken[name] = joined(before[name], report) if before else report
-            elif isinstance(report, Refusal):
-                rules[name] = report.rule[:60]
-        if before and RULE in rules.values():  # what was told before stands; that was all
-            self._rounds.undo(RULE)
+            else:
+                rules[name] = report.rule[:60] if isinstance(report, Refusal) else NOT_ACCEPTED
+        refused = [name for name, rule in rules.items() if rule == RULE]
+        fewest = max(self._min_sources, MEDIAN_SOURCES if self.plan.combine == "median" else 1)
+        if before and refused and len(taken) < fewest:  # what was told before stands; that was all
+            self._rounds.undo(refused)
             self.plan, taken = self._rounds.plan, dict(before)
-        for name in sorted(before.keys() - taken.keys()):
-            evidence: dict[str, float | str] = {
-                "round": float(len(self._rounds.sizes)),
-                "rule": rules.get(name, NOTHING_CAME),
-            }
-            self._findings.append(Finding("left-search", name, evidence))
+        left = {name: rules.get(name, NOTHING_CAME) for name in sorted(before.keys() - taken)}
+        self._findings += self._rounds.without(left)
         self._reports = taken
 
     @property
