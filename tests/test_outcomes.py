@@ -46,9 +46,9 @@ def cheap(make, monkeypatch):
     """What an update was asked for; it computes nothing but its looks."""
     asked = SimpleNamespace()
 
-    def update(adaptation, X, y, *, arrived=(), **options):
-        asked.__dict__.update(options, of=adaptation, X=X, y=y, arrived=tuple(arrived))
-        looks = tuple(UpdateLook(n, 1.0, 0.5, 2.0, 1.0) for n in (*arrived, len(X)))
+    def update(adaptation, X, y, *, earlier=(), **options):
+        asked.__dict__.update(options, of=adaptation, X=X, y=y, earlier=tuple(earlier))
+        looks = (*earlier, UpdateLook(len(X), 1.0, 0.5, 2.0, 1.0))
         weights = options["row_weights"]
         effective = float(len(X)) if weights is None else 1.0 / float(weights @ weights)
         return make.updated(len(X), path=looks, effective_rows=effective)

@@ -12,10 +12,11 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from fedcsa import DataError, FedCSA, ModelError
+from fedcsa.core.few_outcomes import VARIANCE_ROWS, this_site
 from fedcsa.core.realised import mean_interval
 from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
-from fedcsa.update import Update, expected_interval, update
+from fedcsa.update import Update, UpdateLook, expected_interval, update
 
 PLANTED = 424242.125
 RNG = np.random.default_rng(0)
@@ -124,17 +125,20 @@ def test_outcomes_that_are_all_the_same_are_a_finding(classes):
 def test_every_look_is_remembered_and_the_strongest_evidence_counts(numbers):
     X, y = hospital(60)
     y[:20] += 4.0
-    found = update(numbers, X, y, arrived=(10, 20))
+    first = update(numbers, X[:10], y[:10])
+    second = update(numbers, X[:20], y[:20], earlier=first.path)
+    weights = np.where(np.arange(60) < 20, 0.1, 1.0)
+    found = update(numbers, X, y, earlier=second.path, row_weights=weights)
     assert [look.n_rows for look in found.path] == [10, 20, 60]
     assert found.against == max(look.against for look in found.path) > found.path[-1].against
-    first = update(numbers, X[:10], y[:10])
-    assert found.path[0] == first.path[-1]
+    assert found.path[:2] == second.path  # what was told is not told otherwise later
 
 
-@pytest.mark.parametrize("arrived", [(0,), (30,), (10, 10), (20, 10)])
-def test_earlier_looks_must_rise(numbers, arrived):
+@pytest.mark.parametrize("before", [(0,), (30,), (10, 10), (20, 10)])
+def test_earlier_looks_must_rise(numbers, before):
     with pytest.raises(DataError, match="must rise"):
-        update(numbers, *hospital(30), arrived=arrived)
+        earlier = [UpdateLook(n, 1.0, 0.5, 2.0, 1.0) for n in before]
+        update(numbers, *hospital(30), earlier=earlier)
 
 
 def test_weights_count_as_rows(numbers):
@@ -166,7 +170,8 @@ def test_the_update_survives_json(numbers, classes):
     for adaptation in (numbers, classes):
         two = bool(adaptation.plan.classes)
         for rows in (1, 30):
-            found = update(adaptation, *hospital(rows, two), arrived=(10,) if rows > 10 else ())
+            earlier = (UpdateLook(10, 1.0, 0.5, 2.0, 1.0),) if rows > 10 else ()
+            found = update(adaptation, *hospital(rows, two), earlier=earlier)
             assert (
                 Update.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False))) == found
             )
@@ -214,6 +219,18 @@ def test_the_expected_interval_narrows_with_outcomes(numbers):
         widths.append(upper - lower)
     assert widths == sorted(widths, reverse=True)
     assert middle == pytest.approx(numbers.target_risk, rel=0.01)
+
+
+def test_expected_outcomes_will_show_their_variance_themselves(numbers, monkeypatch):
+    asked = []
+
+    def spy(site, found):
+        asked.append(found.df)
+        return this_site(site, found)
+
+    monkeypatch.setattr("fedcsa.update.this_site", spy)
+    expected_interval(numbers, 100.0)
+    assert asked == [VARIANCE_ROWS + 99.0]
 
 
 def test_the_corrected_model_is_exported(numbers, classes):

@@ -317,7 +317,7 @@ def bring_in(
         X,
         y,
         row_weights=weights,
-        arrived=[look.n_rows for look in looks if look.n_rows < len(X)],
+        earlier=[look for look in looks if look.n_rows < len(X)],
         loss=loss,
         predicted=predicted,
     )

@@ -244,7 +244,7 @@ def update(
     y: Any,
     *,
     row_weights: ArrayLike | None = None,
-    arrived: Sequence[int] = (),
+    earlier: Sequence[UpdateLook] = (),
     loss: Loss | None = None,
     predicted: ArrayLike | None = None,
 ) -> Update:
@@ -260,19 +260,19 @@ def update(
         Their outcomes.
     row_weights : array of shape (rows,), optional
         Not negative, up to a factor: those of the design by which the rows were chosen.
-    arrived : sequence of int
-        How many outcomes there were at every earlier look, rising.
+    earlier : sequence of UpdateLook
+        What was known at earlier looks, with ever more outcomes. It stays as it was told then.
     loss : function, optional
         Needed only if the study used a loss of its own.
     predicted : array of shape (rows,), optional
         Needed only if the study judged a column of predictions: that column of these rows.
     """
     rows = labelled_rows(adaptation, X, y, row_weights, predicted)
-    steps = [*_checked(arrived, len(rows.y)), len(rows.y)]
+    _check_that_they_rise([look.n_rows for look in earlier], len(rows.y))
     if adaptation.promise is None:
         return _without_promise(adaptation, rows, loss)
-    looks = [_look(OwnOutcomes(adaptation, rows.first(n), loss)) for n in steps]
     own = OwnOutcomes(adaptation, rows, loss)
+    looks = [*earlier, _look(own)]
     against = max(look.against for look in looks)
     made = line_prior(own)
     few = len(adaptation.plan.classes) > 2
@@ -312,10 +312,9 @@ def expected_interval(adaptation: Adaptation, n_rows: float) -> Three:
     """
     if adaptation.promise is None:
         raise ModelError("Nothing was promised, so outcomes have nothing to narrow.")
-    nobody = Labelled(*(np.empty(0),) * 4)
-    risk = OwnOutcomes(adaptation, nobody).risk_with(
-        float(np.log(adaptation.target_risk)), n_rows, float("nan")
-    )
+    own, middle = OwnOutcomes(adaptation, Labelled(*(np.empty(0),) * 4)), adaptation.target_risk
+    one_row = own.risk_with(float(np.log(middle)), 1.0, float("nan")).one_row
+    risk = own.risk_with(float(np.log(middle)), n_rows, one_row / n_rows)
     after = this_site(risk.before, risk.alone)
     return _three(after.quantile(0.5), *after.interval(adaptation.plan.level), np.exp)
 
@@ -362,22 +361,21 @@ def labelled_rows(
     return Labelled(rows, outcome, output, w / w.sum())
 
 
-def _checked(arrived: Sequence[int], n_rows: int) -> list[int]:
-    """Numbers of outcomes at earlier looks.
+def _check_that_they_rise(earlier: list[int], n_rows: int) -> None:
+    """Raise unless there were ever more outcomes.
 
     Parameters
     ----------
-    arrived : sequence of int
+    earlier : list of int
+        Outcomes at earlier looks.
     n_rows : int
         Outcomes now.
     """
-    steps = [int(n) for n in arrived]
-    if any(a >= b for a, b in itertools.pairwise([0, *steps, n_rows])):
+    if any(a >= b for a, b in itertools.pairwise([0, *earlier, n_rows])):
         raise DataError(
             "The numbers of outcomes at earlier looks must rise, and be fewer than there are now. "
             "Give all outcomes, also those of earlier looks."
         )
-    return steps
 
 
 # The number --------------------------------------------------------------------------------------
