@@ -477,6 +477,8 @@ def test_a_strange_value_anywhere_is_damage_or_nothing_at_all(data, saved, folde
         (("table", "features"), ["x0", "stranger"]),
         (("table", "flags"), [True]),
         (("table", "n_rows"), 50),
+        (("rounds",), [1000]),
+        (("rounds",), [-1, 3]),
         (("kept",), []),
         (("kept",), [0, 1, 99]),
         (("kept",), [-1]),

@@ -420,7 +420,7 @@ def _told(content: Mapping[str, Any]) -> Adaptation:
     sizes = {(len(r.difference_after), len(r.risk)) for r in reports.values()}
     _require(sizes <= {(len(plan.features), len(plan.candidates))})
     rounds = tuple(int(size) for size in content.get("rounds", [len(plan.candidates)]))
-    _require(sum(rounds) == len(plan.candidates))
+    _require(sum(rounds) == len(plan.candidates) and min(rounds, default=0) >= 0)
     findings = tuple(
         Finding(item["code"], item["source"], item["evidence"]) for item in content["findings"]
     )
