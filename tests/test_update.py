@@ -136,8 +136,8 @@ def test_every_look_is_remembered_and_the_strongest_evidence_counts(numbers):
 
 @pytest.mark.parametrize("before", [(0,), (30,), (10, 10), (20, 10)])
 def test_earlier_looks_must_rise(numbers, before):
+    earlier = [UpdateLook(n, 1.0, 0.5, 2.0, 1.0) for n in before]
     with pytest.raises(DataError, match="must rise"):
-        earlier = [UpdateLook(n, 1.0, 0.5, 2.0, 1.0) for n in before]
         update(numbers, *hospital(30), earlier=earlier)
 
 
