@@ -291,6 +291,13 @@ def test_outcomes_in_another_unit_are_noticed():
     assert codes(grams)["outcome-unit"] == {"looks": "1,000 times the target's: divide by 1000"}
 
 
+def test_a_code_among_outcomes_is_noticed(answer):
+    assert "outcomes-far" not in codes(bring_in(answer, X, Y))
+    y = Y[:30].copy()
+    y[3] = -999.0
+    assert codes(bring_in(answer, X[:30], y))["outcomes-far"] == {"outcomes": 1.0, "of": 30.0}
+
+
 # In Python ----------------------------------------------------------------------------------
 
 

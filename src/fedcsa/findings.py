@@ -237,6 +237,11 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "the outcomes look as if they were in another unit than the sources'",
         "check the unit of the outcome column, convert it, and update again with --anew",
     ),
+    "outcomes-far": (
+        "danger",
+        "single outcomes lie absurdly far from their predictions, and move number and model alone",
+        "look for slips and codes of missing cells such as -999, and update again with --anew",
+    ),
 }
 
 #: Findings that a site refused something, under the rule that is their evidence.

@@ -32,6 +32,9 @@ from fedcsa.update import Update, update
 
 #: Letters of a digest: of a million ids, two share one with chance 1 in 30 million.
 DIGEST_LETTERS = 16
+#: So many times the promised error, and the other outcomes', nothing lies off its prediction but
+#: slips and codes such as -999; in a normal world one of 10²² does.
+FAR_OFF = 10.0
 #: Features that a finding or an error names.
 MOST_DIFFERING = 3
 
@@ -310,7 +313,7 @@ def bring_in(
     predicted = None if predicted is None else predicted[order]
     names = None if names is None else [names[place] for place in order]
     weights, findings = _weighed(adaptation, X, names, history)
-    findings += _unit(adaptation, X, y, predicted)
+    findings += _strange(adaptation, X, y, predicted)
     looks = () if history.last is None else history.last.path
     found = update(
         adaptation,
@@ -448,10 +451,10 @@ def _named(found: Selection, features: tuple[str, ...]) -> dict[str, float]:
     return {features[place]: float(found.differences[place]) for place in most}
 
 
-def _unit(
+def _strange(
     adaptation: Adaptation, X: Array, y: NDArray[Any], predicted: Array | None
 ) -> tuple[Finding, ...]:
-    """Whether outcomes look as if they were in another unit than the sources'.
+    """Whether outcomes look as if in another unit than the sources', or single ones far off.
 
     Parameters
     ----------
@@ -466,7 +469,13 @@ def _unit(
     error = max(risk, 0.0) if adaptation.plan.loss == "squared" else risk**2
     expected = np.array([output.mean()]), np.array([np.sqrt(output.var() + error)])
     own = np.array([y.mean()]), np.array([y.std()])
-    return tuple(
+    found = [
         Finding("outcome-unit", evidence={"looks": item.words.removeprefix("looks ")})
         for item in other_units(["outcome"], [False], len(y), own, expected)
-    )
+    ]
+    off = np.abs(y - output)
+    far = int((off > FAR_OFF * max(error**0.5, float(np.median(off)))).sum())
+    if far:
+        evidence = {"outcomes": float(far), "of": float(len(y))}
+        found.append(Finding("outcomes-far", evidence=evidence))
+    return tuple(found)

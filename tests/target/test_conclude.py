@@ -430,6 +430,7 @@ ELSEWHERE = {
     "backtest-failed", "backtest-untested", "promise-broken", "ranks-backwards",
     "unlike-sources", "outcomes-worse", "outcomes-same", "few-outcomes",
     "outcomes-selective", "answers-missing", "beyond-list", "outcome-unit",
+    "outcomes-far",
 }  # fmt: skip
 
 
