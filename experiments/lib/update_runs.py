@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from lib.common import Array
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from fedcsa import FedCSA
 from fedcsa.core.few_outcomes import TOO_UNLIKE, worth_rows
-from fedcsa.core.losses import loss_named, row_losses
+from fedcsa.core.losses import Loss, loss_named, row_losses
 from fedcsa.core.realised import mean_interval
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.own_model import correction_of, line_prior
@@ -93,9 +93,27 @@ def study_of(
     promise = adaptation.promise
     assert promise is not None  # noqa: S101 - see above
     told = {"promised": promise.lower <= true <= promise.upper, "looks": looks}
+    told["best"] = _best(whole.labelled, loss) / true
     if every:
         told["ever"] = _ever(adaptation, rows, true, max(n_rows))
     return told
+
+
+def _best(rows: Labelled, loss: Loss) -> float:
+    """Risk of the model that is fitted to all rows that show the truth, and judged on them.
+
+    No correction can do better, of however many outcomes it is.
+
+    Parameters
+    ----------
+    rows : Labelled
+    loss : function
+    """
+    if rows.output.ndim == 2:
+        classifier = LogisticRegression(C=np.inf, max_iter=500).fit(rows.X, rows.y)
+        return float(row_losses(loss, classifier.predict_proba(rows.X), rows.y).mean())
+    line = LinearRegression().fit(rows.X, rows.y)
+    return float(row_losses(loss, line.predict(rows.X), rows.y).mean())
 
 
 def _look(

@@ -14,6 +14,9 @@ Run = Mapping[str, Any]
 def simulated_table(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """A line a kind, family and number of outcomes."""
     found = []
+    best = {(run["kind"], run["family"]): [] for run in runs}
+    for run in runs:
+        best[run["kind"], run["family"]] += [run["best"]] if "best" in run else []
     for kind, family, n, looks in _groups(runs):
         ratio = [x["width"] / x["alone_width"] for x in looks if x.get("alone_width")]
         gain = [x["gain"] for x in looks if "gain" in x]
@@ -30,6 +33,7 @@ def simulated_table(runs: Sequence[Run]) -> list[dict[str, Any]]:
                 "worth": float(np.median([x["worth"] for x in looks])),
                 "unlike": _mean(x["unlike"] for x in looks),
                 "gain": _mean(gain),
+                "best": _mean(best[kind, family]),
             }
         )
     return found

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import as_matrix, as_outcome
-from fedcsa.core.few_outcomes import TOO_UNLIKE, Alone, chance, this_site, worth_rows
+from fedcsa.core.few_outcomes import TOO_UNLIKE, Alone, chance, worth_rows
 from fedcsa.core.losses import BOUNDED, Loss
 from fedcsa.core.measures import FEWEST_ROWS, Measure, from_link
 from fedcsa.core.plain_record import plain_value, record_of
@@ -315,7 +315,7 @@ def expected_interval(adaptation: Adaptation, n_rows: float) -> Three:
     own, middle = OwnOutcomes(adaptation, Labelled(*(np.empty(0),) * 4)), adaptation.target_risk
     one_row = own.risk_with(float(np.log(middle)), 1.0, float("nan")).one_row
     risk = own.risk_with(float(np.log(middle)), n_rows, one_row / n_rows)
-    after = this_site(risk.before, risk.alone)
+    after = risk.after(risk.against)
     return _three(after.quantile(0.5), *after.interval(adaptation.plan.level), np.exp)
 
 

@@ -7,6 +7,8 @@ from scipy.special import ndtri
 
 from fedcsa.core import few_outcomes
 from fedcsa.core.few_outcomes import (
+    LOSS_ABOVE,
+    LOSS_BELOW,
     TOO_UNLIKE,
     VARIANCE_ROWS,
     WIDE,
@@ -71,7 +73,8 @@ def test_outcomes_that_contradict_the_promise_take_over():
     assert told.interval(0.95) == pytest.approx(found.interval(0.95), abs=0.15)
 
 
-def test_the_density_is_prior_times_likelihood_over_a_fine_grid():
+@pytest.mark.parametrize("loss", [False, True])
+def test_the_density_is_prior_times_likelihood_over_a_fine_grid(loss):
     site, found = (
         new_site(np.array([0.3, 0.0]), np.full(2, 0.02), 0.2, points=101),
         Alone(0.5, 0.05, 12.0),
@@ -80,15 +83,25 @@ def test_the_density_is_prior_times_likelihood_over_a_fine_grid():
     p = site.probabilities @ stats.norm.pdf(x, site.means[:, None], site.sds[:, None])
     mean = site.probabilities @ site.means
     sd = np.sqrt(site.probabilities @ (site.sds**2 + (site.means - mean) ** 2))
-    u = stats.t.pdf(x, few_outcomes.WIDE_DF, mean, WIDE * sd)
+    below, above = (LOSS_BELOW, LOSS_ABOVE) if loss else (WIDE, WIDE)
+    z = np.where(x < mean, (x - mean) / (below * sd), (x - mean) / (above * sd))
+    u = stats.t.pdf(z, few_outcomes.WIDE_DF) * 2.0 / ((below + above) * sd)
+    assert np.trapezoid(u, x) == pytest.approx(1.0, abs=1e-2)  # what lies beyond the grid
     likelihood = stats.t.pdf((x - 0.5) / 0.05**0.5, 12.0)
     both = ((1 - few_outcomes.UNLIKE) * p + few_outcomes.UNLIKE * u) * likelihood
     cumulated = np.cumsum(both) / both.sum()
-    told = this_site(site, found)
+    told = this_site(site, found, loss=loss)
     for level in (0.5, 0.95):
         ends = np.interp([0.5 - level / 2, 0.5 + level / 2], cumulated, x)
         assert told.interval(level) == pytest.approx(ends, abs=2e-3)
     assert told.against == pytest.approx((u @ likelihood) / (p @ likelihood), rel=1e-3)
+
+
+def test_of_lucky_outcomes_a_loss_may_still_be_large():
+    site, lucky = one_normal(0.0, 0.1), Alone(-0.2, 0.09, 30.0)
+    both, loss = this_site(site, lucky), this_site(site, lucky, loss=True)
+    assert loss.interval(0.95)[1] > both.interval(0.95)[1] + 0.02
+    assert loss.interval(0.95)[0] > both.interval(0.95)[0]
 
 
 def test_the_p_value_is_uniform_at_sites_like_the_others():
@@ -126,11 +139,12 @@ def test_whoever_looks_after_every_outcome_is_seldom_wrong():
     assert ever_unlike <= 5
 
 
-def test_the_evidence_is_a_martingale_at_sites_like_the_others():
+@pytest.mark.parametrize("loss", [False, True])
+def test_the_evidence_is_a_martingale_at_sites_like_the_others(loss):
     rng, site, told = np.random.default_rng(3), one_normal(0.0, 0.3), []
     for _ in range(800):
         x = rng.normal(0.0, (0.09 + 0.25) ** 0.5)
-        told.append(this_site(site, Alone(x, 0.25, NORMAL)).against)
+        told.append(this_site(site, Alone(x, 0.25, NORMAL), loss=loss).against)
     assert np.mean(told) == pytest.approx(1.0, abs=4 * np.std(told) / 800**0.5 + 0.02)
 
 

@@ -100,17 +100,20 @@ class Quantity:
         The same from the outcomes themselves; None if they are too few.
     one_row : float
         n times the variance of the estimate from n rows.
+    loss : bool
+        Whether it is the logarithm of a loss.
     """
 
     before: NewSite = field(repr=False)
     alone: Alone | None
     own: Alone | None
     one_row: float
+    loss: bool = False
 
     @cached_property
     def against(self) -> float:
         """Evidence of this quantity alone that this site is unlike the others."""
-        return this_site(self.before, self.alone).against
+        return this_site(self.before, self.alone, loss=self.loss).against
 
     def after(self, unlike: float) -> ThisSite:
         """With both.
@@ -120,10 +123,12 @@ class Quantity:
         unlike : float
             Evidence of all quantities that are tested.
         """
-        return this_site(self.before, self.alone, unlike)
+        return this_site(self.before, self.alone, unlike, loss=self.loss)
 
 
-def quantity(before: NewSite, estimate: float, rows: float, own: float, one_row: float) -> Quantity:
+def quantity(
+    before: NewSite, estimate: float, rows: float, own: float, one_row: float, *, loss: bool = False
+) -> Quantity:
     """A quantity from what the labelled rows show.
 
     Parameters
@@ -137,15 +142,17 @@ def quantity(before: NewSite, estimate: float, rows: float, own: float, one_row:
         Variance of the estimate as the rows show it; NaN if they do not.
     one_row : float
         n times the variance at the sources; NaN if they do not say.
+    loss : bool
+        Whether it is the logarithm of a loss.
     """
     nothing = not np.isfinite(estimate) or not rows > 0.0 or (np.isnan(own) and np.isnan(one_row))
     if nothing:
-        return Quantity(before, None, None, one_row)
+        return Quantity(before, None, None, one_row, loss)
     variance, df = pooled_variance(rows, own, one_row)
     both = Alone(estimate, max(variance, LEAST_VARIANCE), df)
     shown = np.isfinite(own) and own > 0.0
     classical = Alone(estimate, own, max(rows - 1.0, 1.0)) if shown else None
-    return Quantity(before, both, classical, variance * rows)
+    return Quantity(before, both, classical, variance * rows, loss)
 
 
 @dataclass(frozen=True)
@@ -226,7 +233,7 @@ class OwnOutcomes:
         one_row = self._one_row(
             {k: r.risk_variance - self._imbalance(k) ** 2 for k, r in self.reports.items()}
         )
-        return quantity(self._sites[0], estimate, rows, own, one_row)
+        return quantity(self._sites[0], estimate, rows, own, one_row, loss=True)
 
     @cached_property
     def _tested(self) -> list[float]:
@@ -259,7 +266,8 @@ class OwnOutcomes:
             {k: r.ratio_variance - self._imbalance(k) ** 2 for k, r in self.reports.items()}
         )
         rows = self.labelled.effective_rows
-        return quantity(self._sites[1], float(np.log(mean / its)), rows, variance, one_row)
+        log = float(np.log(mean / its))
+        return quantity(self._sites[1], log, rows, variance, one_row, loss=True)
 
     @cached_property
     def levels(self) -> tuple[Quantity, ...]:
@@ -312,7 +320,9 @@ class OwnOutcomes:
                 before = evidence.sites.get((s, k))
                 if before is not None:
                     x, rows, own = shown.get((s, k), NOTHING)[1:]
-                    found[s, k] = quantity(before, x, rows, own, self._measure_row(evidence, s, k))
+                    one_row = self._measure_row(evidence, s, k)
+                    loss = is_loss(evidence.columns[k].measure)
+                    found[s, k] = quantity(before, x, rows, own, one_row, loss=loss)
         return found
 
     @cached_property
@@ -376,3 +386,8 @@ def is_mean(measure: Measure) -> bool:
     """Whether a single row can say something of it: it is a mean over rows."""
     shape = measure.link == "rest" or measure.name == "calibration_slope"
     return not measure.fewest_events and not shape
+
+
+def is_loss(measure: Measure) -> bool:
+    """Whether it is the logarithm of a loss, or of a loss over another."""
+    return measure.better != 0 and measure.link in ("log", "rest")
