@@ -295,7 +295,10 @@ def test_a_code_among_outcomes_is_noticed(answer):
     assert "outcomes-far" not in codes(bring_in(answer, X, Y))
     y = Y[:30].copy()
     y[3] = -999.0
-    assert codes(bring_in(answer, X[:30], y))["outcomes-far"] == {"outcomes": 1.0, "of": 30.0}
+    found = bring_in(answer, X[:30], y)
+    assert codes(found)["outcomes-far"] == {"outcomes": 1.0, "of": 30.0}
+    assert found.last.correction is None  # it would move all predictions by eight units
+    assert "absurdly far" in found.last.why_same_model
 
 
 # In Python ----------------------------------------------------------------------------------

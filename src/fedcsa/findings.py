@@ -239,7 +239,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     ),
     "outcomes-far": (
         "danger",
-        "single outcomes lie absurdly far from their predictions, and move number and model alone",
+        "single outcomes lie absurdly far from their predictions, so the model is not corrected",
         "look for slips and codes of missing cells such as -999, and update again with --anew",
     ),
 }

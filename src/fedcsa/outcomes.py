@@ -35,6 +35,8 @@ DIGEST_LETTERS = 16
 #: So many times the promised error, and the other outcomes', nothing lies off its prediction but
 #: slips and codes such as -999; in a normal world one of 10²² does.
 FAR_OFF = 10.0
+#: Why they do not correct the model.
+FAR_OUTCOMES = "single outcomes lie absurdly far from their predictions"
 #: Features that a finding or an error names.
 MOST_DIFFERING = 3
 
@@ -324,6 +326,8 @@ def bring_in(
         loss=loss,
         predicted=predicted,
     )
+    if any(finding.code == "outcomes-far" for finding in findings):
+        found = replace(found, correction=None, gain=None, why_same_model=FAR_OUTCOMES)
     seen = {} if names is None else {
         name: history.digest(name, value) for name, value in zip(names, y.tolist(), strict=True)
     }  # fmt: skip
