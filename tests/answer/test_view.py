@@ -36,6 +36,7 @@ from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
 from fedcsa.outcomes import History
 from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.candidate_rounds import NUMBERS, RULE, USED_UP
 from fedcsa.target.estimate import estimates
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.realised_measures import MeasureOutcome
@@ -328,14 +329,38 @@ def test_a_source_that_reported_and_then_refused_stands_once_under_sources(makin
     assert view.absent == {}
 
 
+def searched(making):
+    """A result of a search of two rounds, one of whose candidates failed."""
+    whole = making.adaptation_of("ab", ["x"], candidates=(0.0, 0.1, 1.0, 0.5))
+    plan = replace(whole.plan, space=({"penalty": {"low": 0.0, "high": 1.0}},))
+    found = estimates(plan, whole.reports, (0, 1, 3))
+    return replace(whole, plan=plan, rounds=(3, 1), kept=(0, 1, 3), estimates=found)
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("", "then its budget was used up"),
+        (NUMBERS, "then as many numbers had been told as were agreed"),
+        (RULE, "then a site's rule (max_candidates) allowed no more"),
+        (USED_UP, "then the space had no others"),
+    ],
+)
+def test_a_terminal_says_how_long_a_search_was_and_why_it_ended(making, capsys, reason, words):
+    ended = [Finding("search-ended", evidence={"reason": reason})] if reason else []
+    view = view_of(replace(searched(making), findings=tuple(ended)))
+    print_view(console(), view)
+    lines = capsys.readouterr().out.splitlines()
+    [line] = [x for x in lines if x.strip().startswith("searched")]
+    assert "4 candidates in 2 rounds" in line
+    assert words in line
+
+
 def test_a_search_is_shown_in_its_order(making):
     whole = making.adaptation_of("ab", ["x"], candidates=(0.0, 0.1, 1.0, 0.5))
     listed = view_of(whole)
     assert listed.round_ends == ()
-    space = ({"penalty": {"low": 0.0, "high": 1.0}},)
-    plan = replace(whole.plan, space=space)
-    view = view_of(replace(whole, plan=plan, rounds=(3, 1), kept=(0, 1, 3), estimates=estimates(
-        plan, whole.reports, (0, 1, 3))))  # fmt: skip
+    view = view_of(searched(making))
     assert view.round_ends == (3, 4)
     assert [point.place for point in view.points] == [1, 2, 4]
     risks = [point.risk for point in view.told_points]

@@ -262,6 +262,21 @@ def test_spellings_of_an_outcome_that_differ_between_sites_are_read(one, other, 
         np.testing.assert_array_equal(y == len(expected) - 1, events)
 
 
+def test_classes_that_no_other_site_has_are_said_to_be_perhaps_another_spelling():
+    frames = {site: table(k, y=one_of_each("no", "yes")) for k, site in enumerate("abc")}
+    assert "no class that another table has" not in " ".join(Columns.infer(frames, "y").notes)
+    frames["d"] = table(4, y=one_of_each("N", "Y"))
+    [note] = [n for n in Columns.infer(frames, "y").notes if "Outcome" in n]
+    assert "has at 'd' no class that another table has" in note
+
+
+def test_few_numbers_with_marks_among_them_come_with_a_hint_at_missing_values():
+    marked = [str(k % 8) for k in range(len(one_of_each("a", "b")) - 1)] + ["?"]
+    found = infer(*({"stage": marked},) * 3)
+    [note] = [n for n in found.notes if "'stage'" in n and "no numbers" in n]
+    assert "It becomes levels. If they stand for missing, add them to missing_values" in note
+
+
 def test_third_words_of_a_column_of_yes_and_no_become_other():
     frames = {
         "a": table(1, x=one_of_each("yes", "no")),

@@ -430,6 +430,17 @@ def test_a_study_file_that_cannot_be_read(folder):
         Study.load(folder / "bad.toml")
 
 
+def test_a_check_warns_of_classes_that_no_other_source_has(folder):
+    path = folder / "study.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"no", "yes"', '"no", "yes", "N", "Y"'), encoding="utf-8")
+    assert not [w for w in Study.load(path).check()[1] if "spelling" in w]
+    spelt = np.random.default_rng(5).choice(["N", "Y"], 100).tolist()
+    write_table(folder / "tables" / "b.csv.gz", rows_of(100, 2, outcome=spelt))
+    found = [w for w in Study.load(path).check()[1] if "spelling" in w]
+    assert [w.partition(":")[0] for w in found] == ["Source 'hospital_a'", 'Source "St. Mary\'s"']
+
+
 def test_a_study_made_by_hand_is_checked_too(study):
     with pytest.raises(ParameterError, match=r"Unknown option 'sed'. Did you mean 'seed'\?"):
         dataclasses.replace(study, options={"sed": 1})

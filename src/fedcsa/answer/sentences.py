@@ -80,6 +80,13 @@ _TOOK_PART = (
     "the sources that examined the mixture took part in this choice, as they do in that from a "
     "grid: the longer a search, the more its smallest risk owes to chance"
 )
+#: Why a search drew no more, by the reason that `search-ended` has.
+_SEARCH_ENDS = {
+    "": "its budget was used up",
+    "numbers": "as many numbers had been told as were agreed",
+    "max_candidates": "a site's rule (max_candidates) allowed no more",
+    "space_used_up": "the space had no others",
+}
 _HANDICAP = (
     "training weights w^γ, with γ the ratio_power, must be better by γ/2 standard errors to be "
     "chosen"
@@ -356,14 +363,23 @@ def _candidates(view: View) -> Said:
         yield "unprinted", "a print leaves out their table"
 
 
-def _search(view: View) -> Said:
-    """How candidates were drawn, and whose word chose among them."""
+def search_sentence(view: View) -> str:
+    """How many candidates were drawn, and why not more; empty if they were listed."""
     if view.plan is None or not view.round_ends:
-        return
+        return ""
     tried, rounds = counted(view.round_ends[-1], "candidate"), counted(len(view.rounds), "round")
     how = "where earlier ones did well" if view.plan.search == "tpe" else "at random"
-    yield "drawn", f"{tried} in {rounds}, drawn {how}; all sources reported on every one"
-    yield "took_part", _TOOK_PART
+    ended = [f.evidence["reason"] for f in view.findings if f.code == "search-ended"]
+    why = _SEARCH_ENDS[str(ended[0]) if ended else ""]
+    return f"{tried} in {rounds}, drawn {how}; then {why}"
+
+
+def _search(view: View) -> Said:
+    """How candidates were drawn, and whose word chose among them."""
+    drawn = search_sentence(view)
+    if drawn:
+        yield "drawn", f"{drawn}; all sources reported on every one"
+        yield "took_part", _TOOK_PART
 
 
 def _balance(view: View) -> Said:

@@ -19,6 +19,7 @@ from fedcsa.answer.sentences import (
     promise_sentence,
     ratio_sentence,
     said,
+    search_sentence,
     whom_sentence,
 )
 from fedcsa.answer.view import View, candidate_text, loss_words_of
@@ -49,6 +50,7 @@ def print_view(screen: Console, view: View) -> None:
             ("", ratio_sentence(view)),
             ("for whom", whom_sentence(view)),
             ("examined", examined_sentence(view)),
+            ("searched", search_sentence(view)),
             ("chosen", chosen),
             ("loss, method", f"{view.plan.loss}, {view.plan.titled(view.plan.method)}"),
         ):

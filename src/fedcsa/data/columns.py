@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Literal, get_args
@@ -402,6 +402,20 @@ def first_few(items: Sequence[str]) -> str:
     """
     more = len(items) - _SHOWN
     return (", ".join(items[:_SHOWN]) or "none") + (f" and {more} more" if more > 0 else "")
+
+
+def alone_with_classes(classes: Mapping[str, Collection[Any]]) -> list[str]:
+    """Sites none of whose classes another site has: they rather spell them in another way.
+
+    >>> alone_with_classes({"a": ["no", "yes"], "b": ["N", "Y"], "c": ["no"]})
+    ['b']
+    >>> alone_with_classes({"a": ["no"], "b": ["yes"]})  # two classes are no two spellings
+    []
+    """
+    sites = Counter(label for own in classes.values() for label in set(own))
+    if len(sites) <= 2 or len(classes) < 2:
+        return []
+    return [site for site, own in classes.items() if own and all(sites[x] == 1 for x in own)]
 
 
 def sentence_start(text: str) -> str:

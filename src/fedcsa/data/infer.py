@@ -11,7 +11,14 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.data.coding import Columns
-from fedcsa.data.columns import OTHER, Feature, Outcome, first_few, require_columns
+from fedcsa.data.columns import (
+    OTHER,
+    Feature,
+    Outcome,
+    alone_with_classes,
+    first_few,
+    require_columns,
+)
 from fedcsa.data.frames import arrow_column, column_names, frame_series
 from fedcsa.data.glance import (
     COMMAS,
@@ -260,6 +267,11 @@ class _Proposal:
         if doubled:
             why = f"has {_names(doubled)} beside the same in other letters"
             return self._leave(name, why, "Spell it alike in all tables.")
+        if any(glance.strange for glance in glances):
+            self._notes.append(
+                f"Column {name!r} has {_no_numbers(glances)}. It becomes levels. If they stand for "
+                "missing, add them to missing_values, and it becomes a number."
+            )
         if some:
             self._notes.append(
                 f"Column {name!r}: not every table has {_names(some)}. They become the level "
@@ -296,12 +308,17 @@ class _Proposal:
         return self._leave(name, f"holds {_forms(glances)}", "Bring it into one form to use it.")
 
     def _spoiled(self, name: str, glances: list[Glance]) -> Feature | None:
-        counts = [f"{g.strange} of {g.rows} at {g.site!r}" for g in glances if g.strange]
         return self._leave(
             name,
-            f"has cells that are no numbers: {first_few(counts)}",
+            f"has {_no_numbers(glances)}",
             "If they stand for missing, add them to missing_values; else correct them.",
         )
+
+
+def _no_numbers(glances: Sequence[Glance]) -> str:
+    """How many cells of a column of numbers are none, and where."""
+    counts = [f"{g.strange} of {g.rows} at {g.site!r}" for g in glances if g.strange]
+    return f"cells that are no numbers: {first_few(counts)}"
 
 
 def _names_rows(name: str, glances: Sequence[Glance]) -> Literal["id", "group"] | None:
@@ -325,6 +342,12 @@ def _outcome(name: str, glances: list[Glance], notes: list[str]) -> Outcome | No
     every: set[str] = set().union(*(glance.levels for glance in known))
     words = all(glance.levels for glance in known)
     if words and ("text" in kinds or len(every) <= 2):
+        alone = alone_with_classes({glance.site: glance.levels for glance in known})
+        if alone:
+            notes.append(
+                f"Outcome {name!r} has at {_names(alone)} no class that another table has. If that "
+                "is another spelling, spell them alike in all tables."
+            )
         order = next((glance.levels for glance in known if glance.ordered), ())
         if len(every) == 1:
             notes.append(f"Outcome {name!r} is the same in every row. It is left out.")

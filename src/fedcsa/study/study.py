@@ -15,7 +15,7 @@ from fedcsa.core.folds import dealt_labels, generator_for
 from fedcsa.core.subgroups import unknown_levels
 from fedcsa.core.table import Table1
 from fedcsa.data.coding import Columns, read_predictions
-from fedcsa.data.columns import Feature, Outcome
+from fedcsa.data.columns import Feature, Outcome, alone_with_classes
 from fedcsa.data.streams import RenamedBatches, RowStream, TableStream, read_rows
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import AnyTable, Where, open_table, words_of
@@ -340,10 +340,12 @@ class Study:
                 target = Target(told, plan, policy=policy, trusted_types=trusted_types, given=given)
                 target.check_given()
                 brief = target.brief([])
-        fits = False
+        fits, classes = False, dict[str, set[Any]]()
         for name in self.sources:
             with gathered(found):
-                problems, units, fit = self._check_source(name, plan, brief, policy)
+                X, y = self.read_source(name)
+                classes[name] = set(y.tolist()) if self.outcome.levels else set()
+                problems, units, fit = self._check_source(name, (X, y), plan, brief, policy)
                 found += problems
                 warnings += units
                 fits = fits or fit
@@ -352,6 +354,11 @@ class Study:
                 "No source has enough rows to fit a model in folds: at least 4, and of every class "
                 "at least 2. Name longer tables."
             )
+        warnings += [
+            f"Source {name!r}: Another source should have a class that its outcome has; none has. "
+            "If that is another spelling, spell the classes alike in all tables."
+            for name in alone_with_classes(classes)
+        ]
         return list(dict.fromkeys(found)), warnings
 
     def unused_columns(self) -> tuple[str, ...]:
@@ -369,13 +376,18 @@ class Study:
         return tuple(column for column in every if column not in used)
 
     def _check_source(
-        self, name: str, plan: Plan | None, brief: Brief | None, policy: Policy | None
+        self,
+        name: str,
+        rows: tuple[Array, NDArray[Any]],
+        plan: Plan | None,
+        brief: Brief | None,
+        policy: Policy | None,
     ) -> tuple[list[str], list[str], bool]:
         """Why a source would not take part, its warnings, and whether it can fit models."""
         found: list[str] = []
         where, columns = f"Source {name!r}: ", self.coding.matrix_columns
-        X, y = self.read_source(name)
-        source = Source(name, X, y, features=columns, policy=policy)
+        y = rows[1]
+        source = Source(name, *rows, features=columns, policy=policy)
         if plan is not None and plan.exchange == "rows" and (y == y[0]).all():
             found.append(f"{where}The outcome must vary; it is the same in all {len(y)} rows.")
         if plan is not None and plan.scheme != "cross-fit":
