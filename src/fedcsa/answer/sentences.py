@@ -363,7 +363,7 @@ def _candidates(view: View) -> Said:
         yield "unprinted", "a print leaves out their table"
 
 
-def search_sentence(view: View) -> str:
+def drawn_sentence(view: View) -> str:
     """How many candidates were drawn, and why not more; empty if they were listed."""
     if view.plan is None or not view.round_ends:
         return ""
@@ -376,7 +376,7 @@ def search_sentence(view: View) -> str:
 
 def _search(view: View) -> Said:
     """How candidates were drawn, and whose word chose among them."""
-    drawn = search_sentence(view)
+    drawn = drawn_sentence(view)
     if drawn:
         yield "drawn", f"{drawn}; all sources reported on every one"
         yield "took_part", _TOOK_PART

@@ -14,12 +14,12 @@ from fedcsa.answer.sentences import (
     about_left_out,
     backtest_numbers,
     by_kind,
+    drawn_sentence,
     examined_sentence,
     level_sentence,
     promise_sentence,
     ratio_sentence,
     said,
-    search_sentence,
     whom_sentence,
 )
 from fedcsa.answer.view import View, candidate_text, loss_words_of
@@ -50,7 +50,7 @@ def print_view(screen: Console, view: View) -> None:
             ("", ratio_sentence(view)),
             ("for whom", whom_sentence(view)),
             ("examined", examined_sentence(view)),
-            ("searched", search_sentence(view)),
+            ("searched", drawn_sentence(view)),
             ("chosen", chosen),
             ("loss, method", f"{view.plan.loss}, {view.plan.titled(view.plan.method)}"),
         ):
