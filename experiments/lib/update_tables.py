@@ -14,9 +14,6 @@ Run = Mapping[str, Any]
 def simulated_table(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """A line a kind, family and number of outcomes."""
     found = []
-    best = {(run["kind"], run["family"]): [] for run in runs}
-    for run in runs:
-        best[run["kind"], run["family"]] += [run["best"]] if "best" in run else []
     for kind, family, n, looks in _groups(runs):
         ratio = [x["width"] / x["alone_width"] for x in looks if x.get("alone_width")]
         gain = [x["gain"] for x in looks if "gain" in x]
@@ -33,7 +30,11 @@ def simulated_table(runs: Sequence[Run]) -> list[dict[str, Any]]:
                 "worth": float(np.median([x["worth"] for x in looks])),
                 "unlike": _mean(x["unlike"] for x in looks),
                 "gain": _mean(gain),
-                "best": _mean(best[kind, family]),
+                "best": _mean(
+                    run["best"]
+                    for run in runs
+                    if (run["kind"], run["family"]) == (kind, family) and "best" in run
+                ),
             }
         )
     return found
@@ -231,9 +232,10 @@ def _model_bars(cells: Cells) -> list[Bar]:
     ]
     for kind in ("numbers", "classes"):
         some = [x for (k, f, n), x in cells.items() if (k, n) == (kind, 50) and f in other]
-        gain = float(np.mean([float(x["gain"]) for x in some]))
+        gain, best = (float(np.mean([float(x[key]) for x in some])) for key in ("gain", "best"))
         what = f"{asked}50 outcomes, rule differs, {kind}"
-        found.append((what, "at most 0.88", f"{gain:.3f}", gain <= 0.88))
+        told = f"{gain:.3f} (with all outcomes {best:.3f})"
+        found.append((what, "at most 0.88", told, gain <= 0.88))
     return found
 
 

@@ -50,22 +50,22 @@ def widths(results: Results) -> str:
 
 
 def models(results: Results) -> str:
-    """Risk of the corrected model over that of the model as it was."""
-    return _by_family(results, "gain")
+    """Risk of the corrected model over that of the model as it was, and the best that can be."""
+    return _by_family(results, "gain", best="all")
 
 
-def _by_family(results: Results, key: str) -> str:
-    """A row a family and kind, a column a number of outcomes."""
+def _by_family(results: Results, key: str, **single: str) -> str:
+    """A row a family and kind, a column a number of outcomes, then what does not depend on it."""
     lines = results("update_simulated")
     rows = []
     for family in dict.fromkeys(x["family"] for x in lines):
         for kind in ("numbers", "classes"):
-            of = {
-                x["outcomes"]: x[key] for x in lines if (x["family"], x["kind"]) == (family, kind)
-            }
+            some = [x for x in lines if (x["family"], x["kind"]) == (family, kind)]
+            of = {x["outcomes"]: x[key] for x in some}
             if of:
-                rows.append((family, kind, *(number(of.get(n, "")) for n in COLUMNS)))
-    return table(("family", "outcome", *COLUMNS), rows)
+                told = [*(of.get(n, "") for n in COLUMNS), *(some[0][each] for each in single)]
+                rows.append((family, kind, *map(number, told)))
+    return table(("family", "outcome", *COLUMNS, *single.values()), rows)
 
 
 def often(results: Results) -> str:

@@ -56,7 +56,7 @@ def test_every_bar_can_be_met_and_missed():
         return [
             {
                 "kind": kind, "family": family, "outcomes": str(n), "studies": "9",
-                "coverage": coverage, "width_ratio": width, "gain": gain,
+                "coverage": coverage, "width_ratio": width, "gain": gain, "best": gain,
             }
             for kind in ("numbers", "classes")
             for family in FAMILIES

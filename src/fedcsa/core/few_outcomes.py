@@ -38,7 +38,7 @@ from fedcsa.core.random_effects import NewSite
 UNLIKE = 0.25
 #: Scale of the wide density, in standard deviations of what the others let expect …
 WIDE = 3.0
-#: … of a loss below and above its middle. Developed likewise: with one scale for both sides, all
+#: … of a loss below and above its middle. Developed likewise: with one scale for both sides,
 #: intervals that missed at an unlike site lay below the truth, and a larger one costs more width …
 LOSS_BELOW, LOSS_ABOVE = 1.0, 4.0
 #: … and its degrees of freedom: with three it has a variance, and heavy tails.
