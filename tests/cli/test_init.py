@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import fedcsa
+from fedcsa.answer import measure_words
 from fedcsa.findings import CATALOGUE
 from fedcsa.glossary import glossary
 from fedcsa.messages.policy import Policy
@@ -98,6 +99,14 @@ def test_every_name_is_explained(name, invoke):
     assert found == name
     assert about["meaning"].lower().startswith(meaning.lower())
     assert about["advice"].lower().startswith(advice.lower())
+
+
+@pytest.mark.parametrize("measure", measure_words.WORDS)
+def test_every_measure_of_a_report_is_explained(measure, invoke):
+    title = measure_words.WORDS[measure].title
+    found = json.loads(invoke("explain", title, "--json").stdout)
+    assert found
+    assert {about["kind"] for about in found.values()} & {"measure", "word"}
 
 
 def test_all_names_are_listed_and_fit_the_screen(invoke):

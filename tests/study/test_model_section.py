@@ -149,10 +149,11 @@ def test_a_range_is_of_whole_numbers_if_all_of_it_is(ends, whole):
         ({"low": 1, "high": 2, "log": "yes"}, "'log' true or false"),
         ({"low": 1, "high": 2, "step": 3}, "'step' is above 0 and fits into it"),
         ({"low": 1, "high": 2, "step": 1, "log": True}, "without 'log'"),
+        ({"low": 0, "high": 1, "lgo": True}, "Unknown key of a range 'lgo'. Did you mean 'log'"),
         ({"lo": 0, "high": 1}, "Unknown key of a range 'lo'. Did you mean 'low'"),
         ({"distribution": "os"}, "a distribution of scipy.stats by its name"),
-        ({"distribution": "gamma"}, "with valid arguments"),
-        ({"distribution": "norm", "arguments": [0, -1]}, "with valid arguments"),
+        ({"distribution": "gamma"}, "and valid arguments"),
+        ({"distribution": "norm", "arguments": [0, -1]}, "and valid arguments"),
         ({"choices": []}, "a list of at least one choice"),
     ],
 )

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fedcsa.answer.measure_words import WORDS
 from fedcsa.cli.common import Json, Output, Quiet, named_errors
 from fedcsa.errors import ParameterError, unknown
 from fedcsa.findings import CATALOGUE, SEVERITIES
@@ -41,7 +42,7 @@ def explain(
 
     A finding is a named danger of a result, such as other-unit. A rule is the one word by which
     a site, or an error, says why it refused, such as row_floors. Words are those of the
-    glossary, such as promise. Without a name, all are listed.
+    glossary, such as promise; measures are those of a report. Without a name, all are listed.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def _bare(name: str) -> str:
 
 
 def _all() -> dict[str, dict[str, str]]:
-    """Findings, the gravest first, rules, words: kind, meaning, and of all but words advice."""
+    """Findings, the gravest first, rules, words and measures: kind, meaning, perhaps advice."""
     found = sorted(CATALOGUE.items(), key=lambda item: SEVERITIES.index(item[1][0]))
     findings = {
         code: {"kind": severity, "meaning": sentence(meaning), "advice": sentence(advice)}
@@ -89,6 +90,10 @@ def _all() -> dict[str, dict[str, str]]:
             known[words]["word"] = meaning
         else:
             known[words] = {"kind": "word", "meaning": meaning}
+    named = {_bare(word) for key in known for word in _names(key)}
+    for measure in WORDS.values():
+        if _bare(measure.title) not in named:
+            known[measure.title] = {"kind": "measure", "meaning": sentence(measure.meaning)}
     return known
 
 

@@ -204,7 +204,8 @@ def _checked_range(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """
     strange = [str(key) for key in value if key not in _RANGE]
     if strange:
-        raise ParameterError(f"{name!r}: {unknown('key of a range', strange[0], _RANGE)}")
+        free = [key for key in _RANGE if key not in value]
+        raise ParameterError(f"{name!r}: {unknown('key of a range', strange[0], free)}")
     plain: dict[str, Any] = {
         key: item.item() if isinstance(item, np.generic) else item for key, item in value.items()
     }

@@ -70,7 +70,9 @@ class CandidateRounds:
         """The plan with the candidates of the first round."""
         if self._search is not None and not self.sizes:
             if self._most() < 1:
-                raise must("budget", "so many numbers that one candidate can be told", "fewer")
+                least = numbers_of_rounds(self.plan, [1])
+                rule = f"so many numbers that one candidate can be told, at least {least}"
+                raise must("budget", rule, self.plan.limits.get("numbers"))
             self._take(self._asked(self._search, (), self._most()))
         return self.plan
 
