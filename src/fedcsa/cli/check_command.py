@@ -41,7 +41,7 @@ def check(
     --------
     fedcsa check study.toml
     fedcsa check study.toml --preset paper
-    fedcsa check study.toml --json   # {"problems": [...], "warnings": [...], "unused": [...]}
+    fedcsa check study.toml --json   # problems, warnings, unused columns
     """
     from fedcsa.study.given_section import is_given
 

@@ -60,7 +60,6 @@ def followup(
     Examples
     --------
     fedcsa followup result new.csv --n 30 --out charts.csv
-    fedcsa update result charts.csv            # with the outcomes filled in
     """
     from fedcsa.answer.store import load_history, load_result, save_history
     from fedcsa.data.tables import write_table

@@ -34,7 +34,7 @@ def update(
     outcomes: Annotated[
         list[str],
         typer.Argument(
-            metavar="OUTCOMES...",
+            metavar="OUTCOMES",
             help="Tables with all outcomes so far, or with --query a database. An empty cell is "
             "an outcome that is still to come.",
         ),
