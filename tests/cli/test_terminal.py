@@ -126,6 +126,7 @@ def test_long_work_says_what_it_does(on_a_terminal, command, study, tmp_path):
     }[command]
     says = "predicting" if command == "predict" else "reading"
     assert says in on_a_terminal(command, *words, stream="stderr")
+    (tmp_path / "l.csv").unlink(missing_ok=True)  # a list that exists is not written over
     assert on_a_terminal(command, *words, "-q", stream="stderr") == ""
 
 

@@ -798,7 +798,8 @@ def test_a_job_holds_names_of_our_classes_and_no_code(federation, tmp_path):
     assert len(paths) == 2
     config = json.loads((folder / "app_site" / "config" / "config_fed_client.json").read_text())
     assert config["executors"][0]["tasks"] == [
-        "greet", "announce", "choose", "mix", "conclude", "risk", "model", "examine", "again",
+        "greet", "announce", "choose", "mix", "conclude", "risk", "search", "model", "examine",
+        "again",
     ]  # fmt: skip
     meta = json.loads((folder / "meta.json").read_text())
     assert (meta["min_clients"], meta["mandatory_clients"]) == (2, ["new"])
