@@ -31,9 +31,10 @@ from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
 from fedcsa.run import InProcess, run_study
 from fedcsa.source.source import Source
+from fedcsa.target.own_measures import MeasureUpdate
 from fedcsa.target.target import Target
 from fedcsa.target.verdict import Verdict
-from fedcsa.update import MeasureUpdate, Update, UpdateLook
+from fedcsa.update import Update, UpdateLook
 
 # No test fails because the machine is slow.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -178,9 +179,11 @@ def updated(n_rows=30, before=(1.0, 0.8, 1.25), alone=(1.1, 0.9, 1.3), measures=
     )
     made = Update(
         n_rows=n_rows, effective_rows=float(n_rows), level=0.95, measures=(risk, *measures),
-        against=0.7, correction=Correction(0.1, 0.9), why_same_model="", gain=0.95,
+        against=0.7, unlike=0.8, row_variance=1.0, correction=Correction(0.1, 0.9),
+        why_same_model="", gain=0.95, expected_gain=0.9,
         before=Verdict("use", "the sources agree"), verdict=Verdict("use", "outcomes agree"),
-        changed="the verdict stays: outcomes agree", path=(UpdateLook(n_rows, *after, 0.7),),
+        changed="the verdict stays: outcomes agree",
+        path=(UpdateLook(n_rows, *after, after[1:], 0.7),),
     )  # fmt: skip
     return dataclasses.replace(made, **fields)
 

@@ -48,7 +48,7 @@ def cheap(make, monkeypatch):
 
     def update(adaptation, X, y, *, earlier=(), **options):
         asked.__dict__.update(options, of=adaptation, X=X, y=y, earlier=tuple(earlier))
-        looks = (*earlier, UpdateLook(len(X), 1.0, 0.5, 2.0, 1.0))
+        looks = (*earlier, UpdateLook(len(X), 1.0, 0.5, 2.0, (0.4, 3.0), 1.0))
         weights = options["row_weights"]
         effective = float(len(X)) if weights is None else 1.0 / float(weights @ weights)
         return make.updated(len(X), path=looks, effective_rows=effective)
@@ -139,12 +139,12 @@ def test_an_id_of_two_tables_is_noticed():
 
 
 def test_a_history_holds_no_id_and_no_outcome_and_comes_back_from_plain_values(answer):
-    _, _, history = pick_rows(answer, X, KEYS + 70000, 30)
+    _, _, history = pick_rows(answer, X, KEYS + 70000000, 30)
     y = Y.copy()
     y[:5] = 3.140625
-    history = bring_in(answer, X[:40], y[:40], keys=KEYS[:40] + 70000, history=history)
+    history = bring_in(answer, X[:40], y[:40], keys=KEYS[:40] + 70000000, history=history)
     text = json.dumps(history.to_json())
-    assert "7000" not in text
+    assert "7000000" not in text
     assert "3.140625" not in text
     again = History.from_json(json.loads(text))
     assert again == history
@@ -154,7 +154,7 @@ def test_a_history_holds_no_id_and_no_outcome_and_comes_back_from_plain_values(a
 @pytest.mark.parametrize("stratum", [-1, 5])
 def test_a_stratum_that_is_none_is_refused(stratum):
     content = History().to_json()
-    content["design"] = {"seed": 0, "sizes": [1] * 5, "picked": {"a": stratum}}
+    content["design"] = {"seed": 0, "sizes": [1] * 5, "picked": {"a": stratum}, "files": []}
     with pytest.raises(ValueError, match=r"^$"):
         History.from_json(content)
 

@@ -12,7 +12,6 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from fedcsa import DataError, FedCSA, ModelError
-from fedcsa.core.few_outcomes import VARIANCE_ROWS, this_site
 from fedcsa.core.realised import mean_interval
 from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
@@ -125,20 +124,30 @@ def test_outcomes_that_are_all_the_same_are_a_finding(classes):
 def test_every_look_is_remembered_and_the_strongest_evidence_counts(numbers):
     X, y = hospital(60)
     y[:20] += 4.0
-    first = update(numbers, X[:10], y[:10])
-    second = update(numbers, X[:20], y[:20], earlier=first.path)
-    weights = np.where(np.arange(60) < 20, 0.1, 1.0)
-    found = update(numbers, X, y, earlier=second.path, row_weights=weights)
-    assert [look.n_rows for look in found.path] == [10, 20, 60]
-    assert found.against == max(look.against for look in found.path) > found.path[-1].against
-    assert found.path[:2] == second.path  # what was told is not told otherwise later
+    looks = ()
+    for n in (10, 20, 60):
+        found = update(numbers, X[:n], y[:n], earlier=looks)
+        assert found.path[:-1] == looks
+        last = found.path[-1]
+        assert (last.estimate, last.lower, last.upper) == found.risk.after
+        assert last.anytime == found.risk.anytime
+        looks = found.path
+    assert [look.n_rows for look in looks] == [10, 20, 60]
+    assert found.against == max(look.against for look in looks) > looks[-1].against
 
 
-@pytest.mark.parametrize("before", [(0,), (30,), (10, 10), (20, 10)])
-def test_earlier_looks_must_rise(numbers, before):
-    earlier = [UpdateLook(n, 1.0, 0.5, 2.0, 1.0) for n in before]
+def test_what_a_look_said_stays_though_weights_change(numbers):
+    X, y = hospital(40)
+    first = update(numbers, X[:20], y[:20], row_weights=np.arange(1.0, 21.0))
+    found = update(numbers, X, y, earlier=first.path)
+    assert found.path[0] == first.path[0]
+
+
+@pytest.mark.parametrize("arrived", [(0,), (30,), (10, 10), (20, 10)])
+def test_earlier_looks_must_rise(numbers, arrived):
+    looks = [UpdateLook(n, 1.0, 0.5, 2.0, (0.4, 3.0), 1.0) for n in arrived]
     with pytest.raises(DataError, match="must rise"):
-        update(numbers, *hospital(30), earlier=earlier)
+        update(numbers, *hospital(30), earlier=looks)
 
 
 def test_weights_count_as_rows(numbers):
@@ -170,7 +179,7 @@ def test_the_update_survives_json(numbers, classes):
     for adaptation in (numbers, classes):
         two = bool(adaptation.plan.classes)
         for rows in (1, 30):
-            earlier = (UpdateLook(10, 1.0, 0.5, 2.0, 1.0),) if rows > 10 else ()
+            earlier = (UpdateLook(10, 1.0, 0.5, 2.0, (0.4, 3.0), 1.0),) if rows > 10 else ()
             found = update(adaptation, *hospital(rows, two), earlier=earlier)
             assert (
                 Update.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False))) == found
@@ -221,16 +230,45 @@ def test_the_expected_interval_narrows_with_outcomes(numbers):
     assert middle == pytest.approx(numbers.target_risk, rel=0.01)
 
 
-def test_expected_outcomes_will_show_their_variance_themselves(numbers, monkeypatch):
-    asked = []
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+@pytest.mark.parametrize("rows", [12, 200])
+def test_outcomes_are_worth_more_than_alone_where_both_are_narrower(kind, rows, request):
+    found = update(request.getfixturevalue(kind), *hospital(rows, kind == "classes"))
+    judged = [item for item in found.measures if item.alone and item.worth_rows is not None]
+    assert len(judged) >= (4 if kind == "numbers" else 5)
+    for item in judged:
+        narrower = item.after[2] - item.after[1] < item.alone[2] - item.alone[1]
+        assert (item.worth_rows > rows) == narrower, item.name
 
-    def spy(site, found, *unlike, **which):
-        asked.append(found.df)
-        return this_site(site, found, *unlike, **which)
 
-    monkeypatch.setattr("fedcsa.target.own_outcomes.this_site", spy)
-    expected_interval(numbers, 100.0)
-    assert set(asked) == {VARIANCE_ROWS + 99.0}
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_a_list_promises_the_widths_that_an_update_shows(kind, request):
+    adaptation = request.getfixturevalue(kind)
+    found = update(adaptation, *hospital(40, kind == "classes"))
+    told = expected_interval(adaptation, 40.0, found)
+    assert told == pytest.approx(found.risk.after, rel=0.02)
+    widths = [
+        np.ptp(expected_interval(adaptation, n, found)[1:]) / np.ptp(found.risk.after[1:])
+        for n in (60.0, 200.0)
+    ]
+    assert 1.0 > widths[0] > widths[1]
+
+
+def test_the_expected_gain_of_squared_errors_is_the_mean_square_of_the_change(numbers):
+    X, y = hospital(40, off=1.0)
+    found = update(numbers, X, y)
+    changed = dataclasses.replace(numbers, correction=found.correction).output(X)
+    square = np.mean((changed - numbers.output(X)) ** 2)
+    assert found.expected_gain == pytest.approx(1.0 - square / found.risk.after[0])
+
+
+def test_the_expected_gain_of_the_brier_score_is_its_divergence(classes):
+    X, y = hospital(40, True, off=-1.0)
+    found = update(classes, X, y)
+    changed = dataclasses.replace(classes, correction=found.correction).output(X)
+    square = np.mean((changed[:, 1] - classes.output(X)[:, 1]) ** 2)
+    assert found.expected_gain == pytest.approx(1.0 - square / found.risk.after[0], abs=1e-9)
+    assert found.expected_gain < 1.0
 
 
 def test_the_corrected_model_is_exported(numbers, classes):

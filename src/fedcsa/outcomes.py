@@ -52,11 +52,14 @@ class ListDesign:
         N_h, rows of the target in every stratum.
     picked : mapping of str to int
         Digest of every id on the list -> its stratum, in the order of the list.
+    files : tuple of str
+        Where the lists were written, in their order, as far as that is known.
     """
 
     seed: int
     sizes: tuple[int, ...]
     picked: Mapping[str, int] = field(repr=False)
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,12 @@ class History:
             "salt": self.salt,
             "design": None
             if design is None
-            else {"seed": design.seed, "sizes": [*design.sizes], "picked": {**design.picked}},
+            else {
+                "seed": design.seed,
+                "sizes": [*design.sizes],
+                "picked": {**design.picked},
+                "files": [*design.files],
+            },
             "seen": {**self.seen},
             "update": None if self.last is None else self.last.to_json(),
         }
@@ -110,7 +118,8 @@ class History:
         design = None
         if told is not None:
             picked = {str(key): int(value) for key, value in told["picked"].items()}
-            design = ListDesign(int(told["seed"]), tuple(map(int, told["sizes"])), picked)
+            sizes, files = tuple(map(int, told["sizes"])), tuple(map(str, told["files"]))
+            design = ListDesign(int(told["seed"]), sizes, picked, files)
             if not all(0 <= stratum < len(design.sizes) for stratum in picked.values()):
                 raise ValueError
         seen = {str(key): str(value) for key, value in content["seen"].items()}
@@ -228,7 +237,7 @@ def pick_rows(
             "the same table, or begin again with --anew."
         )
     picked = dict(zip(names, labels[order].tolist(), strict=True))
-    design = ListDesign(seed, tuple(sizes.tolist()), picked)
+    design = ListDesign(seed, tuple(sizes.tolist()), picked, before.files if before else ())
     stands_for = (sizes / np.maximum(np.bincount(labels[order], minlength=strata), 1))[labels]
     new = order[drawn:]
     return new, stands_for[new], replace(history, design=design)
@@ -327,7 +336,9 @@ def bring_in(
         predicted=predicted,
     )
     if any(finding.code == "outcomes-far" for finding in findings):
-        found = replace(found, correction=None, gain=None, why_same_model=FAR_OUTCOMES)
+        found = replace(
+            found, correction=None, gain=None, expected_gain=None, why_same_model=FAR_OUTCOMES
+        )
     seen = {} if names is None else {
         name: history.digest(name, value) for name, value in zip(names, y.tolist(), strict=True)
     }  # fmt: skip

@@ -8,7 +8,7 @@ more leaves it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
@@ -16,30 +16,41 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import as_matrix, as_outcome
-from fedcsa.core.few_outcomes import TOO_UNLIKE, Alone, chance, worth_rows
-from fedcsa.core.losses import BOUNDED, Loss
-from fedcsa.core.measures import FEWEST_ROWS, Measure, from_link
+from fedcsa.core.few_outcomes import (
+    TOO_UNLIKE,
+    Alone,
+    pooled_variance,
+)
+from fedcsa.core.losses import Loss
+from fedcsa.core.measures import FEWEST_ROWS
 from fedcsa.core.plain_record import plain_value, record_of
-from fedcsa.core.realised import Place, mean_interval, place
+from fedcsa.core.realised import Place, place
 from fedcsa.errors import DataError, ModelError
 from fedcsa.findings import ADVICE, Finding
 from fedcsa.models.correction import Correction
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.judge_given import check_target_has, predictions_of
+from fedcsa.target.own_measures import (
+    MeasureUpdate,
+    Three,
+    measure_updates,
+    risk_alone,
+    risk_update,
+    with_ends,
+)
 from fedcsa.target.own_model import (
     MANY_CLASSES,
     NO_SLOPE,
     correction_of,
+    expected_gain,
     gain_of,
     line_prior,
 )
-from fedcsa.target.own_outcomes import Labelled, OwnOutcomes, Quantity
+from fedcsa.target.own_outcomes import LEAST_RISK, Labelled, OwnOutcomes
 from fedcsa.target.own_verdict import verdict_after
-from fedcsa.target.realised_measures import OF_LOSS, in_units
 from fedcsa.target.verdict import Leg, Verdict
 
 #: Why outcomes change nothing.
-NOT_ENOUGH = "too few of the labelled rows, or of their events"
 NO_PROMISE = "nothing was promised"
 PromiseKept = Literal[
     "as promised",
@@ -58,51 +69,6 @@ CONCLUSIONS: Mapping[Place | None, PromiseKept] = {
     "far below": "far better than promised",
     None: "not judged",
 }
-#: Estimate, lower and upper end.
-Three = tuple[float, float, float]
-
-
-@dataclass(frozen=True)
-class MeasureUpdate:
-    """One measure of the model as it was: promised, on the outcomes alone, and with both.
-
-    Attributes
-    ----------
-    name, subgroup, threshold, of_class
-        As in `MeasurePromise`. The study's own loss is called ``"risk"`` and stands first, in the
-        units of the loss.
-    before : (estimate, lower, upper) or None
-        The promise for a new site; None if there is none.
-    alone : (estimate, lower, upper) or None
-        From the outcomes alone; None if they are too few for that.
-    after : (estimate, lower, upper)
-        From both, for this one look.
-    anytime : (lower, upper)
-        From both, and right however often one looks, see `fedcsa.core.few_outcomes`.
-    worth_rows : float or None
-        Outcomes alone that would give an interval as narrow as `after`; None if nobody can tell.
-    p_value : float or None
-        Of what the outcomes show, if this site differed from the sources as they differ from each
-        other; for one look.
-    against : float
-        How many times as probable the outcomes are if this site is unlike the sources. As likely as
-        20 in 1 of 20 sites that are like them at most, however often one looks.
-    why_not : str
-        ``""``, or why the outcomes change nothing here: then `after` is `before`.
-    """
-
-    name: str
-    subgroup: str
-    threshold: float | None
-    of_class: str | None
-    before: Three | None
-    alone: Three | None
-    after: Three
-    anytime: tuple[float, float]
-    worth_rows: float | None = None
-    p_value: float | None = None
-    against: float = 1.0
-    why_not: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,17 +79,19 @@ class UpdateLook:
     ----------
     n_rows : int
         Outcomes until then.
-    estimate : float
-    lower, upper : float
-        Of the interval that is right however often one looks.
+    estimate, lower, upper : float
+        As `MeasureUpdate.after` was then.
+    anytime : (lower, upper)
+        Likewise, right at all looks together.
     against : float
-        Likewise, see `MeasureUpdate`; over all measures that are tested.
+        Likewise, over all measures that are tested.
     """
 
     n_rows: int
     estimate: float
     lower: float
     upper: float
+    anytime: tuple[float, float]
     against: float
 
 
@@ -144,6 +112,10 @@ class Update:
     against : float
         Evidence that this site is unlike the sources: the mean of that of risk, level and slope,
         the largest of all looks. At 20 or more, it is.
+    unlike : float
+        The strongest evidence of any of them now: how much the promise still counts follows.
+    row_variance : float or None
+        n times the variance of the logarithm of the risk from n outcomes; None if not known.
     correction : Correction or None
         What changes in the model; None if it cannot be changed, see `why_same_model`.
         ``replace(adaptation, correction=update.correction)`` predicts with it.
@@ -151,13 +123,15 @@ class Update:
     gain : float or None
         Risk of the corrected model over that of the model as it was, on the labelled rows, each
         predicted by a correction that has not seen it; None if there is none.
+    expected_gain : float or None
+        What is to be expected of it at this site, see `fedcsa.target.own_model`.
     before, verdict : Verdict
         Before and after.
     changed : str
         One sentence: what changed, and why.
     findings : tuple of Finding
     path : tuple of UpdateLook
-        One a look, the last is this one.
+        One a look, each as it was then; the last is this one.
     """
 
     n_rows: int
@@ -165,9 +139,12 @@ class Update:
     level: float
     measures: tuple[MeasureUpdate, ...]
     against: float
+    unlike: float
+    row_variance: float | None
     correction: Correction | None
     why_same_model: str
     gain: float | None
+    expected_gain: float | None
     before: Verdict
     verdict: Verdict
     changed: str
@@ -268,21 +245,14 @@ def update(
         Needed only if the study judged a column of predictions: that column of these rows.
     """
     rows = labelled_rows(adaptation, X, y, row_weights, predicted)
-    _check_that_they_rise([look.n_rows for look in earlier], len(rows.y))
+    _check_rising(earlier, len(rows.y))
     if adaptation.promise is None:
-        return _without_promise(adaptation, rows, loss)
+        return _without_promise(adaptation, rows, loss, earlier)
     own = OwnOutcomes(adaptation, rows, loss)
-    looks = [*earlier, _look(own)]
-    against = max(look.against for look in looks)
-    made = line_prior(own)
-    few = len(adaptation.plan.classes) > 2
-    correction, gain = None, None
-    if made is not None and not few:
-        how = {"coefficients": predicted is None}
-        correction = correction_of(adaptation, rows, made, **how)
-        gain = gain_of(adaptation, rows, made, loss, **how)
-    why = MANY_CLASSES if few else "" if made is not None else NO_SLOPE
-    measures = (_risk_update(own), *_measure_updates(own))
+    measures = (risk_update(own), *measure_updates(own))
+    path = (*earlier, _look(own, measures[0]))
+    against = max(look.against for look in path)
+    correction, why, gain, expected = _corrected(own, measures[0], coefficients=predicted is None)
     verdict = verdict_after(own, against)
     return Update(
         len(rows.y),
@@ -290,33 +260,66 @@ def update(
         adaptation.plan.level,
         measures,
         against,
+        own.unlike,
+        own.risk.one_row if np.isfinite(own.risk.one_row) else None,
         correction,
         why,
         gain,
+        expected,
         adaptation.verdict,
         verdict,
         _what_changed(adaptation.verdict, verdict),
         _findings(own, measures[0], against),
-        tuple(looks),
+        path,
     )
 
 
-def expected_interval(adaptation: Adaptation, n_rows: float) -> Three:
-    """The risk with its interval, if so many outcomes came and were as the promise says.
+def _corrected(
+    own: OwnOutcomes, risk: MeasureUpdate, *, coefficients: bool
+) -> tuple[Correction | None, str, float | None, float | None]:
+    """What changes in the model or why nothing does, what that gained, and what is expected.
+
+    Parameters
+    ----------
+    own : OwnOutcomes
+    risk : MeasureUpdate
+    coefficients : bool
+        Whether the model's coefficients may change.
+    """
+    adaptation, rows, made = own.adaptation, own.labelled, line_prior(own)
+    if len(adaptation.plan.classes) > 2:
+        return None, MANY_CLASSES, None, None
+    if made is None:
+        return None, NO_SLOPE, None, None
+    correction = correction_of(adaptation, rows, made, coefficients=coefficients)
+    gain = gain_of(adaptation, rows, made, own.loss, coefficients=coefficients)
+    return correction, "", gain, expected_gain(own, correction, risk.after[0])
+
+
+def expected_interval(adaptation: Adaptation, n_rows: float, last: Update | None = None) -> Three:
+    """The risk with its interval at so many outcomes, if those to come are as is expected now.
 
     Parameters
     ----------
     adaptation : Adaptation
     n_rows : float
-        Effective outcomes.
+        Effective outcomes, those that are in counted.
+    last : Update, optional
+        What is known with the outcomes that are in.
     """
     if adaptation.promise is None:
         raise ModelError("Nothing was promised, so outcomes have nothing to narrow.")
-    own, middle = OwnOutcomes(adaptation, Labelled(*(np.empty(0),) * 4)), adaptation.target_risk
-    one_row = own.risk_with(float(np.log(middle)), 1.0, float("nan")).one_row
-    risk = own.risk_with(float(np.log(middle)), n_rows, one_row / n_rows)
-    after = risk.after(risk.against)
-    return _three(after.quantile(0.5), *after.interval(adaptation.plan.level), np.exp)
+    risk = OwnOutcomes(adaptation, Labelled(*(np.empty(0),) * 4)).risk_with(0.0, n_rows, np.nan)
+    mean, one_row, unlike = adaptation.target_risk, risk.one_row, 0.0
+    if last is not None and last.row_variance is not None:
+        now, share = last.risk.after[0], min(last.effective_rows / n_rows, 1.0)
+        alone = now if last.risk.alone is None else last.risk.alone[0]
+        mean = share * max(alone, LEAST_RISK * adaptation.target_risk) + (1.0 - share) * now
+        one_row, unlike = last.row_variance, last.unlike
+    found = Alone(float(np.log(mean)), *pooled_variance(n_rows, one_row / n_rows, one_row))
+    risk = replace(risk, alone=found if one_row > 0.0 else None)
+    after = risk.after(max(unlike, risk.against))
+    return with_ends(after.quantile(0.5), *after.interval(adaptation.plan.level), np.exp)
 
 
 # Rows --------------------------------------------------------------------------------------------
@@ -361,157 +364,40 @@ def labelled_rows(
     return Labelled(rows, outcome, output, w / w.sum())
 
 
-def _check_that_they_rise(earlier: list[int], n_rows: int) -> None:
+def _check_rising(earlier: Sequence[UpdateLook], n_rows: int) -> None:
     """Raise unless there were ever more outcomes.
 
     Parameters
     ----------
-    earlier : list of int
-        Outcomes at earlier looks.
+    earlier : sequence of UpdateLook
+        The earlier ones.
     n_rows : int
         Outcomes now.
     """
-    if any(a >= b for a, b in itertools.pairwise([0, *earlier, n_rows])):
+    if any(a >= b for a, b in itertools.pairwise([0, *(look.n_rows for look in earlier), n_rows])):
         raise DataError(
             "The numbers of outcomes at earlier looks must rise, and be fewer than there are now. "
             "Give all outcomes, also those of earlier looks."
         )
 
 
-# The number --------------------------------------------------------------------------------------
+# What is known now --------------------------------------------------------------------------------
 
 
-def _three(middle: float, lower: float, upper: float, told: Callable[[float], Any]) -> Three:
-    """Estimate and ends, whichever way the scale runs.
-
-    Parameters
-    ----------
-    middle, lower, upper : float
-        On the scale without walls.
-    told : function
-        To the value.
-    """
-    low, high = sorted((float(told(lower)), float(told(upper))))
-    return float(told(middle)), low, high
-
-
-def _with_both(
-    item: MeasureUpdate, found: Quantity, own: OwnOutcomes, told: Callable[[float], Any]
-) -> MeasureUpdate:
-    """The measure with what outcomes make of it.
-
-    Parameters
-    ----------
-    item : MeasureUpdate
-        As if outcomes changed nothing.
-    found : Quantity
-    own : OwnOutcomes
-        That it is of.
-    told : function
-        From the scale without walls to the value.
-    """
-    if found.alone is None:
-        return replace(item, why_not=NOT_ENOUGH)
-    level, after = own.plan.level, found.after(own.unlike)
-    ends = after.interval(level)
-    low, high = sorted(float(told(end)) for end in after.anytime(level))
-    return replace(
-        item,
-        after=_three(after.quantile(0.5), *ends, told),
-        anytime=(low, high),
-        worth_rows=worth_rows(ends[1] - ends[0], found.one_row, level),
-        p_value=chance(found.before, found.alone),
-        against=after.against,
-    )
-
-
-def _risk_update(own: OwnOutcomes) -> MeasureUpdate:
-    """The study's own loss."""
-    promise = own.adaptation.promise
-    assert promise is not None  # noqa: S101 - it is asked before
-    largest = 1.0 if own.plan.loss in BOUNDED else np.inf
-    before = promise.risk, promise.lower, promise.upper
-    same = MeasureUpdate("risk", "", None, None, before, _risk_alone(own), before, before[1:])
-    return _with_both(same, own.risk, own, lambda x: min(float(np.exp(x)), largest))
-
-
-def _risk_alone(own: OwnOutcomes) -> Three | None:
-    """Mean loss with its classical interval; None if the rows say nothing of how losses vary.
+def _look(own: OwnOutcomes, risk: MeasureUpdate) -> UpdateLook:
+    """The risk as these outcomes let it be known, and the evidence that this site is unlike.
 
     Parameters
     ----------
     own : OwnOutcomes
+    risk : MeasureUpdate
     """
-    rows, losses, level = own.labelled, own.losses, own.plan.level
-    if len(losses) < 2:
-        return None
-    mean, variance = rows.mean(losses)
-    name = "" if own.loss else own.plan.loss
-    if np.ptp(rows.weights) == 0.0:
-        ends = mean_interval(losses, name, level)
-    elif losses.min() == losses.max():
-        ends = None
-    else:
-        ends = Alone(mean, variance, max(rows.effective_rows - 1.0, 1.0)).interval(level)
-    if ends is None:
-        return None
-    return mean, ends[0] if own.loss else max(ends[0], 0.0), ends[1]
+    return UpdateLook(len(own.labelled.y), *risk.after, risk.anytime, own.against)
 
 
-def _measure_updates(own: OwnOutcomes) -> tuple[MeasureUpdate, ...]:
-    """Every promised measure."""
-    evidence, found = own.adaptation.evidence, []
-    if evidence is None:
-        return ()
-    width = len(evidence.columns)
-    for index, promise in enumerate(own.adaptation.measures):
-        s, k = divmod(index, width)
-        if promise.why_not:
-            continue
-        before = promise.estimate, promise.lower, promise.upper
-        is_loss = s == 0 and promise.name == OF_LOSS.get(own.plan.loss)
-        item = own.risk if is_loss else own.measures[s, k]
-        told = _units(own, evidence.columns[k].measure, is_loss=is_loss)
-        alone = None
-        if is_loss:
-            risk = _risk_alone(own)
-            alone = None if risk is None else _three(*risk, lambda x: in_units(own.plan, x))
-        elif item.own is not None:
-            ends = item.own.interval(own.plan.level)
-            alone = own.shown[s, k][0], *_three(item.own.estimate, *ends, told)[1:]
-        same = MeasureUpdate(
-            promise.name, promise.subgroup, promise.threshold, promise.of_class,
-            before, alone, before, before[1:],
-        )  # fmt: skip
-        found.append(_with_both(same, item, own, told))
-    return tuple(found)
-
-
-def _units(own: OwnOutcomes, measure: Measure, *, is_loss: bool) -> Callable[[float], float]:
-    """From the scale without walls to a measure's value.
-
-    Parameters
-    ----------
-    own : OwnOutcomes
-    measure : Measure
-    is_loss : bool
-        Whether it is the study's loss, whose scale is the logarithm of the risk.
-    """
-    if is_loss:
-        largest = 1.0 if own.plan.loss in BOUNDED else np.inf
-        return lambda x: in_units(own.plan, min(float(np.exp(x)), largest))
-    return lambda x: float(from_link(measure, np.array(x)))
-
-
-def _look(own: OwnOutcomes) -> UpdateLook:
-    """The risk as these outcomes let it be known, and the evidence that this site is unlike."""
-    after = own.risk.after(own.unlike)
-    lower, upper = np.exp(after.anytime(own.plan.level)).tolist()
-    middle = float(np.exp(after.quantile(0.5)))
-    return UpdateLook(len(own.labelled.y), middle, lower, upper, own.against)
-
-
-def _without_promise(adaptation: Adaptation, rows: Labelled, loss: Loss | None) -> Update:
+def _without_promise(
+    adaptation: Adaptation, rows: Labelled, loss: Loss | None, earlier: Sequence[UpdateLook]
+) -> Update:
     """Where nothing was promised: the outcomes alone.
 
     Parameters
@@ -519,18 +405,20 @@ def _without_promise(adaptation: Adaptation, rows: Labelled, loss: Loss | None) 
     adaptation : Adaptation
     rows : Labelled
     loss : function or None
+    earlier : sequence of UpdateLook
+        The earlier ones.
     """
     own, nan = OwnOutcomes(adaptation, rows, loss), float("nan")
-    alone = _risk_alone(own)
+    alone = risk_alone(own)
     after = alone or (rows.mean(own.losses)[0], nan, nan)
     risk = MeasureUpdate(
         "risk", "", None, None, None, alone, after, after[1:], None, None, 1.0, NO_PROMISE
     )
     verdict = adaptation.verdict
     return Update(
-        len(rows.y), rows.effective_rows, adaptation.plan.level, (risk,), 1.0, None, NO_PROMISE,
-        None, verdict, verdict, _what_changed(verdict, verdict),
-        _findings(own, risk, 1.0), (UpdateLook(len(rows.y), *after, 1.0),),
+        len(rows.y), rows.effective_rows, adaptation.plan.level, (risk,), 1.0, 1.0, None, None,
+        NO_PROMISE, None, None, verdict, verdict, _what_changed(verdict, verdict),
+        _findings(own, risk, 1.0), (*earlier, UpdateLook(len(rows.y), *after, after[1:], 1.0)),
     )  # fmt: skip
 
 

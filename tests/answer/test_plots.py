@@ -55,10 +55,13 @@ def test_outcomes_are_drawn_from_the_promise_on(making, make):
     estimator = making.small_study()
     with pytest.raises(ParameterError, match="after an update"):
         fedcsa.plot_outcomes(estimator)
-    looks = tuple(UpdateLook(n, 1.0, 0.5, 2.0, 1.0) for n in (10, 30))
+    looks = tuple(UpdateLook(n, 1.0, 0.5, 2.0, (0.4, 3.0), 1.0) for n in (10, 30))
     given = SimpleNamespace(adaptation_=estimator.adaptation_, update_=make.updated(path=looks))
-    [line, *_] = fedcsa.plot_outcomes(given).ax_.get_lines()
+    [line, *others] = fedcsa.plot_outcomes(given).ax_.get_lines()
     assert line.get_xdata().tolist() == [0, 10, 30]
+    bars = [x for x in others if x.get_xdata()[:1] == [30] and len(x.get_xdata()) == 2]
+    thin, thick = sorted(bars, key=lambda x: x.get_linewidth())
+    assert thin.get_ydata()[0] < thick.get_ydata()[0] < thick.get_ydata()[1] < thin.get_ydata()[1]
 
 
 def test_drawing_leaves_pyplot_and_the_settings_alone():

@@ -13,9 +13,10 @@ from fedcsa.answer.sentences import SECTIONS, by_kind, examined_sentence, said, 
 from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
 from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.own_measures import MeasureUpdate
 from fedcsa.target.promised_measures import Calibration, MeasurePromise
 from fedcsa.target.verdict import Verdict
-from fedcsa.update import MeasureUpdate, Update, UpdateLook
+from fedcsa.update import Update, UpdateLook
 from fedcsa.words import number
 
 ALL = re.findall(r'yield\s*\(?\s*"(\w+)"', inspect.getsource(sentences))
@@ -71,8 +72,9 @@ _RISK = MeasureUpdate(
     0.5, 0.9,
 )  # fmt: skip
 OUTCOMES = Update(
-    90, 90.0, 0.95, (_RISK,), 0.9, None, "of a reason", None, Verdict("use", "before"),
-    Verdict("use", "after"), "nothing changes", path=(UpdateLook(90, 1.0, 0.7, 1.4, 0.9),),
+    90, 90.0, 0.95, (_RISK,), 0.9, 0.9, None, None, "of a reason", None, None,
+    Verdict("use", "before"), Verdict("use", "after"), "nothing changes",
+    path=(UpdateLook(90, 1.0, 0.7, 1.4, (0.6, 1.6), 0.9),),
 )  # fmt: skip
 CAME = {"beside": {"update": OUTCOMES}}
 MEASURED = {"measured": {}}
@@ -83,7 +85,7 @@ CASES = {
     "changed": (CAME, {}, "nothing changes"),
     "corrected": (CAME, {}, "the model stays as it is: of a reason"),
     "worth": (CAME, {}, "90 outcomes are worth 200 alone"),
-    "looks": (CAME, {}, "95 %, for one look at the outcomes"),
+    "looks": (CAME, {}, "right in 95 % of sites that differ"),
     "stopped": (ENDED, {}, "there is no model. Nobody is near."),
     "kept_away": (NOTHING, {}, "keeps its result to itself"),
     "why": ({}, ENDED, "the sources reach the target, agree, and beat a constant"),

@@ -16,8 +16,10 @@ from fedcsa.answer.result_tables import (
     PlayedRisks,
     backtest_table,
     design_table,
+    path_table,
     search_table,
     source_table,
+    update_table,
 )
 from fedcsa.answer.sentences import (
     backtest_numbers,
@@ -29,7 +31,7 @@ from fedcsa.answer.sentences import (
 )
 from fedcsa.answer.store import save_result
 from fedcsa.answer.terminal import print_backtest, print_update, print_view
-from fedcsa.answer.updated import model_sentence, worth_sentence
+from fedcsa.answer.updated import interval_sentence, model_sentence, worth_sentence
 from fedcsa.answer.view import MOST_SOURCES, View, candidate_text, risk_name, view_of
 from fedcsa.cli.common import console
 from fedcsa.findings import Finding
@@ -38,10 +40,11 @@ from fedcsa.outcomes import History
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.candidate_rounds import NUMBERS, RULE, USED_UP
 from fedcsa.target.estimate import estimates
+from fedcsa.target.own_measures import MeasureUpdate
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.target.verdict import Verdict
-from fedcsa.update import MeasureUpdate, UpdateLook
+from fedcsa.update import UpdateLook
 from fedcsa.words import count, number, percent, sentence
 
 KINDS = ("small", "one source", "two sources", "paper", "no overlap", "100 sources", "all refused")
@@ -173,7 +176,8 @@ def test_an_update_has_its_numbers_and_its_advice(make, capsys):
     found = make.updated(
         90, (1.21, 0.8, 1.25), (9.0, 8.9, 9.1), against=99.0, findings=(Finding("beyond-list"),),
         verdict=Verdict("no", "outcomes follow another rule"), changed="it becomes another",
-        path=(UpdateLook(20, 4.0, 2.0, 9.0, 1.0), UpdateLook(90, 9.0, 8.0, 10.0, 99.0)),
+        path=(UpdateLook(20, 4.0, 2.0, 9.0, (1.0, 16.0), 1.0),
+              UpdateLook(90, 9.0, 8.0, 10.0, (4.0, 25.0), 99.0)),
     )  # fmt: skip
     print_update(
         console(), found, SimpleNamespace(loss="squared", classes=(), model={"name": "ridge"})
@@ -183,14 +187,50 @@ def test_an_update_has_its_numbers_and_its_advice(make, capsys):
     for text in (
         "RMSE 3 (2.98 to 3.02) with 90 outcomes; promised was 1.1 (0.894 to 1.12)",
         "far worse than promised", "90 outcomes are worth 180 alone", "it becomes another",
-        "intercept 0.1, slope 0.9, on these rows its risk is 0.95 of what it was",
-        "95 %, however often one looks", "RMSE as outcomes came in", "(beyond-list)",
+        "intercept 0.1, slope 0.9. Its risk is expected to be 0.9 of what it was. The",
+        "The risk was 0.95 of what it was on these rows",
+        "for all looks", "RMSE as outcomes came in", "(beyond-list)",
     ):  # fmt: skip
         assert text in told
     bars = [line for line in told.splitlines() if "●" in line]
     assert [line.split()[0] for line in bars] == ["promised", "20", "90"]
     # The dots stand in the order of their numbers: 1.1, 2 and 3.
     assert bars[0].index("●") < bars[1].index("●") < bars[2].index("●")
+    # Thick is the interval of every look, thin what only that for all looks has.
+    assert "──●" not in bars[2]
+    assert [set(bar) >= {"━", "─"} for bar in bars] == [False, True, True]
+    assert bars[2].endswith("3 (2.83 to 3.16)")
+
+
+def test_later_looks_have_the_same_interval_and_that_for_all_looks_beside_it(make):
+    plan = SimpleNamespace(loss="absolute", classes=(), model={"name": "ridge"})
+    first = make.updated()
+    item = replace(first.risk, anytime=(0.5, 1.7))
+    looks = (UpdateLook(20, 1.0, 0.9, 1.1, (0.4, 3.0), 1.0), *first.path)
+    later = replace(first, measures=(item,), path=looks)
+    assert update_table(first, plan).headings[3:] == ("now, with both", "worth")
+    told = update_table(later, plan)
+    assert told.headings[3:] == ("now, with both", "for all looks", "worth")
+    assert told.rows[0][3:5] == ("1.1 (0.9 to 1.3)", "0.5 to 1.7")
+    assert update_table(first, plan).rows[0][3] == told.rows[0][3]
+    assert path_table(later, plan).rows[0] == ("20", "1", "0.9 to 1.1", "0.4 to 3")
+    assert "whenever one stops looking. That 'for all looks'" in interval_sentence(later)
+    assert "all looks" not in interval_sentence(first)
+
+
+def test_the_page_counts_the_outcomes_that_are_in(make, making):
+    view = view_of(making.made("one source"))
+    assert "without outcomes" in subtitle(view)
+    came = subtitle(replace(view, update=make.updated(12)))
+    assert "12 outcomes in by now" in came
+    assert "without" not in came
+
+
+def test_a_correction_that_these_rows_do_not_reward_is_not_praised(make):
+    plan = SimpleNamespace(model={"name": "ridge"})
+    told = model_sentence(make.updated(gain=1.01, expected_gain=0.97), plan)
+    assert "Its risk is expected to be 0.97 of what it was. These outcomes do not show" in told
+    assert "do not show" not in model_sentence(make.updated(gain=0.97, expected_gain=None), plan)
 
 
 def test_one_look_has_the_interval_of_one_look(make, capsys):
@@ -201,7 +241,7 @@ def test_one_look_has_the_interval_of_one_look(make, capsys):
     )
     told = capsys.readouterr().out
     lines = " ".join(told.split())
-    assert "for one look at the outcomes; all numbers are of the model before its" in lines
+    assert "looking. All numbers are of the model before its correction" in lines
     assert "as outcomes came in" not in told
 
 
@@ -209,7 +249,9 @@ def test_a_model_that_stays_says_why(make):
     found = make.updated(correction=None, gain=None, why_same_model="there are three classes")
     plan = SimpleNamespace(model={"name": "ridge"})
     assert model_sentence(found, plan) == "the model stays as it is: there are three classes"
-    moved = make.updated(correction=Correction(0.0, 1.0, (0.2, 0.0001)), gain=None)
+    moved = make.updated(
+        correction=Correction(0.0, 1.0, (0.2, 0.0001)), gain=None, expected_gain=None
+    )
     assert "1 coefficient moved. Predictions use it" in model_sentence(moved, plan)
     column = SimpleNamespace(model={"name": "given", "column": "score"})
     assert model_sentence(moved, column).endswith("1 coefficient moved")

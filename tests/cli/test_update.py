@@ -130,6 +130,26 @@ def test_without_an_id_rows_are_numbered(study_folder, invoke):
     )
 
 
+def test_a_group_stands_on_the_list_and_row_numbers_say_how_they_count(study_folder, invoke):
+    path = study_folder / "result" / "study.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(
+        text.replace("[features]\n", '[features]\nperson = "group"\n'), encoding="utf-8"
+    )
+    rows = [{"person": f"p{i // 2}"} | row for i, row in enumerate(read(study_folder / "new.csv"))]
+    write(study_folder / "new.csv", rows)
+    out = study_folder / "list.csv"
+    arguments = ("followup", study_folder / "result", study_folder / "new.csv", "--n", 6)
+    told = invoke(*arguments, "--out", out)
+    assert told.exit_code == 0, told.stderr
+    assert "Row number 1 is the first row below the header." in told.stdout
+    listed = read(out)
+    assert list(listed[0])[:3] == ["row number", "person", "outcome"]
+    assert all(rows[int(row["row number"]) - 1]["person"] == row["person"] for row in listed)
+    done = filled(out, study_folder / "done.csv")
+    assert invoke("update", study_folder / "result", done, "-q").exit_code == 0
+
+
 # Outcomes come back -------------------------------------------------------------------------
 
 
@@ -181,7 +201,13 @@ def test_ids_and_outcomes_alone_are_joined_with_the_rows(folder, invoke):
 def test_two_tables_and_the_chart_over_time(folder, invoke):
     one = filled(drawn(folder, invoke), folder / "one.csv")
     assert invoke("update", folder / "result", one, "-q").exit_code == 0
-    two = filled(drawn(folder, invoke, 10, "more.csv"), folder / "two.csv", seed=1)
+    [first] = load_history(folder / "result", load_result(folder / "result")).last.path
+    more = ("followup", folder / "result", folder / "new.csv", "--n", 10)
+    told = invoke(*more, "--out", folder / "more.csv").stdout
+    assert f"list.csv {folder / 'more.csv'}" in told
+    lines = [line.split()[0] for line in told.splitlines() if " to " in line]
+    assert lines == ["none,", "20,", "50", "100"]  # promised, now, and to come
+    two = filled(folder / "more.csv", folder / "two.csv", seed=1)
     missing = invoke("update", folder / "result", two)
     assert missing.exit_code == 3
     assert "20 outcome(s) of an earlier update are missing" in missing.stderr
@@ -190,6 +216,8 @@ def test_two_tables_and_the_chart_over_time(folder, invoke):
     assert "RMSE as outcomes came in" in result.stdout
     drawn_lines = [line for line in result.stdout.splitlines() if "●" in line]
     assert [line.split()[0] for line in drawn_lines] == ["promised", "20", "30"]
+    path = load_history(folder / "result", load_result(folder / "result")).last.path
+    assert path[0] == first
     doubled = invoke("update", folder / "result", one, one)
     assert doubled.exit_code == 3
     assert "Two tables name one row" in doubled.stderr

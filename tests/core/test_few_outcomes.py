@@ -139,6 +139,27 @@ def test_whoever_looks_after_every_outcome_is_seldom_wrong():
     assert ever_unlike <= 5
 
 
+def test_the_posterior_interval_is_right_whenever_one_stops():
+    """Stop as soon as it lies above a bar, a rule by which a classical interval misses often."""
+    rng, sd, sites, missed, together = np.random.default_rng(4), 0.3, 120, 0, 0
+    site = one_normal(0.0, sd)
+    for _ in range(sites):
+        unlike = rng.random() < few_outcomes.UNLIKE
+        truth = WIDE * sd * rng.standard_t(few_outcomes.WIDE_DF) if unlike else rng.normal(0.0, sd)
+        ever, stopped = False, False
+        for n, x in enumerate(paths(rng, truth, 20), 1):
+            look = this_site(site, Alone(x, 1.0 / n, NORMAL))
+            (lower, upper), ends = look.interval(0.95), look.anytime(0.95)
+            ever = ever or not ends[0] <= truth <= ends[1]
+            if not stopped and (lower > 0.05 or n == 20):
+                stopped = True
+                missed += not lower <= truth <= upper
+        together += ever
+    slack = 2.0 * (0.05 * 0.95 * sites) ** 0.5
+    assert missed <= 0.05 * sites + slack
+    assert together <= 0.05 * sites + slack
+
+
 @pytest.mark.parametrize("loss", [False, True])
 def test_the_evidence_is_a_martingale_at_sites_like_the_others(loss):
     rng, site, told = np.random.default_rng(3), one_normal(0.0, 0.3), []

@@ -181,7 +181,7 @@ def _updated(view: View) -> _Rows:
 
 def _looks(view: View) -> _Rows:
     for look in view.update.path if view.update is not None else ():
-        yield look.n_rows, look.estimate, look.lower, look.upper, look.against
+        yield look.n_rows, look.estimate, look.lower, look.upper, *look.anytime, look.against
 
 
 def _findings(view: View) -> _Rows:
@@ -245,7 +245,10 @@ CSV_TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[View], _Rows]]] = {
     ),
     "backtest_measures": (("source", *_MEASURE, *_CAME), _backtest_measures),
     "outcomes": ((*_MEASURE, *_UPDATED), _updated),
-    "looks": (("outcomes", "risk", "lower", "upper", "against"), _looks),
+    "looks": (
+        ("outcomes", "risk", "lower", "upper", "anytime_lower", "anytime_upper", "against"),
+        _looks,
+    ),
     "findings": (("code", "severity", "source", "evidence"), _findings),
     "checklists": (("checklist", "item", "topic", "state", "answer", "left_to_say"), _checklists),
 }

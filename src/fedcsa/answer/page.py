@@ -15,7 +15,7 @@ from fedcsa.answer.checklists.filled import checklist_tables, summary_table
 from fedcsa.answer.documents import write_documents
 from fedcsa.answer.forests import ForestPlot, drawn, first_forest, source_forest, subgroup_forests
 from fedcsa.answer.result_tables import Table
-from fedcsa.answer.sentences import SECTIONS, about_left_out, by_kind, said
+from fedcsa.answer.sentences import SECTIONS, about_left_out, by_kind, said, target_words
 from fedcsa.answer.svg import inline
 from fedcsa.answer.templates import page_asset, templates
 from fedcsa.answer.view import View, view_of
@@ -184,12 +184,11 @@ def subtitle(view: View) -> str:
     """What was judged, if anything, where, and by how many."""
     if view.table is None:
         return "A study over a federation"
-    target, answered = counted(view.table.n_rows, "row"), counted(len(view.sources), "source")
-    told = f"target of {target} without outcomes; {answered} with outcomes answered."
+    told = f"{target_words(view)}; {counted(len(view.sources), 'source')} with outcomes answered."
     if view.plan is None or view.plan.method != "given":
-        return f"A {told}"
+        return told[0].upper() + told[1:]
     name = str(view.plan.model.get("title") or "a given model")
-    return printable(f"Judged: {name}, at a {told}")
+    return printable(f"Judged: {name}, at {told}")
 
 
 def _policy(style: str, script: str) -> str:

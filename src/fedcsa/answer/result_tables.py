@@ -358,7 +358,7 @@ def update_table(found: Update, plan: Plan) -> Table:
     plan : Plan
     """
     rows = []
-    own = OF_LOSS.get(plan.loss)
+    own, often = OF_LOSS.get(plan.loss), len(found.path) > 1
     for item in found.measures:
         again = item.name == own and not item.subgroup  # the study's loss stands first
         if not item.why_not and not again:
@@ -370,11 +370,14 @@ def update_table(found: Update, plan: Plan) -> Table:
                     shown.text(shown.before),
                     shown.text(shown.alone),
                     shown.text(shown.now),
+                    *([shown.ends(shown.all_looks)] if often else []),
                     "—" if worth is None else count(worth),
                 )
             )
-    headings = ("measure", "promised", "outcomes alone", "now, with both", "worth")
-    return Table("Before and after", headings, rows, (0, 1, 2, 3), (0, 1, 2, 3))
+    looks = ("for all looks",) if often else ()
+    headings = ("measure", "promised", "outcomes alone", "now, with both", *looks, "worth")
+    words = tuple(range(len(headings) - 1))
+    return Table("Before and after", headings, rows, words, words)
 
 
 def path_table(found: Update, plan: Plan) -> Table:
@@ -390,11 +393,15 @@ def path_table(found: Update, plan: Plan) -> Table:
         (
             count(look.n_rows),
             words.text(in_units(plan, look.estimate)),
-            words.between(in_units(plan, look.lower), in_units(plan, look.upper)),
+            *(
+                words.between(in_units(plan, lower), in_units(plan, upper))
+                for lower, upper in ((look.lower, look.upper), look.anytime)
+            ),
         )
         for look in found.path
     ]
-    return Table("Over time", ("outcomes", words.title, "interval for all looks"), rows, ())
+    headings = ("outcomes", words.title, "interval", "interval for all looks")
+    return Table("Over time", headings, rows, ())
 
 
 # What left each site, and how the answer came about ------------------------------------------

@@ -180,6 +180,14 @@ def whom_sentence(view: View) -> str:
     return "; ".join(parts)
 
 
+def target_words(view: View) -> str:
+    """How many rows the target has, and how many outcomes came since."""
+    rows = 0 if view.table is None else view.table.n_rows
+    if view.update is None:
+        return f"a target of {counted(rows, 'row')} without outcomes"
+    return f"a target of {counted(rows, 'row')}, {counted(view.update.n_rows, 'outcome')} in by now"
+
+
 def outcomes_sentence(view: View) -> str:
     """What outcomes say, and whether it was as promised; nothing before outcomes came."""
     if view.update is None or view.plan is None:

@@ -9,8 +9,9 @@ from fedcsa.answer.measure_words import WORDS, MeasureWords, title_of
 from fedcsa.answer.view import loss_words_of
 from fedcsa.models.given import given_column
 from fedcsa.plan import Plan
+from fedcsa.target.own_measures import MeasureUpdate, Three
 from fedcsa.target.realised_measures import in_units
-from fedcsa.update import MeasureUpdate, Three, Update
+from fedcsa.update import Update
 from fedcsa.words import count, counted, number, percent
 
 #: Characters of the chart on a terminal.
@@ -28,6 +29,8 @@ class ShownMeasure:
     title : str
     words : MeasureWords
     before, alone, now : (estimate, lower, upper) or None
+    all_looks : (estimate, lower, upper) or None
+        With the interval that is right at all looks together; None at the first look.
     worth_rows : float or None
         Outcomes alone that are as good, if that is known.
     """
@@ -37,6 +40,7 @@ class ShownMeasure:
     before: Three | None
     alone: Three | None
     now: Three
+    all_looks: Three | None
     worth_rows: float | None
 
     def text(self, three: Three | None) -> str:
@@ -46,6 +50,10 @@ class ShownMeasure:
         told = self.words.between(*three[1:])
         value = self.words.text(three[0])
         return value if told == "—" else f"{value} ({told})"
+
+    def ends(self, three: Three | None) -> str:
+        """An interval alone; a dash where there is none."""
+        return "—" if three is None else self.words.between(*three[1:])
 
 
 def shown_measure(found: Update, item: MeasureUpdate, plan: Plan) -> ShownMeasure:
@@ -67,33 +75,37 @@ def shown_measure(found: Update, item: MeasureUpdate, plan: Plan) -> ShownMeasur
 
     words = loss_words_of(plan) if own else WORDS[item.name]
     title = words.title if own else title_of(item)
-    # From the second look on, only the interval that allows for many looks is right.
-    now = item.after if len(found.path) < 2 else (item.after[0], *item.anytime)
     title = f"{title}, {item.subgroup}" if item.subgroup else title
-    before, alone = units(item.before), units(item.alone)
-    return ShownMeasure(title, words, before, alone, units(now) or now, item.worth_rows)
+    before, alone, now = units(item.before), units(item.alone), units(item.after)
+    looks = units((item.after[0], *item.anytime)) if len(found.path) > 1 else None
+    return ShownMeasure(title, words, before, alone, now or item.after, looks, item.worth_rows)
 
 
 def path_lines(found: Update, plan: Plan) -> Iterator[str]:
     """The same as a chart of characters: the promise first, then every look.
+
+    A line is thick where the interval of a look is, and thin where only that for all looks is.
 
     Parameters
     ----------
     found : Update
     plan : Plan
     """
-    lines = [] if found.risk.before is None else [("promised", found.risk.before)]
-    lines += [(count(x.n_rows), (x.estimate, x.lower, x.upper)) for x in found.path]
-    spans = [(name, [in_units(plan, value) for value in three]) for name, three in lines]
-    low, high = min(three[1] for _, three in spans), max(three[2] for _, three in spans)
+    before, words = found.risk.before, loss_words_of(plan)
+    lines = [] if before is None else [("promised", (*before, *before[1:]))]
+    lines += [(count(x.n_rows), (x.estimate, x.lower, x.upper, *x.anytime)) for x in found.path]
+    spans = [(name, [in_units(plan, value) for value in five]) for name, five in lines]
+    low, high = min(min(five) for _, five in spans), max(max(five) for _, five in spans)
     step = (high - low) / (CHART_WIDTH - 1) or 1.0
-    for name, (estimate, lower, upper) in spans:
-        at, start, stop = (round((x - low) / step) for x in (estimate, lower, upper))
+    for name, (estimate, lower, upper, *ends) in spans:
+        at, *inner, first, last = (round((x - low) / step) for x in (estimate, lower, upper, *ends))
         bar = "".join(
-            "●" if place == at else "─" if start <= place <= stop else " "
-            for place in range(CHART_WIDTH)
-        )
-        words = loss_words_of(plan)
+            "●" if x == at
+            else "━" if inner[0] <= x <= inner[1]
+            else "─" if first <= x <= last
+            else " "
+            for x in range(CHART_WIDTH)
+        )  # fmt: skip
         yield f"{name:>8} {bar} {words.text(estimate)} ({words.between(lower, upper)})"
 
 
@@ -124,9 +136,17 @@ def worth_sentence(found: Update) -> str:
 
 def interval_sentence(found: Update) -> str:
     """What the intervals are right for, and of which model they are."""
-    looks = "for one look" if len(found.path) < 2 else "however often one looks"
-    of = "" if found.correction is None else "; all numbers are of the model before its correction"
-    return f"intervals: {percent(found.level)}, {looks} at the outcomes{of}"
+    if found.risk.before is None:
+        told = f"intervals: {percent(found.level)}, of the outcomes alone"
+    else:
+        told = (
+            f"the interval 'now, with both' is right in {percent(found.level)} of sites that "
+            "differ from the sources as these differ from each other, whenever one stops looking"
+        )
+    if len(found.path) > 1 and found.risk.before is not None:
+        told += ". That 'for all looks' is right there at all looks together; findings go by it"
+    of = "" if found.correction is None else ". All numbers are of the model before its correction"
+    return told + of
 
 
 def model_sentence(found: Update, plan: Plan) -> str:
@@ -144,8 +164,19 @@ def model_sentence(found: Update, plan: Plan) -> str:
     told = [f"intercept {number(change.intercept)}, slope {number(change.slope)}"]
     moved = sum(abs(value) > SMALLEST_CHANGE for value in change.coefficients)
     told += [f"{counted(moved, 'coefficient')} moved"] if moved else []
-    if found.gain is not None:
-        told.append(f"on these rows its risk is {number(found.gain)} of what it was")
     # Of a column of predictions there is no model that could predict.
     used = "" if given_column(plan.model) else ". Predictions use it from now on"
-    return f"the model is corrected: {', '.join(told)}{used}"
+    return f"the model is corrected: {', '.join(told)}{gain_words(found)}{used}"
+
+
+def gain_words(found: Update) -> str:
+    """What the correction is expected to gain, and whether these outcomes show it."""
+    expected, seen, told = found.expected_gain, found.gain, ""
+    if expected is not None:
+        told = f". Its risk is expected to be {number(expected)} of what it was"
+    if seen is None:
+        return told
+    shown = f"{number(seen)} of what it was on these rows, each predicted without its own outcome"
+    if seen >= 1.0:
+        return f"{told}. These outcomes do not show a gain: the risk was {shown}"
+    return f"{told}. The risk was {shown}"

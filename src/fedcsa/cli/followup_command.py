@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,7 @@ from fedcsa.errors import TableError
 if TYPE_CHECKING:
     from fedcsa.core.arrays import Array
     from fedcsa.study.outcome_tables import NamedRows
+    from fedcsa.update import Update
 
 #: Outcomes for which the width of the interval is told, as people plan them.
 SIZES = (20, 50, 100)
@@ -53,9 +55,10 @@ def followup(
     """Draw rows of the target whose outcomes are worth finding out, and say what they will tell.
 
     Draws at random among rows with similar predictions, so that the rows stand for all. Reads the
-    result folder and a table; writes a list with the id, an empty column for the outcome, how many
-    rows each stands for, and what the model sees. The folder keeps digests of the ids. A second
-    call draws further rows. Work down the list: its beginning is a random sample as well.
+    result folder and a table; writes a list with the id or the number of the row, the group
+    (such as a patient_id that repeats), an empty column for the outcome, how many rows each
+    stands for, and what the model sees. The folder keeps digests of the ids. A second call draws
+    further rows. Work down the list: its beginning is a random sample as well.
 
     Examples
     --------
@@ -64,7 +67,7 @@ def followup(
     from fedcsa.answer.store import load_history, load_result, save_history
     from fedcsa.data.tables import write_table
     from fedcsa.outcomes import History, pick_rows
-    from fedcsa.study.outcome_tables import read_target_rows
+    from fedcsa.study.outcome_tables import ROW_NUMBER, read_target_rows
 
     if out.exists():
         raise TableError(f"{str(out)!r} already exists. Delete it or choose another name: --out")
@@ -73,9 +76,13 @@ def followup(
         study = result_study(result, adaptation)
         found = read_target_rows(study, place_of(rows, query, sheet))
     history = History() if anew else load_history(result, adaptation)
+    last = history.last
     places, stands_for, history = pick_rows(
         adaptation, found.X, found.keys, n, seed=seed, history=history, predicted=found.predicted
     )
+    assert history.design is not None  # noqa: S101 - it was just made
+    files = (*history.design.files, str(out))
+    history = replace(history, design=replace(history.design, files=files))
     with unbroken():
         write_table(out, _listed(found, places, stands_for, study.outcome.name))
         try:
@@ -88,25 +95,29 @@ def followup(
         "rows": len(places),
         "of": len(found.X),
         "outcome": study.outcome.name,
-        "expected": _expected(adaptation),
+        "row_number": found.key == ROW_NUMBER,
+        "lists": [*files],
+        "known": 0 if last is None else last.n_rows,
+        "expected": _expected(adaptation, last),
     }
     Output(json, quiet).answer(content, lambda screen: _show(screen, content, result), out)
 
 
 def _listed(found: NamedRows, places: Any, stands_for: Array, outcome: str) -> dict[str, Any]:
-    """The columns of the list: id, outcome, what a row stands for, and what the model sees."""
-    names = [name for name in found.table.column_names if name not in (found.key, outcome)]
+    """The columns of the list: whom, outcome, what a row stands for, and what the model sees."""
+    whom = [*filter(None, [found.key, found.group])]
+    names = [name for name in found.table.column_names if name not in (*whom, outcome)]
     table = found.table.take(places)
     return {
-        found.key: table.column(found.key),
+        **{name: table.column(name) for name in whom},
         outcome: [""] * len(places),
         "stands for": stands_for,
         **{name: table.column(name) for name in names},
     }
 
 
-def _expected(adaptation: Any) -> list[dict[str, float]]:
-    """The interval of the loss, as people read it, for a few numbers of outcomes."""
+def _expected(adaptation: Any, last: Update | None) -> list[dict[str, float]]:
+    """The interval of the loss, as people read it: promised, now, and with more outcomes."""
     from fedcsa.target.realised_measures import in_units
     from fedcsa.update import expected_interval
 
@@ -115,7 +126,11 @@ def _expected(adaptation: Any) -> list[dict[str, float]]:
     found = []
     promise = adaptation.promise
     spans = {0: (promise.risk, promise.lower, promise.upper)}
-    spans |= {n: expected_interval(adaptation, float(n)) for n in SIZES}
+    known = 0 if last is None else last.n_rows
+    if last is not None:
+        spans[known] = last.risk.after
+    lost = 1.0 if last is None else last.effective_rows / last.n_rows
+    spans |= {n: expected_interval(adaptation, n * lost, last) for n in SIZES if n > known}
     for n, three in spans.items():
         estimate, lower, upper = (in_units(adaptation.plan, value) for value in three)
         found.append({"outcomes": n, "estimate": estimate, "lower": lower, "upper": upper})
@@ -133,15 +148,20 @@ def _show(screen: Console, content: dict[str, Any], result: Path) -> None:
     screen.print(Text(many), soft_wrap=True)
     told = f"Fill in the column {content['outcome']!r}; leave it empty where nobody knows."
     screen.print(Text(told), soft_wrap=True)
+    if content["row_number"]:
+        screen.print(Text("Row number 1 is the first row below the header."), soft_wrap=True)
     if content["expected"]:
         words = loss_words_of(load_result(result).plan)
-        rows = []
+        rows, before = [], content["known"]
         width = content["expected"][0]["upper"] - content["expected"][0]["lower"]
         for line in content["expected"]:
             ends = words.between(line["lower"], line["upper"])
             share = f"{(line['upper'] - line['lower']) / width:.2f}" if width > 0.0 else "—"
-            rows.append((f"{line['outcomes']}" if line["outcomes"] else "none yet", ends, share))
+            n = line["outcomes"]
+            when = f"{n}, now" if n and n == before else f"{n}" if n else "none, as promised"
+            rows.append((when, ends, share))
         screen.print()
         title = f"How narrow the interval will be: {words.title}"
         print_table(screen, Table(title, ("outcomes", "interval", "of the promised"), rows, ()))
-    screen.print(Text(f"\nThen: fedcsa update {result} {content['file']}"), soft_wrap=True)
+    then = " ".join(["fedcsa update", str(result), *content["lists"]])
+    screen.print(Text(f"\nThen: {then}"), soft_wrap=True)

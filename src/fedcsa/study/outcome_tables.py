@@ -57,13 +57,16 @@ class NamedRows:
     Attributes
     ----------
     table : pyarrow.Table
-        As they stand in their file: the id or the number of the row first, then what is read.
+        As they stand in their file: the id or the number of the row first, the group if there is
+        one, then what is read.
     X : array of shape (rows, features)
     keys : array of shape (rows,)
-        Whole numbers that stand for ids, or the numbers of the rows.
+        Whole numbers that stand for ids, or the numbers of the rows, from 1 without the header.
     predicted : array of shape (rows,) or None
     key : str
         Name of the id, or `ROW_NUMBER`.
+    group : str
+        Name of the group, such as a patient's id that repeats; ``""`` if the table has none.
     """
 
     table: pa.Table = field(repr=False)
@@ -71,6 +74,7 @@ class NamedRows:
     keys: Array = field(repr=False)
     predicted: Array | None = field(repr=False)
     key: str
+    group: str = ""
 
 
 def read_target_rows(study: Study, where: Where) -> NamedRows:
@@ -90,7 +94,8 @@ def read_target_rows(study: Study, where: Where) -> NamedRows:
     names = list(dict.fromkeys([*coding.needed(with_outcome=False), *filter(None, [given])]))
     held = [key] if key in present else []
     require_columns(present, [*([coding.id] if coding.id else []), *names], words)
-    table = opened.read([*held, *names])
+    group = study.coding.group if study.coding.group in present else ""
+    table = opened.read([*dict.fromkeys([*held, *filter(None, [group]), *names])])
     if not table.num_rows:
         raise no_rows(words)
     if not held:
@@ -103,6 +108,7 @@ def read_target_rows(study: Study, where: Where) -> NamedRows:
         id_keys(table.column(key), f"Column {key!r} of {words}", coding.missing_values),
         predicted,
         key,
+        group,
     )
 
 

@@ -95,6 +95,35 @@ def correction_of(
     return Correction(intercept, slope, tuple(delta.tolist()))
 
 
+def expected_gain(own: OwnOutcomes, correction: Correction, risk: float) -> float | None:
+    """The corrected model's risk over that of the model as it was, as is to be expected here.
+
+    The corrected prediction is what is expected of an outcome given all that is known. So the
+    squared loss falls by the mean square of the change; a loss of classes by its mean difference
+    if outcomes come as the corrected model says. None for other losses of numbers.
+
+    Parameters
+    ----------
+    own : OwnOutcomes
+    correction : Correction
+    risk : float
+        Of the model as it was, as outcomes and promise let expect it.
+    """
+    rows, loss = own.labelled, own.loss or loss_named(own.plan.loss)
+    after = correction.corrected(rows.output, own.adaptation.standardised(rows.X))
+    if own.plan.classes:
+        saved = np.zeros(len(rows.y))
+        for k in range(after.shape[1]):
+            y = np.full(len(rows.y), float(k))
+            before, now = (row_losses(loss, each, y) for each in (rows.output, after))
+            saved += after[:, k] * (before - now)
+    elif own.plan.loss == "squared" and own.loss is None:
+        saved = (after - rows.output) ** 2
+    else:
+        return None
+    return max(1.0 - float(rows.weights @ saved) / risk, 0.0) if risk > 0.0 else None
+
+
 def gain_of(
     adaptation: Adaptation,
     rows: Labelled,

@@ -15,7 +15,7 @@ from fedcsa.words import counted
 
 @mpl.rc_context(STYLE)
 def draw_over_time(found: Update, plan: Plan) -> Chart:
-    """The estimate after every update, with the interval that allows for many looks.
+    """The estimate after every update: thick its interval, thin that for all looks.
 
     Parameters
     ----------
@@ -25,21 +25,28 @@ def draw_over_time(found: Update, plan: Plan) -> Chart:
     words = loss_words_of(plan)
     chart = Chart(f"{words.title} as outcomes came in", 2.6)
     axes = chart.panels[0]
-    looks = [(x.n_rows, (x.estimate, x.lower, x.upper)) for x in found.path]
-    if found.risk.before is not None:
-        looks.insert(0, (0, found.risk.before))
-    shown = [(n, [in_units(plan, value) for value in three]) for n, three in looks]
-    n = [outcomes for outcomes, _ in shown]
-    estimates, lower, upper = (list(column) for column in zip(*(x for _, x in shown), strict=True))
+    before = found.risk.before
+    looks = [(x.n_rows, (x.estimate, x.lower, x.upper, *x.anytime)) for x in found.path]
+    if before is not None:
+        looks.insert(0, (0, (*before, *before[1:])))
+    shown = [(n, [in_units(plan, value) for value in five]) for n, five in looks]
+    n, often = [outcomes for outcomes, _ in shown], len(found.path) > 1
+    estimates, lower, upper, *_ = (
+        list(column) for column in zip(*(x for _, x in shown), strict=True)
+    )
     axes.fill_between(n, lower, upper, color=ACCENT, alpha=0.10, linewidth=0.0)
     axes.plot(n, estimates, color=ACCENT, linewidth=1.3)
-    for outcomes, (estimate, low, high) in shown:
+    for outcomes, (estimate, low, high, *ends) in shown:
         told = f"{words.text(estimate)} ({words.between(low, high)})"
+        told += f", for all looks {words.between(*ends)}" if outcomes and often else ""
         text = f"with {counted(outcomes, 'outcome')}: {told}" if outcomes else f"promised: {told}"
         tone = ACCENT if outcomes else INK
-        axes.plot([outcomes, outcomes], [low, high], color=tone, linewidth=1.0)
+        if often:
+            axes.plot([outcomes, outcomes], ends, color=tone, linewidth=0.7)
+        axes.plot([outcomes, outcomes], [low, high], color=tone, linewidth=2.2)
         chart.dot(axes, outcomes, estimate, text, color=tone, marker="o" if outcomes else "D")
-    axes.set_xlabel("outcomes so far; ◆ the promise, before any")
+    thin = "; thin: the interval for all looks" if often else ""
+    axes.set_xlabel(f"outcomes so far; ◆ the promise, before any{thin}")
     axes.set_ylabel(words.title)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(x=0.04)

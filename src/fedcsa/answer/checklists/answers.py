@@ -10,7 +10,12 @@ import math
 from collections.abc import Callable, Iterable
 
 from fedcsa.answer.measure_words import WORDS
-from fedcsa.answer.sentences import NEW_SITE, examined_sentence, outcomes_sentence
+from fedcsa.answer.sentences import (
+    NEW_SITE,
+    examined_sentence,
+    outcomes_sentence,
+    target_words,
+)
 from fedcsa.answer.view import View, candidate_text
 from fedcsa.findings import CATALOGUE
 from fedcsa.plan import Plan
@@ -56,9 +61,8 @@ def data_sources(view: View) -> str | None:
     if view.table is None or not view.sources:
         return None
     names = listed([line.name for line in view.sources], MOST_NAMES)
-    target = counted(view.table.n_rows, "row")
     many = counted(len(view.sources), "source")
-    return f"{many} with outcomes: {names}; a target of {target} without outcomes"
+    return f"{many} with outcomes: {names}; {target_words(view)}"
 
 
 def participants(view: View) -> str | None:
