@@ -122,9 +122,9 @@ for name, p in (("before", before), ("now", after)):
 # Month by month
 # --------------
 #
-# The list goes on where it ended. Every update takes all outcomes so far. The thick interval is right
-# whenever one stops; the thin one is right at all looks together, and therefore wider. The last
-# update opens the envelope: all 296 outcomes.
+# The list goes on where it ended. Every update takes all outcomes so far. The thick interval is
+# right whenever one stops; the thin one is right at all looks together, and therefore wider. The
+# last update opens the envelope: all 296 outcomes.
 
 for more in (30, 60, 176):
     charts = np.concatenate([charts, fedcsa.followup(X_new, more)])
