@@ -376,8 +376,8 @@ def update_table(found: Update, plan: Plan) -> Table:
             )
     looks = ("for all looks",) if often else ()
     headings = ("measure", "promised", "outcomes alone", "now, with both", *looks, "worth")
-    words = tuple(range(len(headings) - 1))
-    return Table("Before and after", headings, rows, words, words)
+    words = tuple(range(len(headings) - 1))  # all but the last; an interval alone stays on one line
+    return Table("Before and after", headings, rows, words, words[:4])
 
 
 def path_table(found: Update, plan: Plan) -> Table:
