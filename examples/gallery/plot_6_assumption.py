@@ -33,7 +33,7 @@ noise = np.array([realised - lower, upper - realised])
 fig, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 ax.axhspan(*fedcsa.interval_, color="C0", alpha=0.2, label="promised")
 ax.axhline(fedcsa.target_risk_, color="C0")
-kept = np.array([found.conclusion == "as promised" for found in later])
+kept = np.array([found.kept is True for found in later])
 for which, colour, label in (
     (kept, "k", "realised: as promised"),
     (~kept, "C3", "realised: worse"),

@@ -54,6 +54,8 @@ from fedcsa.target.verdict import Leg, Verdict
 NO_PROMISE = "nothing was promised"
 PromiseKept = Literal[
     "as promised",
+    "probably worse than promised",
+    "probably better than promised",
     "worse than promised",
     "far worse than promised",
     "better than promised",
@@ -159,6 +161,12 @@ class Update:
     @property
     def conclusion(self) -> PromiseKept:
         """Where the risk lies against the promise, however often one looks."""
+        risk = self.risk
+        if self._place == "inside" and risk.before is not None:  # not broken so far
+            if risk.after[0] > risk.before[2]:
+                return "probably worse than promised"
+            if risk.after[0] < risk.before[1]:
+                return "probably better than promised"
         return CONCLUSIONS[self._place]
 
     @property

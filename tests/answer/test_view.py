@@ -31,7 +31,12 @@ from fedcsa.answer.sentences import (
 )
 from fedcsa.answer.store import save_result
 from fedcsa.answer.terminal import print_backtest, print_update, print_view
-from fedcsa.answer.updated import interval_sentence, model_sentence, worth_sentence
+from fedcsa.answer.updated import (
+    interval_sentence,
+    model_sentence,
+    update_sentence,
+    worth_sentence,
+)
 from fedcsa.answer.view import MOST_SOURCES, View, candidate_text, risk_name, view_of
 from fedcsa.cli.common import console
 from fedcsa.findings import Finding
@@ -43,7 +48,7 @@ from fedcsa.target.estimate import estimates
 from fedcsa.target.own_measures import MeasureUpdate
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.realised_measures import MeasureOutcome
-from fedcsa.target.verdict import Verdict
+from fedcsa.target.verdict import Leg, Verdict
 from fedcsa.update import UpdateLook
 from fedcsa.words import count, number, percent, sentence
 
@@ -224,6 +229,22 @@ def test_the_page_counts_the_outcomes_that_are_in(make, making):
     came = subtitle(replace(view, update=make.updated(12)))
     assert "12 outcomes in by now" in came
     assert "without" not in came
+
+
+def test_a_promise_that_is_doubted_is_not_just_called_kept(make):
+    leg = Leg("agreement", False, 0.9, 0.5, "the risk here probably lies off")
+    doubted = make.updated(verdict=Verdict("care", leg.sentence, (leg,)))
+    assert (doubted.conclusion, doubted.kept) == ("as promised", True)
+    plan = SimpleNamespace(loss="squared", classes=(), model={"name": "ridge"})
+    assert update_sentence(doubted, plan).endswith(": as promised, though " + leg.sentence)
+    assert update_sentence(make.updated(), plan).endswith(": as promised")
+    risk = make.updated().risk
+    for middle, told in ((1.3, "probably worse"), (0.7, "probably better")):
+        off = replace(risk, after=(middle, 0.6, 1.4), anytime=(0.6, 1.4))
+        found = make.updated(verdict=doubted.verdict)
+        found = replace(found, measures=(off,))
+        assert (found.conclusion, found.kept) == (f"{told} than promised", True)
+        assert update_sentence(found, plan).endswith(f": {told} than promised")
 
 
 def test_a_correction_that_these_rows_do_not_reward_is_not_praised(make):

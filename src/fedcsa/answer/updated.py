@@ -122,7 +122,9 @@ def update_sentence(found: Update, plan: Plan) -> str:
     if shown.before is None:
         return told
     alone = "" if shown.alone is None else f"; the outcomes alone say {shown.text(shown.alone)}"
-    return f"{told}; promised was {shown.text(shown.before)}{alone}: {found.conclusion}"
+    doubts = [x.sentence for x in found.verdict.legs if x.name == "agreement" and not x.passed]
+    though = f", though {doubts[0]}" if doubts and found.conclusion == "as promised" else ""
+    return f"{told}; promised was {shown.text(shown.before)}{alone}: {found.conclusion}{though}"
 
 
 def worth_sentence(found: Update) -> str:
@@ -131,7 +133,8 @@ def worth_sentence(found: Update) -> str:
     if worth is None or worth <= found.n_rows:
         return ""
     many = counted(found.n_rows, "outcome")
-    return f"together with the promise, {many} are worth {count(worth)} alone"
+    is_worth = "is worth" if found.n_rows == 1 else "are worth"
+    return f"together with the promise, {many} {is_worth} {count(worth)} alone"
 
 
 def interval_sentence(found: Update) -> str:
