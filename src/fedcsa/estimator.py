@@ -207,7 +207,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             trusted_types=common["trusted_types"],
             space=self._own_space,
         )
-        self._keep(_run(target, roles, progress))
+        self._keep(_run(target, roles, progress).with_columns(self._coding))
         self.feature_names_in_ = np.asarray(self._inputs(features), dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         self.__dict__.pop("classes_", None)  # of an earlier fit
@@ -246,7 +246,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         roles = [Source(name, X, y, features=names, **common) for name, (X, y) in data.items()]
         own = given if predictions is None else as_predictions(predictions, "the target")
         target = Target(told, plan, policy=common["policy"], given=own)
-        return _run(target, roles, progress)
+        return _run(target, roles, progress).with_columns(self._coding)
 
     def _told(self, X_target: Any) -> tuple[Array | Table1, tuple[str, ...]]:
         """The target's rows or table, and the names of the features."""
@@ -332,7 +332,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     def save(self, folder: str | Path) -> Path:
         """Write the result and its report, as ``fedcsa run --out`` does; returns the report.
 
-        ``fedcsa.load_result(folder)`` reads it again and predicts from the numbers of features.
+        ``fedcsa.load_result(folder)`` reads it again and predicts rows of a frame, ``fedcsa
+        predict`` those of a table. Outcomes are read from the column that `columns` names.
 
         Parameters
         ----------

@@ -81,7 +81,7 @@ def joined(pieces, name):
 
 def test_batches_give_what_one_call_gives_behind_the_ids(folder, known):
     study, found, expected = known
-    pieces = list(predicted_batches(study, found, folder / "new.parquet"))
+    pieces = list(predicted_batches(study.coding, found, folder / "new.parquet"))
     assert [list(piece) for piece in pieces] == [["patient", "prediction"]] * 2
     np.testing.assert_allclose(joined(pieces, "prediction"), expected, rtol=1e-13)
     ids = [value for piece in pieces for value in piece["patient"].to_pylist()]
@@ -104,14 +104,14 @@ def test_a_group_stands_behind_the_id_where_the_table_has_one(folder, known):
     _, found, expected = known
     visits = 'patient = "id"\nnote = "group"'
     study = Study.parse(STUDY.replace('patient = "id"', visits), folder=folder)
-    pieces = list(predicted_batches(study, found, folder / "new.parquet"))
+    pieces = list(predicted_batches(study.coding, found, folder / "new.parquet"))
     assert [list(piece) for piece in pieces] == [["patient", "note", "prediction"]] * 2
     notes = [value for piece in pieces for value in piece["note"].to_pylist()]
     assert notes == stays(N, 2)["note"].to_pylist()
     np.testing.assert_allclose(joined(pieces, "prediction"), expected, rtol=1e-13)
     without = {name: cells for name, cells in stays(20, 2).items() if name != "note"}
     write_table(folder / "without.csv", without)
-    (piece,) = predicted_batches(study, found, folder / "without.csv")
+    (piece,) = predicted_batches(study.coding, found, folder / "without.csv")
     assert list(piece) == ["patient", "prediction"]
 
 
@@ -144,15 +144,15 @@ def test_a_kept_column_with_the_name_of_a_prediction_is_refused(known, tmp_path)
     write_table(tmp_path / "t.parquet", {**columns, "prediction": columns["age"]})
     study, found, _ = known
     with pytest.raises(DataError, match="must have other names than the predictions"):
-        list(predicted_batches(study, found, tmp_path / "t.parquet", keep=["all"]))
-    assert len(list(predicted_batches(study, found, tmp_path / "t.parquet"))) == 1
+        list(predicted_batches(study.coding, found, tmp_path / "t.parquet", keep=["all"]))
+    assert len(list(predicted_batches(study.coding, found, tmp_path / "t.parquet"))) == 1
 
 
 @pytest.mark.parametrize("keep", [["nte"], ["age", "nothing"]])
 def test_a_kept_column_that_is_not_there_is_named(folder, known, keep):
     study, found, _ = known
     with pytest.raises(DataError, match=f"missing: '{keep[-1]}'"):
-        list(predicted_batches(study, found, folder / "new.parquet", keep=keep))
+        list(predicted_batches(study.coding, found, folder / "new.parquet", keep=keep))
 
 
 def test_a_failed_prediction_leaves_no_file(folder, tmp_path):

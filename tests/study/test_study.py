@@ -232,7 +232,7 @@ def test_a_group_comes_with_the_rows_of_sources_and_not_with_those_of_the_target
     stream = grouped.stream_source("hospital_a")
     assert stream.columns == grouped.coding.matrix_columns
     assert np.concatenate([part for part, _ in stream]).tobytes() == X.tobytes()
-    came = read_labelled(grouped, [folder / "a.parquet"])
+    came = read_labelled(grouped.target_columns, [folder / "a.parquet"])
     assert came.X.shape == (90, len(study.coding.columns))
     assert any("missing: 'id'" in line for line in grouped.problems())
 
@@ -519,12 +519,12 @@ def test_rows_of_another_table_are_coded_alike(study, folder, monkeypatch):
 
 
 def test_outcomes_that_arrive_later_are_coded_alike(study, folder):
-    came = read_labelled(study, [folder / "tables" / "b.csv.gz"])
+    came = read_labelled(study.target_columns, [folder / "tables" / "b.csv.gz"])
     X_source, y_source = study.read_source("St. Mary's")
     np.testing.assert_array_equal(came.X, X_source)
     np.testing.assert_array_equal(came.y, y_source)
     with pytest.raises(DataError, match=r"The table .*new.csv' must have .* missing: 'outcome'"):
-        read_labelled(study, [folder / "new.csv"])
+        read_labelled(study.target_columns, [folder / "new.csv"])
 
 
 def test_a_source_that_is_not_in_the_study(study):

@@ -33,6 +33,8 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.scores import OwnScores
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
+from fedcsa.data.coding import Columns
+from fedcsa.data.columns import Outcome
 from fedcsa.errors import FedCSAError, MessageError, ModelError, ResultError
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import decode_kept, encode
@@ -330,6 +332,7 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
         "plan": plain(a.plan),
         "reports": {name: plain(a.reports[name]) for name in a.sources},
         "rounds": list(a.rounds),
+        "columns": None if a.columns is None else columns_to_json(a.columns),
         "sites": sorted(a.ledgers),
     }
     if a.stopped is not None:
@@ -359,6 +362,33 @@ def summary(adaptation: Adaptation) -> dict[str, Any]:
         "backtest": None if a.backtest is None else backtest_to_json(a.backtest),
         "kept": list(a.kept),
     }
+
+
+def columns_to_json(columns: Columns) -> dict[str, Any]:
+    """How tables are read, as plain values: what a study file says of it."""
+    return {
+        "features": columns.described,
+        "outcome": plain(columns.outcome),
+        "missing_values": list(columns.missing_values),
+        "predictions": columns.predictions,
+    }
+
+
+def _columns(content: Mapping[str, Any] | None, plan: Plan) -> Columns | None:
+    """What `columns_to_json` wrote, if it is of the study's features.
+
+    Parameters
+    ----------
+    content : mapping or None
+    plan : Plan
+    """
+    if content is None:
+        return None
+    outcome = None if content["outcome"] is None else Outcome(**content["outcome"])
+    found = Columns(**{**content, "outcome": outcome})
+    _require(found.columns == plan.features and isinstance(found.predictions, str))
+    _require(all(isinstance(text, str) for text in found.missing_values))
+    return found
 
 
 def backtest_to_json(backtest: Backtest) -> dict[str, Any]:
@@ -425,7 +455,9 @@ def _told(content: Mapping[str, Any]) -> Adaptation:
         Finding(item["code"], item["source"], item["evidence"]) for item in content["findings"]
     )
     stopped = _record(Stopped, content["ended"]) if "ended" in content else None
-    return Adaptation(plan, table, reports, rounds, findings=findings, stopped=stopped)
+    columns = _columns(content.get("columns"), plan)
+    told = Adaptation(plan, table, reports, rounds, findings=findings, columns=columns)
+    return replace(told, stopped=stopped)
 
 
 def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:

@@ -25,7 +25,7 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
-from fedcsa.cli.predict_command import result_study
+from fedcsa.cli.predict_command import result_columns
 from fedcsa.errors import TableError
 
 if TYPE_CHECKING:
@@ -67,14 +67,15 @@ def followup(
     from fedcsa.answer.store import load_history, load_result, save_history
     from fedcsa.data.tables import write_table
     from fedcsa.outcomes import History, pick_rows
-    from fedcsa.study.outcome_tables import ROW_NUMBER, read_target_rows
+    from fedcsa.study.outcome_tables import ROW_NUMBER, outcome_of, read_target_rows
 
     if out.exists():
         raise TableError(f"{str(out)!r} already exists. Delete it or choose another name: --out")
     with working(f"reading {shown_place(rows)}", quiet=quiet):
         adaptation = load_result(result)
-        study = result_study(result, adaptation)
-        found = read_target_rows(study, place_of(rows, query, sheet))
+        columns = result_columns(result, adaptation)
+        outcome = outcome_of(columns).name
+        found = read_target_rows(columns, place_of(rows, query, sheet))
     history = History() if anew else load_history(result, adaptation)
     last = history.last
     places, stands_for, history = pick_rows(
@@ -84,7 +85,7 @@ def followup(
     files = (*history.design.files, str(out))
     history = replace(history, design=replace(history.design, files=files))
     with unbroken():
-        write_table(out, _listed(found, places, stands_for, study.outcome.name))
+        write_table(out, _listed(found, places, stands_for, outcome))
         try:
             save_history(history, result, adaptation)
         except OSError:  # a list whose design is lost would have no weights
@@ -94,7 +95,7 @@ def followup(
         "file": str(out),
         "rows": len(places),
         "of": len(found.X),
-        "outcome": study.outcome.name,
+        "outcome": outcome,
         "row_number": found.key == ROW_NUMBER,
         "lists": [*files],
         "known": 0 if last is None else last.n_rows,

@@ -30,7 +30,7 @@ from fedcsa.cli.common import (
 from fedcsa.errors import ResultError
 
 if TYPE_CHECKING:
-    from fedcsa.study import Study
+    from fedcsa.data.coding import Columns
     from fedcsa.target.adaptation import Adaptation
 
 
@@ -79,9 +79,9 @@ def predict(
 
     where = place_of(rows, query, sheet)
     adaptation = load_result(result)
-    study = result_study(result, adaptation)
+    columns = result_columns(result, adaptation)
     with working(f"predicting {shown_place(rows)}", quiet=quiet):
-        pieces = predicted_batches(study, adaptation, where, keep=keep or (), level=interval)
+        pieces = predicted_batches(columns, adaptation, where, keep=keep or (), level=interval)
         with closing(pieces):
             _write(pieces, out, json=json, quiet=quiet)
 
@@ -128,20 +128,11 @@ def _plain(cell: Any) -> Any:
     return str(cell) if isinstance(cell, Decimal) else cell
 
 
-def result_study(result: Path, adaptation: Adaptation) -> Study:
-    """The study that a result came from: it knows how tables are read."""
-    from fedcsa.study import Study
-
-    path = result / "study.toml"
-    if not path.is_file():
+def result_columns(result: Path, adaptation: Adaptation) -> Columns:
+    """How the tables of a result are read."""
+    if adaptation.columns is None:
         raise ResultError(
-            f"A result must hold the study it came from to read tables; {str(result)!r} does not. "
-            "In Python: fedcsa.load_result(...).predict(X)."
+            f"A result must hold the columns of its tables to read others; {str(result)!r} does "
+            "not. Save it again with FedCSA.save, or run the study again."
         )
-    study = Study.load(path)
-    if study.coding.columns != adaptation.plan.features:
-        raise ResultError(
-            f"The result in {str(result)!r} is damaged: its study has other features. "
-            "Run the study again."
-        )
-    return study
+    return adaptation.columns

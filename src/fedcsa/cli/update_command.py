@@ -24,7 +24,7 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
-from fedcsa.cli.predict_command import result_study
+from fedcsa.cli.predict_command import result_columns
 from fedcsa.cli.report_command import report_line
 
 
@@ -79,9 +79,9 @@ def update(
     places = [place_of(table, query, sheet) for table in outcomes]
     with working(f"reading {', '.join(map(shown_place, outcomes))}", quiet=quiet):
         adaptation = load_result(result)
-        study = result_study(result, adaptation)
-        target = read_target_rows(study, rows) if rows else None
-        came = read_labelled(study, places, target)
+        columns = result_columns(result, adaptation)
+        target = read_target_rows(columns, rows) if rows else None
+        came = read_labelled(columns, places, target)
     history = bring_in(
         replace(adaptation, correction=None),
         came.X,

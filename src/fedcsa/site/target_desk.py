@@ -318,6 +318,7 @@ class TargetDesk(Desk):
 
     def _keep(self, result: Adaptation, outcome: str) -> Conclusion:
         """Keep a result and its report here; what the lead is told of it."""
+        result = replace(result, columns=self.agreed.study.target_columns)
         folder = save_result(result, self.result_folder, self.agreed.text)
         (folder / "sources.json").write_text(json.dumps(self.fates, indent=1) + "\n", "utf-8")
         try:

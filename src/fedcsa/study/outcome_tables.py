@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.data.cells import Cells, numbered_rows
 from fedcsa.data.coding import Columns, no_rows
-from fedcsa.data.columns import Feature, require_columns, sentence_start
+from fedcsa.data.columns import Feature, Outcome, require_columns, sentence_start
 from fedcsa.data.tables import Where, open_table, words_of
 from fedcsa.errors import DataError
 from fedcsa.outcomes import check_once, id_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from fedcsa.study.study import Study
 
 #: Names a row in a list of a study without an id.
 ROW_NUMBER = "row number"
@@ -77,31 +75,31 @@ class NamedRows:
     group: str = ""
 
 
-def read_target_rows(study: Study, where: Where) -> NamedRows:
+def read_target_rows(columns: Columns, where: Where) -> NamedRows:
     """The rows that a list is made of, or that outcomes are joined with.
 
     Parameters
     ----------
-    study : Study
-        It knows how the table is read.
+    columns : Columns
+        How the table is read.
     where : str, Path or mapping
         As for `open_table`.
     """
-    words, coding, given = words_of(where), _coding(study), _given_column(study)
+    words, coding, given = words_of(where), _coding(columns), columns.predictions
     opened = open_table(where)
     present = opened.columns()
     key = coding.id or ROW_NUMBER
     names = list(dict.fromkeys([*coding.needed(with_outcome=False), *filter(None, [given])]))
     held = [key] if key in present else []
     require_columns(present, [*([coding.id] if coding.id else []), *names], words)
-    group = study.coding.group if study.coding.group in present else ""
+    group = columns.group if columns.group in present else ""
     table = opened.read([*dict.fromkeys([*held, *filter(None, [group]), *names])])
     if not table.num_rows:
         raise no_rows(words)
     if not held:
         table = table.add_column(0, ROW_NUMBER, [np.arange(1, table.num_rows + 1)])
     X, _ = coding.encode(table, words, with_outcome=False)
-    predicted = _numbers(table, given, words, study) if given else None
+    predicted = _numbers(table, given, words, columns) if given else None
     return NamedRows(
         table,
         X,
@@ -113,20 +111,20 @@ def read_target_rows(study: Study, where: Where) -> NamedRows:
 
 
 def read_labelled(
-    study: Study, places: Sequence[Where], rows: NamedRows | None = None
+    columns: Columns, places: Sequence[Where], rows: NamedRows | None = None
 ) -> LabelledRows:
     """All rows with an outcome of some tables.
 
     Parameters
     ----------
-    study : Study
+    columns : Columns
     places : sequence of str, Path or mapping
         Tables with outcomes, as for `open_table`. An empty cell is an outcome that is still to
         come. A table without the features has the ids instead.
     rows : NamedRows, optional
         The target's rows: every id must be one of theirs, and the features are taken from them.
     """
-    parts = [_labelled(study, where, rows) for where in places]
+    parts = [_labelled(columns, where, rows) for where in places]
     known = [part.keys for part in parts if part.keys is not None]
     keys = np.concatenate(known) if len(known) == len(parts) else None
     if keys is not None:
@@ -141,16 +139,16 @@ def read_labelled(
     )
 
 
-def _labelled(study: Study, where: Where, rows: NamedRows | None) -> LabelledRows:
+def _labelled(columns: Columns, where: Where, rows: NamedRows | None) -> LabelledRows:
     """Those of one table.
 
     Parameters
     ----------
-    study : Study
+    columns : Columns
     where : str, Path or mapping
     rows : NamedRows or None
     """
-    words, coding, given = words_of(where), _coding(study), _given_column(study)
+    words, coding, given = words_of(where), _coding(columns), columns.predictions
     opened = open_table(where)
     present = opened.columns()
     key = coding.id or ROW_NUMBER
@@ -164,16 +162,16 @@ def _labelled(study: Study, where: Where, rows: NamedRows | None) -> LabelledRow
             "Name the table of the target's rows: --rows ROWS."
         )
     own = features if rows is None else []
-    require_columns(present, [*own, study.outcome.name], words)
-    table = opened.read([*([key] if named else []), *dict.fromkeys(own), study.outcome.name])
+    require_columns(present, [*own, outcome_of(columns).name], words)
+    table = opened.read([*([key] if named else []), *dict.fromkeys(own), outcome_of(columns).name])
     if not table.num_rows:
         raise no_rows(words)
-    y = _outcomes(table, words, study)
+    y = _outcomes(table, words, columns)
     come = ~np.isnan(y)
     if not come.any():
         raise DataError(
             f"{sentence_start(words)} must hold at least one outcome; column "
-            f"{study.outcome.name!r} is empty. Fill in what is known."
+            f"{outcome_of(columns).name!r} is empty. Fill in what is known."
         )
     keys = (
         id_keys(table.column(key), f"Column {key!r} of {words}", coding.missing_values)
@@ -185,29 +183,33 @@ def _labelled(study: Study, where: Where, rows: NamedRows | None) -> LabelledRow
         X, predicted = rows.X[at], None if rows.predicted is None else rows.predicted[at]
     else:
         X, _ = coding.encode(table, words, with_outcome=False)
-        predicted = _numbers(table, given, words, study) if given else None
+        predicted = _numbers(table, given, words, columns) if given else None
     return LabelledRows(
         X[come],
-        study.outcome.labelled(y[come]),
+        outcome_of(columns).labelled(y[come]),
         None if keys is None else keys[come],
         None if predicted is None else predicted[come],
         int((~come).sum()),
     )
 
 
-def _coding(study: Study) -> Columns:
-    """The study's columns without a group, which a target need not have."""
-    features = tuple(feature for feature in study.features if feature.kind != "group")
-    return replace(study.coding, features=features, predictions="")
+def outcome_of(columns: Columns) -> Outcome:
+    """The column of outcomes; an error where none was described."""
+    if columns.outcome is None:
+        raise DataError(
+            "The columns must say which one holds the outcomes; they do not. In Python: "
+            'Columns.infer(frames, outcome="…").'
+        )
+    return columns.outcome
 
 
-def _given_column(study: Study) -> str:
-    """The target's column of predictions, if a column was judged."""
-    column = study.coding.predictions
-    return study.target_predictions or column if column else ""
+def _coding(columns: Columns) -> Columns:
+    """The same without a group, which a target need not have."""
+    features = tuple(feature for feature in columns.features if feature.kind != "group")
+    return replace(columns, features=features, predictions="")
 
 
-def _numbers(table: pa.Table, column: str, words: str, study: Study) -> Array:
+def _numbers(table: pa.Table, column: str, words: str, columns: Columns) -> Array:
     """One column of numbers.
 
     Parameters
@@ -216,25 +218,26 @@ def _numbers(table: pa.Table, column: str, words: str, study: Study) -> Array:
     column : str
     words : str
         Whose table it is.
-    study : Study
+    columns : Columns
     """
-    coding = Columns((Feature(column),), None, study.missing_values)
+    coding = Columns((Feature(column),), None, columns.missing_values)
     return coding.encode(table.select([column]), words, with_outcome=False)[0][:, 0]
 
 
-def _outcomes(table: pa.Table, words: str, study: Study) -> Array:
+def _outcomes(table: pa.Table, words: str, columns: Columns) -> Array:
     """Outcomes, NaN where one is still to come.
 
     Parameters
     ----------
     table : pyarrow.Table
     words : str
-    study : Study
+    columns : Columns
     """
     problems: list[str] = []
-    name = study.outcome.name
+    outcome = outcome_of(columns)
+    name = outcome.name
     what = f"Outcome {name!r} of {words}"
-    y = study.outcome.read(Cells(table.column(name), what, problems, study.missing_values))
+    y = outcome.read(Cells(table.column(name), what, problems, columns.missing_values))
     if problems:
         raise DataError("\n".join(problems))
     return y

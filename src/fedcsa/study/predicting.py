@@ -19,7 +19,6 @@ from fedcsa.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fedcsa.study.study import Study
     from fedcsa.target.adaptation import Adaptation
 
 #: Instead of names of columns to keep.
@@ -27,7 +26,7 @@ ALL = "all"
 
 
 def predicted_batches(
-    study: Study,
+    coding: Columns,
     adaptation: Adaptation,
     where: Where,
     *,
@@ -38,8 +37,8 @@ def predicted_batches(
 
     Parameters
     ----------
-    study : Study
-        It knows how the table is read.
+    coding : Columns
+        How the table is read.
     adaptation : Adaptation
         Whose model predicts.
     where : str, Path or mapping
@@ -51,7 +50,6 @@ def predicted_batches(
         Of an interval, or of a set of classes.
     """
     table, words = open_table(where), words_of(where)
-    coding = study.coding
     carried = _carried(table, coding, keep)
     needed = coding.needed(with_outcome=False)
     few = [name for name in coding.with_few_texts if name not in carried]

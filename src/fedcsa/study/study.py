@@ -161,6 +161,16 @@ class Study:
         column = self.model.get("column", "") if is_given(self.model) else ""
         return Columns(self.features, self.outcome, self.missing_values, column)
 
+    @property
+    def target_columns(self) -> Columns:
+        """The coding under the target's own name of the column of predictions."""
+        own = self.target_predictions
+        return (
+            replace(self.coding, predictions=own)
+            if own and self.coding.predictions
+            else self.coding
+        )
+
     def plan(self, trusted_types: Collection[str] = (), *, build: bool = False) -> Plan:
         """The design that the target announces, or one error with a line a problem.
 
@@ -297,14 +307,15 @@ class Study:
             self._source(name, policy, trusted_types, stream=stream) for name in self.sources
         ]
         told = self.stream_target() if stream and not self.table1 else self.read_told()
-        given = self.given()
+        given, columns = self.given(), self.target_columns
         target = Target(told, plan, policy=policy, trusted_types=trusted_types, given=given)
         courier = InProcess(sources, progress, KeptAnswers(kept) if kept and plan.space else None)
         try:
-            return run_study(target, courier)
+            return replace(run_study(target, courier), columns=columns)
         except WITHOUT_MODEL as error:
             left = target.without_model(error.rule, str(error))
-            error.adaptation = replace(left, ledgers={**left.ledgers, **courier.ledgers()})
+            ledgers = {**left.ledgers, **courier.ledgers()}
+            error.adaptation = replace(left, ledgers=ledgers, columns=columns)
             raise
 
     def problems(self, trusted_types: Collection[str] = ()) -> list[str]:

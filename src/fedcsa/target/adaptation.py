@@ -15,6 +15,9 @@ from fedcsa.core.arrays import Array, as_matrix
 from fedcsa.core.scores import OwnScores
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
+from fedcsa.data.coding import Columns
+from fedcsa.data.columns import Outcome
+from fedcsa.data.frames import as_described_matrix, column_names
 from fedcsa.errors import (
     CandidatesError,
     ModelError,
@@ -135,6 +138,8 @@ class Adaptation:
     correction : Correction or None
         What outcomes at the target changed in the model, see `fedcsa.update`. The promise and all
         measures are of the model without it.
+    columns : Columns or None
+        How tables and frames of the target become rows.
     """
 
     plan: Plan
@@ -154,6 +159,7 @@ class Adaptation:
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
     stopped: Stopped | None = None
     correction: Correction | None = None
+    columns: Columns | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.rounds:  # candidates that are listed are one round
@@ -290,6 +296,20 @@ class Adaptation:
             findings += (Finding(f"backtest-{backtest.verdict}", evidence=evidence),)
         return replace(self, backtest=backtest, findings=findings + backtest.findings)
 
+    def with_columns(self, coding: Columns | None) -> Adaptation:
+        """The same with how further tables are read; without a description, as numbers by name.
+
+        The outcome is called as the description says, else ``"outcome"``.
+        """
+        plan = self.plan
+        coding = coding or Columns(dict.fromkeys(plan.features, "number"))
+        name = "outcome" if coding.outcome is None else coding.outcome.name
+        taken = {feature.name for feature in coding.features}
+        levels = tuple(int(c) if isinstance(c, float) else c for c in plan.classes)
+        outcome = None if name in taken else Outcome(name, levels)
+        told = coding.missing_values, given_column(plan.model)
+        return replace(self, columns=Columns(coding.features, outcome, *told))
+
     @property
     def sources(self) -> tuple[str, ...]:
         """Names of the sources that reported, sorted."""
@@ -309,10 +329,16 @@ class Adaptation:
                 "This study judged a column of predictions, so it has no model that could predict. "
                 "Take the predictions from that column."
             )
-        rows = as_matrix(X, "X", n_columns=len(self.plan.features))
+        rows = self._matrix(X)
         seen = self.standardised(rows) if self.plan.scale else rows
         weights = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
         return combine(self.models, weights, seen, self.plan.combine)
+
+    def _matrix(self, X: Any) -> Array:
+        """Rows as numbers: a frame by its columns, an array as it is."""
+        if self.columns is not None and column_names(X) is not None:
+            return as_described_matrix(X, "X", self.columns)[0]
+        return as_matrix(X, "X", n_columns=len(self.plan.features))
 
     def formula(self) -> Formula:
         """The final linear model as a formula in raw units, for use elsewhere."""
@@ -335,7 +361,7 @@ class Adaptation:
         )
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Numbers, or the most probable class of every row."""
+        """Numbers, or the most probable class, of every row of an array of numbers or a frame."""
         output = self.output(X)
         if not self.plan.classes:
             return output
@@ -368,7 +394,7 @@ class Adaptation:
 
         Parameters
         ----------
-        X : array of shape (rows, features)
+        X : array of shape (rows, features), or frame
         level : float
             Part of the patients whose outcome lies in theirs. Ends are infinite where too few
             rows stand behind it.
@@ -385,7 +411,7 @@ class Adaptation:
 
         Parameters
         ----------
-        X : array of shape (rows, features)
+        X : array of shape (rows, features), or frame
         level : float
             Of the patients of every class, the part that has it in its set.
         """
@@ -414,7 +440,7 @@ class Adaptation:
 
     def standardised(self, X: ArrayLike) -> Array:
         """Rows in units of the target's means and sds."""
-        rows = as_matrix(X, "X", n_columns=len(self.plan.features))
+        rows = self._matrix(X)
         z: Array = (rows - self.table.mean) / self.table.sd
         return z
 
