@@ -35,9 +35,12 @@ def _hospital(rng, mean, rows, sign, labels):
     return {"age": X[:, 0].tolist(), "bmi": X[:, 1].tolist(), "outcome": outcome}
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def without_charts():
-    """Every report is written, but its charts are not drawn: `tests/answer` looks at those."""
+    """Every report is written, but its charts are not drawn: `tests/answer` looks at those.
+
+    For a module at a time: a worker may go on to tests that look at charts.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(drawing, "svg", lambda *_, **__: BLANK)
         yield
