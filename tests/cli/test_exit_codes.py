@@ -115,10 +115,12 @@ def test_a_result_that_is_damaged_is_exit_code_3(study_folder, invoke):
     assert failed(invoke("ledger", study_folder / "result"), 3, "damaged")
 
 
-def test_a_result_without_its_study_cannot_read_tables(study_folder, invoke):
-    (study_folder / "result" / "study.toml").unlink()
+def test_a_result_without_its_columns_cannot_read_tables(study_folder, invoke):
+    path = study_folder / "result" / "adaptation.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**content, "columns": None}), encoding="utf-8")
     result = invoke("predict", study_folder / "result", study_folder / "new.csv")
-    assert failed(result, 3, r"fedcsa\.load_result")
+    assert failed(result, 3, r"must hold the columns of its tables .* FedCSA\.save")
 
 
 def test_a_ledger_that_was_edited_is_not_a_traceback(study_folder, invoke):

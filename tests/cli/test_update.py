@@ -131,11 +131,10 @@ def test_without_an_id_rows_are_numbered(study_folder, invoke):
 
 
 def test_a_group_stands_on_the_list_and_row_numbers_say_how_they_count(study_folder, invoke):
-    path = study_folder / "result" / "study.toml"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(
-        text.replace("[features]\n", '[features]\nperson = "group"\n'), encoding="utf-8"
-    )
+    path = study_folder / "result" / "adaptation.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["columns"]["features"]["person"] = "group"
+    path.write_text(json.dumps(content), encoding="utf-8")
     rows = [{"person": f"p{i // 2}"} | row for i, row in enumerate(read(study_folder / "new.csv"))]
     write(study_folder / "new.csv", rows)
     out = study_folder / "list.csv"
