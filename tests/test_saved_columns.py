@@ -120,3 +120,13 @@ def test_columns_that_are_not_those_of_the_features_are_damage(saved, tmp_path):
     path.write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(ResultError, match="damaged"):
         load_result(tmp_path / "r")
+
+
+def test_saving_warns_where_the_folder_will_hold_no_models(tmp_path):
+    from sklearn.neighbors import KNeighborsRegressor
+
+    rng = np.random.default_rng(4)
+    sites = {name: (rng.normal(size=(40, 2)), rng.normal(size=40)) for name in "ab"}
+    study = FedCSA(KNeighborsRegressor(3), random_state=0).fit(sites, rng.normal(size=(30, 2)))
+    with pytest.warns(UserWarning, match="The result keeps no models, so nothing can be predicted"):
+        study.save(tmp_path / "r")

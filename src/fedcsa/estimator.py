@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -341,9 +342,11 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             An older result in it is replaced.
         """
         from fedcsa.answer.page import write_report
-        from fedcsa.answer.store import save_result
+        from fedcsa.answer.store import NO_MODELS, keeps_models, save_result
 
         check_is_fitted(self, "adaptation_")
+        if not keeps_models(self.adaptation_):
+            warnings.warn(NO_MODELS, stacklevel=2)
         return write_report(save_result(self.adaptation_, folder, history=self.history_))
 
     def _keep(self, adaptation: Adaptation, history: History | None = None) -> None:

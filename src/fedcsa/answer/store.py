@@ -62,6 +62,11 @@ HISTORY, HISTORY_FORMAT = "updates.json", 1
 ROUNDS_FOLDER = "rounds"
 #: What a report writes beside its page; a new result removes it.
 CARD_FILE, CHECKLISTS_FILE, TABLES_FOLDER = "model-card.md", "checklists.md", "tables"
+#: Of a model that has no format of ours; which have one is on the page about models.
+NO_MODELS = (
+    "The result keeps no models, so nothing can be predicted with it: this model has no format "
+    "in which it is written. In Python, FedCSA predicts with it."
+)
 #: What a damaged file may raise.
 _STRANGE = (
     FedCSAError, OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError
@@ -114,6 +119,11 @@ def save_result(
             f"The folder {str(folder)!r} must be writable; {type(error).__name__} came instead."
         ) from None
     return folder
+
+
+def keeps_models(adaptation: Adaptation) -> bool:
+    """Whether a folder can hold its models: objects of this process are never written."""
+    return not any(report.is_held for report in adaptation.model_reports.values())
 
 
 _UNKEPT = (

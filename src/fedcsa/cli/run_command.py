@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     from fedcsa.study import Study
     from fedcsa.target.adaptation import Adaptation
 
-#: Of a model that has no format of ours; which have one is on the page about models.
-NO_MODELS = (
-    "The result keeps no models, so nothing can be predicted with it: this model has no format "
-    "in which it is written. In Python, FedCSA predicts with it."
-)
-
 
 @named_errors
 def run(
@@ -103,7 +97,7 @@ def run_and_show(
     json, quiet : bool
         How to answer.
     """
-    from fedcsa.answer.store import ROUNDS_FOLDER, save_result
+    from fedcsa.answer.store import NO_MODELS, ROUNDS_FOLDER, keeps_models, save_result
     from fedcsa.answer.terminal import print_view
     from fedcsa.answer.view import view_of
 
@@ -135,7 +129,7 @@ def run_and_show(
         print_view(screen, view)
         screen.print(Text.assemble("\nResult in ", (str(folder), "bold")), soft_wrap=True)
         screen.print(Text(line), soft_wrap=True)
-        if any(report.is_held for report in adaptation.model_reports.values()):
+        if not keeps_models(adaptation):
             screen.print(Text(NO_MODELS), soft_wrap=True)
 
     Output(json, quiet).answer(view.to_json(), show, folder)
