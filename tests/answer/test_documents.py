@@ -8,6 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fedcsa.answer.card import CARD, card_lines, card_markdown, card_table
 from fedcsa.answer.checklists import answers
@@ -22,10 +25,12 @@ from fedcsa.answer.checklists.items import fill
 from fedcsa.answer.csv_tables import CSV_TABLES, write_csv_tables
 from fedcsa.answer.documents import write_documents
 from fedcsa.answer.page import write_report
+from fedcsa.answer.result_tables import design_table
 from fedcsa.answer.store import save_result
 from fedcsa.answer.updated import update_sentence
 from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
+from fedcsa.models.registry import model_description
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import (
     Calibration,
@@ -199,6 +204,20 @@ CASES = {
         "a given model, a formula or trees with the digest ffffffffffff", "the mixture of 3",
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (LogisticRegression(), "LogisticRegression"),
+        (make_pipeline(StandardScaler(), Ridge()), "Pipeline with Ridge"),
+        ("ridge", "ridge"),
+    ],
+)
+def test_a_model_is_called_by_its_own_name(model, name, rich):
+    told = changed(rich, model=model_description(model))
+    assert answers.model_type(told) == f"{name}; the mixture of 3 sources' models"
+    assert ("model", name) in design_table(told, "0").rows
 
 
 @pytest.mark.parametrize("name", CASES)

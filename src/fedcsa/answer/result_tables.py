@@ -11,6 +11,7 @@ from fedcsa.answer.sentences import MOST_LISTED, MOST_MARKS, MOST_PRINTED
 from fedcsa.answer.updated import shown_measure
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text, loss_words_of
 from fedcsa.messages.policy import LedgerEntry
+from fedcsa.models.registry import title_of_model
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise, Recalibration
@@ -510,10 +511,7 @@ def _design(plan: Plan, n_target_rows: int) -> list[tuple[str, str]]:
     classes = [str(label) for label in plan.classes]
     return [
         ("method", f"{plan.titled(plan.method)}, combined by {plan.combine}"),
-        (
-            "model",
-            next(str(plan.model[key]) for key in ("title", "class", "name") if key in plan.model),
-        ),
+        ("model", title_of_model(plan.model)),
         ("loss", LOSS_NAMES.get(plan.loss, plan.loss)),
         ("candidates", count(len(plan.candidates)) + (", searched" if plan.space else "")),
         ("features", listed(plan.features, 12)),

@@ -516,3 +516,25 @@ def instantiate(
     """
     model = build_model(description, n_classes, trusted, grid)
     return model, build_candidates(candidates, trusted)
+
+
+def title_of_model(description: Mapping[str, Any]) -> str:
+    """What people call a model: its title, or its class; a pipeline by its last step, too.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> title_of_model(model_description(Ridge())), title_of_model({"name": "ridge"})
+    ('Ridge', 'ridge')
+    >>> title_of_model(model_description(make_pipeline(Ridge())))
+    'Pipeline with Ridge'
+    """
+    estimator = description.get("estimator")
+    if isinstance(estimator, Mapping):
+        return title_of_model(estimator)
+    name = next(str(description[key]) for key in ("title", "class", "name") if key in description)
+    own = name.rpartition(".")[2] if name == description.get("class") else name
+    steps = description.get("parameters", {}).get("steps")
+    last = steps[-1]["tuple"][1] if steps else None
+    return f"{own} with {title_of_model(last)}" if isinstance(last, Mapping) else own

@@ -18,6 +18,7 @@ from fedcsa.answer.sentences import (
 )
 from fedcsa.answer.view import View, candidate_text
 from fedcsa.findings import CATALOGUE
+from fedcsa.models.registry import title_of_model
 from fedcsa.plan import Plan
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.words import count, counted, listed, number, percent
@@ -232,7 +233,7 @@ def model_type(view: View) -> str | None:
 
 def _trained_model(view: View) -> str:
     model = view.plan.model if view.plan else {}
-    name = str(model.get("class") or model.get("name", "a model"))
+    name = title_of_model(model) if model else "a model"
     many = len(view.weights)
     return f"{name}; the mixture of {many} sources' models" if many > 1 else name
 
