@@ -1,7 +1,9 @@
 """Every danger has a name, shows up where it should, and does not where it should not."""
 
 import dataclasses
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import NoOverlapError
 from fedcsa.findings import CATALOGUE
-from fedcsa.target.conclude import findings_of
+from fedcsa.target.conclude import _edges, findings_of
 
 N = 40
 RNG = np.random.default_rng(8)
@@ -204,6 +206,26 @@ def test_a_ratio_power_has_natural_bounds_at_both_ends(make, powers, index, edge
     plan = make.plan("weighted-least-squares", powers, method="naive", exchange="rows")
     expected = [] if edge is None else [{"parameter": "ratio_power", "value": edge}]
     assert edge_findings(make, plan, index) == expected
+
+
+@pytest.mark.parametrize(("low", "edge"), [(0.0, None), (0.03, 0.04)])
+def test_near_an_end_of_a_search_that_nature_sets_there_is_no_note(make, low, edge):
+    plan = make.plan("weighted-least-squares", (0.04, 0.5, 0.7), method="naive", exchange="rows")
+    object.__setattr__(plan, "space", ({"ratio_power": {"low": low, "high": 1.0}},))
+    expected = [] if edge is None else [{"parameter": "ratio_power", "value": edge}]
+    assert [
+        dict(f.evidence) for f in _edges(SimpleNamespace(plan=plan, candidate=plan.candidates[0]))
+    ] == expected
+
+
+def test_under_a_preset_nobody_is_asked_to_widen_the_grid_of_its_ratio(make):
+    item = {"code": "grid-edge", "evidence": {"parameter": "bandwidth", "value": 4.0}}
+    for preset, said in ((None, True), ("paper", False)):
+        adaptation = make.study(make.plan(method="naive", exchange="rows"), [make.source("a")])
+        report = replace(adaptation.reports["a"], findings=(item,))
+        object.__setattr__(adaptation.plan, "preset", preset)
+        found = codes(findings_of(replace(adaptation, reports={"a": report})), "a")
+        assert ("grid-edge" in found) == said
 
 
 def test_every_parameter_of_the_candidate_is_looked_at(make):

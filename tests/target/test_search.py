@@ -191,16 +191,16 @@ def test_what_lies_in_a_space(candidate, inside):
 
 
 @pytest.mark.parametrize(
-    ("value", "edge"), [(0.5, False), (0.09, True), (9.9, True), (0.2, False), (7.0, False)]
+    ("value", "edge"), [(0.5, None), (0.09, 0.08), (9.9, 10.0), (0.2, None), (7.0, None)]
 )
 def test_the_edge_of_a_search_is_that_of_its_range(value, edge):
     """The least that was drawn lies at no edge."""
     space = described_space(
         [{"C": {"low": 0.08, "high": 10.0, "log": True}, "kind": [1, 2]}, {"D": [1.0, 2.0, 3.0]}]
     )
-    assert at_edges({"C": value, "kind": 1}, space) == (["C"] if edge else [])
-    assert at_edges({"D": 3.0}, space) == ["D"]
-    assert at_edges({"D": 2.0}, space) == at_edges({"C": value}, ({"function": "f"},)) == []
+    assert at_edges({"C": value, "kind": 1}, space) == ({"C": edge} if edge else {})
+    assert at_edges({"D": 3.0}, space) == {"D": 3.0}
+    assert at_edges({"D": 2.0}, space) == at_edges({"C": value}, ({"function": "f"},)) == {}
 
 
 def test_a_search_whose_best_lies_well_inside_says_nothing_of_an_edge():

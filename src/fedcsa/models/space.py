@@ -348,8 +348,10 @@ def from_quantile(told: Mapping[str, Any], quantile: float) -> int | float:
     return int(value) if hasattr(distribution, "pmf") else float(value)
 
 
-def at_edges(candidate: Mapping[str, Any], space: Space) -> list[str]:
-    """Parameters whose value lies at an edge of what a space has; a function tells none.
+def at_edges(candidate: Mapping[str, Any], space: Space) -> dict[str, float]:
+    """Parameters whose value lies at an edge of what a space has, with the edge.
+
+    A function tells none.
 
     Parameters
     ----------
@@ -361,16 +363,17 @@ def at_edges(candidate: Mapping[str, Any], space: Space) -> list[str]:
     --------
     >>> at_edges({"C": 0.9, "D": 0.9}, ({"C": {"low": 0.01, "high": 1.0, "log": True},
     ...                                  "D": {"low": 0.01, "high": 1.0}},))
-    ['C']
+    {'C': 1.0}
     """
     own = [] if is_function(space) else [b for b in space if is_inside(candidate, (b,))]
-    return [
-        name for name, told in (own[0] if own else {}).items() if _at_edge(candidate[name], told)
-    ]
+    found = {
+        name: _edge_near(candidate[name], told) for name, told in (own[0] if own else {}).items()
+    }
+    return {name: edge for name, edge in found.items() if edge is not None}
 
 
-def _at_edge(value: Any, told: Mapping[str, Any]) -> bool:
-    """Whether a value is the first or last of three numbers or more, or at the end of a range.
+def _edge_near(value: Any, told: Mapping[str, Any]) -> float | None:
+    """The first or last of three numbers or more that a value is, or the end of a range near it.
 
     Parameters
     ----------
@@ -380,12 +383,16 @@ def _at_edge(value: Any, told: Mapping[str, Any]) -> bool:
     """
     if "choices" in told:
         numbers = sorted({item for item in told["choices"] if _is_number(item)})
-        return len(numbers) >= 3 and _is_number(value) and value in (numbers[0], numbers[-1])
+        is_end = len(numbers) >= 3 and _is_number(value) and value in (numbers[0], numbers[-1])
+        return float(value) if is_end else None
     if "distribution" in told:
-        return False
+        return None
     scale = math.log if told.get("log") else float
     low, high, here = scale(told["low"]), scale(told["high"]), scale(value)
-    return not EDGE <= (here - low) / (high - low) <= 1.0 - EDGE
+    share = (here - low) / (high - low)
+    if EDGE <= share <= 1.0 - EDGE:
+        return None
+    return float(told["low"] if share < EDGE else told["high"])
 
 
 def is_inside(candidate: Mapping[str, Any], space: Space) -> bool:

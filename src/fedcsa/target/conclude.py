@@ -79,7 +79,8 @@ def _sources(adaptation: Adaptation) -> Iterator[Finding]:
     for name in adaptation.sources:
         report = adaptation.reports[name]
         for item in sorted(report.findings, key=lambda item: item["code"] not in CAUSES):
-            yield _told(item, name, adaptation.plan.features)
+            if item["code"] != "grid-edge" or not adaptation.plan.preset:  # which sets that grid
+                yield _told(item, name, adaptation.plan.features)
         if report.failed:
             reasons = ", ".join(sorted(set(report.failed.values())))
             evidence = {"candidates": float(len(report.failed)), "of": float(len(report.risk))}
@@ -250,9 +251,9 @@ def _edges(adaptation: Adaptation) -> Iterator[Finding]:
                 if parameter in numbers
             }
         )
-        natural = value in NATURAL_BOUNDS.get(parameter, ())
         of_grid = len(tried) >= 3 and value in (tried[0], tried[-1])
-        if (parameter in ends if space else of_grid) and not natural:
+        end = ends.get(parameter) if space else value if of_grid else None
+        if end is not None and end not in NATURAL_BOUNDS.get(parameter, ()):
             yield Finding("grid-edge", evidence={"parameter": parameter, "value": float(value)})
 
 
