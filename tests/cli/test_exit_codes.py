@@ -108,6 +108,11 @@ def test_a_result_that_is_not_there_is_exit_code_3(command, invoke, tmp_path):
         assert failed(invoke(command, place, *rows), 3, r"must hold adaptation\.json")
 
 
+def test_a_back_test_under_a_preset_names_the_reason(study_folder, invoke):
+    result = invoke("backtest", study_folder / "study.toml", "--preset", "paper")
+    assert failed(result, result.exit_code, "for a back-test: only it promises an interval")
+
+
 def test_a_result_that_is_damaged_is_exit_code_3(study_folder, invoke):
     (study_folder / "result" / "adaptation.json").write_text("{", encoding="utf-8")
     rows = study_folder / "new.csv"

@@ -41,6 +41,12 @@ def backtest(
             "verdict.",
         ),
     ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="As for run; 'paper' is refused, as it promises no interval."
+        ),
+    ] = None,
     changes: Changes = None,
     trust: Trust = None,
     json: Json = False,
@@ -68,7 +74,7 @@ def backtest(
     from fedcsa.answer.view import risk_name
     from fedcsa.backtest import run_backtest
 
-    loaded = load_study(study, changes)
+    loaded = load_study(study, changes, preset)
     plan = loaded.plan()
     tested = None if result is None else load_result(result)
     if tested is not None and plain(tested.plan) != plain(plan):
