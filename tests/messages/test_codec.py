@@ -19,7 +19,7 @@ from fedcsa.messages.codec import (
     digest,
     encode,
 )
-from fedcsa.messages.fields import Message
+from fedcsa.messages.fields import Message, named
 from fedcsa.messages.messages import Refusal
 
 
@@ -247,7 +247,7 @@ def test_a_message_of_another_kind_is_refused(messages, tools):
         header, payload = tools.split(encode(message))
         for other in messages.values():
             if other.name != message.name:
-                with pytest.raises(MessageError, match=f"A {other.name} message must have"):
+                with pytest.raises(MessageError, match=f"An? {other.name} message must have"):
                     decode(tools.join({**header, "kind": other.name}, payload))
                 break
         else:
@@ -257,7 +257,7 @@ def test_a_message_of_another_kind_is_refused(messages, tools):
 def test_every_value_is_needed_and_no_other_is_taken(message, tools):
     header, payload = tools.split(encode(message))
     values = header["values"]
-    text = f"A {message.name} message must have the values .* no others"
+    text = f"An? {message.name} message must have the values .* no others"
     for name in values:
         fewer = {key: value for key, value in values.items() if key != name}
         with pytest.raises(MessageError, match=text):
@@ -270,7 +270,7 @@ def test_every_value_is_needed_and_no_other_is_taken(message, tools):
 def test_every_array_is_needed_and_no_other_is_taken(message, tools):
     header, payload = tools.split(encode(message))
     shapes = header["shapes"]
-    text = f"A {message.name} message must have the arrays .* no others"
+    text = f"An? {message.name} message must have the arrays .* no others"
     for name in shapes:
         fewer = {key: value for key, value in shapes.items() if key != name}
         with pytest.raises(MessageError, match=text):
@@ -477,3 +477,8 @@ def test_names_in_any_script_survive(name):
     wire.decode("latin-1")
     assert all(byte < 128 for byte in wire[10:])
     assert decode(wire) == refusal
+
+
+def test_sentences_about_messages_have_the_right_article(messages):
+    found = {named(type(message)) for message in messages.values()}
+    assert {"A brief", "An examination", "An examination-report", "A risk-report"} <= found
