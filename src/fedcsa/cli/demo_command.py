@@ -137,7 +137,8 @@ def _adapt(
         Source(name, X, y, features=FEATURES, policy=policy)
         for name, (X, y) in drawn.sources.items()
     ]
-    return run_study(Target(drawn.target, plan, policy=policy), InProcess(sources, progress))
+    target = Target(drawn.target, plan, policy=policy)
+    return replace(run_study(target, InProcess(sources, progress)), columns=study.target_columns)
 
 
 def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> None:

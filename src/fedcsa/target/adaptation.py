@@ -306,7 +306,8 @@ class Adaptation:
         name = "outcome" if coding.outcome is None else coding.outcome.name
         taken = {feature.name for feature in coding.features}
         levels = tuple(int(c) if isinstance(c, float) else c for c in plan.classes)
-        outcome = None if name in taken else Outcome(name, levels)
+        # Of one class alone there is nothing to read.
+        outcome = None if name in taken or len(levels) == 1 else Outcome(name, levels)
         told = coding.missing_values, given_column(plan.model)
         return replace(self, columns=Columns(coding.features, outcome, *told))
 
