@@ -96,7 +96,7 @@ PAPER := theorems bound assumption bandwidth table1 recut figure2 parkinsons_tab
 paper paper-quick: export FEDCSA_DATA := $(or $(DATA),$(FEDCSA_DATA))
 # Where data are absent a script says so and fails; the others still run.
 run-scripts = failed=; told=; for script in $(1); do \
-	start=$$(date +%s); $(BIN)/python experiments/paper/$$script.py $(2) || failed="$$failed $$script"; \
+	echo "$$script …"; start=$$(date +%s); $(BIN)/python experiments/paper/$$script.py $(2) || failed="$$failed $$script"; \
 	told="$$told\n  $$script: $$(($$(date +%s) - start)) s"; done; \
 	printf "seconds of every script:$$told\n"; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
