@@ -192,8 +192,8 @@ def test_an_update_has_its_numbers_and_its_advice(make, capsys):
     for text in (
         "RMSE 3 (2.98 to 3.02) with 90 outcomes; promised was 1.1 (0.894 to 1.12)",
         "far worse than promised", "90 outcomes are worth 180 alone", "it becomes another",
-        "intercept 0.1, slope 0.9. Its risk is expected to be 0.9 of what it was. The",
-        "The risk was 0.95 of what it was on these rows",
+        "intercept 0.1, slope 0.9. Its RMSE is expected to be 0.949 of what it was. The",
+        "The RMSE was 0.975 of what it was on these rows",
         "for all looks", "RMSE as outcomes came in", "(beyond-list)",
     ):  # fmt: skip
         assert text in told
@@ -248,7 +248,7 @@ def test_a_promise_that_is_doubted_is_not_just_called_kept(make):
 
 
 def test_a_correction_that_these_rows_do_not_reward_is_not_praised(make):
-    plan = SimpleNamespace(model={"name": "ridge"})
+    plan = SimpleNamespace(model={"name": "logistic"}, loss="brier", classes=(0, 1))
     told = model_sentence(make.updated(gain=1.01, expected_gain=0.97), plan)
     assert "Its risk is expected to be 0.97 of what it was. These outcomes do not show" in told
     assert "do not show" not in model_sentence(make.updated(gain=0.97, expected_gain=None), plan)

@@ -46,7 +46,11 @@ class Browser:
                     connection.putheader(name, value)
             if body is not None:
                 connection.putheader("Content-Length", str(len(body)))
+            # In one piece: a server that refuses the head may close before a second one arrives.
+            pieces = []
+            connection.send, send = pieces.append, connection.send
             connection.endheaders(body)
+            send(b"".join(pieces))
             answer = connection.getresponse()
             answer.text = answer.read().decode()
             return answer

@@ -11,6 +11,7 @@ from fedcsa.models.given import given_column
 from fedcsa.plan import Plan
 from fedcsa.target.own_measures import MeasureUpdate, Three
 from fedcsa.target.realised_measures import in_units
+from fedcsa.target.risk_units import ratio_on, risk_scale, risk_word
 from fedcsa.update import Update
 from fedcsa.words import count, counted, number, percent
 
@@ -169,17 +170,25 @@ def model_sentence(found: Update, plan: Plan) -> str:
     told += [f"{counted(moved, 'coefficient')} moved"] if moved else []
     # Of a column of predictions there is no model that could predict.
     used = "" if given_column(plan.model) else ". Predictions use it from now on"
-    return f"the model is corrected: {', '.join(told)}{gain_words(found)}{used}"
+    return f"the model is corrected: {', '.join(told)}{gain_words(found, plan)}{used}"
 
 
-def gain_words(found: Update) -> str:
-    """What the correction is expected to gain, and whether these outcomes show it."""
-    expected, seen, told = found.expected_gain, found.gain, ""
+def gain_words(found: Update, plan: Plan) -> str:
+    """What the correction is expected to gain, and whether these outcomes show it.
+
+    Parameters
+    ----------
+    found : Update
+    plan : Plan
+    """
+    expected, seen, told, scale = found.expected_gain, found.gain, "", risk_scale(plan)
+    risk = risk_word(scale)
     if expected is not None:
-        told = f". Its risk is expected to be {number(expected)} of what it was"
+        told = f". Its {risk} is expected to be {number(ratio_on(scale, expected))} of what it was"
     if seen is None:
         return told
-    shown = f"{number(seen)} of what it was on these rows, each predicted without its own outcome"
+    shown = f"{number(ratio_on(scale, seen))} of what it was on these rows"
+    shown += ", each predicted without its own outcome"
     if seen >= 1.0:
-        return f"{told}. These outcomes do not show a gain: the risk was {shown}"
-    return f"{told}. The risk was {shown}"
+        return f"{told}. These outcomes do not show a gain: the {risk} was {shown}"
+    return f"{told}. The {risk} was {shown}"
