@@ -19,10 +19,10 @@ def number(value: float | None) -> str:
     return f"{value:.0f}" if 999.5 <= abs(value) < 1e7 else f"{value:.3g}"
 
 
-def chance(probability: float) -> str:
+def shown_probability(probability: float) -> str:
     """A probability; nobody needs the digits of one that is nearly certain or nearly nothing.
 
-    >>> chance(0.196), chance(3.97e-5), chance(1.0)
+    >>> shown_probability(0.196), shown_probability(3.97e-5), shown_probability(1.0)
     ('0.196', 'below 0.001', 'above 0.999')
     """
     if probability < 0.001:

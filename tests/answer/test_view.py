@@ -268,13 +268,14 @@ def test_one_look_has_the_interval_of_one_look(make, capsys):
 
 def test_a_model_that_stays_says_why(make):
     found = make.updated(correction=None, gain=None, why_same_model="there are three classes")
-    plan = SimpleNamespace(model={"name": "ridge"})
+    plan = SimpleNamespace(loss="squared", classes=(), model={"name": "ridge"})
     assert model_sentence(found, plan) == "the model stays as it is: there are three classes"
     moved = make.updated(
         correction=Correction(0.0, 1.0, (0.2, 0.0001)), gain=None, expected_gain=None
     )
     assert "1 coefficient moved. Predictions use it" in model_sentence(moved, plan)
-    column = SimpleNamespace(model={"name": "given", "column": "score"})
+    given = {"name": "given", "column": "score"}
+    column = SimpleNamespace(loss="squared", classes=(), model=given)
     assert model_sentence(moved, column).endswith("1 coefficient moved")
 
 

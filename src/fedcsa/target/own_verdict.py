@@ -16,7 +16,7 @@ from fedcsa.target.verdict import (
     Leg,
     Verdict,
 )
-from fedcsa.words import chance, number
+from fedcsa.words import number, shown_probability
 
 
 def verdict_after(own: OwnOutcomes, against: float) -> Verdict:
@@ -66,12 +66,14 @@ def _agreement_here(own: OwnOutcomes, against: float) -> Leg:
         return Leg("agreement", False, value, PROBABLY, sentence, advice)
     if value >= PROBABLY:
         sentence = (
-            f"the {what} here probably lies off what was promised (probability {chance(value)})"
+            f"the {what} here probably lies off what was promised "
+            f"(probability {shown_probability(value)})"
         )
         advice = "use the corrected model; follow up more patients"
         return Leg("agreement", False, value, PROBABLY, sentence, advice)
     sentence = (
-        f"outcomes here agree with the promise (probability that they do not: {chance(value)})"
+        "outcomes here agree with the promise "
+        f"(probability that they do not: {shown_probability(value)})"
     )
     return Leg("agreement", True, value, PROBABLY, sentence)
 

@@ -22,7 +22,7 @@ from fedcsa.findings import ADVICE, Advice
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.plan import Plan
 from fedcsa.target.risk_units import RiskScale, beside_constant
-from fedcsa.words import chance, number, percent
+from fedcsa.words import number, percent, shown_probability
 
 #: Prior scale of the between-site sd of log risks and log ratios: sites' risks differ by a fifth.
 RISK_SCALE = 0.2
@@ -288,7 +288,7 @@ def _agreement(promise: Promise | None) -> Leg:
         what = "risk" if promise.differs_risk >= promise.differs_level else "level of outcomes"
         sentence = (
             f"sites probably differ in their {what}, given the same measurements "
-            f"(probability {chance(value)})"
+            f"(probability {shown_probability(value)})"
         )
         advice = (
             "find out what differs between the sites; follow up some patients before relying on it"
@@ -298,7 +298,7 @@ def _agreement(promise: Promise | None) -> Leg:
         sentence = "one site cannot show whether sites differ"
         advice = "look for further sources that can examine the mixture"
         return Leg("agreement", False, value, PROBABLY, sentence, advice)
-    sentence = f"sites agree (probability that they differ much: {chance(value)})"
+    sentence = f"sites agree (probability that they differ much: {shown_probability(value)})"
     if promise.power < LOW_POWER:
         seen = percent(round(promise.power, 2))
         sentence += f"; so few rows would show a difference in {seen} of studies only"
