@@ -90,7 +90,8 @@ def test_leave_one_out_scores_equal_brute_force(n_source, n_target, d, nonnegati
             expected = brute_force_score(
                 phi_source, phi_target, lam, alpha, nonnegative == "coefficients"
             )
-            assert fitted.cv_scores_[s, k] == pytest.approx(expected, abs=1e-8)
+            # A score may reach 3e4, where a double has no eight digits behind the point to agree in.
+            assert fitted.cv_scores_[s, k] == pytest.approx(expected, rel=1e-11, abs=1e-8)
 
 
 @pytest.mark.parametrize(("n_source", "n_target"), [(9, 9), (2, 5), (5, 2), (2, 2)])
