@@ -32,7 +32,8 @@ from fedcsa.backtest import run_backtest
 from fedcsa.errors import MessageError, NoSourcesError
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.messages import ModelRequest
-from fedcsa.models.given import given_description, model_digest
+from fedcsa.models.description import given_description
+from fedcsa.models.given import model_digest
 from fedcsa.plan import make_plan
 from fedcsa.run import InProcess, run_study
 from fedcsa.study.formula_file import formula_text

@@ -16,7 +16,7 @@ from fedcsa.core.realised import standard_error
 from fedcsa.errors import FedCSAError, must
 from fedcsa.messages.messages import BacktestReport
 from fedcsa.messages.policy import Ledger, Policy
-from fedcsa.models.given import given_column
+from fedcsa.models.description import given_column
 from fedcsa.models.model import path_losses
 from fedcsa.models.registry import instantiate
 from fedcsa.models.space import SpaceFunction

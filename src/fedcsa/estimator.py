@@ -24,8 +24,8 @@ from fedcsa.data.frame_types import chosen_of_frames, in_own_order, typed_inputs
 from fedcsa.data.frames import as_described_matrix, as_named_matrix
 from fedcsa.errors import CandidatesError, known_parameters, must, raise_all
 from fedcsa.messages.policy import Policy
+from fedcsa.models.description import given_column
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.given import given_column
 from fedcsa.models.handed import handed_over
 from fedcsa.models.inputs import begins_with_columns, plain_numbers
 from fedcsa.models.space import SpaceFunction

@@ -28,11 +28,9 @@ from fedcsa.errors import (
     raise_all,
     unknown,
 )
-from fedcsa.models.given import GIVEN, given_column
+from fedcsa.models.description import GIVEN, LINEAR, RATIO_POWER, Candidate, given_column
 from fedcsa.models.inputs import no_empty_cells
-from fedcsa.models.model import RATIO_POWER, Candidate
 from fedcsa.models.registry import (
-    LINEAR,
     build_candidates,
     check_names,
     checked_candidate,

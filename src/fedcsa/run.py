@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from fedcsa.errors import MessageError, ProtocolError, ResultError, must
 from fedcsa.messages.codec import decode, digest, digest_of, encode
@@ -14,9 +14,11 @@ from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import TARGET, Brief, MoreCandidates, RiskReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.space import MOST_ROUNDS
-from fedcsa.source.source import Source
-from fedcsa.target.adaptation import Adaptation
-from fedcsa.target.target import Target
+
+if TYPE_CHECKING:
+    from fedcsa.source.source import Source
+    from fedcsa.target.adaptation import Adaptation
+    from fedcsa.target.target import Target
 
 #: The target's step, and the phase in which the sources answer what it asks then. Most studies end
 #: with the first conclusion: only if a model was found useless, the rest is examined again. A step

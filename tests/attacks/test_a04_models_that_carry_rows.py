@@ -32,9 +32,10 @@ from fedcsa.models.convert import (
     agreed_grid,
     to_portable,
 )
+from fedcsa.models.description import describe
 from fedcsa.models.leaving import own_values
 from fedcsa.models.portable import open_model
-from fedcsa.models.registry import describe, expand_candidates
+from fedcsa.models.registry import expand_candidates
 from fedcsa.models.transformers import CELL_SCALERS, MEAN_SCALERS
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan

@@ -14,7 +14,8 @@ from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import Examination
 from fedcsa.messages.policy import Policy
 from fedcsa.models.convert import agreed_grid, to_portable
-from fedcsa.models.given import Formula, Term, given_description, model_digest
+from fedcsa.models.description import given_description
+from fedcsa.models.given import Formula, Term, model_digest
 from fedcsa.models.portable import LinearModel, TreeModel
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import Grid, to_bins

@@ -37,7 +37,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import all_estimators
 
 from fedcsa.errors import FedCSAError, ModelError, UntrustedError
-from fedcsa.models.registry import build, describe
+from fedcsa.models.description import build, describe
 
 
 class Custom(RegressorMixin, BaseEstimator):

@@ -35,8 +35,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fedcsa.errors import ModelError
 from fedcsa.models.convert import TREES, to_portable
 from fedcsa.models.estimators import SklearnModel, weight_keyword
-from fedcsa.models.fitted import EstimatorModel, LinearModel
-from fedcsa.models.portable import TreeModel
+from fedcsa.models.fitted import EstimatorModel
+from fedcsa.models.portable import LinearModel, TreeModel
 from fedcsa.models.trees import to_bins
 
 

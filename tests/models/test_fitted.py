@@ -9,7 +9,8 @@ from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
 
 from fedcsa.errors import ModelError
-from fedcsa.models.fitted import EstimatorModel, LinearModel
+from fedcsa.models.fitted import EstimatorModel
+from fedcsa.models.portable import LinearModel
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(40, 3))

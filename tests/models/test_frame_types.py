@@ -27,11 +27,12 @@ from fedcsa.errors import DataError, FedCSAError, ModelError
 from fedcsa.models.allowed import refused_before_fitting
 from fedcsa.models.arrivals import check_agreed
 from fedcsa.models.chosen import chosen_by_name
+from fedcsa.models.description import build
 from fedcsa.models.estimators import SklearnModel
 from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.inputs import Inputs
 from fedcsa.models.portable import open_model
-from fedcsa.models.registry import build, model_description
+from fedcsa.models.registry import model_description
 
 COLUMNS = Columns(
     {

@@ -11,8 +11,9 @@ from sklearn.tree import DecisionTreeRegressor
 from fedcsa.core.losses import CLASSIFICATION, REGRESSION
 from fedcsa.errors import DataError, ModelError, ParameterError
 from fedcsa.models.estimators import SklearnModel
-from fedcsa.models.fitted import EstimatorModel, LinearModel
+from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.model import Path, path_losses, training_weights
+from fedcsa.models.portable import LinearModel
 
 X = np.array([[0.0, 1.0], [2.0, -1.0], [0.5, 0.5]])
 Y = np.array([1.0, -2.0, 0.25])

@@ -21,7 +21,7 @@ from fedcsa.answer.updated import (
 )
 from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
 from fedcsa.findings import CATALOGUE, CAUSES, SEVERITIES, Finding, Severity
-from fedcsa.models.model import RATIO_POWER
+from fedcsa.models.description import RATIO_POWER
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, MOSTLY_OWN
 from fedcsa.target.per_patient import PATIENT_LEVEL

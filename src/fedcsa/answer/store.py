@@ -42,13 +42,14 @@ from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.allowed import refused_before_fitting
-from fedcsa.models.given import GIVEN
+from fedcsa.models.description import GIVEN
 from fedcsa.outcomes import History
 from fedcsa.plan import Plan
+from fedcsa.target.accept import fitted_model
 from fedcsa.target.accept_scores import score_problem
 from fedcsa.target.adaptation import Adaptation, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
-from fedcsa.target.estimate import estimates, fitted_model, score_design
+from fedcsa.target.estimate import estimates, score_design
 from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.target.risk_units import risk_scale
 from fedcsa.target.verdict import Promise

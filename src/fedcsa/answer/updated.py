@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fedcsa.answer.measure_words import WORDS, MeasureWords, title_of
 from fedcsa.answer.view import loss_words_of
-from fedcsa.models.given import given_column
+from fedcsa.models.description import given_column
 from fedcsa.plan import Plan
 from fedcsa.target.own_measures import MeasureUpdate, Three
 from fedcsa.target.realised_measures import in_units

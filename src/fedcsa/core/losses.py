@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array
 from fedcsa.errors import DataError, ModelError, one_of
 
-Loss: TypeAlias = Callable[[Array, Array], Array]
+if TYPE_CHECKING:
+    from fedcsa.core.arrays import Array
+
+Loss: TypeAlias = "Callable[[Array, Array], Array]"
 
 #: Probabilities are kept this far from 0 in the log loss, so that one row cannot make it infinite.
 LOG_FLOOR = 1e-15

@@ -33,7 +33,7 @@ from fedcsa.core.subgroups import MOST_THRESHOLDS, subgroup_problems
 from fedcsa.core.table import Table1
 from fedcsa.errors import DataError
 from fedcsa.messages.fields import Message, wire_field
-from fedcsa.models.given import GIVEN
+from fedcsa.models.description import GIVEN
 
 #: The kind of a model that is handed over as an object, in one process.
 HELD = "held"

@@ -20,9 +20,8 @@ from fedcsa.models.convert import (
     made_columns,
     seen_columns,
 )
+from fedcsa.models.description import RATIO_POWER, RIDGE, WEIGHTED, build
 from fedcsa.models.inputs import Inputs, inputs_of
-from fedcsa.models.model import RATIO_POWER
-from fedcsa.models.registry import RIDGE, WEIGHTED, build
 from fedcsa.models.settling import settle_columns
 from fedcsa.models.steps import FUNCTIONS, MAX_DEGREE, function_name, width_of
 from fedcsa.models.transformers import (

@@ -20,10 +20,10 @@ from fedcsa.models.convert import (
     linear_link,
     made_columns,
 )
-from fedcsa.models.given import GIVEN, model_digest
+from fedcsa.models.description import GIVEN, RIDGE, WEIGHTED
+from fedcsa.models.given import model_digest
 from fedcsa.models.inputs import inputs_of
 from fedcsa.models.portable import Arrays, Form, PortableModel, open_model
-from fedcsa.models.registry import RIDGE, WEIGHTED
 from fedcsa.models.sound import thawed
 from fedcsa.models.steps import Steps, steps_arrays, steps_form, without_nothing
 from fedcsa.models.trees import Forest

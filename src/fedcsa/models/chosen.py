@@ -3,12 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedcsa.errors import ModelError, unknown
-from fedcsa.models.inputs import Column
+
+#: Thresholds on flags and places of levels lie between whole numbers.
+WHOLE_STEP = 1.0
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column on its way through a pipeline.
+
+    Attributes
+    ----------
+    name : str
+        Of a frame's column; "" once it is an array's.
+    texts : tuple of str
+        Its levels, if it holds texts; a cell is computed with as the level's place.
+    missing : bool
+        Whether cells may be empty.
+    step : float
+        Of the agreed grid for thresholds; 0 if there is none.
+    numbers : tuple of float
+        The only ones that it holds, if these were agreed: of a flag, of levels that are numbers.
+    cells : {"", "text", "whole", "truth"}
+        See `fedcsa.models.inputs.CELLS`.
+    """
+
+    name: str = ""
+    texts: tuple[str, ...] = ()
+    missing: bool = False
+    step: float = 0.0
+    numbers: tuple[float, ...] = ()
+    cells: str = ""
+
 
 #: Columns that stand side by side.
 Seen: TypeAlias = tuple[Column, ...]

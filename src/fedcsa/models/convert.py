@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
-from fedcsa.models.chosen import Seen, sklearn_name, split_pipeline
-from fedcsa.models.inputs import Column, Inputs, begins_with_columns
+from fedcsa.models.chosen import Column, Seen, sklearn_name, split_pipeline
+from fedcsa.models.inputs import Inputs, begins_with_columns
 from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, TreeModel
 from fedcsa.models.steps import Steps, width_of, without_nothing
 from fedcsa.models.transformers import fold, in_sequence, unfitted_steps

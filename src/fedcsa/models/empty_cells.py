@@ -9,9 +9,9 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
+from fedcsa.models.description import Candidate
 from fedcsa.models.estimators import SklearnModel
 from fedcsa.models.inputs import Inputs, no_empty_cells
-from fedcsa.models.model import Candidate
 
 #: Enough for five folds of two classes, and for every level of most columns.
 ROWS = 120

@@ -20,9 +20,10 @@ from fedcsa.errors import ModelError
 from fedcsa.models.allowed import objection
 from fedcsa.models.chosen import check_named, sklearn_name, split_pipeline
 from fedcsa.models.convert import TREES, made_columns, seen_columns, to_portable
+from fedcsa.models.description import RATIO_POWER, Candidate
 from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.inputs import Inputs, begins_with_columns, given_to, pandas
-from fedcsa.models.model import RATIO_POWER, Candidate, Path, power_of, training_weights
+from fedcsa.models.model import Path, power_of, training_weights
 from fedcsa.models.portable import PortableModel
 from fedcsa.models.rounding import rounded_pipeline
 from fedcsa.models.settling import settle_columns

@@ -10,7 +10,6 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.models.inputs import Inputs, given_to
 from fedcsa.models.portable import Arrays, Form, PortableModel
-from fedcsa.models.portable import LinearModel as LinearModel
 
 
 @dataclass(frozen=True)

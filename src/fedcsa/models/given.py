@@ -26,14 +26,10 @@ from fedcsa.models.sound import thawed
 from fedcsa.models.steps import MAX_DEGREE, Part, Steps
 from fedcsa.models.trees import LEAF, Cuts
 
-#: The name of a model that nobody fits.
-GIVEN = "given"
 #: Links as a formula names them, and as our formats do.
 FORMULA_LINKS = {"identity": "identity", "logit": "logistic", "log": "log"}
 #: Terms of a formula: more than any published score has.
 MAX_TERMS = 200
-#: What a description may hold besides its name.
-DESCRIBED = ("title", "sha256", "column", "class")
 #: A total is compared with a bound after as much, in shares of it, is taken off: sums of decimals
 #: such as 0.1 + 0.2 miss their value by rounding, and points differ by far more.
 TOTAL_SLACK = 1e-9
@@ -230,9 +226,6 @@ _TRANSFORMS: Mapping[str, Any] = {
 MAX_POWER = MAX_DEGREE
 
 
-# What binds it ------------------------------------------------------------------------------
-
-
 def model_digest(model: PortableModel) -> str:
     """SHA-256 of all words and numbers of a model: what the sites agree on.
 
@@ -247,32 +240,6 @@ def model_digest(model: PortableModel) -> str:
         sha256.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
         sha256.update(np.ascontiguousarray(array).tobytes())
     return sha256.hexdigest()
-
-
-def given_description(title: str = "", **told: str) -> dict[str, str]:
-    """What a plan says of a given model.
-
-    Parameters
-    ----------
-    title : str
-        What it is called.
-    **told : str
-        One of ``sha256``, ``column`` and ``class``.
-
-    Examples
-    --------
-    >>> given_description("EWS", column="ews")
-    {'name': 'given', 'title': 'EWS', 'column': 'ews'}
-    """
-    return {"name": GIVEN, **({"title": title} if title else {}), **told}
-
-
-def given_column(description: Mapping[str, Any]) -> str:
-    """The study's name of the column of predictions that is judged; ``""`` if it is a model."""
-    return str(description.get("column", "")) if description.get("name") == GIVEN else ""
-
-
-# In the order of a study's columns ------------------------------------------------------------
 
 
 def for_columns(model: PortableModel, own: Sequence[str], features: Sequence[str]) -> PortableModel:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError, must, unknown
+from fedcsa.models.description import given_description
 from fedcsa.models.fitted import EstimatorModel, FittedModel
-from fedcsa.models.given import Formula, for_columns, given_description, model_digest
+from fedcsa.models.given import Formula, for_columns, model_digest
 from fedcsa.models.inputs import Inputs, begins_with_columns, no_empty_cells
 from fedcsa.models.model_file import FileModel
 from fedcsa.models.portable import PortableModel

@@ -18,6 +18,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import MissingExtraError, ModelError
+from fedcsa.models.chosen import WHOLE_STEP, Column
 from fedcsa.models.steps import Part, Steps, apply_steps
 
 #: Kinds of columns that a model may get.
@@ -30,38 +31,8 @@ LARGEST_CODE = 10**6
 _TRUTH = {"false": 0.0, "true": 1.0}
 #: Of one study; its matrix has no more columns either.
 MAX_INPUTS = 10_000
-#: Thresholds on flags and places of levels lie between whole numbers.
-WHOLE_STEP = 1.0
 #: Transformers to which texts and empty cells mean something, besides scikit-learn's imputers.
 _ENCODERS = ("ColumnTransformer", "OneHotEncoder", "OrdinalEncoder", "TargetEncoder")
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column on its way through a pipeline.
-
-    Attributes
-    ----------
-    name : str
-        Of a frame's column; "" once it is an array's.
-    texts : tuple of str
-        Its levels, if it holds texts; a cell is computed with as the level's place.
-    missing : bool
-        Whether cells may be empty.
-    step : float
-        Of the agreed grid for thresholds; 0 if there is none.
-    numbers : tuple of float
-        The only ones that it holds, if these were agreed: of a flag, of levels that are numbers.
-    cells : {"", "text", "whole", "truth"}
-        See `CELLS`.
-    """
-
-    name: str = ""
-    texts: tuple[str, ...] = ()
-    missing: bool = False
-    step: float = 0.0
-    numbers: tuple[float, ...] = ()
-    cells: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -13,12 +13,11 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.losses import REGRESSION, Loss, row_losses
 from fedcsa.core.ridge import ridge_path
 from fedcsa.errors import must, one_of
-from fedcsa.models.fitted import FittedModel, LinearModel
+from fedcsa.models.description import PENALTY, RATIO_POWER, Candidate
+from fedcsa.models.portable import LinearModel
 
-#: One hyperparameter setting: parameter name -> plain value.
-Candidate: TypeAlias = Mapping[str, Any]
-#: The parameter γ that every model with sample weights understands: training weights r(x)^γ.
-RATIO_POWER = "ratio_power"
+if TYPE_CHECKING:
+    from fedcsa.models.fitted import FittedModel
 
 
 def power_of(candidate: Candidate) -> float:
@@ -152,10 +151,6 @@ def path_losses(path: Path, X: Array, y: Array, loss: Loss) -> tuple[Array, Mapp
         else:
             failures[index] = "NonFinitePrediction"
     return losses, failures
-
-
-#: The parameter θ of a candidate.
-PENALTY = "penalty"
 
 
 @dataclass(frozen=True)

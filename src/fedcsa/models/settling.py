@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedcsa.errors import ModelError
 from fedcsa.models.chosen import (
+    Column,
     Seen,
     branches_of,
     is_drop,
@@ -21,7 +22,7 @@ from fedcsa.models.chosen import (
     positions,
     sklearn_name,
 )
-from fedcsa.models.inputs import Column, are_whole
+from fedcsa.models.inputs import are_whole
 from fedcsa.models.transformers import leaf
 
 #: Encoders whose levels were agreed.

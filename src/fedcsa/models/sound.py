@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
+
+if TYPE_CHECKING:
+    from fedcsa.core.arrays import Array
 
 #: Of one model in all: 2²³ numbers are 64 MB, far more than a model that keeps its rows' secrets.
 MAX_NUMBERS = 1 << 23

@@ -22,7 +22,7 @@ import numpy as np
 
 from fedcsa.core.arrays import is_whole
 from fedcsa.errors import ParameterError, must, unknown
-from fedcsa.models.registry import describe
+from fedcsa.models.description import describe
 
 #: How to search: where earlier candidates did well (Bergstra and others, 2011), or anywhere.
 SEARCHES = ("tpe", "random")

@@ -36,14 +36,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.sound import damaged, exactly, take, whole_numbers
+
+if TYPE_CHECKING:
+    from fedcsa.core.arrays import Array
 
 #: Columns after a step: all pairs of 100 features are 5,150.
 MAX_COLUMNS = 10_000

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.chosen import (
+    WHOLE_STEP,
+    Column,
     Seen,
     branches_of,
     is_drop,
@@ -22,7 +24,6 @@ from fedcsa.models.chosen import (
     sklearn_name,
     split_pipeline,
 )
-from fedcsa.models.inputs import WHOLE_STEP, Column
 from fedcsa.models.steps import MAX_COLUMNS, Part, Steps, function_name, steps_of_parts, width_of
 
 #: Scalers that hold means and sds, and those that hold cells: the smallest, the largest, a median.

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array
 from fedcsa.models.sound import damaged, take
+
+if TYPE_CHECKING:
+    from fedcsa.core.arrays import Array
 
 #: What stands for a leaf among the features.
 LEAF = -1

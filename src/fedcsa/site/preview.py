@@ -25,8 +25,9 @@ from fedcsa.messages.messages import (
     Refusal,
 )
 from fedcsa.messages.policy import Policy, records_of
-from fedcsa.models.fitted import FittedModel, LinearModel
-from fedcsa.models.given import GIVEN, given_column
+from fedcsa.models.description import GIVEN, given_column
+from fedcsa.models.fitted import FittedModel
+from fedcsa.models.portable import LinearModel
 from fedcsa.models.registry import checked_candidate
 from fedcsa.models.space import corners
 from fedcsa.plan import Plan
@@ -40,7 +41,8 @@ from fedcsa.site.site_file import SiteFile
 from fedcsa.site.source_desk import ONE, check_rows, phase_of
 from fedcsa.source.certificate import Certificate
 from fedcsa.source.source import Source
-from fedcsa.target.estimate import examination_for, fitted_model, score_design
+from fedcsa.target.accept import fitted_model
+from fedcsa.target.estimate import examination_for, score_design
 from fedcsa.target.judge_given import Given
 from fedcsa.target.target import Target
 

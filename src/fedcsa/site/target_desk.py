@@ -30,7 +30,7 @@ from fedcsa.messages.messages import (
     MoreCandidates,
     Refusal,
 )
-from fedcsa.models.model import Candidate
+from fedcsa.models.description import Candidate
 from fedcsa.run import SEARCH
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.cohort import Cohort

@@ -28,6 +28,7 @@ from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import Brief, ModelReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.arrivals import open_agreed
+from fedcsa.models.description import Candidate
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import (
     count_parameters,
@@ -36,7 +37,7 @@ from fedcsa.models.leaving import (
     rows_per_leaf,
     rows_per_mean,
 )
-from fedcsa.models.model import Candidate, Model
+from fedcsa.models.model import Model
 from fedcsa.models.portable import PortableModel
 from fedcsa.source.exposure import exposures
 from fedcsa.source.fits import Job, fits_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from scipy.special import logit
@@ -24,8 +24,10 @@ from fedcsa.errors import DataError
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import FARTHEST, Brief, Examination
 from fedcsa.source.measure import Work
-from fedcsa.source.mixture import Predictor
 from fedcsa.source.weigh import Batch, Folds, TableWeighing
+
+if TYPE_CHECKING:
+    from fedcsa.source.mixture import Predictor
 
 #: Ridge of the regression of the loss on the table's functions of x, whose variances are about 1:
 #: too small to matter, large enough for functions that are nearly collinear.

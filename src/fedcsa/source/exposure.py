@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +32,18 @@ from fedcsa.core.losses import Loss
 from fedcsa.core.ridge import merge_triangles, triangle
 from fedcsa.errors import PolicyError
 from fedcsa.messages.messages import Brief
+from fedcsa.models.description import Candidate
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import rows_per_leaf
-from fedcsa.models.model import Candidate, LinearRegression, Model, Path, power_of
+from fedcsa.models.model import LinearRegression, Model, Path, power_of
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
 from fedcsa.source.fits import Job, fits_of
 from fedcsa.source.measure import MEASURED_ROWS, Work, held_out_losses
-from fedcsa.source.mixture import Predictor
 from fedcsa.source.weigh import Batch
+
+if TYPE_CHECKING:
+    from fedcsa.source.mixture import Predictor
 
 #: Directions in which the rows vary less, as a share of the most, are rounding.
 _ROUNDING = 1e-10

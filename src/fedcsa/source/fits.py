@@ -14,8 +14,10 @@ from fedcsa.core.folds import generator_for
 from fedcsa.core.ridge import merge_triangles, triangle, triangle_path
 from fedcsa.errors import PolicyError
 from fedcsa.messages.messages import Brief, ModelReport, ModelRequest
-from fedcsa.models.fitted import EstimatorModel, FittedModel, LinearModel
-from fedcsa.models.model import Candidate, LinearRegression, Model, Path, power_of
+from fedcsa.models.description import Candidate
+from fedcsa.models.fitted import EstimatorModel, FittedModel
+from fedcsa.models.model import LinearRegression, Model, Path, power_of
+from fedcsa.models.portable import LinearModel
 from fedcsa.source.weigh import Batch, Folds, StudyRows, Weighing
 
 

@@ -28,7 +28,8 @@ from fedcsa.core.losses import Loss, RiskMoments, sampling_variance
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import Brief, RiskReport
-from fedcsa.models.model import Candidate, LinearRegression, Model, Path, path_losses
+from fedcsa.models.description import Candidate
+from fedcsa.models.model import LinearRegression, Model, Path, path_losses
 from fedcsa.source.fits import Fits, Job, fits_of
 from fedcsa.source.weigh import (
     Batch,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from fedcsa.errors import DataError, MessageError, ModelError, PolicyError
 from fedcsa.messages.fields import Message, thaw, to_json
 from fedcsa.messages.messages import Brief, Examination
 from fedcsa.models.arrivals import open_agreed
-from fedcsa.models.fitted import FittedModel, LinearModel
-from fedcsa.models.given import GIVEN, given_column
-from fedcsa.source.measure import Work
+from fedcsa.models.description import GIVEN, given_column
+from fedcsa.models.fitted import FittedModel
+from fedcsa.models.portable import LinearModel
 from fedcsa.source.weigh import Batch, StudyRows
+
+if TYPE_CHECKING:
+    from fedcsa.source.measure import Work
 
 #: From a batch to what the mixture predicts, (rows,) or (rows, classes), and what every member
 #: does; None where it cannot predict the rows.

@@ -40,7 +40,8 @@ from fedcsa.messages.policy import (
     utc_now,
 )
 from fedcsa.models.convert import agreed_grid
-from fedcsa.models.model import Candidate, Model
+from fedcsa.models.description import Candidate
+from fedcsa.models.model import Model
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
 from fedcsa.source.certificate import Certificate, certify

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,8 +32,10 @@ from fedcsa.core.ulsif import ULSIF
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
 from fedcsa.messages.fields import thaw
-from fedcsa.messages.messages import Brief
-from fedcsa.models.given import given_column
+from fedcsa.models.description import given_column
+
+if TYPE_CHECKING:
+    from fedcsa.messages.messages import Brief
 
 
 @dataclass(frozen=True)

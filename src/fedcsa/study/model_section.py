@@ -6,12 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedcsa.errors import StudyError, gathered, raise_all, unknown
-from fedcsa.models.given import GIVEN
-from fedcsa.models.registry import (
-    RIDGE,
-    WEIGHTED,
-    model_description,
-)
+from fedcsa.models.description import GIVEN, RIDGE, WEIGHTED
+from fedcsa.models.registry import model_description
 from fedcsa.models.space import described_space, is_space, spread_points
 from fedcsa.study.given_section import check_given_section
 from fedcsa.study.toml import Section

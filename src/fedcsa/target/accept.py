@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from fedcsa.core.losses import BOUNDED, CLASSIFICATION, REGRESSION
 from fedcsa.core.units import CONVERSIONS, DIRECTIONS
 from fedcsa.errors import BindingError, FedCSAError, MessageError, ModelError, ProtocolError
 from fedcsa.findings import FROM_SOURCES
-from fedcsa.messages.fields import Message
+from fedcsa.messages.fields import Message, thaw
 from fedcsa.messages.messages import (
     SLACK,
     Brief,
@@ -28,11 +29,14 @@ from fedcsa.messages.messages import (
     Refusal,
     RiskReport,
 )
+from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.fitted import FittedModel
-from fedcsa.plan import Plan
 from fedcsa.target.accept_scores import score_problem
-from fedcsa.target.estimate import fitted_model, reaches, wild_models
+from fedcsa.target.estimate import reaches, wild_models
 from fedcsa.target.joined import check_same_rows
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
 
 #: No hospital has more rows; a larger claim is meant to outweigh the others.
 MAX_ROWS = 100_000_000
@@ -425,3 +429,28 @@ def _open(report: ModelReport, design: Brief | Plan, sd: Array) -> FittedModel:
     except ModelError as error:
         text = f"The model of source {report.source!r} is refused. {error}"
         raise MessageError(text) from None
+
+
+def fitted_model(report: ModelReport, design: Brief | Plan, sd: Array) -> FittedModel:
+    """The fitted model in a source's report, if it is sound and the one that was agreed.
+
+    Parameters
+    ----------
+    report : ModelReport
+    design : Brief or Plan
+        Of the study.
+    sd : array of shape (features,)
+        The target's, as it told them.
+    """
+    if report.held is not None:  # in one process
+        held: FittedModel = report.held
+        return held
+    return open_agreed(
+        report.form,
+        report.arrays,
+        thaw(design.model),
+        thaw(design.candidates[report.candidate]) if design.candidates else {},
+        sd,
+        scale=design.scale,
+        n_classes=len(design.classes),
+    )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,16 +29,16 @@ from fedcsa.findings import Finding
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.correction import Correction
+from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.export import (
     corrected_lines,
     estimator_of_lines,
     formula_of_lines,
     raw_lines,
 )
-from fedcsa.models.fitted import FittedModel, LinearModel
-from fedcsa.models.given import GIVEN, Formula, given_column
-from fedcsa.plan import Plan
-from fedcsa.target.backtest_result import Backtest
+from fedcsa.models.fitted import FittedModel
+from fedcsa.models.given import Formula
+from fedcsa.models.portable import LinearModel
 from fedcsa.target.estimate import NO_OVERLAP, combine, reaches, score_design
 from fedcsa.target.per_patient import PATIENT_LEVEL, Limits, coverage_by_distance, limits_of
 from fedcsa.target.promised_curves import (
@@ -59,6 +59,10 @@ from fedcsa.target.promised_measures import (
 )
 from fedcsa.target.risk_units import risk_scale
 from fedcsa.target.verdict import Promise, Verdict, verdict_of
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
+    from fedcsa.target.backtest_result import Backtest
 
 #: These stop a study before it has a model, and are no mistake of whoever runs it.
 WITHOUT_MODEL = (NoOverlapError, NoSourcesError, CandidatesError)

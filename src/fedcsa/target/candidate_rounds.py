@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,13 +14,15 @@ from fedcsa.errors import CandidatesError, must
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import RiskReport
 from fedcsa.messages.policy import Policy
-from fedcsa.models.model import Candidate
+from fedcsa.models.description import Candidate
 from fedcsa.models.space import SpaceFunction
-from fedcsa.plan import Plan
 from fedcsa.target.estimate import eligible, estimates
 from fedcsa.target.joined import numbers_of_rounds
 from fedcsa.target.search import Search
 from fedcsa.words import number
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
 
 #: Why a search ends before its budget: a limit on numbers, a site's rule, nothing new to draw.
 NUMBERS, RULE, USED_UP = "numbers", "max_candidates", "space_used_up"

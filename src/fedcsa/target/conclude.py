@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,9 @@ from fedcsa.errors import NoOverlapError
 from fedcsa.findings import CAUSES, Finding
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import RiskReport
-from fedcsa.models.model import PENALTY, RATIO_POWER
+from fedcsa.models.description import PENALTY, RATIO_POWER
 from fedcsa.models.registry import takes_weights
 from fedcsa.models.space import at_edges
-from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.estimate import (
     FEWEST_TO_COMPARE,
     MAX_IMBALANCE,
@@ -27,6 +26,9 @@ from fedcsa.target.estimate import (
     out_of_line,
 )
 from fedcsa.target.verdict import far_examiners
+
+if TYPE_CHECKING:
+    from fedcsa.target.adaptation import Adaptation
 
 #: The mean ratio must be 1; a good one is not off by a factor of two.
 RATIO_MEAN = (0.5, 2.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +23,17 @@ from fedcsa.core.weights import (
     validated_estimate,
 )
 from fedcsa.errors import CandidatesError, ModelError, NoSourcesError, must
-from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import (
-    Brief,
     Examination,
     ExaminationReport,
-    ModelReport,
     ModelRequest,
     RiskReport,
 )
-from fedcsa.models.arrivals import open_agreed
+from fedcsa.models.description import RATIO_POWER
 from fedcsa.models.fitted import EstimatorModel, FittedModel
-from fedcsa.models.model import RATIO_POWER
-from fedcsa.plan import Plan
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
 
 #: A source reaches the target if so many effective rows are left: from fewer, a variance is a
 #: guess …
@@ -250,31 +249,6 @@ def require_enough(plan: Plan, n_sources: int, fewest: int) -> None:
 
 
 # The mixture of the models ------------------------------------------------------------------
-
-
-def fitted_model(report: ModelReport, design: Brief | Plan, sd: Array) -> FittedModel:
-    """The fitted model in a source's report, if it is sound and the one that was agreed.
-
-    Parameters
-    ----------
-    report : ModelReport
-    design : Brief or Plan
-        Of the study.
-    sd : array of shape (features,)
-        The target's, as it told them.
-    """
-    if report.held is not None:  # in one process
-        held: FittedModel = report.held
-        return held
-    return open_agreed(
-        report.form,
-        report.arrays,
-        thaw(design.model),
-        thaw(design.candidates[report.candidate]) if design.candidates else {},
-        sd,
-        scale=design.scale,
-        n_classes=len(design.classes),
-    )
 
 
 def mixture_weights(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedcsa.errors import MessageError
 from fedcsa.messages.messages import RiskReport
-from fedcsa.plan import Plan
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
 
 #: Fields with a number a candidate; empty where they are not asked for.
 PER_CANDIDATE = (

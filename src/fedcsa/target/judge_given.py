@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -11,10 +11,13 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.scores import ScoreDesign
 from fedcsa.errors import DataError, ModelError, NoSourcesError
 from fedcsa.messages.messages import Examination, ModelReport, RiskReport
+from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import EstimatorModel, FittedModel
-from fedcsa.models.given import GIVEN, given_column, model_digest
-from fedcsa.plan import Plan
+from fedcsa.models.given import model_digest
 from fedcsa.target.estimate import worth
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
 
 #: A model, the target's own column of predictions (rows,), or nothing where it has none.
 Given: TypeAlias = FittedModel | Array | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from fedcsa.core.arrays import Array
@@ -9,9 +11,11 @@ from fedcsa.core.losses import Loss, loss_named, row_losses
 from fedcsa.core.random_effects import NewSite
 from fedcsa.core.shrunk_line import LinePrior, shrunk_line
 from fedcsa.models.correction import Correction, log_odds
-from fedcsa.models.fitted import LinearModel
-from fedcsa.target.adaptation import Adaptation
+from fedcsa.models.portable import LinearModel
 from fedcsa.target.own_outcomes import Labelled, OwnOutcomes
+
+if TYPE_CHECKING:
+    from fedcsa.target.adaptation import Adaptation
 
 #: Why the model stays as it was.
 MANY_CLASSES = "with three classes or more, one line gives no probabilities"

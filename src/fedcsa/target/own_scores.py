@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.scores import OwnScores, ScoreDesign
 from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.core.table import Table1
-from fedcsa.plan import Plan
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
 
 
 def own_scores_of(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
@@ -28,7 +29,9 @@ from fedcsa.core.plug_in import own_sampling, shifts
 from fedcsa.core.random_effects import NewSite, held_in, new_site
 from fedcsa.core.scores import OwnScores, ScoreDesign, Told, complement, told_by
 from fedcsa.messages.messages import ExaminationReport
-from fedcsa.plan import Plan
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
 
 
 @dataclass(frozen=True)

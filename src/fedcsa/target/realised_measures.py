@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
@@ -20,9 +21,11 @@ from fedcsa.core.measures import (
 )
 from fedcsa.core.scores import JACKKNIFE_GROUPS, ScoreDesign, ScoreSums, told_by
 from fedcsa.core.subgroups import members_of_subgroups
-from fedcsa.plan import Plan
-from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.risk_units import on_scale, risk_scale
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
+    from fedcsa.target.promised_measures import MeasurePromise
 
 #: The measure that a loss is, in units that people use.
 OF_LOSS: Mapping[str, str] = {

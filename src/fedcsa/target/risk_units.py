@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from fedcsa.plan import Plan
 from fedcsa.words import number
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
 
 #: How people are told a risk: as it is, its root, or summed over classes.
 RiskScale = Literal["loss", "root", "sum"]

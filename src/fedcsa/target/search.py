@@ -17,7 +17,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import MissingExtraError, ParameterError
-from fedcsa.models.model import Candidate
+from fedcsa.models.description import Candidate
 from fedcsa.models.registry import checked_candidate, expand_candidates
 from fedcsa.models.space import (
     Space,

@@ -30,9 +30,8 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.messages.policy import Clock, Ledger, Policy, utc_now
+from fedcsa.models.description import GIVEN, Candidate
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.given import GIVEN
-from fedcsa.models.model import Candidate
 from fedcsa.models.registry import instantiate
 from fedcsa.models.space import SpaceFunction
 from fedcsa.plan import Plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,9 @@ from fedcsa.core.moments import Moments
 from fedcsa.core.table import Table1
 from fedcsa.errors import DataError, must
 from fedcsa.findings import Finding
-from fedcsa.plan import Plan
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
 
 #: A flag or a level of fewer patients is named: statistical offices ask for as many.
 SMALL_LEVEL = 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from fedcsa.core.random_effects import (
 )
 from fedcsa.findings import ADVICE, Advice
 from fedcsa.messages.messages import ExaminationReport
-from fedcsa.plan import Plan
 from fedcsa.target.risk_units import RiskScale, beside_constant
 from fedcsa.words import number, percent, shown_probability
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
 
 #: Prior scale of the between-site sd of log risks and log ratios: sites' risks differ by a fifth.
 RISK_SCALE = 0.2

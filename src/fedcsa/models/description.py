@@ -1,0 +1,213 @@
+"""A model and its candidates in plain values: their names, and how an estimator is told and built.
+
+It names no class of ours, so that messages and policies may read a description.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Collection, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fedcsa.errors import ModelError, UntrustedError, hint
+from fedcsa.models.steps import FUNCTIONS, function_name
+
+#: One hyperparameter setting: parameter name -> plain value.
+Candidate: TypeAlias = Mapping[str, Any]
+#: The parameter γ that every model with sample weights understands: training weights r(x)^γ.
+RATIO_POWER = "ratio_power"
+#: The parameter θ of a candidate.
+PENALTY = "penalty"
+RIDGE, WEIGHTED = LINEAR = "ridge", "weighted-least-squares"
+#: The name of a model that nobody fits.
+GIVEN = "given"
+#: What a description may hold besides its name.
+DESCRIBED = ("title", "sha256", "column", "class")
+
+
+def given_description(title: str = "", **told: str) -> dict[str, str]:
+    """What a plan says of a given model.
+
+    Parameters
+    ----------
+    title : str
+        What it is called.
+    **told : str
+        One of ``sha256``, ``column`` and ``class``.
+
+    Examples
+    --------
+    >>> given_description("EWS", column="ews")
+    {'name': 'given', 'title': 'EWS', 'column': 'ews'}
+    """
+    return {"name": GIVEN, **({"title": title} if title else {}), **told}
+
+
+def given_column(description: Mapping[str, Any]) -> str:
+    """The study's name of the column of predictions that is judged; ``""`` if it is a model."""
+    return str(description.get("column", "")) if description.get("name") == GIVEN else ""
+
+
+def describe(value: Any) -> Any:
+    """Plain values (None, bool, int, float, str, list, dict) that `build` turns back.
+
+    >>> from sklearn.linear_model import Lasso
+    >>> describe(Lasso(alpha=0.5))
+    {'class': 'sklearn.linear_model.Lasso', 'parameters': {'alpha': 0.5}}
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple):
+        return {"tuple": [describe(item) for item in value]}
+    if isinstance(value, list):
+        return [describe(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return [describe(item) for item in value.tolist()]
+    if function_name(value):
+        return {"function": f"numpy.{function_name(value)}"}
+    if isinstance(value, slice):
+        return {"slice": [describe(value.start), describe(value.stop), describe(value.step)]}
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {"dict": {key: describe(item) for key, item in value.items()}}
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return _describe_estimator(value)
+    raise ModelError(
+        f"A model must be made of numbers, texts, lists and estimators to be sent to a source; "
+        f"it holds an object of type {_full_name(type(value))}. "
+        "Leave that parameter out."
+    )
+
+
+def build(description: Any, trusted: Collection[str] = ()) -> Any:
+    """Make the value that `describe` described.
+
+    Parameters
+    ----------
+    description : plain values
+        As `describe` gives them.
+    trusted : collection of str
+        Full names of classes outside scikit-learn that may be built.
+    """
+    if type(description) in (float, int, str, bool):  # most values of a long list of candidates
+        return description
+    if isinstance(description, Mapping):
+        if set(description) == {"tuple"} and isinstance(description["tuple"], list | tuple):
+            return tuple(build(item, trusted) for item in description["tuple"])
+        if set(description) == {"dict"} and isinstance(description["dict"], Mapping):
+            return {key: build(item, trusted) for key, item in description["dict"].items()}
+        if set(description) == {"function"}:
+            return _function(description["function"])
+        if set(description) == {"slice"} and len(description["slice"]) == 3:
+            return slice(*(build(item, trusted) for item in description["slice"]))
+        if set(description) == {"class", "parameters"}:
+            return _build_estimator(description, trusted)
+        raise ModelError("A model description must name a class and its parameters.")
+    if isinstance(description, list | tuple):
+        return [build(item, trusted) for item in description]
+    return description
+
+
+def _function(name: Any) -> Any:
+    """One of numpy's functions that have a format of ours."""
+    package, _, own = name.rpartition(".") if isinstance(name, str) else ("", "", "")
+    if package != "numpy" or own not in FUNCTIONS:
+        raise ModelError(f"A model's function must be one of numpy's {', '.join(FUNCTIONS)}.")
+    return FUNCTIONS[own]
+
+
+def refuse_files(parameters: Mapping[str, Any]) -> None:
+    """Refuse a cache on disk: it would write files, and read back whatever lies there."""
+    for key, value in parameters.items():
+        if key.rpartition("__")[2] == "memory" and value is not None:
+            raise ModelError("A model must not keep a cache on disk; leave 'memory' out.")
+
+
+def _describe_estimator(estimator: Any) -> dict[str, Any]:
+    cls = type(estimator)
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(cls.__init__).parameters.items()
+    }
+    parameters = {}
+    for name, value in sorted(estimator.get_params(deep=False).items()):
+        default = defaults.get(name, inspect.Parameter.empty)
+        plain = value is None or isinstance(value, bool | int | float | str)
+        if value is default or (plain and type(value) is type(default) and value == default):
+            continue
+        parameters[name] = describe(value)
+    return {"class": _public_name(cls), "parameters": parameters}
+
+
+def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -> Any:
+    """The estimator that a description names, if its class is known and trusted here.
+
+    Parameters
+    ----------
+    description : mapping
+        With a class and its parameters.
+    trusted : collection of str
+        Full names of classes outside scikit-learn that may be built.
+    """
+    name = description["class"]
+    if not isinstance(name, str) or not isinstance(description["parameters"], Mapping):
+        raise ModelError("A model description must name a class and its parameters.")
+    module, _, attribute = name.rpartition(".")
+    if module.split(".")[0] != "sklearn" and name not in trusted:
+        raise UntrustedError(
+            f"A model must be built from scikit-learn's classes or from classes declared as "
+            f"trusted; {name[:100]!r} is neither. Add it to trusted_types if you know it."
+        )
+    try:
+        cls = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError):
+        raise ModelError(
+            f"The class {name[:100]!r} is not installed at this site. Check its name, or install "
+            "its package at every site."
+        ) from None
+    if not inspect.isclass(cls) or not hasattr(cls, "get_params"):
+        raise ModelError(
+            f"{name[:100]!r} is not the class of an estimator. Name a class with fit and predict."
+        )
+    if name not in trusted and name != _public_name(
+        cls
+    ):  # a policy goes by names, so a class has only one
+        raise ModelError(
+            f"{name[:100]!r} must be called by its own name, {_public_name(cls)!r}. Use that one."
+        )
+    parameters = {key: build(value, trusted) for key, value in description["parameters"].items()}
+    known = set(inspect.signature(cls.__init__).parameters)
+    refuse_files(parameters)
+    strange = sorted(set(parameters) - known)
+    if strange:
+        meant = hint(strange[0], known - {"self"})
+        raise ModelError(f"{name[:100]!r} has no parameter {strange[0][:60]!r}. {meant}")
+    try:
+        return cls(**parameters)
+    except TypeError:
+        raise ModelError(
+            f"{name[:100]!r} must be given all its required parameters. Look up which it has."
+        ) from None
+
+
+def _public_name(cls: type) -> str:
+    """``sklearn.linear_model.Lasso`` rather than a name with a private module in it."""
+    parts = cls.__module__.split(".")
+    private = [index for index, part in enumerate(parts) if part.startswith("_")]
+    for length in range(1, (private or [0])[0] + 1):  # packages that hold it, the outermost first
+        public = ".".join(parts[:length])
+        try:
+            found = getattr(importlib.import_module(public), cls.__name__, None)
+        except ImportError:  # also of a package that loads its parts only when asked
+            continue
+        if found is cls:
+            return f"{public}.{cls.__name__}"
+    return _full_name(cls)
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
