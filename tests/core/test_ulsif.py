@@ -90,7 +90,7 @@ def test_leave_one_out_scores_equal_brute_force(n_source, n_target, d, nonnegati
             expected = brute_force_score(
                 phi_source, phi_target, lam, alpha, nonnegative == "coefficients"
             )
-            # A score may reach 3e4, where a double has no eight digits behind the point to agree in.
+            # A score may reach 3e4, where doubles cannot agree in eight digits behind the point.
             assert fitted.cv_scores_[s, k] == pytest.approx(expected, rel=1e-11, abs=1e-8)
 
 
