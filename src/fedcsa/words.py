@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 #: The longest name in a chart; tables have it in full.
 LONGEST = 28
@@ -106,3 +107,16 @@ def sentence(text: str) -> str:
         return ""
     first = text[0] if text.startswith("p(") else text[0].upper()
     return f"{first}{text[1:]}" + ("" if text.endswith(".") else ".")
+
+
+def candidate_text(candidate: Mapping[str, Any]) -> str:
+    """A candidate as people write it.
+
+    >>> candidate_text({"penalty": 0.1, "ratio_power": 1.0})
+    'penalty 0.1, ratio_power 1'
+    """
+    parts = [
+        f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in candidate.items()
+    ]
+    return printable(", ".join(parts) or "as given")

@@ -15,12 +15,11 @@ from fedcsa import words
 from fedcsa.answer.page import write_report
 from fedcsa.answer.store import load_result, read_json, restore, save_history, save_result
 from fedcsa.answer.updated import update_sentence
-from fedcsa.answer.view import candidate_text
 from fedcsa.errors import ResultError
 from fedcsa.outcomes import History
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.verdict import Verdict
-from fedcsa.words import number, percent, with_interval
+from fedcsa.words import candidate_text, number, percent, with_interval
 
 MOST_BYTES = 2_000_000
 KINDS = (

@@ -10,7 +10,7 @@ import pytest
 from fedcsa.answer.charts.kept_promises import draw_kept_promises
 from fedcsa.answer.charts.search_plot import draw_search
 from fedcsa.answer.forests import drawn, source_forest
-from fedcsa.answer.measure_words import WORDS
+from fedcsa.answer.measure_words import WORDS, risk_name
 from fedcsa.answer.page import subtitle, write_report
 from fedcsa.answer.result_tables import (
     PlayedRisks,
@@ -37,7 +37,7 @@ from fedcsa.answer.updated import (
     update_sentence,
     worth_sentence,
 )
-from fedcsa.answer.view import MOST_SOURCES, View, candidate_text, risk_name, view_of
+from fedcsa.answer.view import MOST_SOURCES, View, view_of
 from fedcsa.cli.common import console
 from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
@@ -50,7 +50,7 @@ from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.target.verdict import Leg, Verdict
 from fedcsa.update import UpdateLook
-from fedcsa.words import count, number, percent, sentence
+from fedcsa.words import candidate_text, count, number, percent, sentence
 
 KINDS = ("small", "one source", "two sources", "paper", "no overlap", "100 sources", "all refused")
 #: What only the page shows: tables and charts of their own.

@@ -1,6 +1,7 @@
 """The shape of the source: layers, small files, nothing unpickled, no hidden randomness."""
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -15,6 +16,8 @@ FILES = sorted(Path(fedcsa.__file__).parent.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 UNPICKLERS = {"pickle", "cPickle", "joblib", "cloudpickle", "dill", "marshal", "shelve"}
 MAX_LINES = 600  # one stage of the picture, its docstrings included
+#: Modules in the longest chain that loading one of these begins; a reader holds no more in mind.
+DEPTHS = {"fedcsa.estimator": 12, "fedcsa.answer.page": 17, "fedcsa.federation.flare.executors": 19}
 
 
 def named(path):
@@ -59,6 +62,54 @@ def calls(path):
 
 def roots(path):
     return {name.split(".")[0] for name in imported(TREES[path])}
+
+
+def module_of(path):
+    parts = path.relative_to(Path(fedcsa.__file__).parents[1]).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): tree for path, tree in TREES.items()}
+
+
+def loaded_with(module):
+    """What its own lines import when it is loaded: neither for types alone, nor in a function."""
+    lines = MODULES[module].body
+    nodes = [node for line in lines if not isinstance(line, ast.If) for node in outside(line)]
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def outside(line):
+    """`line` and its parts, functions left out."""
+    if not isinstance(line, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield line
+        for part in ast.iter_child_nodes(line):
+            yield from outside(part)
+
+
+@functools.cache
+def chain(module):
+    """The longest chain of imports that begins with `module`."""
+    following = [
+        chain(name) for name in set(loaded_with(module)) & set(MODULES) - {"fedcsa", module}
+    ]
+    return (module, *max(following, key=len, default=()))
+
+
+@pytest.mark.parametrize(("module", "depth"), DEPTHS.items())
+def test_imports_are_not_deeper_than_a_reader_can_follow(module, depth):
+    assert len(chain(module)) <= depth, " <- ".join(chain(module))
+
+
+def test_no_chain_of_imports_is_longer_than_the_engines():
+    longest = max(map(chain, MODULES), key=len)
+    assert len(longest) <= max(DEPTHS.values()), " <- ".join(longest)
 
 
 def test_no_file_is_too_long_to_read():

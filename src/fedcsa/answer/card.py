@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from fedcsa.answer.checklists import answers as know
 from fedcsa.answer.checklists.items import ChecklistItem, FilledItem, answer_text, fill
 from fedcsa.answer.markdown import escaped, markdown_table
 from fedcsa.answer.result_tables import Table, measure_table, source_table
-from fedcsa.answer.view import View
+
+if TYPE_CHECKING:
+    from fedcsa.answer.view import View
 
 #: Sections of the card. They follow M. Mitchell and others: Model cards for model reporting,
 #: FAT* 2019, doi 10.1145/3287560.3287596.

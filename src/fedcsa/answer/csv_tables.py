@@ -6,13 +6,16 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedcsa.answer.checklists.filled import CHECKLISTS
-from fedcsa.answer.view import View
 from fedcsa.core.conformal import BANDS
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.words import printable
+
+if TYPE_CHECKING:
+    from fedcsa.answer.view import View
 
 Cell = str | float | int | bool | None
 _Rows = Iterator[Sequence[Cell]]

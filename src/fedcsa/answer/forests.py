@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from fedcsa.answer.measure_words import WORDS, MeasureWords, title_of
 from fedcsa.answer.updated import shown_measure
-from fedcsa.answer.view import SourceLine, View
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.realised_measures import in_units
 from fedcsa.words import count, number, percent, printable
+
+if TYPE_CHECKING:
+    from fedcsa.answer.view import SourceLine, View
 
 #: Measures with a forest plot on the page, of those that a study has; its own loss has one too.
 DRAWN = ("auroc", "observed_expected", "rmse", "r2", "calibration_slope", "calibration_intercept")

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from fedcsa.target.realised_measures import OF_LOSS
 from fedcsa.words import number, percent
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -176,3 +180,18 @@ def title_of(measure: NamedMeasure) -> str:
     if measure.of_class is not None:
         title += f" of {measure.of_class}"
     return title if measure.threshold is None else f"{title} at {percent(measure.threshold)}"
+
+
+def loss_words_of(plan: Plan) -> MeasureWords:
+    """How a study's loss is told, `in_units`."""
+    return WORDS[loss_measure(plan)]
+
+
+def risk_name(plan: Plan) -> str:
+    """What a risk is called that is told `in_units`."""
+    return WORDS["rmse"].title if plan.loss == "squared" else LOSS_NAMES.get(plan.loss, "loss")
+
+
+def loss_measure(plan: Plan) -> str:
+    """The measure that the study's loss is."""
+    return OF_LOSS.get(plan.loss, "loss")

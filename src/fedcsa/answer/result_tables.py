@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fedcsa.answer.forests import drawn, is_known, is_same, promised_text
-from fedcsa.answer.measure_words import LOSS_NAMES, WORDS, title_of
+from fedcsa.answer.measure_words import LOSS_NAMES, WORDS, loss_words_of, title_of
 from fedcsa.answer.sentences import MOST_LISTED, MOST_MARKS, MOST_PRINTED
 from fedcsa.answer.updated import shown_measure
-from fedcsa.answer.view import MOST_FEATURES, View, candidate_text, loss_words_of
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.registry import title_of_model
 from fedcsa.plan import Plan
@@ -17,8 +17,21 @@ from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise, Recalibration
 from fedcsa.target.realised_measures import OF_LOSS, MeasureRecord, in_units
 from fedcsa.target.risk_units import on_scale
-from fedcsa.update import Update
-from fedcsa.words import count, counted, interval, listed, number, percent, printable, short
+from fedcsa.words import (
+    candidate_text,
+    count,
+    counted,
+    interval,
+    listed,
+    number,
+    percent,
+    printable,
+    short,
+)
+
+if TYPE_CHECKING:
+    from fedcsa.answer.view import View
+    from fedcsa.update import Update
 
 _GROUP_HEADINGS = ("subgroup", "measure", "at a new site", "less all others")
 
@@ -231,7 +244,7 @@ def balance_tables(view: View) -> Iterator[Table]:
         for i in view.most_different
     ]
     yield Table("Standardised mean differences", tuple(headings), rows)
-    more = len(features) > MOST_FEATURES or len(view.sources) > len(shown)
+    more = len(features) > len(rows) or len(view.sources) > len(shown)
     if more and len(features) * len(view.sources) <= MOST_LISTED:
         every = [
             (line.name, feature, number(before), number(after))

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from fedcsa.answer.forests import is_known, is_same, promised_text
 from fedcsa.answer.measure_words import WORDS
@@ -19,7 +20,6 @@ from fedcsa.answer.updated import (
     update_sentence,
     worth_sentence,
 )
-from fedcsa.answer.view import MOST_FEATURES, View, candidate_text
 from fedcsa.findings import CATALOGUE, CAUSES, SEVERITIES, Finding, Severity
 from fedcsa.models.description import RATIO_POWER
 from fedcsa.target.backtest_result import Backtest
@@ -28,6 +28,7 @@ from fedcsa.target.per_patient import PATIENT_LEVEL
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.risk_units import ratio_on, risk_word
 from fedcsa.words import (
+    candidate_text,
     count,
     counted,
     interval,
@@ -37,6 +38,9 @@ from fedcsa.words import (
     printable,
     sentence,
 )
+
+if TYPE_CHECKING:
+    from fedcsa.answer.view import View
 
 #: The name of a sentence, and what it says.
 Said = Iterator[tuple[str, str]]
@@ -395,7 +399,7 @@ def _balance(view: View) -> Said:
         return
     yield "differences", _DIFFERENCES
     hidden = (
-        (len(view.plan.features) - MOST_FEATURES, "feature"),
+        (len(view.features) - len(view.most_different), "feature"),
         (len(view.sources) - len(view.in_panels), "source"),
     )
     parts = " and ".join(counted(many, noun) for many, noun in hidden if many > 0)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fedcsa.answer import result_tables, updated
+from fedcsa.answer.measure_words import loss_words_of
 from fedcsa.answer.sentences import (
     NEW_SITE,
     about_left_out,
@@ -22,14 +23,14 @@ from fedcsa.answer.sentences import (
     said,
     whom_sentence,
 )
-from fedcsa.answer.view import View, candidate_text, loss_words_of
+from fedcsa.answer.view import View
 from fedcsa.findings import ADVICE, Finding
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.risk_units import risk_word
 from fedcsa.target.verdict import Leg
 from fedcsa.update import Update
-from fedcsa.words import percent, printable, sentence
+from fedcsa.words import candidate_text, percent, printable, sentence
 
 _STYLES = {"note": "dim", "warning": "yellow", "danger": "bold red"}
 _COLOURS = {"use": "green", "care": "yellow", "none": "yellow", "no": "red"}

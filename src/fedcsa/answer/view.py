@@ -12,7 +12,13 @@ from typing import Any
 
 from scipy.special import ndtri
 
-from fedcsa.answer.measure_words import LOSS_NAMES, WORDS, MeasureWords
+from fedcsa.answer.measure_words import (
+    WORDS,
+    MeasureWords,
+    loss_measure,
+    loss_words_of,
+    risk_name,
+)
 from fedcsa.answer.store import (
     HISTORY,
     backtest_to_json,
@@ -40,11 +46,11 @@ from fedcsa.target.promised_measures import (
     Recalibration,
     RiskDistribution,
 )
-from fedcsa.target.realised_measures import OF_LOSS, in_units
+from fedcsa.target.realised_measures import in_units
 from fedcsa.target.risk_units import RiskScale, on_scale, risk_scale
 from fedcsa.target.verdict import Leg, Promise
 from fedcsa.update import Update
-from fedcsa.words import percent, printable
+from fedcsa.words import percent
 
 RESULT, FEDERATION = "adaptation.json", "federation.json"
 #: Sources in a chart: more lines cannot be read.
@@ -59,19 +65,6 @@ _REASONS: Mapping[str, str] = {
     "mixture_failed": "not estimable: the mixture cannot predict its rows",
     "missing": "no answer came",
 }
-
-
-def candidate_text(candidate: Mapping[str, Any]) -> str:
-    """A candidate as people write it.
-
-    >>> candidate_text({"penalty": 0.1, "ratio_power": 1.0})
-    'penalty 0.1, ratio_power 1'
-    """
-    parts = [
-        f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
-        for key, value in candidate.items()
-    ]
-    return printable(", ".join(parts) or "as given")
 
 
 @dataclass(frozen=True)
@@ -293,7 +286,7 @@ class View:
     @property
     def loss(self) -> MeasurePromise | None:
         """What is promised of the study's own loss."""
-        own = None if self.plan is None or self.promise is None else _name(self.plan)
+        own = None if self.plan is None or self.promise is None else loss_measure(self.plan)
         return next((item for item in self.everybody if item.name == own), None)
 
     @property
@@ -389,7 +382,7 @@ def view_of(result: Adaptation | str | Path, update: Update | None = None) -> Vi
 
 def _of(a: Adaptation) -> View:
     loss = tuple(_loss(a))
-    others = (m for m in a.measures if (m.name, m.subgroup) != (_name(a.plan), ""))
+    others = (m for m in a.measures if (m.name, m.subgroup) != (loss_measure(a.plan), ""))
     order = list(WORDS)
     measures = sorted((*loss, *others), key=lambda m: order.index(m.name))
     view = View(
@@ -449,21 +442,6 @@ def _updated(view: View, update: Update | None) -> View:
     return replace(view, update=update, why=verdict.sentence, legs=legs, findings=findings)
 
 
-def loss_words_of(plan: Plan) -> MeasureWords:
-    """How a study's loss is told, `in_units`."""
-    return WORDS[_name(plan)]
-
-
-def risk_name(plan: Plan) -> str:
-    """What a risk is called that is told `in_units`."""
-    return WORDS["rmse"].title if plan.loss == "squared" else LOSS_NAMES.get(plan.loss, "loss")
-
-
-def _name(plan: Plan) -> str:
-    """The measure that the study's loss is."""
-    return OF_LOSS.get(plan.loss, "loss")
-
-
 def _loss(a: Adaptation) -> Iterator[MeasurePromise]:
     """The promise as a measure like any other, if there is one."""
     if a.promise is None:
@@ -477,7 +455,16 @@ def _loss(a: Adaptation) -> Iterator[MeasurePromise]:
     estimate, lower, upper = (in_units(a.plan, x) for x in (p.risk, p.lower, p.upper))
     spread = p.between_sites / 2.0 if a.plan.loss == "squared" else p.between_sites
     yield MeasurePromise(
-        _name(a.plan), "", None, None, estimate, lower, upper, spread, by_source=told, why_not=""
+        loss_measure(a.plan),
+        "",
+        None,
+        None,
+        estimate,
+        lower,
+        upper,
+        spread,
+        by_source=told,
+        why_not="",
     )
 
 
@@ -504,7 +491,7 @@ def _sources(
     """Every source that reported, the heaviest first; with what they found of the loss."""
     refused = {x.source: x.evidence for x in a.findings if x.code in REFUSALS}
     reasons = {x.source: x.evidence for x in a.findings if x.code == "not-examined"}
-    words, lines = WORDS[_name(a.plan)], []
+    words, lines = WORDS[loss_measure(a.plan)], []
     for name, report in a.reports.items():
         near, told = reaches(report), "—"
         if name in found:

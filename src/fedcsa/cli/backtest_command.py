@@ -63,6 +63,7 @@ def backtest(
     fedcsa backtest study.toml
     fedcsa backtest study.toml --result result
     """
+    from fedcsa.answer.measure_words import risk_name
     from fedcsa.answer.store import (
         backtest_to_json,
         load_history,
@@ -71,7 +72,6 @@ def backtest(
         save_result,
     )
     from fedcsa.answer.terminal import print_backtest
-    from fedcsa.answer.view import risk_name
     from fedcsa.backtest import run_backtest
 
     loaded = load_study(study, changes, preset)

@@ -164,7 +164,8 @@ def _print(
 ) -> None:
     from fedcsa.answer.result_tables import Table
     from fedcsa.answer.terminal import print_table, print_view
-    from fedcsa.answer.view import candidate_text, view_of
+    from fedcsa.answer.view import view_of
+    from fedcsa.words import candidate_text
 
     rows = sum(len(y) for _, y in drawn.sources.values())
     screen.print(

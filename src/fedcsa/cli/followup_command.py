@@ -140,10 +140,10 @@ def _expected(adaptation: Any, last: Update | None) -> list[dict[str, float]]:
 
 def _show(screen: Console, content: dict[str, Any], result: Path) -> None:
     """Where the list is, and how narrow the interval will be."""
+    from fedcsa.answer.measure_words import loss_words_of
     from fedcsa.answer.result_tables import Table
     from fedcsa.answer.store import load_result
     from fedcsa.answer.terminal import print_table
-    from fedcsa.answer.view import loss_words_of
 
     many = f"{content['rows']} of {content['of']} rows, drawn at random, in {content['file']}"
     screen.print(Text(many), soft_wrap=True)

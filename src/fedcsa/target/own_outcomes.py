@@ -30,13 +30,13 @@ from fedcsa.core.random_effects import NewSite, new_site
 from fedcsa.core.scores import ScoreDesign, told_by
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.target.estimate import outcome_means, score_design
-from fedcsa.target.promised_measures import Evidence
 from fedcsa.target.realised_measures import score_sums
 from fedcsa.target.verdict import RATE_SCALE, RESIDUAL_SCALE, risk_sites
 
 if TYPE_CHECKING:
     from fedcsa.plan import Plan
     from fedcsa.target.adaptation import Adaptation
+    from fedcsa.target.promised_measures import Evidence
 
 #: No mean loss counts as less than this share of the promised one: a zero has no logarithm.
 LEAST_RISK = 1e-3

@@ -6,7 +6,7 @@ import matplotlib as mpl
 from matplotlib.ticker import MaxNLocator
 
 from fedcsa.answer.charts.drawing import ACCENT, FAINT, INK, MUTED, STYLE, Chart
-from fedcsa.answer.view import loss_words_of
+from fedcsa.answer.measure_words import loss_words_of
 from fedcsa.plan import Plan
 from fedcsa.target.realised_measures import in_units
 from fedcsa.update import Update

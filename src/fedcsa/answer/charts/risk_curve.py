@@ -11,8 +11,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from fedcsa.answer.charts.drawing import ACCENT, DANGER, FAINT, INK, MUTED, STYLE, Chart
 from fedcsa.answer.sentences import MOST_MARKS
-from fedcsa.answer.view import Point, View, candidate_text
-from fedcsa.words import number, short
+from fedcsa.answer.view import Point, View
+from fedcsa.words import candidate_text, number, short
 
 #: More lines than these are told apart by nobody.
 MOST_LINES = 6

@@ -6,8 +6,8 @@ import matplotlib as mpl
 from matplotlib.ticker import MaxNLocator
 
 from fedcsa.answer.charts.drawing import ACCENT, FAINT, INK, MUTED, STYLE, Chart
-from fedcsa.answer.view import View, candidate_text
-from fedcsa.words import number
+from fedcsa.answer.view import View
+from fedcsa.words import candidate_text, number
 
 
 @mpl.rc_context(STYLE)

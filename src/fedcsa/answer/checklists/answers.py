@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.sentences import (
@@ -16,12 +17,14 @@ from fedcsa.answer.sentences import (
     outcomes_sentence,
     target_words,
 )
-from fedcsa.answer.view import View, candidate_text
 from fedcsa.findings import CATALOGUE
 from fedcsa.models.registry import title_of_model
 from fedcsa.plan import Plan
 from fedcsa.target.promised_measures import MeasurePromise
-from fedcsa.words import count, counted, listed, number, percent
+from fedcsa.words import candidate_text, count, counted, listed, number, percent
+
+if TYPE_CHECKING:
+    from fedcsa.answer.view import View
 
 #: Names in one answer: more belong into a table.
 MOST_NAMES = 12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from fedcsa.answer.checklists.items import STATES, answer_text, summary_line
 from fedcsa.answer.checklists.probast_ai import PROBAST_AI
@@ -10,7 +11,9 @@ from fedcsa.answer.checklists.tripod_ai import TRIPOD_AI
 from fedcsa.answer.checklists.tripod_cluster import TRIPOD_CLUSTER
 from fedcsa.answer.markdown import escaped, markdown_table
 from fedcsa.answer.result_tables import Table
-from fedcsa.answer.view import View
+
+if TYPE_CHECKING:
+    from fedcsa.answer.view import View
 
 CHECKLISTS = (TRIPOD_AI, TRIPOD_CLUSTER, PROBAST_AI)
 _INTRODUCTION = (

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from fedcsa.answer.checklists import answers as know
-from fedcsa.answer.view import View
 from fedcsa.words import listed, printable, sentence
 
-Answer = Callable[[View], str | None]
+if TYPE_CHECKING:
+    from fedcsa.answer.view import View
+
+Answer: TypeAlias = "Callable[[View], str | None]"
 State = Literal["filled", "in part", "blank", "not applicable"]
 STATES: tuple[State, ...] = ("filled", "in part", "blank", "not applicable")
 _NOT_DEVELOPED = "not applicable: the model was given, nothing was developed here"
