@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 import fedcsa
 from fedcsa import FedCSA
+from fedcsa.answer.charts import figure
 from fedcsa.answer.charts import risk_curve as risk
 from fedcsa.answer.charts.forest_plot import draw_forest_plots
 from fedcsa.answer.forests import source_forest
@@ -119,20 +120,20 @@ def test_the_axis_is_the_parameter_with_most_values_and_few_lines(candidates, ax
 )
 def test_the_axis_is_logarithmic_where_the_values_are(making, penalties, scale):
     adaptation = making.adaptation_of("ab", ["x"], candidates=penalties)
-    assert risk.draw_risk_curve(view_of(adaptation)).panels[0].get_xscale() == scale
+    assert risk.draw_risk_curve(view_of(adaptation)).panels[0].x.scale == scale
+    assert fedcsa.plot_risk(adaptation).ax_.get_xscale() == scale
 
 
 def test_candidates_that_are_only_numbered_have_whole_numbers(making):
     adaptation = making.adaptation_of("ab", ["x"], candidates=(0.5,))
-    axes = risk.draw_risk_curve(view_of(adaptation)).panels[0]
-    assert axes.get_xlim() == (0.5, 1.5)
-    shown = [tick for tick in axes.get_xticks() if 0.5 <= tick <= 1.5]
-    assert shown == [1.0]
+    axis = risk.draw_risk_curve(view_of(adaptation)).panels[0].x
+    assert axis.ends == (0.5, 1.5)
+    assert axis.ticks() == [(1.0, "1")]
 
 
 def test_the_band_is_one_standard_error(making):
     adaptation = making.adaptation_of("ab", ["x"], candidates=(0.0, 0.1, 1.0))
-    [band] = risk.draw_risk_curve(view_of(adaptation)).panels[0].collections
+    [band] = fedcsa.plot_risk(adaptation).ax_.collections
     found = adaptation.estimate
     edges = {tuple(np.round(vertex, 9)) for vertex in band.get_paths()[0].vertices}
     for penalty, value, error in zip(
@@ -156,10 +157,10 @@ def segments(axes):
 
 
 def forest_of(adaptation):
-    """The chart of the loss, and its one panel."""
+    """The chart of the loss, and its one panel as matplotlib draws it."""
     view = view_of(adaptation)
     chart = draw_forest_plots([source_forest(view, view.loss)])
-    return chart, chart.panels[0]
+    return chart, figure.figure_of(chart)[1][0]
 
 
 def test_the_forest_has_a_line_a_source_and_the_promise_at_the_bottom(making):
@@ -183,7 +184,8 @@ def test_the_forest_has_a_line_a_source_and_the_promise_at_the_bottom(making):
 
 def test_a_mark_of_the_forest_says_what_the_table_says(making):
     adaptation = making.adaptation_of("abc", ["x"])
-    told = " ".join(forest_of(adaptation)[0].titles.values())
+    marks = forest_of(adaptation)[0].panels[0].marks
+    told = " ".join(getattr(mark, "text", "") for mark in marks)
     for line in view_of(adaptation).sources:
         assert f"RMSE: {line.found_text}" in told
         assert f"weight {percent(line.weight)}" in told
@@ -213,10 +215,10 @@ def test_a_measure_that_is_not_promised_is_refused_with_those_that_are(making):
 
 
 def test_a_chart_is_drawn_where_it_is_asked_to(making):
-    figure = Figure()
-    ax = figure.subplots()
+    own = Figure()
+    ax = own.subplots()
     display = fedcsa.plot_forest(making.made("small"), ax=ax)
-    assert (display.ax_, display.figure_) == (ax, figure)
+    assert (display.ax_, display.figure_) == (ax, own)
     assert ax.lines
 
 

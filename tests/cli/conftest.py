@@ -12,11 +12,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedcsa.answer.charts import drawing
 from fedcsa.cli.app import app
 
-#: In place of a drawing: charts take nine tenths of a small study's time.
-BLANK = '<svg xmlns="http://www.w3.org/2000/svg"/>'
 SIZES = {"a": 50, "b": 64, "c": 58}
 FEATURES = ("age", "bmi")
 
@@ -33,17 +30,6 @@ def _hospital(rng, mean, rows, sign, labels):
     y = sign * X.sum(axis=1) + rng.normal(size=rows)
     outcome = [labels[int(value > 0.0)] for value in y] if labels else y.tolist()
     return {"age": X[:, 0].tolist(), "bmi": X[:, 1].tolist(), "outcome": outcome}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def without_charts():
-    """Every report is written, but its charts are not drawn: `tests/answer` looks at those.
-
-    For a module at a time: a worker may go on to tests that look at charts.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawing, "svg", lambda *_, **__: BLANK)
-        yield
 
 
 @pytest.fixture(scope="session")

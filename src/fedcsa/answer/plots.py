@@ -39,9 +39,9 @@ class ChartDisplay:
         return self.axes_[0]
 
     def _repr_svg_(self) -> str:
-        from fedcsa.answer.charts.drawing import svg
+        from fedcsa.answer.charts.figure import svg
 
-        return svg(self.figure_, transparent=False)  # a dark notebook would swallow the ink
+        return svg(self.figure_)
 
 
 def plot_risk(result: Any) -> ChartDisplay:
@@ -82,7 +82,7 @@ def plot_forest(result: Any, measure: str | None = None, *, ax: Axes | None = No
         raise must("measure", f"one that is promised ({known})", repr(measure))
     shown = [view.loss] if measure is None else found
     forests = [source_forest(view, item) for item in shown[: 1 if ax is not None else None]]
-    return _display(forest_plot.draw_forest_plots(forests, axes=ax))
+    return _display(forest_plot.draw_forest_plots(forests), ax)
 
 
 def plot_calibration(result: Any, *, ax: Axes | None = None) -> ChartDisplay:
@@ -100,7 +100,7 @@ def plot_calibration(result: Any, *, ax: Axes | None = None) -> ChartDisplay:
         raise must("result", "one with a calibration curve", "one without")
     from fedcsa.answer.charts import calibration_plot
 
-    return _display(calibration_plot.draw_calibration(view, axes=ax))
+    return _display(calibration_plot.draw_calibration(view, alone=ax is not None), ax)
 
 
 def plot_decision_curve(result: Any, *, ax: Axes | None = None) -> ChartDisplay:
@@ -119,7 +119,7 @@ def plot_decision_curve(result: Any, *, ax: Axes | None = None) -> ChartDisplay:
         raise must("result", "one with a decision curve", "one without")
     from fedcsa.answer.charts import decision_plot
 
-    return _display(decision_plot.draw_decision_curve(curve, view.plan.thresholds, axes=ax))
+    return _display(decision_plot.draw_decision_curve(curve, view.plan.thresholds), ax)
 
 
 def plot_balance(result: Any) -> ChartDisplay:
@@ -167,8 +167,10 @@ def plot_outcomes(result: Any) -> ChartDisplay:
     return _display(over_time.draw_over_time(view.update, view.plan))
 
 
-def _display(chart: Chart) -> ChartDisplay:
-    return ChartDisplay(chart.figure, tuple(chart.panels))
+def _display(chart: Chart, ax: Axes | None = None) -> ChartDisplay:
+    from fedcsa.answer.charts.figure import figure_of
+
+    return ChartDisplay(*figure_of(chart, ax))
 
 
 def _view(result: Any) -> View:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib as mpl
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
-
-from fedcsa.answer.charts.drawing import ACCENT, FAINT, INK, MUTED, STYLE, Chart
+from fedcsa.answer.charts.drawing import DASHED, DOTTED, INK, Chart
 from fedcsa.target.promised_measures import DecisionCurve
 from fedcsa.words import interval, number, percent
 
@@ -17,10 +12,7 @@ from fedcsa.words import interval, number, percent
 _MOST_MARKS = 25
 
 
-@mpl.rc_context(STYLE)
-def draw_decision_curve(
-    curve: DecisionCurve, declared: Sequence[float] = (), *, axes: Axes | None = None
-) -> Chart:
+def draw_decision_curve(curve: DecisionCurve, declared: Sequence[float] = ()) -> Chart:
     """Net benefit of the model with its band, of treating everybody, of treating nobody.
 
     Parameters
@@ -28,21 +20,19 @@ def draw_decision_curve(
     curve : DecisionCurve
     declared : sequence of float
         The study's own thresholds: their marks are larger.
-    axes : Axes, optional
-        To draw in, instead of a figure of its own.
     """
-    chart = Chart("Net benefit at every threshold", 3.2, axes=axes)
-    [panel] = chart.panels
+    chart = Chart("Net benefit at every threshold", 235.0)
+    panel = chart.add()
     model, low, high, everybody = (
-        100.0 * np.array(values)
+        [100.0 * value for value in values]
         for values in (curve.model, curve.lower, curve.upper, curve.treat_all)
     )
-    panel.fill_between(curve.thresholds, low, high, color=ACCENT, alpha=0.15, linewidth=0.0)
-    panel.plot(curve.thresholds, model, color=ACCENT, linewidth=1.5, label="the model")
-    panel.plot(curve.thresholds, everybody, color=INK, linestyle="--", label="treat everybody")
-    panel.axhline(0.0, color=MUTED, linestyle=":", label="treat nobody")
-    most = max(high.max(), everybody.max(), 0.1)
-    panel.set_ylim(-0.25 * most, 1.05 * most)  # below, everybody's line falls without end
+    panel.band(curve.thresholds, low, high)
+    panel.line(curve.thresholds, model, width=1.5, label="the model")
+    panel.line(curve.thresholds, everybody, colour=INK, dash=DASHED, label="treat everybody")
+    panel.rule(0.0, across=True, width=1.3, dash=DOTTED, label="treat nobody")
+    most = max(*high, *everybody, 0.1)
+    panel.y.low, panel.y.high = -0.25 * most, 1.05 * most  # below, everybody's falls without end
     step = max(1, -(-len(curve.thresholds) // _MOST_MARKS))
     for k, threshold in enumerate(curve.thresholds):
         told = threshold in declared
@@ -53,11 +43,9 @@ def draw_decision_curve(
             f"({interval(low[k], high[k])}) per 100 patients; treating everybody "
             f"{number(everybody[k])}"
         )
-        chart.dot(panel, threshold, model[k], text, markersize=6.0 if told else 3.0)
-    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value)))
-    panel.set_xlabel("threshold: the predicted risk from which one treats")
-    panel.set_ylabel("net benefit per 100 patients")
-    panel.tick_params(axis="y", labelcolor=MUTED)
-    panel.grid(axis="y", color=FAINT, linewidth=0.5)
-    panel.legend(loc="upper right")
+        panel.dot(threshold, model[k], text, size=6.0 if told else 3.0)
+    panel.x.text = percent
+    panel.x.label = "threshold: the predicted risk from which one treats"
+    panel.y.label = "net benefit per 100 patients"
+    panel.y.grid = True
     return chart

@@ -1,149 +1,280 @@
-"""What all charts share: colours, a figure without global state, marks that can say a number."""
+"""A chart as plain values: panels, their axes, and marks that can say a number.
+
+Nothing is drawn here. `fedcsa.answer.svg` writes a chart into the page, and
+`fedcsa.answer.charts.figure` draws the same one with matplotlib, for a notebook.
+"""
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-import matplotlib as mpl
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
+from fedcsa.answer.charts.axis import Axis
 from fedcsa.words import LONGEST
 
 #: In a report each of these is a variable of the page, so that they follow light and dark.
 INK, MUTED, FAINT, ACCENT, DANGER = "#1f2430", "#626a77", "#d4d8de", "#1f5fa6", "#b3261e"
-#: In inches: of a chart, and of one that a phone shows without scrolling.
-WIDTH, SMALL_WIDTH = 6.6, 3.8
-STYLE: Any = {
-    "font.size": 9.0,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": MUTED,
-    "axes.titlesize": 9.0,
-    "axes.titlecolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "axes.linewidth": 0.8,
-    "axes.unicode_minus": True,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": MUTED,
-    "ytick.labelcolor": INK,
-    "xtick.major.size": 3.0,
-    "ytick.major.size": 0.0,
-    "xtick.minor.size": 0.0,
-    "text.color": INK,
-    "text.parse_math": False,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "legend.labelcolor": MUTED,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "fedcsa",
-}
-_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+#: In points, of which an inch has 72: of a chart, and of one that a phone shows without scrolling.
+WIDTH, SMALL_WIDTH = 475.0, 274.0
+#: Of names and numbers; of words inside a panel and below it.
+FONT, SMALL_FONT = 9.0, 8.5
+#: Of the words at the edge of a grid: clear of the ring around the chosen candidate.
+RISE = 14.0
+#: Dash and gap, in widths of the line.
+DASHED, DOTTED = (3.7, 1.6), (1.0, 1.65)
+#: Around the chosen candidate.
+RING: Any = {"size": 9.0, "hollow": 2.0, "colour": INK}
 
 
+@dataclass(frozen=True)
+class Rule:
+    """A straight line through a whole panel, below everything else.
+
+    Attributes
+    ----------
+    at : float
+    across : bool
+        From left to right; otherwise from the bottom to the top.
+    colour : str
+    width : float
+        In points.
+    dash : tuple of float
+    label : str
+        In the legend.
+    """
+
+    at: float
+    across: bool = False
+    colour: str = MUTED
+    width: float = 0.8
+    dash: tuple[float, ...] = ()
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Band:
+    """The area between two lines."""
+
+    xs: Sequence[float]
+    lower: Sequence[float]
+    upper: Sequence[float]
+    colour: str = ACCENT
+    opacity: float = 0.15
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """A line through points, cut at the edges of its panel."""
+
+    xs: Sequence[float]
+    ys: Sequence[float]
+    colour: str = ACCENT
+    width: float = 1.3
+    dash: tuple[float, ...] = ()
+    opacity: float = 1.0
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar from zero; it says `text` when it is pointed at."""
+
+    x: float
+    width: float
+    height: float
+    colour: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One mark; it says `text`, if it has one, when it is pointed at.
+
+    Attributes
+    ----------
+    x, y : float
+    text : str
+    shape : {"o", "s", "D", "<", ">"}
+        A circle, a square, a diamond, an arrow.
+    size : float
+        Across, in points.
+    colour : str
+    hollow : float
+        Width of the ring, if it is one.
+    opacity : float
+        0: it shows only when it is pointed at.
+    """
+
+    x: float
+    y: float
+    text: str = ""
+    shape: Literal["o", "s", "D", "<", ">"] = "o"
+    size: float = 5.5
+    colour: str = ACCENT
+    hollow: float = 0.0
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True)
+class Note:
+    """Words in a panel.
+
+    Attributes
+    ----------
+    words : str
+    x, y : float
+        A value of its axis, or with `inside` a share of the panel.
+    inside : tuple of bool
+        For either axis.
+    anchor : {"start", "middle", "end"}
+        Which end of the words stands there.
+    rise : float
+        How far above it, in points.
+    colour : str
+    text : str
+        What it says when it is pointed at, if anything.
+    """
+
+    words: str
+    x: float
+    y: float
+    inside: tuple[bool, bool] = (False, False)
+    anchor: Literal["start", "middle", "end"] = "start"
+    rise: float = 0.0
+    colour: str = DANGER
+    text: str = ""
+
+
+Mark = Rule | Band | Stroke | Bar | Dot | Note
+
+
+@dataclass
+class Panel:
+    """Two axes and what lies between them.
+
+    Attributes
+    ----------
+    x, y : Axis
+    title : str
+    rules : list of Rule
+    marks : list of Mark
+        In the order in which they are drawn.
+    """
+
+    x: Axis
+    y: Axis
+    title: str = ""
+    rules: list[Rule] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+
+    def rule(self, at: float, *, across: bool = False, **look: Any) -> None:
+        """A straight line through the whole panel, which it must show."""
+        self.rules.append(Rule(at, across, **look))
+        (self.y if across else self.x).show(at)
+
+    def band(self, xs: Sequence[float], lower: Sequence[float], upper: Sequence[float],
+             colour: str = ACCENT, opacity: float = 0.15) -> None:  # fmt: skip
+        """The area between two lines."""
+        self.marks.append(Band(xs, lower, upper, colour, opacity))
+        self.x.show(*xs)
+        self.y.show(*lower, *upper)
+
+    def line(self, xs: Sequence[float], ys: Sequence[float], **look: Any) -> None:
+        """A line through points."""
+        self.marks.append(Stroke(xs, ys, **look))
+        self.x.show(*xs)
+        self.y.show(*ys)
+
+    def bar(self, x: float, width: float, height: float, colour: str, text: str) -> None:
+        """A bar from zero."""
+        self.marks.append(Bar(x, width, height, colour, text))
+        self.x.show(x, x + width)
+        self.y.show(0.0, height)
+
+    def dot(self, x: float, y: float, text: str = "", **look: Any) -> None:
+        """One mark."""
+        self.marks.append(Dot(x, y, text, **look))
+        self.x.show(x)
+        self.y.show(y)
+
+    def note(self, words: str, x: float, y: float, **look: Any) -> None:
+        """Words, for which no axis makes room."""
+        self.marks.append(Note(words, x, y, **look))
+
+    def say(self, y: float, text: str) -> None:
+        """Words in place of a mark, at the left end of a line."""
+        why = text.rpartition(": ")[2]
+        why = why if len(why) <= LONGEST else "not known"
+        self.note(why, 0.02, y, inside=(True, False), text=text)
+
+    @property
+    def legend(self) -> list[Rule | Stroke]:
+        """The lines that have a name."""
+        return [x for x in (*self.marks, *self.rules) if isinstance(x, Rule | Stroke) and x.label]
+
+
+@dataclass
 class Chart:
-    """A figure, what it shows in one sentence, and a text for every mark.
+    """Panels in rows, and what they show in one sentence.
 
-    Parameters
+    Attributes
     ----------
     label : str
         For those who do not see it.
     height : float
-        In inches; see `height_of`.
-    rows, columns : int
-        Of panels; they share the vertical axis along a row.
-    heights : sequence of float, optional
-        Of the rows of panels, relative to each other.
+        In points; see `height_of`.
+    columns : int
+        Panels in a row; they share the vertical axis.
+    panels : list of Panel
     small : bool, default False
         As wide as a phone.
-    axes : Axes, optional
-        To draw in, instead of a figure of its own; then there is one panel.
+    heights : tuple of float
+        Of the rows of panels, relative to each other; by default they are alike.
+    below : str
+        Words under all panels.
     """
 
-    def __init__(
-        self,
-        label: str,
-        height: float,
-        rows: int = 1,
-        columns: int = 1,
-        *,
-        heights: Sequence[float] | None = None,
-        small: bool = False,
-        axes: Axes | None = None,
-    ) -> None:
-        self.label, self.small = label, small
-        self.titles: dict[str, str] = {}
-        self.panels: list[Axes] = [] if axes is None else [axes]
-        if axes is None:
-            size = (SMALL_WIDTH if small else WIDTH, height)
-            self.figure: Any = Figure(figsize=size, layout="constrained")
-            grid = self.figure.subplots(
-                rows, columns, squeeze=False, sharey="row", height_ratios=heights
-            )
-            self.panels += list(grid.ravel())
-        else:
-            self.figure = axes.figure
+    label: str
+    height: float
+    columns: int = 1
+    panels: list[Panel] = field(default_factory=list)
+    small: bool = False
+    heights: tuple[float, ...] = ()
+    below: str = ""
+
+    @property
+    def rows(self) -> list[list[Panel]]:
+        """The panels, row by row."""
+        step = self.columns
+        return [self.panels[i : i + step] for i in range(0, len(self.panels), step)]
+
+    def add(self, title: str = "") -> Panel:
+        """One more panel; along a row all have the first one's vertical axis."""
+        first = len(self.panels) % self.columns == 0
+        # Labels of an axis stand clear of each other if there are at most so many.
+        x = Axis(most=(5 if self.small else 9) // self.columns + (self.columns > 1))
+        y = Axis(most=8) if first else self.panels[-1].y
+        self.panels.append(Panel(x, y, title))
+        return self.panels[-1]
 
     @staticmethod
-    def height_of(n_lines: int, around: float = 0.75) -> float:
-        """Inches for so many lines of names, and `around` them."""
-        return around + 0.27 * max(n_lines, 1)
-
-    def mark(self, artist: Artist, text: str) -> None:
-        """Let `artist` say `text` when it is pointed at."""
-        gid = f"mark-{len(self.titles)}"
-        artist.set_gid(gid)
-        self.titles[gid] = text
-
-    def dot(self, axes: Axes, x: float, y: float, text: str, **look: Any) -> None:
-        """One mark."""
-        options = {"marker": "o", "markersize": 5.5, "color": ACCENT, "zorder": 3.0, **look}
-        [line] = axes.plot([x], [y], linestyle="none", clip_on=False, **options)
-        self.mark(line, text)
-
-    def say(self, axes: Axes, y: float, text: str) -> None:
-        """Words in place of a mark, at the left end of a line."""
-        why = text.rpartition(": ")[2]
-        why = why if len(why) <= LONGEST else "not known"
-        told = axes.annotate(
-            why, (0.02, y), xycoords=("axes fraction", "data"),
-            va="center", color=DANGER, fontsize=8.5,
-        )  # fmt: skip
-        self.mark(told, text)
-
-    @staticmethod
-    def names_down(axes: Axes, tones: Sequence[tuple[str, str]]) -> None:
-        """Names on the vertical axis, the first on top, each with its colour."""
-        axes.set_yticks(range(len(tones)), [name for name, _ in tones])
-        axes.set_ylim(len(tones) - 0.4, -0.6)
-        for text, (_, tone) in zip(axes.get_yticklabels(), tones, strict=True):
-            text.set_color(tone)
-
-    @staticmethod
-    def risk_axis(axes: Axes, values: Sequence[float]) -> None:
-        """A horizontal axis for risks: logarithmic where they span more than a plain one shows."""
-        low, high = min(values, default=0.0), max(values, default=0.0)
-        if 1e-100 < 20.0 * low < high < 1e100:  # beyond, a logarithmic axis overflows
-            axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(10.0, (1.0, 3.0)))
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axes.xaxis.set_minor_locator(NullLocator())
-        else:
-            axes.set_xlim(left=min([0.0, *values]))
-        axes.grid(axis="x", color=FAINT, linewidth=0.5)
+    def height_of(n_lines: int, around: float = 54.0) -> float:
+        """Points for so many lines of names, and `around` them."""
+        return around + 19.5 * max(n_lines, 1)
 
 
-def svg(figure: Figure, *, transparent: bool = True) -> str:
-    """The drawing as text, the same at any time."""
-    buffer = io.StringIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the reader's font has it
-        figure.savefig(buffer, format="svg", metadata=_NO_METADATA, transparent=transparent)
-    return buffer.getvalue()
+def names_down(axis: Axis, tones: Sequence[tuple[str, str]]) -> None:
+    """Names on a vertical axis, the first on top, each with its colour."""
+    axis.names = tuple(tones)
+    axis.low, axis.high = len(tones) - 0.4, -0.6
+
+
+def risk_axis(axis: Axis) -> None:
+    """For risks: logarithmic where those that are shown span more than a plain axis tells."""
+    low, high = min(axis.values, default=0.0), max(axis.values, default=0.0)
+    if 1e-100 < 20.0 * low < high < 1e100:  # beyond, a logarithmic axis overflows
+        axis.scale = "log"
+    else:
+        axis.low = min(0.0, low)
+    axis.grid = True

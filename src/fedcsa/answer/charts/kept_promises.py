@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import matplotlib as mpl
-
-from fedcsa.answer.charts.drawing import ACCENT, DANGER, INK, MUTED, STYLE, Chart
+from fedcsa.answer.charts.drawing import (
+    ACCENT,
+    DANGER,
+    INK,
+    MUTED,
+    Chart,
+    names_down,
+    risk_axis,
+)
 from fedcsa.answer.result_tables import PlayedRisks, broken_first, kept_text
 from fedcsa.answer.sentences import MOST_PLAYED
 from fedcsa.target.backtest_result import Backtest
@@ -21,15 +27,13 @@ def _text(source: str, risks: PlayedRisks, kept: str) -> str:
     )
 
 
-@mpl.rc_context(STYLE)
 def draw_kept_promises(backtest: Backtest) -> Chart:
     """One line a source: the promised interval, and the realised risk."""
     level, shown = backtest.level, broken_first(backtest)[:MOST_PLAYED]
     risk = risk_word(backtest.scale)
     label = f"Promised and realised {risk}, each source as the target"
     chart = Chart(label, Chart.height_of(len(shown)))
-    axes = chart.panels[0]
-    values: list[float] = []
+    panel = chart.add()
     names = []
     for y, row in enumerate(shown):
         kept, risks = kept_text(row, level), PlayedRisks.of(row, backtest)
@@ -37,17 +41,14 @@ def draw_kept_promises(backtest: Backtest) -> Chart:
         told = "" if kept == "kept" else f" ({kept})"
         names.append((f"{short(row.source)}{told}", _TONES[kept]))
         if risks.lower is not None and risks.upper is not None:
-            axes.plot([risks.lower, risks.upper], [y, y], color=ACCENT, linewidth=1.8)
-            values += [risks.lower, risks.upper]
+            panel.line([risks.lower, risks.upper], [y, y], width=1.8)
         if risks.promised is not None:
-            chart.dot(axes, risks.promised, y, text, color=ACCENT)
-            values.append(risks.promised)
+            panel.dot(risks.promised, y, text, colour=ACCENT)
         if risks.realised is not None:
             tone = DANGER if _TONES[kept] == DANGER else INK
-            axes.plot(risks.realised_ends, [y, y], color=tone, linewidth=0.8)
-            chart.dot(axes, risks.realised, y, text, color=tone, marker="D")
-            values.append(risks.realised)
-    chart.names_down(axes, names)
-    chart.risk_axis(axes, values)
-    axes.set_xlabel(f"{risk}: ● promised, with its interval for a new site; ◆ realised, ± chance")
+            panel.line(risks.realised_ends, [y, y], colour=tone, width=0.8)
+            panel.dot(risks.realised, y, text, colour=tone, shape="D")
+    names_down(panel.y, names)
+    risk_axis(panel.x)
+    panel.x.label = f"{risk}: ● promised, with its interval for a new site; ◆ realised, ± chance"
     return chart
