@@ -63,6 +63,9 @@ def as_matrix(values: ArrayLike, name: str, n_columns: int | None = None) -> Arr
             f"{name} must have rows and columns; its shape is {matrix.shape}. "
             "Check how it was selected."
         )
+    # Two looks without a matrix in between; a cell that is no number is in no bounds.
+    if matrix.max() <= LARGEST and matrix.min() >= -LARGEST:
+        return matrix
     _check_finite(matrix, name)
     large = int(np.count_nonzero(np.abs(matrix) > LARGEST))
     if large:

@@ -230,9 +230,11 @@ class Cells:
             plain = self._plain()
             if pa.types.is_decimal(plain.type):  # its own cast is off by the last bit
                 plain = plain.cast(pa.string())
-            values = plain.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+            values = np.asarray(plain.cast(pa.float64(), safe=False).to_numpy(), np.float64)
             codes = [number_of(text) for text in self.missing_values]
-            values[np.isin(values, [code for code in codes if code is not None])] = math.nan
+            known = [code for code in codes if code is not None]
+            if known:
+                values = np.where(np.isin(values, known), math.nan, values)
         infinite = np.isinf(values)
         if not infinite.any():
             return values

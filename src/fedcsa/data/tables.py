@@ -220,7 +220,13 @@ def _begin_parquet(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    writer = stack.enter_context(pq.ParquetWriter(sink, schema, write_page_checksum=True))
+    # A dictionary of numbers, most of which come once, costs nine times what it is to write them.
+    texts = [field.name for field in schema if not pa.types.is_primitive(field.type)]
+    writer = stack.enter_context(
+        pq.ParquetWriter(
+            sink, schema, compression="zstd", use_dictionary=texts, write_page_checksum=True
+        )
+    )
     held: list[pa.Table] = []
 
     def flush() -> None:

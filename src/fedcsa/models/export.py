@@ -12,7 +12,7 @@ from fedcsa.errors import ModelError
 from fedcsa.models.correction import Correction
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import Formula, Term
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.portable import LinearModel, mean_line
 
 #: Links of ours as a formula calls them.
 _LINKS = {"identity": "identity", "logistic": "logit"}
@@ -64,21 +64,18 @@ def corrected_lines(
     mean, sd : array of shape (features,)
         Of the target: in these units the correction's coefficients are.
     """
-    link = lines[0][1].link
-    if len(lines) > 1 and link != "identity":
+    line = mean_line(lines)
+    if line is None:
         raise ModelError(
             "A corrected mean of several probabilities is no linear model, so it cannot be "
             "exported. The result folder predicts with it: fedcsa predict."
         )
-    total = sum(weight for weight, _ in lines)
-    slopes = sum(weight / total * line.coefficients for weight, line in lines)
-    intercept = sum(weight / total * line.intercept for weight, line in lines)
     further = np.zeros(len(mean))
     if correction.coefficients:
         further = np.array(correction.coefficients) / sd
-    moved = correction.slope * np.asarray(slopes) + further
-    at_zero = correction.intercept + correction.slope * float(intercept) - float(further @ mean)
-    return [(1.0, LinearModel(moved, at_zero, link))]
+    moved = correction.slope * line.coefficients + further
+    at_zero = correction.intercept + correction.slope * line.intercept - float(further @ mean)
+    return [(1.0, LinearModel(moved, at_zero, line.link))]
 
 
 def formula_of_lines(
@@ -92,17 +89,14 @@ def formula_of_lines(
         Weights and models, in raw units.
     features : sequence of str
     """
-    link = lines[0][1].link
-    if len(lines) > 1 and link != "identity":
+    line = mean_line(lines)
+    if line is None:
         raise ModelError(
             "A mean of several probabilities is no formula, so this model cannot be written as "
             "one. In Python, Adaptation.estimator() exports it."
         )
-    total = sum(weight for weight, _ in lines)
-    slopes = sum(weight / total * line.coefficients for weight, line in lines)
-    intercept = sum(weight / total * line.intercept for weight, line in lines)
-    terms = zip(features, np.asarray(slopes).tolist(), strict=True)
-    return Formula(tuple(Term(n, b) for n, b in terms), float(intercept), _LINKS[link])
+    terms = zip(features, line.coefficients.tolist(), strict=True)
+    return Formula(tuple(Term(n, b) for n, b in terms), line.intercept, _LINKS[line.link])
 
 
 def estimator_of_lines(

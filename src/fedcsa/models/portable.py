@@ -20,7 +20,7 @@ makes them: `fedcsa.models.convert.to_portable`, `fedcsa.models.given`; which ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -133,6 +133,30 @@ class LinearModel:
         coefficients = take(arrays, "coefficients", np.float64, (n_features,))
         [intercept] = take(arrays, "intercept", np.float64, (1,))
         return cls(coefficients, float(intercept), form["link"])
+
+
+def mean_line(lines: Sequence[tuple[float, LinearModel]]) -> LinearModel | None:
+    """The line that predicts the weighted mean of what `lines` predict; None if none does.
+
+    Parameters
+    ----------
+    lines : sequence of (float, LinearModel)
+        Weights, which need not sum to one, and models. Of probabilities there may be one alone.
+
+    Examples
+    --------
+    >>> lines = [(0.5, LinearModel(np.array([1.0]), 0.0)), (0.5, LinearModel(np.array([3.0]), 1.0))]
+    >>> mean_line(lines).predict(np.array([[1.0]]))
+    array([2.5])
+    """
+    link = lines[0][1].link
+    if len(lines) > 1 and link != "identity":
+        return None
+    weights = np.array([weight for weight, _ in lines])
+    share = weights / weights.sum()
+    coefficients = share @ np.array([line.coefficients for _, line in lines])
+    intercept = share @ np.array([line.intercept for _, line in lines])
+    return LinearModel(coefficients, float(intercept), link)
 
 
 @dataclass(frozen=True)

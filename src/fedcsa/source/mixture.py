@@ -15,7 +15,7 @@ from fedcsa.messages.messages import Brief, Examination
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.portable import LinearModel, mean_line
 from fedcsa.source.weigh import Batch, StudyRows
 
 if TYPE_CHECKING:
@@ -142,14 +142,12 @@ def _shortened(
     asked : Examination
     members : sequence of FittedModel
     """
-    lines = [m for m in members if isinstance(m, LinearModel) and m.link == "identity"]
+    pairs = zip(asked.weights.tolist(), members, strict=True)
+    lines = [(weight, member) for weight, member in pairs if isinstance(member, LinearModel)]
     if asked.combine != "mean" or len(lines) < max(len(members), 1):
         return members, asked.weights
-    share = asked.weights / asked.weights.sum()
-    coefficients = share @ np.array([line.coefficients for line in lines])
-    intercept = share @ np.array([line.intercept for line in lines])
-    one = LinearModel(coefficients, float(intercept), "identity")
-    return [one], np.array([asked.weights.sum()])
+    one = mean_line(lines)
+    return (members, asked.weights) if one is None else ([one], np.array([asked.weights.sum()]))
 
 
 def _output(member: FittedModel, batch: Batch) -> Array | None:

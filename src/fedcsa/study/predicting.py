@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fedcsa.target.adaptation import Adaptation
+    from fedcsa.target.per_patient import Limits
 
 #: Instead of names of columns to keep.
 ALL = "all"
@@ -53,6 +54,7 @@ def predicted_batches(
     carried = _carried(table, coding, keep)
     needed = coding.needed(with_outcome=False)
     few = [name for name in coding.with_few_texts if name not in carried]
+    limits = None if level is None else adaptation.limits(level)
 
     def read() -> Generator[tuple[Array, pa.Table]]:
         first_row = 1
@@ -66,7 +68,7 @@ def predicted_batches(
 
     ids = {coding.id, coding.group}
     for X, beside in prefetched(read):
-        told = predictions_of_rows(adaptation, X, level)
+        told = _told(adaptation, X, limits)
         yield {**_beside(beside, told, words, ids), **told}
 
 
@@ -129,31 +131,29 @@ def _whole_numbers(ids: pa.ChunkedArray) -> pa.ChunkedArray:
         return ids
 
 
-def predictions_of_rows(
-    adaptation: Adaptation, X: Array, level: float | None = None
-) -> dict[str, Any]:
+def _told(adaptation: Adaptation, X: Array, limits: Limits | None) -> dict[str, Any]:
     """The columns that a model predicts for rows.
 
     Parameters
     ----------
     adaptation : Adaptation
     X : array of shape (rows, features)
-    level : float, optional
+    limits : Limits, optional
         Adds ``lower`` and ``upper``, missing where an end is not finite; or for classes a column
         a class, whether it is possible.
     """
     import pyarrow as pa
 
-    columns: dict[str, Any] = {"prediction": adaptation.predict(X)}
-    classes = adaptation.plan.classes
+    output, classes = adaptation.output(X), adaptation.plan.classes
     if classes:
-        columns |= _by_class("probability", classes, adaptation.predict_proba(X))
-    if level is not None and classes:
-        columns |= _by_class("possible", classes, adaptation.predict_set(X, level))
-    elif level is not None:
-        for name, ends in zip(
-            ("lower", "upper"), adaptation.predict_interval(X, level).T, strict=True
-        ):
+        labels = pa.array(np.asarray(classes)).take(pa.array(output.argmax(axis=1)))
+        columns = {"prediction": labels, **_by_class("probability", classes, output)}
+        sets = {} if limits is None else _by_class("possible", classes, limits.sets(output))
+        return columns | sets
+    columns = {"prediction": output}
+    if limits is not None:
+        interval = limits.interval(output, adaptation.standardised(X))
+        for name, ends in zip(("lower", "upper"), interval.T, strict=True):
             columns[name] = pa.array(ends, mask=~np.isfinite(ends))
     return columns
 

@@ -38,7 +38,7 @@ from fedcsa.models.export import (
 )
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import Formula
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.portable import LinearModel, mean_line
 from fedcsa.target.estimate import NO_OVERLAP, combine, reaches, score_design
 from fedcsa.target.per_patient import PATIENT_LEVEL, Limits, coverage_by_distance, limits_of
 from fedcsa.target.promised_curves import (
@@ -335,9 +335,22 @@ class Adaptation:
                 "Take the predictions from that column."
             )
         rows = self._matrix(X)
-        seen = self.standardised(rows) if self.plan.scale else rows
-        weights = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
-        return combine(self.models, weights, seen, self.plan.combine)
+        if self._line is not None:
+            return self._line.predict(rows)
+        seen = self._in_units(rows) if self.plan.scale else rows
+        return combine(self.models, self._weights, seen, self.plan.combine)
+
+    @property
+    def _weights(self) -> Mapping[str, float]:
+        return {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
+
+    @cached_property
+    def _line(self) -> LinearModel | None:
+        """The whole mixture, before a correction, as one line in raw units; None if it is none."""
+        try:
+            return mean_line(self._lines())
+        except ModelError:
+            return None
 
     def _matrix(self, X: Any) -> Array:
         """Rows as numbers: a frame by its columns, an array as it is."""
@@ -347,23 +360,26 @@ class Adaptation:
 
     def formula(self) -> Formula:
         """The final linear model as a formula in raw units, for use elsewhere."""
-        return formula_of_lines(self._lines(), self.plan.features)
+        return formula_of_lines(self._corrected_lines(), self.plan.features)
 
     def estimator(self) -> Any:
         """The final linear model as a fitted scikit-learn estimator of raw columns."""
-        return estimator_of_lines(self._lines(), self.plan.features, self.plan.classes)
+        return estimator_of_lines(self._corrected_lines(), self.plan.features, self.plan.classes)
+
+    def _corrected_lines(self) -> list[tuple[float, LinearModel]]:
+        """Weights and models as lines in raw units, with the correction."""
+        lines = self._lines()
+        if self.correction is None:
+            return lines
+        return corrected_lines(lines, self.correction, self.table.mean, self.table.sd)
 
     def _lines(self) -> list[tuple[float, LinearModel]]:
+        """Weights and models as lines in raw units, before a correction; or a `ModelError`."""
         if self.plan.combine != "mean":
             raise ModelError("A median of models is no linear model, so it cannot be exported.")
-        scaled, width = self.plan.scale, len(self.plan.features)
-        mean, sd = self.table.mean, self.table.sd
-        weights = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
-        units = (mean, sd) if scaled else (np.zeros(width), np.ones(width))
-        lines = raw_lines(self.models, weights, *units)
-        return (
-            lines if self.correction is None else corrected_lines(lines, self.correction, mean, sd)
-        )
+        width, table = len(self.plan.features), self.table
+        units = (table.mean, table.sd) if self.plan.scale else (np.zeros(width), np.ones(width))
+        return raw_lines(self.models, self._weights, *units)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Numbers, or the most probable class, of every row of an array of numbers or a frame."""
@@ -409,7 +425,7 @@ class Adaptation:
                 "Only a number has an interval; this study predicts classes. "
                 "Call predict_set instead."
             )
-        return self._limits_or_raise(level).interval(self.output(X), self.standardised(X))
+        return self.limits(level).interval(self.output(X), self.standardised(X))
 
     def predict_set(self, X: ArrayLike, level: float = PATIENT_LEVEL) -> NDArray[np.bool_]:
         """Which classes may come, shape (rows, classes), in the order of ``plan.classes``.
@@ -425,7 +441,7 @@ class Adaptation:
                 "Only a classifier has sets; this study predicts numbers. "
                 "Call predict_interval instead."
             )
-        return self._limits_or_raise(level).sets(self.output(X))
+        return self.limits(level).sets(self.output(X))
 
     def coverage(self, X: ArrayLike, output: Array, y: Array) -> Array:
         """Share of rows whose interval or set holds, by quarter of distance; empty without any.
@@ -445,15 +461,19 @@ class Adaptation:
 
     def standardised(self, X: ArrayLike) -> Array:
         """Rows in units of the target's means and sds."""
-        rows = self._matrix(X)
-        z: Array = (rows - self.table.mean) / self.table.sd
+        return self._in_units(self._matrix(X))
+
+    def _in_units(self, rows: Array) -> Array:
+        z: Array = rows - self.table.mean
+        z /= self.table.sd  # in place: a matrix more costs more than to divide
         return z
 
     def _limits(self, level: float) -> Limits | None:
         design = score_design(self.plan, self.reports)
         return limits_of(self.examinations, self.reports, self.reaching, design, level)
 
-    def _limits_or_raise(self, level: float) -> Limits:
+    def limits(self, level: float) -> Limits:
+        """How far outcomes lie from predictions for this part of patients, or an error."""
         if not isinstance(level, int | float | np.floating) or not 0.0 < level < 1.0:
             raise must("level", "between 0 and 1, such as 0.9", level)
         found = self._limits(level)
