@@ -22,7 +22,7 @@ from fedcsa.core.table import Table1, flags_of
 from fedcsa.data.coding import Columns
 from fedcsa.data.frame_types import chosen_of_frames, in_own_order, typed_inputs
 from fedcsa.data.frames import as_described_matrix, as_named_matrix
-from fedcsa.errors import CandidatesError, known_parameters, must, raise_all
+from fedcsa.errors import known_parameters, must, raise_all
 from fedcsa.messages.policy import Policy
 from fedcsa.models.description import given_column
 from fedcsa.models.fitted import FittedModel
@@ -32,13 +32,14 @@ from fedcsa.models.space import SpaceFunction
 from fedcsa.outcomes import History, bring_in, id_keys, pick_rows
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
 from fedcsa.preset import preset_values
-from fedcsa.run import InProcess, Progress, run_study
+from fedcsa.run import Progress, run_in_process
 from fedcsa.source.source import Source
 from fedcsa.sources import apart, as_predictions, classes_for, classes_of, frames_of, named_pairs
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.per_patient import PATIENT_LEVEL
 from fedcsa.target.target import Target
+from fedcsa.target.verdict import Leg, Verdict
 from fedcsa.update import Update
 
 
@@ -208,7 +209,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             trusted_types=common["trusted_types"],
             space=self._own_space,
         )
-        self._keep(_run(target, roles, progress).with_columns(self._coding))
+        self._keep(run_in_process(target, roles, progress).with_columns(self._coding))
         self.feature_names_in_ = np.asarray(self._inputs(features), dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         self.__dict__.pop("classes_", None)  # of an earlier fit
@@ -247,7 +248,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         roles = [Source(name, X, y, features=names, **common) for name, (X, y) in data.items()]
         own = given if predictions is None else as_predictions(predictions, "the target")
         target = Target(told, plan, policy=common["policy"], given=own)
-        return _run(target, roles, progress).with_columns(self._coding)
+        return run_in_process(target, roles, progress).with_columns(self._coding)
 
     def _told(self, X_target: Any) -> tuple[Array | Table1, tuple[str, ...]]:
         """The target's rows or table, and the names of the features."""
@@ -360,12 +361,23 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         self.interval_ = adaptation.interval
         promise = adaptation.promise
         self.between_sites_ = None if promise is None else promise.between_sites
-        verdict = adaptation.verdict if last is None else last.verdict
-        self.verdict_ = verdict.words
-        self.legs_ = {leg.name: leg for leg in verdict.legs}
         self.examinations_ = dict(adaptation.examinations)
         self.source_weights_ = dict(adaptation.source_weights)
         self.findings_ = (*(() if last is None else last.findings), *adaptation.findings)
+
+    @property
+    def _verdict(self) -> Verdict:
+        return self.adaptation_.verdict if self.update_ is None else self.update_.verdict
+
+    @property
+    def verdict_(self) -> str:
+        """What to do with the model."""
+        return self._verdict.words
+
+    @property
+    def legs_(self) -> dict[str, Leg]:
+        """What the verdict stands on."""
+        return {leg.name: leg for leg in self._verdict.legs}
 
     def _prepare(
         self,
@@ -573,17 +585,6 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self, "adaptation_")
         return self._encoded(X, "X", self.feature_names_in_.tolist())[0]
-
-
-def _run(target: Target, sources: Sequence[Source], progress: Progress | None) -> Adaptation:
-    """Run the study; what a user's own model says when it fails everywhere is shown."""
-    try:
-        return run_study(target, InProcess(sources, progress))
-    except CandidatesError as error:
-        texts = {text for source in sources for text in source.failures.values()}
-        if not texts:
-            raise
-        raise CandidatesError(f"{error}\nThe model says: {'; '.join(sorted(texts)[:3])}") from None
 
 
 def _seed_of(random_state: Any) -> int:

@@ -558,6 +558,8 @@ def _check_model(
             f"The model cannot be built from its parameters ({type(error).__name__}). "
             "Look up which parameters its class wants."
         ) from None
+    if description["name"] != "sklearn":
+        return
     from fedcsa.models.empty_cells import check_takes_empty  # loads scikit-learn, as does the next
     from fedcsa.models.estimators import SklearnModel, weight_keyword
 

@@ -49,15 +49,6 @@ def interval(lower: float | None, upper: float | None) -> str:
     return "—" if lower is None or upper is None else f"{number(lower)} to {number(upper)}"
 
 
-def with_interval(risk: float, lower: float | None, upper: float | None) -> str:
-    """A risk and its interval, if it has one.
-
-    >>> with_interval(0.2, 0.15, 0.31), with_interval(0.2, None, None)
-    ('0.2 (0.15 to 0.31)', '0.2')
-    """
-    return number(risk) if lower is None else f"{number(risk)} ({interval(lower, upper)})"
-
-
 def count(value: float) -> str:
     """A whole number with its thousands apart."""
     return f"{value:,.0f}"

@@ -19,7 +19,7 @@ from fedcsa.errors import ResultError
 from fedcsa.outcomes import History
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.verdict import Verdict
-from fedcsa.words import candidate_text, number, percent, with_interval
+from fedcsa.words import candidate_text, interval, number, percent
 
 MOST_BYTES = 2_000_000
 KINDS = (
@@ -295,7 +295,8 @@ def test_once_outcomes_arrive_the_first_screen_leads_with_them(copied, make, alo
     )[:1]
     assert (shown, name) == (words, "realised")
     assert unescape(lead) == f"{update_sentence(found, adaptation.plan)}."
-    roots = with_interval(*(x**0.5 for x in alone))
+    risk, *ends = (x**0.5 for x in alone)
+    roots = f"{number(risk)} ({interval(*ends)})"
     assert f"outcomes here: {roots}" in html  # the forest plot has it too
     assert f"with 90 outcomes: {roots}" in html  # and the chart over time
 

@@ -68,7 +68,6 @@ def test_our_own_models_may_leave(name):
     assert agreed_rows_per_leaf({"name": name}) is None
 
 
-REORDERED = ColumnTransformer([("a", SimpleImputer(), [2, 0])], remainder="passthrough")
 WEIGHTED = ColumnTransformer([("a", StandardScaler(), [0])], transformer_weights={"a": 3.0})
 REFUSED = {
     SVR(): "SVR has no format in which it may leave a site. Use HistGradientBoostingRegressor",

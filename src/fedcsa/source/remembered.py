@@ -36,6 +36,8 @@ class Remembered:
     @property
     def design(self) -> Brief:
         """The brief with the candidates of all rounds."""
+        if not self.rounds:
+            return self.brief
         more = [candidate for asked in self.rounds for candidate in asked.candidates]
         return replace(self.brief, candidates=(*self.brief.candidates, *more))
 

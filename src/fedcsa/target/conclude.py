@@ -244,7 +244,7 @@ def _dominant(adaptation: Adaptation) -> Iterator[Finding]:
 def _edges(adaptation: Adaptation) -> Iterator[Finding]:
     """The chosen value of a parameter lies at the edge of the values tried, or of its range."""
     chosen, space = _numbers_of(adaptation.candidate), adaptation.plan.space
-    ends = at_edges(adaptation.candidate, space)
+    ends = at_edges(adaptation.candidate, space) if space else {}
     for parameter, value in chosen.items():
         tried = sorted(
             {
@@ -270,7 +270,8 @@ def _numbers_of(candidate: Mapping[str, Any]) -> dict[str, float]:
 
 def _backwards(adaptation: Adaptation) -> Iterator[Finding]:
     """The AUROC is surely below one half: levels of the outcome are mixed up, or a sign is."""
-    for measure in adaptation.measures:
+    ranked = adaptation.measures if adaptation.plan.classes else ()  # numbers have no AUROC
+    for measure in ranked:
         if measure.name == "auroc" and not measure.subgroup and measure.upper < GUESSING:
             of = {} if len(adaptation.plan.classes) == 2 else {"class": str(measure.of_class)}
             yield Finding("ranks-backwards", evidence={"auroc": measure.estimate, **of})

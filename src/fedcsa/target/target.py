@@ -183,6 +183,8 @@ class Target:
 
     def check_given(self) -> None:
         """Raise unless this site has the given model that was agreed, and it can predict here."""
+        if self._given is None and self.plan.method != GIVEN:
+            return
         if self._rows is None:
             check_target_has(self._given, self.plan, None)
             return
@@ -578,11 +580,12 @@ class Target:
         asked : str
             Its digest; by default it is computed.
         """
-        told = asked or digest_of(question)
-        of = question.candidates if isinstance(question, MoreCandidates) else self.plan.candidates
-        if isinstance(question, Brief):
-            return Asked(name, question, told, question)
-        brief = replace(self._brief, candidates=of)
+        told, brief = asked or digest_of(question), self._brief
+        if question is brief:
+            return Asked(name, question, told, brief)
+        if self._more is not None:
+            of = question if isinstance(question, MoreCandidates) else self.plan
+            brief = replace(brief, candidates=of.candidates)
         return Asked(name, question, told, brief, self._reports.get(name))
 
     _brief: Brief
