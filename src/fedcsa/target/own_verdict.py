@@ -90,7 +90,7 @@ def _skill_here(ratio: ThisSite, scale: RiskScale) -> Leg:
     """
     skill = ratio.below(0.0)
     sentence = (
-        f"better than a constant here with probability {number(skill)} "
+        f"better than a constant here with probability {shown_probability(skill)} "
         f"({beside_constant(scale, float(np.exp(ratio.quantile(0.5))))})"
     )
     advice = "" if skill >= MIN_SKILL else "follow up more patients, or use the sources' average"

@@ -21,7 +21,7 @@ from fedcsa.core.random_effects import (
 from fedcsa.findings import ADVICE, Advice
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.target.risk_units import RiskScale, beside_constant
-from fedcsa.words import number, percent, shown_probability
+from fedcsa.words import percent, shown_probability
 
 if TYPE_CHECKING:
     from fedcsa.plan import Plan
@@ -319,7 +319,7 @@ def _skill(promise: Promise | None, scale: RiskScale) -> Leg:
     if promise is None:
         return Leg("skill", False, None, MIN_SKILL, _NOT_EXAMINED, _ASK)
     sentence = (
-        f"better than a constant at a new site with probability {number(promise.skill)} "
+        f"better than a constant at a new site with probability {shown_probability(promise.skill)} "
         f"({beside_constant(scale, promise.ratio)})"
     )
     passed = promise.skill >= MIN_SKILL
