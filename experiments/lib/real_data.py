@@ -26,8 +26,8 @@ class Known:
     publisher: str
 
 
-class DataAbsentError(Exception):
-    """A file is not there, or not the published one; the text says how to get it."""
+class DataAbsentError(SystemExit):
+    """A file is not there, or not the published one; a script ends with how to get it."""
 
 
 #: Countries of the stroke trial with fewer patients are not sites of a study.

@@ -56,7 +56,7 @@ from lib.paper_arrays import (
 )
 from lib.paper_cases import printed
 from lib.paper_readings import FOLDS, NAMED
-from lib.real_data import DataAbsentError, data_folder, parkinsons
+from lib.real_data import data_folder, parkinsons
 
 MODELS = {"table2": "weighted least squares", "table3": "ridge regression"}
 METHODS = (*PAPER_METHODS, "reference", "constant")
@@ -304,10 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     where = {"type": Path, "default": data_folder(), "help": "folder of the data"}
     given = options(__doc__, arguments, data=where)
     settings = QUICK if given.quick else FULL
-    try:
-        rows = patients(given.data, settings.patients)
-    except DataAbsentError as error:
-        sys.exit(str(error))
+    rows = patients(given.data, settings.patients)
     one, every, pairs = [], [], []
     for way in settings.ways:
         for design, turns in designs(way, rows, settings).items():

@@ -35,7 +35,6 @@ from lib.promise_runs import (
     write_packed,
 )
 from lib.real_data import (
-    DataAbsentError,
     Sites,
     data_folder,
     heart_disease,
@@ -124,14 +123,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folder = given.out if given.quick else ROOT / "results"
     lines = Lines(given.lines or folder / f"{name}.jsonl", ("data_set", "site"))
     if not given.pack:
-        try:
-            keys = [
-                (data_set, site)
-                for data_set in settings.data_sets
-                for site in sites_of(data_set, given.data, settings.max_sites).rows
-            ]
-        except DataAbsentError as error:
-            sys.exit(str(error))
+        keys = [
+            (data_set, site)
+            for data_set in settings.data_sets
+            for site in sites_of(data_set, given.data, settings.max_sites).rows
+        ]
         lines.run(lambda key: run_one(*key, given.data, settings), ((key, key) for key in keys))
     write_packed(given.out / f"{name}.csv.gz", lines.read())
     write_provenance(given.out, __file__, settings, quick=given.quick, name=name)

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where `lib` is
 
 import numpy as np
 from lib.common import ROOT, Array, options, run_all, write_provenance, write_table
-from lib.real_data import DataAbsentError, Sites, data_folder, parkinsons, stroke_trial
+from lib.real_data import Sites, data_folder, parkinsons, stroke_trial
 from lib.search_surface import Axis, Lattice, Surface, logistic, ridge, surface, tree
 from lib.searches import NESTED, SEARCHES
 
@@ -300,14 +300,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = options(__doc__, arguments, data=data, kept=kept)
     settings = QUICK if given.quick else FULL
     folder = given.out / "lattices" if given.quick else given.kept
-    try:
-        tasks = [
-            (space, target, given.data, folder, settings)
-            for space in settings.spaces
-            for target in targets_of(sites_of(SPACES[space][0], given.data, settings), settings)
-        ]
-    except DataAbsentError as error:
-        sys.exit(str(error))
+    tasks = [
+        (space, target, given.data, folder, settings)
+        for space in settings.spaces
+        for target in targets_of(sites_of(SPACES[space][0], given.data, settings), settings)
+    ]
     found = run_all(studied, tasks, given.workers, "searches")
     for name, parts in zip(("gaps", "optimism", "spaces"), zip(*found, strict=True), strict=True):
         write_table(given.out, f"search_{name}", [line for lines in parts for line in lines])

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where `lib` is
 
 from lib.common import ROOT, Array, options, write_provenance, write_table
 from lib.promise_runs import Lines, Study, flags_of, run_default
-from lib.real_data import DataAbsentError, Sites, data_folder, stroke_trial
+from lib.real_data import Sites, data_folder, stroke_trial
 from lib.update_runs import LEVEL, labelled
 from lib.update_tables import stroke_table
 from lib.validation_runs import LOGISTIC
@@ -129,10 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         data={"type": Path, "default": data_folder(), "help": "folder"},
     )
     settings, name = QUICK if given.quick else FULL, "update_stroke"
-    try:
-        sites = stroke_trial(given.data)
-    except DataAbsentError as error:
-        sys.exit(str(error))
+    sites = stroke_trial(given.data)
     enough = [each for each, (_, y) in sites.rows.items() if len(y) >= settings.fewest]
     kept = sorted(enough, key=lambda each: len(sites.rows[each][1]))[: settings.max_sites]
     if given.quick:

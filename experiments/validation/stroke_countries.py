@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where `lib` is
 
 from lib.common import ROOT, options, write_provenance
 from lib.promise_runs import Lines, Study, flags_of, guess, run_default, write_packed
-from lib.real_data import DataAbsentError, Sites, data_folder, stroke_trial
+from lib.real_data import Sites, data_folder, stroke_trial
 from lib.validation_runs import (
     LOGISTIC,
     exploded,
@@ -89,10 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         data={"type": Path, "default": data_folder(), "help": "folder"},
     )
     settings, name = QUICK if given.quick else FULL, "validation_stroke"
-    try:
-        sites = stroke_trial(given.data)
-    except DataAbsentError as error:
-        sys.exit(str(error))
+    sites = stroke_trial(given.data)
     kept = sorted(sites.rows, key=lambda each: len(sites.rows[each][1]))[: settings.max_sites]
     sites = Sites(sites.columns, sites.public_sd, {each: sites.rows[each] for each in kept})
     folder = given.out if given.quick else ROOT / "results"

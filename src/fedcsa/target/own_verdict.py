@@ -15,6 +15,7 @@ from fedcsa.target.verdict import (
     RISK_SIZE,
     Leg,
     Verdict,
+    verdict_on,
 )
 from fedcsa.words import number, shown_probability
 
@@ -38,10 +39,7 @@ def verdict_after(own: OwnOutcomes, against: float) -> Verdict:
         return Verdict("no", before.sentence, legs)
     if ratio.quantile(0.5) >= 0.0:
         return Verdict("no", "it is no better than a constant prediction here", legs)
-    failed = [leg.sentence for leg in legs if not leg.passed]
-    if failed:
-        return Verdict("care", "; ".join(failed), legs)
-    return Verdict("use", "the sources reach the target, and its outcomes agree", legs)
+    return verdict_on(legs, "the sources reach the target, and its outcomes agree")
 
 
 def _agreement_here(own: OwnOutcomes, against: float) -> Leg:

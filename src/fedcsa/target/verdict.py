@@ -254,10 +254,19 @@ def verdict_of(
     legs = (_reach(n_reaching, n_target_rows), _agreement(promise), _skill(promise, scale))
     if promise is not None and promise.ratio >= 1.0:
         return Verdict("no", "it is no better than a constant prediction", legs)
+    return verdict_on(legs, "the sources reach the target, agree, and beat a constant")
+
+
+def verdict_on(legs: tuple[Leg, ...], sentence: str) -> Verdict:
+    """Use it, as `sentence` says, if every leg holds; else with care, for those that do not.
+
+    Parameters
+    ----------
+    legs : tuple of Leg
+    sentence : str
+    """
     failed = [leg.sentence for leg in legs if not leg.passed]
-    if failed:
-        return Verdict("care", "; ".join(failed), legs)
-    return Verdict("use", "the sources reach the target, agree, and beat a constant", legs)
+    return Verdict("care", "; ".join(failed), legs) if failed else Verdict("use", sentence, legs)
 
 
 def _reach(n_reaching: int, n_target_rows: int) -> Leg:

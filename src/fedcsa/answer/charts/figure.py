@@ -1,4 +1,4 @@
-"""A chart figure_of with matplotlib, for a notebook or a figure of one's own."""
+"""A chart drawn with matplotlib, for a notebook or a figure of one's own."""
 
 from __future__ import annotations
 
