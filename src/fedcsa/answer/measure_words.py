@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from fedcsa.target.realised_measures import OF_LOSS
+from fedcsa.target.risk_units import OF_LOSS
 from fedcsa.words import number, percent
 
 if TYPE_CHECKING:

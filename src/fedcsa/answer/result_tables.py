@@ -15,8 +15,8 @@ from fedcsa.models.registry import title_of_model
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise, Recalibration
-from fedcsa.target.realised_measures import OF_LOSS, MeasureRecord, in_units
-from fedcsa.target.risk_units import on_scale
+from fedcsa.target.realised_measures import MeasureRecord, in_units
+from fedcsa.target.risk_units import OF_LOSS, on_scale
 from fedcsa.words import (
     candidate_text,
     count,

@@ -14,7 +14,8 @@ from fedcsa.core.losses import BOUNDED
 from fedcsa.core.measures import Measure, from_link
 from fedcsa.core.realised import mean_interval
 from fedcsa.target.own_outcomes import OwnOutcomes, Quantity
-from fedcsa.target.realised_measures import OF_LOSS, in_units
+from fedcsa.target.realised_measures import in_units
+from fedcsa.target.risk_units import OF_LOSS
 
 #: Why outcomes change nothing.
 NOT_ENOUGH = "too few of the labelled rows, or of their events"

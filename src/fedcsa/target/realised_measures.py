@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,15 +26,6 @@ from fedcsa.target.risk_units import on_scale, risk_scale
 if TYPE_CHECKING:
     from fedcsa.plan import Plan
     from fedcsa.target.promised_measures import MeasurePromise
-
-#: The measure that a loss is, in units that people use.
-OF_LOSS: Mapping[str, str] = {
-    "squared": "rmse",
-    "absolute": "mae",
-    "log": "log_loss",
-    "brier": "brier",
-    "zero-one": "error_rate",
-}
 
 
 @dataclass(frozen=True)

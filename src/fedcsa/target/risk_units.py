@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from fedcsa.words import number
@@ -12,6 +13,14 @@ if TYPE_CHECKING:
 
 #: How people are told a risk: as it is, its root, or summed over classes.
 RiskScale = Literal["loss", "root", "sum"]
+#: The measure that a loss is, in units that people use.
+OF_LOSS: Mapping[str, str] = {
+    "squared": "rmse",
+    "absolute": "mae",
+    "log": "log_loss",
+    "brier": "brier",
+    "zero-one": "error_rate",
+}
 
 
 def risk_scale(plan: Plan) -> RiskScale:
