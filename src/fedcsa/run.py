@@ -12,10 +12,10 @@ from fedcsa.errors import CandidatesError, MessageError, ProtocolError, ResultEr
 from fedcsa.messages.codec import decode, digest, digest_of, encode
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import TARGET, Brief, MoreCandidates, RiskReport
-from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.space import MOST_ROUNDS
 
 if TYPE_CHECKING:
+    from fedcsa.messages.policy import LedgerEntry
     from fedcsa.source.source import Source
     from fedcsa.target.adaptation import Adaptation
     from fedcsa.target.target import Target

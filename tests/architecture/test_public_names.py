@@ -146,6 +146,27 @@ def test_the_command_line_computes_nothing_before_it_knows_what():
     assert not loaded_after("import fedcsa.cli.app") & ((HEAVY | {"numpy"}) - {"typer", "rich"})
 
 
+def test_whoever_opens_a_message_or_carries_one_loads_no_arithmetic():
+    """Every site starts a process to open messages, and the server one for every study."""
+    assert "scipy" not in loaded_after("import fedcsa.site.opening_child")
+    assert "scipy" not in loaded_after("import fedcsa.federation.coordinator")
+
+
+def test_numbers_are_read_and_written_without_pandas(tmp_path):
+    """Pyarrow loads it at many a step, and that takes as long as a small study."""
+    rows = tmp_path / "rows.csv"
+    rows.write_text("x\n1.5\n2.5\n", encoding="utf-8")
+    steps = [
+        "from fedcsa.data.coding import Columns",
+        "from fedcsa.data.streams import read_rows",
+        "from fedcsa.data.tables import open_table, write_table",
+        f"table = open_table({str(rows)!r})",
+        "X, _ = read_rows(table, Columns({'x': 'number'}), 'a', with_outcome=False)",
+        f"write_table({str(tmp_path / 'p.parquet')!r}, {{'x': X[:, 0]}})",
+    ]
+    assert "pandas" not in loaded_after("\n".join(steps))
+
+
 def test_the_command_line_and_a_sites_desk_load_no_engine():
     assert "nvflare" not in loaded_after("import fedcsa.cli.app, fedcsa.site.source_desk")
 

@@ -143,7 +143,7 @@ def test_a_power_cut_is_not_the_senders_doing(federation, power_cuts, monkeypatc
     with pytest.raises(PowerCut):
         federation.attempt(min_sources=3)
     monkeypatch.undo()
-    monkeypatch.setattr("fedcsa.site.target_desk.write_report", lambda _: None)
+    monkeypatch.setattr("fedcsa.answer.page.write_report", lambda _: None)
     told = conclude(federation, min_sources=3)
     assert set(told.sources.values()) == {"answered"}
     assert len(power_cuts) == 1

@@ -68,6 +68,19 @@ def test_every_kind_of_number_becomes_a_float(cells):
     np.testing.assert_array_equal(X, [[1.0], [0.0], [1.0]])
 
 
+@given(
+    st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False), max_size=40),
+    st.integers(0, 20),
+    st.integers(0, 40),
+)
+def test_floats_of_any_slice_and_chunks_are_those_of_arrow(cells, start, cut):
+    """Missing cells are bits that begin anywhere in a byte."""
+    whole = pa.array(cells, pa.float64())
+    column = pa.chunked_array([whole[start:], whole[:0], whole[:cut]], pa.float64())
+    found = cells_module._floats(column)
+    assert found.tobytes() == column.to_numpy().astype(np.float64).tobytes()
+
+
 def test_a_whole_number_beyond_two_to_the_53_is_rounded_and_not_refused():
     X, _ = encode([AGE], {"age": pa.array([2**53 + 1, 2**62])})
     np.testing.assert_array_equal(X[:, 0], [float(2**53 + 1), float(2**62)])

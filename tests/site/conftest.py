@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedcsa.answer import page
 from fedcsa.cli.federation_demo import write_sites
 from fedcsa.federation.coordinator import Coordinator
 from fedcsa.federation.kept import Kept
 from fedcsa.federation.rounds import Ended
 from fedcsa.messages.envelope import Envelope
-from fedcsa.site import target_desk as target_module
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import SiteLog, open_log
 from fedcsa.site.site_file import SiteFile
@@ -184,7 +184,7 @@ def reports():
 @pytest.fixture(autouse=True)
 def without_reports(request, monkeypatch):
     if "reports" not in request.fixturenames:
-        monkeypatch.setattr(target_module, "write_report", lambda _: None)
+        monkeypatch.setattr(page, "write_report", lambda _: None)
 
 
 @pytest.fixture

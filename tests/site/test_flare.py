@@ -28,6 +28,7 @@ from nvflare.apis.signal import Signal
 from nvflare.apis.wf_comm_spec import WFCommSpec
 from nvflare.fuel.utils import fobs
 
+from fedcsa.answer import page
 from fedcsa.errors import BindingError, MessageError, OpeningError, StudyError
 from fedcsa.federation.flare import controller as controller_module
 from fedcsa.federation.flare import executors as executors_module
@@ -42,7 +43,6 @@ from fedcsa.federation.flare.settings import SETTINGS
 from fedcsa.messages.codec import decode, encode
 from fedcsa.messages.envelope import Envelope, ask, close, greeting, reply
 from fedcsa.messages.messages import BacktestReport, Conclusion, Refusal
-from fedcsa.site import target_desk as target_module
 from fedcsa.site.log import HEAD, LOG, open_log
 from fedcsa.site.opening import Opener
 
@@ -220,7 +220,7 @@ def hurry(monkeypatch):
     monkeypatch.setattr(controller_module, "_POLL", 0.001)
     monkeypatch.setattr(seal_module, "load_pem_private_key", read_key)
     monkeypatch.setattr(os, "fsync", lambda _: None)  # other tests are about the disk
-    monkeypatch.setattr(target_module, "write_report", lambda _: None)  # and the report
+    monkeypatch.setattr(page, "write_report", lambda _: None)  # and the report
 
 
 @pytest.fixture(autouse=True)

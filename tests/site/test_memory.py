@@ -186,7 +186,7 @@ LOSSES_OF_THE_TARGET = {
 def done(tmp_path_factory, federation_in):
     """The folder of a federation after a study."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedcsa.site.target_desk.write_report", lambda _: None)
+        patch.setattr("fedcsa.answer.page.write_report", lambda _: None)
         made = federation_in(tmp_path_factory.mktemp("done"))
         made.attempt()
         return made.folder

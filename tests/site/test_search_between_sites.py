@@ -5,11 +5,11 @@ import json
 
 import pytest
 
+from fedcsa.answer import page
 from fedcsa.errors import PolicyError
 from fedcsa.messages.codec import decode, digest, digest_of, encode
 from fedcsa.messages.envelope import Envelope, ask, close
 from fedcsa.messages.messages import MoreCandidates
-from fedcsa.site import target_desk
 from fedcsa.site.account import search_sentence
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.preview import preview
@@ -76,7 +76,7 @@ def whole(federation_in, tmp_path_factory):
     other = federation_in(tmp_path_factory.mktemp("whole"))
     as_search(other)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(target_desk, "write_report", lambda _: None)  # it takes longer than the study
+        patch.setattr(page, "write_report", lambda _: None)  # it takes longer than the study
         other.attempt()
     return other
 

@@ -26,8 +26,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from scipy.integrate import cumulative_trapezoid
-from scipy.optimize import brentq
 from scipy.special import gammaln, stdtr, stdtrit
 
 from fedcsa.core.arrays import Array
@@ -160,7 +158,8 @@ class ThisSite:
 
     @cached_property
     def _cumulated(self) -> Array:
-        found = cumulative_trapezoid(self.density, self.points, initial=0.0)
+        between = 0.5 * (self.density[1:] + self.density[:-1]) * np.diff(self.points)
+        found = np.concatenate([[0.0], np.cumsum(between)])
         cumulated: Array = found / found[-1]
         return cumulated
 
@@ -249,6 +248,8 @@ def worth_rows(width: float, one_row: float, level: float) -> float:
     def wider(rows: float) -> float:
         times = float(stdtrit(rows - 1.0, 0.5 + level / 2.0))
         return float(2.0 * times * (one_row / rows) ** 0.5 - width)
+
+    from scipy.optimize import brentq  # slow to load
 
     if not width > 0.0 or wider(MOST_OUTCOMES) > 0.0:
         return MOST_OUTCOMES

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from fedcsa.core.arrays import Array
@@ -60,6 +59,8 @@ class NewSite:
 
     def quantile(self, probability: float) -> float:
         """The value below which the measure at a new site lies with `probability`."""
+        from scipy.optimize import brentq  # slow to load, and a source never asks
+
         ends = (self.means - 12.0 * self.sds).min(), (self.means + 12.0 * self.sds).max()
         return float(brentq(lambda x: self.below(x) - probability, *ends, xtol=1e-13))
 

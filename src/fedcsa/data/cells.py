@@ -230,7 +230,7 @@ class Cells:
             plain = self._plain()
             if pa.types.is_decimal(plain.type):  # its own cast is off by the last bit
                 plain = plain.cast(pa.string())
-            values = np.asarray(plain.cast(pa.float64(), safe=False).to_numpy(), np.float64)
+            values = _floats(plain.cast(pa.float64(), safe=False))
             codes = [number_of(text) for text in self.missing_values]
             known = [code for code in codes if code is not None]
             if known:
@@ -412,10 +412,27 @@ def _cast(text: pa.ChunkedArray) -> Array | None:
     import pyarrow as pa
 
     try:
-        values = np.asarray(text.cast(pa.float64()).to_numpy(), np.float64)
+        values = _floats(text.cast(pa.float64()))
     except pa.ArrowException:  # its text quotes the cell
         return None
     return values if np.isfinite(values).sum() == len(text) - text.null_count else None
+
+
+def _floats(column: pa.ChunkedArray) -> Array:
+    """Cells that are float64, NaN where one is missing.
+
+    Arrow's own way to numpy first loads pandas, if that is installed: as long as a whole study.
+    """
+    parts = [np.empty(0)]
+    for chunk in filter(len, column.chunks):
+        known, cells = chunk.buffers()
+        values = np.frombuffer(cells, np.float64, len(chunk), 8 * chunk.offset)
+        if chunk.null_count:
+            bits = np.unpackbits(np.frombuffer(known, np.uint8), bitorder="little")
+            there = bits[chunk.offset : chunk.offset + len(chunk)]
+            values = np.where(there, values, math.nan)
+        parts.append(values)
+    return parts[1] if len(parts) == 2 else np.concatenate(parts)
 
 
 def _day_numbers(column: pa.ChunkedArray) -> Array:

@@ -10,6 +10,8 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
+import numpy as np
+
 from fedcsa.data.csv_text import separator_of
 from fedcsa.data.databases import Query, open_database
 from fedcsa.data.excel import ExcelSheet
@@ -200,6 +202,10 @@ def _column(cells: Any, mixed: bool) -> Any:
 
     if isinstance(cells, pa.Array | pa.ChunkedArray):
         return cells
+    if isinstance(cells, np.ndarray) and cells.dtype == np.float64:
+        # Not `pa.array`, with which pyarrow first loads pandas, if that is installed.
+        numbers = pa.py_buffer(np.ascontiguousarray(cells))
+        return pa.Array.from_buffers(pa.float64(), len(cells), [None, numbers])
     if getattr(getattr(cells, "dtype", None), "kind", "O") in "fiubU":  # no need to make objects
         return pa.array(cells)
     listed = cells.tolist() if hasattr(cells, "tolist") else list(cells)

@@ -27,7 +27,6 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
@@ -111,9 +110,7 @@ class LinearModel:
     def predict(self, X: Array) -> Array:
         """Predict every row."""
         score: Array = X @ self.coefficients + self.intercept
-        if self.link == "identity":
-            return score
-        return np.column_stack([expit(-score), expit(score)])
+        return linked(score[:, None], self.link, (0, 1), 2)
 
     @classmethod
     def opened(cls, form: Form, arrays: Arrays, n_features: int, n_classes: int) -> LinearModel:

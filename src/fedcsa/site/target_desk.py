@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from fedcsa.answer.page import write_report
-from fedcsa.answer.store import save_result
 from fedcsa.errors import BindingError, FedCSAError, PolicyError
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import END, Envelope, Seal, ask, reply
@@ -318,6 +316,9 @@ class TargetDesk(Desk):
 
     def _keep(self, result: Adaptation, outcome: str) -> Conclusion:
         """Keep a result and its report here; what the lead is told of it."""
+        from fedcsa.answer.page import write_report  # at the end: sites wait for the start
+        from fedcsa.answer.store import save_result
+
         result = replace(result, columns=self.agreed.study.target_columns)
         folder = save_result(result, self.result_folder, self.agreed.text)
         (folder / "sources.json").write_text(json.dumps(self.fates, indent=1) + "\n", "utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import NDArray
 
@@ -44,8 +44,9 @@ from fedcsa.study.study_file import (
     write_study,
 )
 from fedcsa.study.toml import read_text
-from fedcsa.target.adaptation import WITHOUT_MODEL, Adaptation
-from fedcsa.target.target import Target
+
+if TYPE_CHECKING:
+    from fedcsa.target.adaptation import Adaptation
 
 
 @dataclass(frozen=True)
@@ -302,6 +303,9 @@ class Study:
         NoOverlapError, NoSourcesError, CandidatesError
             If there is no model; what is left of the study is the error's ``adaptation``.
         """
+        from fedcsa.target.adaptation import WITHOUT_MODEL
+        from fedcsa.target.target import Target  # a source reads a study without it
+
         plan, policy = self.plan(trusted_types), self.policy()
         sources = [
             self._source(name, policy, trusted_types, stream=stream) for name in self.sources
@@ -336,6 +340,8 @@ class Study:
         trusted_types : collection of str
             Classes outside scikit-learn that the model may use.
         """
+        from fedcsa.target.target import Target
+
         found: list[str] = []
         warnings: list[str] = []
         plan = policy = told = brief = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
@@ -20,7 +20,9 @@ from fedcsa.messages.envelope import GREET, Envelope, check_start
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.source_desk import SourceDesk
 from fedcsa.site.state import Status
-from fedcsa.site.target_desk import TargetDesk
+
+if TYPE_CHECKING:
+    from fedcsa.site.target_desk import TargetDesk
 
 
 class SiteExecutor(Executor):  # type: ignore[misc]
@@ -72,6 +74,8 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         agreed = AgreedStudy(base64.b64decode(self._study).decode())
         self._start = check_start(base64.b64decode(self._wire), agreed.id, self._target, seal)
         if name == self._target:
+            from fedcsa.site.target_desk import TargetDesk  # a source's process starts without it
+
             return TargetDesk(name, site, agreed, self._min_sources, seal, wait=self._wait)
         return SourceDesk(name, site, agreed, self._target, seal)
 
