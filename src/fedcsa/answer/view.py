@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scipy.special import ndtri
-
 from fedcsa.answer.measure_words import (
     WORDS,
     MeasureWords,
@@ -31,6 +29,7 @@ from fedcsa.answer.store import (
     whole,
 )
 from fedcsa.core.losses import BOUNDED
+from fedcsa.core.special import ndtri
 from fedcsa.core.table import Table1
 from fedcsa.findings import ADVICE, REFUSALS, Advice, Finding, left_out
 from fedcsa.messages.messages import ExaminationReport

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.answer.measure_words import WORDS
 from fedcsa.cli.common import Json, Output, Quiet, named_errors
 from fedcsa.errors import ParameterError, unknown
 from fedcsa.findings import CATALOGUE, SEVERITIES
@@ -90,6 +89,8 @@ def _all() -> dict[str, dict[str, str]]:
             known[words]["word"] = meaning
         else:
             known[words] = {"kind": "word", "meaning": meaning}
+    from fedcsa.answer.measure_words import WORDS
+
     named = {_bare(word) for key in known for word in _names(key)}
     for measure in WORDS.values():
         if _bare(measure.title) not in named:

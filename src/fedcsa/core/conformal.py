@@ -25,11 +25,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtri, erf, logit
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.random_effects import held_in, new_site
 from fedcsa.core.scores import FAR_END, ScoreDesign, Told
+from fedcsa.core.special import chdtri, erf, logit
 
 #: Bands of distance: a fourth of normal rows lies in each.
 BANDS = 4

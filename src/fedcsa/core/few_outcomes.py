@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from scipy.special import gammaln, stdtr, stdtrit
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.random_effects import NewSite
+from fedcsa.core.special import gammaln, stdtr, stdtrit
 
 #: Prior probability that this site is unlike the others: one in four. Developed on simulated
 #: studies: as rare as lets twenty outcomes halve an interval, as common as lets them overrule it.

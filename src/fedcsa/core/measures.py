@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import expit, logit
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.formulas import (
@@ -35,6 +34,7 @@ from fedcsa.core.formulas import (
     specificity,
 )
 from fedcsa.core.scores import MIN_CELL_ROWS, ScoreDesign, ScoreSums, Told, complement
+from fedcsa.core.special import expit, logit
 
 OutcomeKind = Literal["two classes", "classes", "number"]
 Link = Literal["identity", "log", "logit", "rest"]

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.special import ndtr
 
 #: The share of a row's own variance beside that of all rows: its own is estimated from a few
 #: models, and each alone is too noisy to divide by.

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import expit
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.formulas import calibration_line, cell_log_odds
 from fedcsa.core.losses import LOG_FLOOR
 from fedcsa.core.measures import measure_columns, on_link
 from fedcsa.core.scores import OwnScores, ScoreDesign, Told, Whole
+from fedcsa.core.special import expit
 
 #: Scores as they are: no recalibration.
 AS_PREDICTED = (0.0, 1.0)

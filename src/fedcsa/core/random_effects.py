@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.special import ndtr, ndtri
 
 #: The half-normal prior is integrated up to so many of its scales: beyond lies 2e-9 of it.
 FARTHEST_TAU = 6.0

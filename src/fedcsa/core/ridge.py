@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dgeqrf
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import must
@@ -68,6 +67,8 @@ def triangle(rows: Array) -> Array:
     size = rows.shape[1]
     if not len(rows):
         return np.zeros((size, size))
+    from scipy.linalg.lapack import dgeqrf  # slow to load
+
     packed, _, _, info = dgeqrf(np.asfortranarray(rows), lwork=64 * size, overwrite_a=1)
     if info:
         raise must("rows", "finite numbers", "others")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.losses import log
+from fedcsa.core.special import expit
 
 #: Groups of the jackknife: as many as give a stable variance, few enough to hold events each.
 JACKKNIFE_GROUPS = 20
@@ -81,8 +82,6 @@ class ScoreDesign:
         """Inner edges of the bins, ascending: probabilities, or numbers in agreed units."""
         if not self.n_classes:
             return _steps(-NUMBER_END, NUMBER_END, NUMBER_STEP)
-        from scipy.special import expit  # slow to load, and whoever opens a message needs none
-
         far = _steps(LOGIT_END, FAR_END, FAR_STEP)[1:]
         grid = expit(np.concatenate([-far[::-1], _steps(-LOGIT_END, LOGIT_END, LOGIT_STEP), far]))
         declared = np.array(sorted(set(self.thresholds)))

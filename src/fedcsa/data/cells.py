@@ -244,12 +244,12 @@ class Cells:
 
     def _parsed(self) -> Array:
         """Texts as numbers. A column of clean numbers is cast at once; others get a closer look."""
-        import pyarrow.compute as pc
-
         numeric = any(number_of(text) is not None for text in self.missing_values)
         values = None if numeric else _cast(self.column)
         if values is not None:
             return values
+        import pyarrow.compute as pc
+
         text = self.texts()
         values = _cast(text)
         if values is not None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit, logit
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.losses import LOG_FLOOR
+from fedcsa.core.special import expit, logit
 from fedcsa.errors import ModelError
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcsa.core.special import expit, softmax
 from fedcsa.errors import ModelError
 
 if TYPE_CHECKING:
@@ -136,8 +137,6 @@ def linked(scores: Array, link: str, classes: Sequence[int], n_classes: int) -> 
         return np.asarray(np.exp(scores[:, 0]))
     if link == "probabilities":  # of leaves that were rounded before they left
         return np.asarray(scores / scores.sum(axis=1, keepdims=True))
-    from scipy.special import expit, softmax  # slow to load, and numbers need none
-
     full = np.zeros((len(scores), n_classes))
     if link == "logistic":
         full[:, list(classes)] = np.column_stack([expit(-scores[:, 0]), expit(scores[:, 0])])

@@ -8,7 +8,6 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from scipy.special import logit
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
@@ -17,6 +16,7 @@ from fedcsa.core.folds import fold_key, generator_for
 from fedcsa.core.losses import Loss, row_losses, sampling_variance
 from fedcsa.core.measures import measure_variances
 from fedcsa.core.scores import JACKKNIFE_GROUPS, TABLE_COLUMNS, ScoreDesign, ScoreSums
+from fedcsa.core.special import logit
 from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.core.tilt import Tilt, balanced
 from fedcsa.core.weights import useless_votes

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import bdtrc, ndtri
 
 from fedcsa.core.realised import Place, place
+from fedcsa.core.special import bdtrc, ndtri
 from fedcsa.findings import Finding
 from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord, measure_records
 from fedcsa.target.risk_units import RiskScale, on_scale, ratio_on, risk_word

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import logit
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.few_outcomes import Alone, ThisSite, pooled_variance, this_site
@@ -28,6 +27,7 @@ from fedcsa.core.measures import (
 )
 from fedcsa.core.random_effects import NewSite, new_site
 from fedcsa.core.scores import ScoreDesign, told_by
+from fedcsa.core.special import logit
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.target.estimate import outcome_means, score_design
 from fedcsa.target.realised_measures import score_sums

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.measures import (
@@ -28,6 +27,7 @@ from fedcsa.core.measures import (
 from fedcsa.core.plug_in import own_sampling, shifts
 from fedcsa.core.random_effects import NewSite, held_in, new_site
 from fedcsa.core.scores import OwnScores, ScoreDesign, Told, complement, told_by
+from fedcsa.core.special import ndtri
 from fedcsa.messages.messages import ExaminationReport
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
@@ -20,6 +19,7 @@ from fedcsa.core.measures import (
     on_link,
 )
 from fedcsa.core.scores import JACKKNIFE_GROUPS, ScoreDesign, ScoreSums, told_by
+from fedcsa.core.special import ndtri
 from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.target.risk_units import on_scale, risk_scale
 
