@@ -121,3 +121,21 @@ def test_texts_without_a_description_name_the_way_out():
     frames = {site: hospital(seed) for site, seed in SITES.items()}
     with pytest.raises(DataError, match=r"it holds texts\. .*FedCSA\(columns=Columns\.infer"):
         FedCSA().fit(frames, hospital(3)[0])
+
+
+def test_another_unit_is_seen_behind_missing_cells():
+    """The agreed value stands in the target's unit among cells in the source's own."""
+    rng = np.random.default_rng(8)
+    tables, seen = {}, {}
+    for name in ("a", "b", "c", "new"):
+        creatinine = rng.lognormal(4.4, 0.3, 200)
+        creatinine[rng.uniform(size=200) < 0.1] = np.nan
+        table = pd.DataFrame({"age": rng.normal(60.0, 9.0, 200), "creatinine": creatinine})
+        tables[name] = table.assign(y=table["age"] / 9.0 + rng.normal(size=200))
+    columns = Columns({"age": "number", "creatinine": {"missing": "indicator", "fill": 81.0}})
+    for factor in (1.0, 88.4):
+        tables["b"]["creatinine"] /= factor
+        sources = {name: (tables[name], tables[name]["y"]) for name in ("a", "b", "c")}
+        fitted = FedCSA(columns=columns).fit(sources, tables["new"])
+        seen[factor] = [f.source for f in fitted.findings_ if f.code == "other-unit"]
+    assert seen == {1.0: [], 88.4: ["b"]}

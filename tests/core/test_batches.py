@@ -16,6 +16,7 @@ from fedcsa.core.batches import (
     HeldBatches,
     available_cores,
     in_order,
+    known_moments,
     one_blas_thread,
     summarise,
 )
@@ -129,3 +130,16 @@ def test_the_last_thread_to_leave_gives_blas_its_threads_back():
 
 def test_there_is_at_least_one_core():
     assert available_cores() >= 1
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_moments_of_known_cells_leave_the_others_out(monkeypatch, size):
+    monkeypatch.setattr(batches, "BATCH_ROWS", size)
+    rng = np.random.default_rng(4)
+    missing = rng.uniform(size=(40, 2)) < [0.3, 1.1]  # of the second column nothing is known
+    X = np.where(missing, 1e6, rng.normal(3.0, 2.0, size=(40, 2)))
+    rows = HeldBatches(("a", "b", "c", "d"), np.hstack([X, missing]), np.zeros(40))
+    mean, sd = known_moments(rows, [(0, 2), (1, 3)])
+    known = [float(x) for x in X[~missing[:, 0], 0]]
+    assert mean == pytest.approx([statistics.fmean(known), 0.0], rel=1e-12)
+    assert sd == pytest.approx([statistics.pstdev(known), 0.0], rel=1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -173,6 +173,36 @@ def _of_batch(batch: tuple[Array, Array]) -> tuple[Array, int, Array, Array]:
     mean = deviation.mean(axis=0)
     deviation -= mean
     return X[0], len(y), mean, np.einsum("ij,ij->j", deviation, deviation)
+
+
+def known_moments(
+    rows: Iterable[tuple[Array, Array]], pairs: Sequence[tuple[int, int]]
+) -> tuple[Array, Array]:
+    """Means and sds of columns over the rows in which another column is 0, by one pass.
+
+    Parameters
+    ----------
+    rows : iterable of (X, y)
+        Batches of shapes (rows, columns) and (rows,).
+    pairs : sequence of (int, int)
+        Positions of a column, and of the one that is 1 where its cell is missing.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0.0], [3.0, 0.0], [99.0, 1.0]])
+    >>> known_moments([(X, np.zeros(3))], [(0, 1)])
+    (array([2.]), array([1.]))
+    """
+    n, mean, m2 = np.zeros((3, len(pairs)))
+    for X, _ in rows:
+        for k, (column, mark) in enumerate(pairs):
+            known = X[X[:, mark] == 0.0, column]
+            if len(known):
+                apart = known.mean() - mean[k]
+                m2[k] += len(known) * (known.var() + apart**2 * n[k] / (n[k] + len(known)))
+                n[k] += len(known)
+                mean[k] += apart * len(known) / n[k]
+    return mean, np.sqrt(m2 / np.maximum(n, 1.0))
 
 
 # On several cores ---------------------------------------------------------------------------

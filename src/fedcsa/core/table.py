@@ -17,6 +17,8 @@ from fedcsa.errors import DataError
 #: The sd of a fair coin: the largest that a column of zeros and ones can have. It is the unit of
 #: a share, so that a share of 0 or 1 is ordinary.
 INDICATOR_SD = 0.5
+#: How the column is called that is 1 where a cell of another one is missing: after that one.
+MISSING_MARK = "=missing"
 #: A told sd is at least this share of the public one: a target of near-copies of one patient
 #: cannot point at that patient's row in a source.
 SD_FLOOR = 0.3

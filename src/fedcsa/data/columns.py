@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.table import INDICATOR_SD
+from fedcsa.core.table import INDICATOR_SD, MISSING_MARK
 from fedcsa.data.cells import Cells, day_number, level_text
 from fedcsa.errors import DataError, ParameterError, must, nearest, one_of, unknown
 
@@ -155,7 +155,7 @@ class Feature:
         if not self.is_feature:
             return ()
         own = tuple(f"{self.name}={level}" for level in self.all_levels[1:]) or (self.name,)
-        return own if self.missing == "error" else (*own, f"{self.name}=missing")
+        return own if self.missing == "error" else (*own, f"{self.name}{MISSING_MARK}")
 
     @property
     def flags(self) -> tuple[bool, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from fedcsa.core.table import MISSING_MARK
 from fedcsa.data.cells import is_text, number_of
 from fedcsa.data.columns import OTHER
 from fedcsa.data.frames import column_names, frame_columns, pandas_frame
@@ -144,7 +145,7 @@ def _rank(name: str, names: Sequence[str]) -> float:
 
 def _column_of(mark: str) -> str:
     """The column whose empty cells a flag tells."""
-    return mark.removesuffix("=missing")
+    return mark.removesuffix(MISSING_MARK)
 
 
 def own_frames(inputs: Sequence[Mapping[str, Any]], sources: Mapping[str, Any]) -> dict[str, Any]:

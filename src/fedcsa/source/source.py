@@ -541,7 +541,7 @@ class Source:
 
     def _other_units(self, brief: Brief) -> list[OtherUnit]:
         """Columns that look as if they were in another unit than the target's."""
-        own, target = self._rows.moments(brief.features), (brief.mean, brief.sd)
+        own, target = self._rows.moments_of_known(brief.features), (brief.mean, brief.sd)
         return other_units(brief.features, brief.flags, self._rows.n_rows, own, target)
 
     def _refusals(self, brief: Brief) -> list[PolicyError]:

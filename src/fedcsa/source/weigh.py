@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix, as_outcome, in_bands
-from fedcsa.core.batches import BandedBatches, Batches, HeldBatches, summarise
+from fedcsa.core.batches import BandedBatches, Batches, HeldBatches, known_moments, summarise
 from fedcsa.core.folds import (
     Turn,
     dealt_labels,
@@ -27,6 +27,7 @@ from fedcsa.core.folds import (
     group_labels,
     turns,
 )
+from fedcsa.core.table import MISSING_MARK
 from fedcsa.core.tilt import Tilt, fit_tilt
 from fedcsa.core.ulsif import ULSIF
 from fedcsa.errors import DataError
@@ -253,6 +254,17 @@ class SiteRows:
         order = [self.columns.index(name) for name in features]
         _, mean, sd, _ = self._looked
         return mean[order], sd[order]
+
+    def moments_of_known(self, features: Sequence[str]) -> tuple[Array, Array]:
+        """As `moments`, but of a column with gaps over the cells that are no agreed value."""
+        means, sds = self.moments(features)
+        marks = {name: f"{name}{MISSING_MARK}" for name in features}
+        gaps = [name for name in features if marks[name] in self.columns]
+        pairs = [(self.columns.index(name), self.columns.index(marks[name])) for name in gaps]
+        if pairs:
+            order = [list(features).index(name) for name in gaps]
+            means[order], sds[order] = known_moments(self._rows, pairs)
+        return means, sds
 
     def of(self, brief: Brief) -> StudyRows:
         """The rows as `brief` wants to see them."""

@@ -17,6 +17,7 @@ from fedcsa.answer.sentences import (
     outcomes_sentence,
     target_words,
 )
+from fedcsa.core.table import MISSING_MARK
 from fedcsa.findings import CATALOGUE
 from fedcsa.models.registry import title_of_model
 from fedcsa.plan import Plan
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 #: Names in one answer: more belong into a table.
 MOST_NAMES = 12
-#: How a column's name ends that says whether another column's cell is missing.
-_MISSING = "=missing"
 
 
 def was_given(view: View) -> bool:
@@ -179,7 +178,9 @@ def missing_data(view: View) -> str | None:
     """How missing cells of features are treated."""
     if view.plan is None:
         return None
-    filled = [name.removesuffix(_MISSING) for name in view.features if name.endswith(_MISSING)]
+    filled = [
+        name.removesuffix(MISSING_MARK) for name in view.features if name.endswith(MISSING_MARK)
+    ]
     if not filled:
         return "no cell of a feature may be missing"
     return (
