@@ -101,7 +101,7 @@ run-scripts = failed=; told=; for script in $(1); do \
 	printf "seconds of every script:$$told\n"; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
-paper: $(STAMP)  ## every table, figure and theorem of the paper, and its page (at most 20 minutes); DATA=folder
+paper: $(STAMP)  ## every table, figure and theorem of the paper, and its page (five minutes on two free cores); DATA=folder
 	@$(call run-scripts,$(PAPER) write_reproduction)
 
 paper-quick: $(STAMP)  ## the same in under two minutes: does it run? (results/quick); DATA=folder
