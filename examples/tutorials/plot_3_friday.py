@@ -77,7 +77,7 @@ print(f"charts of patients {', '.join(map(str, charts[:8]))}, …")
 
 # %%
 # On the command line that is ``fedcsa followup result new.csv --n 30``. It writes a list with the
-# ids and an empty column, and says how narrow the interval will be.
+# ids and an empty column, and says how wide the interval will be.
 #
 # Monday morning
 # --------------

@@ -104,6 +104,13 @@ def followup(
     Output(json, quiet).answer(content, lambda screen: _show(screen, content, result), out)
 
 
+#: Why outcomes can widen an interval.
+_WIDER = (
+    "The promised interval holds if this site is like the sources. With outcomes it holds also if "
+    "it is not, so the first ones can widen it."
+)
+
+
 def _listed(found: NamedRows, places: Any, stands_for: Array, outcome: str) -> dict[str, Any]:
     """The columns of the list: whom, outcome, what a row stands for, and what the model sees."""
     whom = [*filter(None, [found.key, found.group])]
@@ -139,7 +146,7 @@ def _expected(adaptation: Any, last: Update | None) -> list[dict[str, float]]:
 
 
 def _show(screen: Console, content: dict[str, Any], result: Path) -> None:
-    """Where the list is, and how narrow the interval will be."""
+    """Where the list is, and how wide the interval will be."""
     from fedcsa.answer.measure_words import loss_words_of
     from fedcsa.answer.result_tables import Table
     from fedcsa.answer.store import load_result
@@ -162,7 +169,9 @@ def _show(screen: Console, content: dict[str, Any], result: Path) -> None:
             when = f"{n}, now" if n and n == before else f"{n}" if n else "none, as promised"
             rows.append((when, ends, share))
         screen.print()
-        title = f"How narrow the interval will be: {words.title}"
+        title = f"How wide the interval will be: {words.title}"
         print_table(screen, Table(title, ("outcomes", "interval", "of the promised"), rows, ()))
+        if any(line["upper"] - line["lower"] > width for line in content["expected"]):
+            screen.print(Text(_WIDER), soft_wrap=True)
     then = " ".join(["fedcsa update", str(result), *content["lists"]])
     screen.print(Text(f"\nThen: {then}"), soft_wrap=True)
