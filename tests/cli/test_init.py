@@ -52,7 +52,7 @@ def test_a_federation_file_names_the_sites(dictionary, tmp_path, invoke):
     assert invoke("federation", "init", federation).exit_code == 0
     words = ("--dictionary", dictionary, "--federation", federation, "--out", out)
     told = json.loads(invoke("study", "init", *words, "--json").stdout)
-    assert ([*told["sources"]], told["target"]) == (["abbey", "birch"], "new.csv")
+    assert ([*told["sources"]], told["target"]) == (["abbey", "birch"], {"table": "new.csv"})
 
 
 @pytest.mark.parametrize(

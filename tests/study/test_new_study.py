@@ -1,5 +1,8 @@
 """A first study file runs as it is, says why, and takes the right column for the outcome."""
 
+import sqlite3
+from contextlib import closing
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -159,3 +162,26 @@ def test_columns_that_are_not_used_are_listed(tmp_path, write):
     assert {"left", "nothing"} <= set(draft.unused)
     assert not {"cost", *(f.name for f in draft.columns.features)} & set(draft.unused)
     assert '\n# missing_values = ["unknown"]' in draft.to_toml()
+
+
+def test_databases_are_asked_one_query_and_other_tables_none(tmp_path, write):
+    query = "SELECT * FROM stays ORDER BY age"
+    for name, table in {"a": rows(0), "new": without(rows(2), "cost")}.items():
+        with closing(sqlite3.connect(tmp_path / f"{name}.sqlite")) as database:
+            database.execute(f"CREATE TABLE stays ({', '.join(table)})")
+            cells = zip(*(np.asarray(column).tolist() for column in table.values()), strict=True)
+            marks = ", ".join("?" * len(table))
+            database.executemany(f"INSERT INTO stays VALUES ({marks})", cells)  # noqa: S608
+            database.commit()
+    paths = [tmp_path / "a.sqlite", write("b.parquet", rows(1))]
+    draft = draft_from_tables(paths, tmp_path / "new.sqlite", None, tmp_path, query=query)
+    study = Study.parse(draft.to_toml(), folder=tmp_path)
+    assert study.name == "cost-at-new"
+    assert study.target == {"database": "new.sqlite", "query": query}
+    assert dict(study.sources) == {
+        "a": {"database": "a.sqlite", "query": query},
+        "b": "b.parquet",
+    }
+    assert study.run().promise is not None
+    with pytest.raises(StudyError, match="No table is one that a sheet is for"):
+        draft_from_tables(paths, tmp_path / "new.sqlite", None, tmp_path, query=query, sheet="s")

@@ -65,6 +65,12 @@ RowsQuery = Annotated[
 RowsSheet = Annotated[
     str, typer.Option("--sheet", metavar="NAME", help="Which sheet, if ROWS is a workbook.")
 ]
+TablesQuery = Annotated[
+    str, typer.Option("--query", metavar="SQL", help="What to ask tables that are databases.")
+]
+TablesSheet = Annotated[
+    str, typer.Option("--sheet", metavar="NAME", help="Which sheet of tables that are workbooks.")
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on standard output instead.")
 ]

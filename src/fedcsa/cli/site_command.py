@@ -21,6 +21,8 @@ from fedcsa.cli.common import (
     PasswordFile,
     Quiet,
     StudyFile,
+    TablesQuery,
+    TablesSheet,
     asking,
     named_errors,
     read_study_text,
@@ -53,6 +55,8 @@ def init(
     study: Annotated[
         Path | None, typer.Option(metavar="STUDY", help="A study to hold the table against.")
     ] = None,
+    query: TablesQuery = "",
+    sheet: TablesSheet = "",
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="The site file to write.")
     ] = SITE_FILE,
@@ -70,15 +74,21 @@ def init(
     --------
     fedcsa site init patients.csv                        # writes site.toml
     fedcsa site init patients.csv --study study.toml --out abbey/site.toml
+    fedcsa site init stays.duckdb --query "SELECT * FROM stays ORDER BY id"
     """
     from fedcsa.site.new_site import draft_site
     from fedcsa.study import Study
+    from fedcsa.study.new_study import place_in
 
     if out.exists() and not force:
         raise ResultError(
             f"{str(out)!r} already exists. Choose another name with --out, or say --force."
         )
-    draft = draft_site(table, out.parent, None if study is None else Study.load(study))
+    draft = draft_site(
+        None if table is None else place_in(out.parent, table, query, sheet),
+        out.parent,
+        None if study is None else Study.load(study),
+    )
     with unbroken():
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(draft.text, encoding="utf-8")

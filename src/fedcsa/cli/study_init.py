@@ -9,7 +9,17 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Output, Quiet, named_errors, print_unused, unbroken, working
+from fedcsa.cli.common import (
+    Json,
+    Output,
+    Quiet,
+    TablesQuery,
+    TablesSheet,
+    named_errors,
+    print_unused,
+    unbroken,
+    working,
+)
 from fedcsa.errors import ResultError, StudyError
 from fedcsa.words import printable
 
@@ -46,6 +56,8 @@ def init(
         Path | None,
         typer.Option(metavar="FILE", help="With --dictionary: the federation file names them."),
     ] = None,
+    query: TablesQuery = "",
+    sheet: TablesSheet = "",
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="The study file to write.")
     ] = Path("study.toml"),
@@ -65,6 +77,7 @@ def init(
     --------
     fedcsa study init tables/*.csv --target tables/new.csv
     fedcsa study init leeds.csv turin.parquet --target new.csv --outcome died
+    fedcsa study init *.duckdb --target new.duckdb --query "SELECT * FROM stays ORDER BY id"
     fedcsa study init --dictionary columns.csv --source leeds --source turin
     """
     if out.exists() and not force:
@@ -72,7 +85,14 @@ def init(
             f"{str(out)!r} already exists. Choose another name with --out, or say --force."
         )
     with working("looking at the columns", quiet=quiet):
-        draft = _draft(tables or [], target, outcome, dictionary, source or [], federation, out)
+        if dictionary is None:
+            if source or federation:
+                raise StudyError("Sources are named after their tables: leave out --source.")
+            draft = _from_tables(tables or [], target, outcome, out, query, sheet)
+        elif tables:
+            raise StudyError("Name tables or a --dictionary, not both.")
+        else:
+            draft = _from_dictionary(dictionary, target, outcome, source or [], federation)
         text = _checked(draft, out)
     with unbroken():
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -80,25 +100,24 @@ def init(
     Output(json, quiet).answer(_plain(draft, out), lambda screen: _print(screen, draft, out), out)
 
 
-def _draft(
-    tables: list[Path],
+def _from_tables(
+    tables: list[Path], target: Path | None, outcome: str | None, out: Path, query: str, sheet: str
+) -> StudyDraft:
+    from fedcsa.study.new_study import draft_from_tables
+
+    if not tables or target is None:
+        raise StudyError("Name the sources' tables and the target's: TABLES… --target TABLE")
+    found = _expanded(tables)
+    return draft_from_tables(found, target, outcome, out.parent, query=query, sheet=sheet)
+
+
+def _from_dictionary(
+    dictionary: Path,
     target: Path | None,
     outcome: str | None,
-    dictionary: Path | None,
     sources: list[str],
     federation: Path | None,
-    out: Path,
 ) -> StudyDraft:
-    if dictionary is None:
-        if not tables or target is None:
-            raise StudyError("Name the sources' tables and the target's: TABLES… --target TABLE")
-        if sources or federation:
-            raise StudyError("Sources are named after their tables: leave out --source.")
-        from fedcsa.study.new_study import draft_from_tables
-
-        return draft_from_tables(_expanded(tables), target, outcome, out.parent)
-    if tables:
-        raise StudyError("Name tables or a --dictionary, not both.")
     from fedcsa.federation.federation_file import Federation
     from fedcsa.study.data_dictionary import draft_from_dictionary
 
@@ -131,8 +150,8 @@ def _plain(draft: StudyDraft, out: Path) -> dict[str, Any]:
         "file": str(out),
         "outcome": {"name": outcome.name, "levels": list(outcome.levels), "why": draft.outcome_why},
         "features": {f.name: f.kind for f in draft.columns.features},
-        "target": draft.target,
-        "sources": dict(draft.sources),
+        "target": dict(draft.target),
+        "sources": {name: dict(place) for name, place in draft.sources.items()},
         "notes": list(draft.notes),
         "unused": list(draft.unused),
     }

@@ -181,13 +181,18 @@ def check_file(path: Path, what: str = "table") -> None:
         raise empty(path, what)
 
 
+def is_database(path: Path) -> bool:
+    """Whether the ending of `path` is one that DuckDB and SQLite files have."""
+    return path.name.lower().endswith(_DATABASES)
+
+
 def kind_of_table(path: Path) -> str:
     """The kind of table that the ending of `path` tells, one of `FILE_KINDS`."""
     name = path.name.lower()
     for kind in FILE_KINDS:
         if name.endswith(kind):
             return kind
-    if name.endswith(_DATABASES):
+    if is_database(path):
         raise TableError(
             f"A database must come with a query; {str(path)!r} has none. Say database and query "
             "in the study file, or --query."

@@ -15,7 +15,7 @@ from fedcsa.messages.policy import model_names
 from fedcsa.site.site_file import SITE_TEMPLATE, SiteFile
 from fedcsa.study import Study
 from fedcsa.study.model_section import describe_model
-from fedcsa.study.new_study import relative_path
+from fedcsa.study.new_study import TablePlace
 from fedcsa.study.toml import format_toml
 from fedcsa.words import listed, printable
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Lines of the template that a table, and columns that are called otherwise, take the place of.
-_TABLE, _COLUMN = 'table = "patients.csv"', '# age = "AGE_YEARS"'
+_TABLE = next(line for line in SITE_TEMPLATE.splitlines() if line.startswith("table = "))
+_COLUMN = '# age = "AGE_YEARS"'
 #: Levels that are named; a column with more that are unknown is probably another one.
 _MOST_LEVELS = 10
 
@@ -47,22 +48,22 @@ class SiteDraft:
     notes: tuple[str, ...]
 
 
-def draft_site(table: Path | None, folder: Path, study: Study | None) -> SiteDraft:
+def draft_site(table: TablePlace | None, folder: Path, study: Study | None) -> SiteDraft:
     """A site file for a table, and what a study would miss in it.
 
     Parameters
     ----------
-    table : Path, optional
-        The site's table.
+    table : mapping of str to str, optional
+        Where the site's table is, as `fedcsa.study.new_study.place_in` says it.
     folder : Path
         Of the site file: paths in it start there.
     study : Study, optional
     """
     if table is None:
         return SiteDraft(SITE_TEMPLATE, "", ())
-    entry = _entry("table", relative_path(table, folder))
-    text = SITE_TEMPLATE.replace(f"{_TABLE:<32}", f"{entry:<32}", 1)
-    found = open_table(table).read()
+    entry = "\n".join(_entry(key, value) for key, value in table.items())
+    text = SITE_TEMPLATE.replace(_TABLE, entry, 1)
+    found = open_table(table, folder=folder).read()
     if study is None:
         return SiteDraft(text, "", ())
     own, perhaps = _own_names(study, found.column_names)

@@ -49,10 +49,11 @@ def draft_from_dictionary(
     if not sources:
         raise StudyError("Name the sites with outcomes: --source NAME, or --federation FILE.")
     columns = read_dictionary(path, outcome)
-    tables = {name: f"{name}.csv" for name in sources}
+    tables = {name: {"table": f"{name}.csv"} for name in sources}
     origin = f"the data dictionary {path.name}"
     told = "as the dictionary says"
-    return StudyDraft(columns, told, f"{target}.csv", tables, (), origin, seen=False)
+    place = {"table": f"{target}.csv"}
+    return StudyDraft(columns, told, place, tables, (), origin, seen=False)
 
 
 def read_dictionary(path: Path, outcome: str | None = None) -> Columns:

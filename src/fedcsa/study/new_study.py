@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature, Outcome
+from fedcsa.data.table_file import is_database, kind_of_table
 from fedcsa.data.tables import open_table
 from fedcsa.errors import StudyError, hint
 from fedcsa.messages.messages import TARGET
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: A comment longer than this would not fit a screen beside its line, and stands above it.
 _WIDTH = 96
+#: Where a table is: ``table`` and perhaps ``sheet``, or ``database`` and ``query``.
+TablePlace = Mapping[str, str]
 #: Why a column is what it is where nobody has seen it.
 _DESCRIBED = "as in the dictionary"
 
@@ -38,10 +41,10 @@ class StudyDraft:
         With the outcome.
     outcome_why : str
         Why that column is the outcome.
-    target : str
-        Path of the target's table, from the file's folder.
-    sources : mapping of str to str
-        Path of every source's table.
+    target : mapping of str to str
+        Where the target's table is, from the file's folder, in the words of a study file.
+    sources : mapping of str to mapping
+        The same of every source.
     notes : tuple of str
         What could not be agreed, as sentences.
     origin : str
@@ -54,8 +57,8 @@ class StudyDraft:
 
     columns: Columns
     outcome_why: str
-    target: str
-    sources: Mapping[str, str]
+    target: TablePlace
+    sources: Mapping[str, TablePlace]
     notes: tuple[str, ...]
     origin: str
     seen: bool = True
@@ -80,7 +83,7 @@ class StudyDraft:
         return "\n\n".join(parts) + "\n"
 
     def _head(self, file: str) -> str:
-        name = re.sub(r"[^\w-]+", "-", f"{self.outcome.name}-at-{Path(self.target).stem}")
+        name = re.sub(r"[^\w-]+", "-", f"{self.outcome.name}-at-{place_name(self.target)}")
         notes = [line for note in self.notes for line in _comment(f"note: {note}")]
         thresholds = [
             "# From which predicted risk on would you act? There sensitivity, PPV and net benefit",
@@ -153,14 +156,19 @@ class StudyDraft:
         about = (
             "# Between sites every site reads its own table, by its own file; these paths are for"
         )
-        sites = {name: {"table": path} for name, path in self.sources.items()}
-        document = {"target": {"table": self.target}, "sources": sites}
+        document = {"target": self.target, "sources": self.sources}
         text = format_toml(document, nested=["sources"]).strip()
         return f"{about}\n# a run on this machine.\n{text}"
 
 
 def draft_from_tables(
-    tables: Sequence[Path], target: Path, outcome: str | None, folder: Path
+    tables: Sequence[Path],
+    target: Path,
+    outcome: str | None,
+    folder: Path,
+    *,
+    query: str = "",
+    sheet: str = "",
 ) -> StudyDraft:
     """What the tables of one's own machine propose.
 
@@ -173,12 +181,19 @@ def draft_from_tables(
         Without one, a column that every source has and the target lacks.
     folder : Path
         Of the study file: paths in it start there.
+    query, sheet : str
+        What to ask every database among the tables, and which sheet of every workbook.
     """
     paths = _named([path for path in tables if path.resolve() != target.resolve()])
     if not paths:
         raise StudyError("A study needs a table with outcomes beside the target's. Name one more.")
-    frames = {name: open_table(path).read() for name, path in paths.items()}
-    new = open_table(target).read()
+    places = {name: place_in(folder, path, query, sheet) for name, path in paths.items()}
+    where = place_in(folder, target, query, sheet)
+    for option, given in {"query": query, "sheet": sheet}.items():
+        if given and not any(option in place for place in (*places.values(), where)):
+            raise StudyError(f"No table is one that a {option} is for. Leave out --{option}.")
+    frames = {name: open_table(place, folder=folder).read() for name, place in places.items()}
+    new = open_table(where, folder=folder).read()
     name, reason, notes = _choose_outcome(frames, new, outcome)
     if name in new.column_names:  # what the target knows of outcomes is not looked at
         new = new.drop_columns([name])
@@ -188,12 +203,39 @@ def draft_from_tables(
     return StudyDraft(
         replace(found, notes=()),
         reason,
-        relative_path(target, folder),
-        {name: relative_path(path, folder) for name, path in paths.items()},
+        where,
+        places,
         (*notes, *found.notes),
         f"{counted(len(frames) + 1, 'table')}",
         unused=tuple(column for column in every if column not in used),
     )
+
+
+def place_in(folder: Path, path: Path, query: str = "", sheet: str = "") -> TablePlace:
+    """Where a table is, as a study or site file in `folder` says it.
+
+    Parameters
+    ----------
+    folder, path : Path
+    query, sheet : str
+        For a database, and for a workbook; of other tables nothing is asked.
+
+    Examples
+    --------
+    >>> place_in(Path("."), Path("stays.sqlite"), query="SELECT * FROM t ORDER BY id")
+    {'database': 'stays.sqlite', 'query': 'SELECT * FROM t ORDER BY id'}
+    """
+    named = relative_path(path, folder)
+    if query and is_database(path):
+        return {"database": named, "query": query}
+    if sheet and kind_of_table(path) == ".xlsx":
+        return {"table": named, "sheet": sheet}
+    return {"table": named}
+
+
+def place_name(place: TablePlace) -> str:
+    """The name of the file, without its ending."""
+    return Path(place.get("database", place.get("table", ""))).stem
 
 
 def relative_path(path: Path, folder: Path) -> str:
