@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo federation-demo test attacks check docs sbom audit requirements tutorials picture bench paper paper-quick clean
+.PHONY: help setup demo federation-demo test attacks check docs sbom audit requirements tutorials picture bench bench-quick paper paper-quick clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,9 +87,11 @@ tutorials: $(STAMP)  ## run the tutorials on the data in FEDCSA_DATA, and keep w
 picture: $(STAMP)  ## take the picture of the demo's report for the README (needs chromium)
 	$(BIN)/python docs/picture.py
 
-bench: $(STAMP)  ## measure every promise about speed against its floor and against peers (half an hour)
-	for script in ratio ridge trees imports messages many_sources source stream table1 peers federation; do $(BIN)/python -m benchmarks.$$script || exit 1; done
-	$(BIN)/python -m benchmarks.render
+bench: $(STAMP)  ## measure every promise about speed, beside peers, and write its page (half an hour)
+	$(BIN)/python -m benchmarks
+
+bench-quick: $(STAMP)  ## the same scripts on tiny tables: do they run? (three minutes; results/bench)
+	$(BIN)/python -m benchmarks --quick
 
 PAPER := theorems bound assumption bandwidth table1 recut figure2 parkinsons_tables
 # make paper DATA=folder: where the stroke trial and the Parkinson data are.

@@ -104,6 +104,16 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
+def last_decade(sizes: Sequence[float], values: Sequence[float]) -> float | None:
+    """The exponent over the largest tenfold of sizes; smaller ones show what is constant.
+
+    >>> round(last_decade([1, 10, 100], [300, 300, 3000]), 6)
+    1.0
+    """
+    kept = [pair for pair in zip(sizes, values, strict=True) if 10 * pair[0] >= max(sizes)]
+    return exponent(*zip(*kept, strict=True)) if len(kept) > 1 else None
+
+
 def blas_threads(count: int | None) -> AbstractContextManager[Any]:
     """Limit numpy's linear algebra to so many threads; None: as it comes."""
     return threadpool_limits(count, user_api="blas")

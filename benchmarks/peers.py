@@ -1,7 +1,10 @@
-"""Our uLSIF against that of others, on the same arrays and the same grid of 9 × 9.
+"""Peers on the same work: how long each takes, and how far its answer is from the truth.
 
-The others are installed into an environment of their own, build/peers-venv, with the versions of
-peers-constraints.txt. One that cannot be installed or run is named and left out.
+A simulated source has outcomes, the target has none, and a given classifier is to be judged there:
+its AUROC and its Brier loss at the target. Peers weight the source's rows, or estimate without
+them. In a second task a ridge regression is chosen for the target. The truth is known, since the
+studies are simulated. Peers are installed into an environment of their own, build/peers-venv, with
+the versions of peers-constraints.txt. One that cannot be installed or run is named with its reason.
 """
 
 from __future__ import annotations
@@ -10,159 +13,386 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import venv
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from benchmarks.harness import (
     ROOT,
-    Taken,
     blas_threads,
-    exponent,
+    last_decade,
     options,
     timed,
     write_provenance,
     write_table,
 )
-from benchmarks.ratio import floor, two_samples
-from fedcsa import ULSIF
+from fedcsa import ULSIF, FedCSA, Table1
+from fedcsa.core.tilt import fit_tilt
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / "build" / "peers-venv"
-PEERS = ("densratio", "adapt")
+#: What a package imports and does not name as its need.
+UNDECLARED = {"nannyml": ("statsmodels",)}
+#: Seconds that a peer may take for all studies before it is left out.
+PATIENCE = 240.0
+#: Rows of the sample from the target that stands for the truth.
+TRUTH = 200_000
+FEATURES = 5
+PENALTIES = (0.0, *np.logspace(-3, 0, 12).tolist())
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Somebody who does the work: what is installed for it, and what it needs of the target."""
+
+    shown: str
+    package: str
+    needs: str
+    task: str = "judge"
+
+
+PEERS = {
+    "densratio": Peer("densratio, uLSIF", "densratio", "rows"),
+    "adapt-ulsif": Peer("ADAPT, uLSIF", "adapt", "rows"),
+    "adapt-kmm": Peer("ADAPT, KMM", "adapt", "rows"),
+    "skada-gaussian": Peer("skada, Gaussian ratio", "skada", "rows"),
+    "skada-kliep": Peer("skada, KLIEP", "skada", "rows"),
+    "logistic": Peer("scikit-learn, classifier ratio", "scikit-learn", "rows"),
+    "empirical-calibration": Peer("entropy balancing", "empirical-calibration", "table"),
+    "nannyml": Peer("NannyML, CBPE", "nannyml", "rows"),
+    "grid-search": Peer("GridSearchCV with weights", "scikit-learn", "rows", "choose"),
+}
+OURS = {
+    "fedcsa-table": Peer("fedcsa, weights by the table", "", "table"),
+    "fedcsa-ulsif": Peer("fedcsa, `ULSIF`", "", "rows"),
+    "fedcsa-evaluate": Peer("fedcsa, `evaluate` with intervals", "", "table"),
+    "unweighted": Peer("no weights", "", "nothing"),
+    "fedcsa-fit": Peer("fedcsa, `fit` with intervals", "", "table", "choose"),
+}
+#: What times are compared with, by task.
+BASE = {"judge": "fedcsa-table", "choose": "fedcsa-fit"}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes; the last number of rows is the one that bars are about.
+    """Rows a side: all sizes are timed in the first family; errors are told of `rows`."""
 
-    One thread for everybody, and ratios of the work done on it: they do not depend on what else
-    the machine does. A peer is timed once, ours before and after it.
-    """
-
-    rows: tuple[int, ...] = (1_000, 3_000, 10_000)
-    features: int = 10
-    centres: int = 100
+    rows: int = 1_000
+    timed_rows: tuple[int, ...] = (300, 1_000, 3_000)
+    seeds: int = 5
     threads: int = 1
 
 
-QUICK = Settings(rows=(200, 400))
+QUICK = Settings(rows=120, timed_rows=(60, 120), seeds=1)
 
 
-def installed() -> Path | None:
-    """The environment's interpreter; made and filled where it is not there yet."""
+# The studies --------------------------------------------------------------------------------
+
+Rows = np.ndarray
+Draw = Callable[[np.random.Generator, int], Rows]
+#: The source's rows are standard normal. A family: how the target's are drawn, and their ratio.
+MEANS, SPREAD, HUMPS, LOW, HIGH = 0.4, 0.9, 1.2, 0.2, 1.8
+
+
+def _moved(rng: np.random.Generator, n: int) -> Rows:
+    return rng.normal(MEANS, SPREAD, (n, FEATURES))
+
+
+def _moved_ratio(X: Rows) -> Rows:
+    z = (X - MEANS) / SPREAD
+    return np.exp(0.5 * (X**2 - z**2).sum(1)) / SPREAD**FEATURES
+
+
+def _humps(rng: np.random.Generator, n: int) -> Rows:
+    X = rng.normal(0.0, 1.0, (n, FEATURES))
+    X[:, 0] = 0.5 * X[:, 0] + rng.choice([-HUMPS, HUMPS], n)
+    return X
+
+
+def _humps_ratio(X: Rows) -> Rows:
+    x = X[:, 0]
+    hump = [np.exp(-0.5 * ((x - m) / 0.5) ** 2) / 0.5 for m in (-HUMPS, HUMPS)]
+    return 0.5 * np.exp(0.5 * x**2) * np.sum(hump, axis=0)
+
+
+def _step_ratio(X: Rows) -> Rows:
+    return np.where(X[:, 0] + X[:, 1] > 0.0, HIGH, LOW)
+
+
+def _step(rng: np.random.Generator, n: int) -> Rows:
+    X = rng.normal(0.0, 1.0, (3 * n + 200, FEATURES))
+    return X[rng.random(len(X)) < _step_ratio(X) / HIGH][:n]
+
+
+FAMILIES: dict[str, tuple[Draw, Callable[[Rows], Rows]]] = {
+    "means move": (_moved, _moved_ratio),
+    "two humps": (_humps, _humps_ratio),
+    "a step": (_step, _step_ratio),
+}
+
+
+def _chance(X: Rows) -> Rows:
+    return 1.0 / (1.0 + np.exp(0.5 - X[:, 0] - 0.5 * X[:, 1] - 0.4 * X[:, 0] ** 2))
+
+
+def _number(X: Rows) -> Rows:
+    return X.mean(axis=1) + 0.3 * X[:, 0] ** 2
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One study: what peers see, the model to judge, and what only the simulation knows."""
+
+    name: str
+    family: str
+    seen: dict[str, Rows]
+    model: LogisticRegression
+    ratio: Rows
+    truth_rows: Rows
+    auroc: float
+    brier: float
+
+    def risk_of(self, intercept: float, coefficients: Rows) -> float:
+        """Squared loss of a linear model at the target; the outcome's noise has sd 0.5."""
+        off = self.truth_rows @ coefficients + intercept - _number(self.truth_rows)
+        return float((off**2).mean()) + 0.25
+
+
+def draw(family: str, rows: int, seed: int) -> Drawn:
+    target, ratio = FAMILIES[family]
+    rng = np.random.default_rng([seed, rows, *family.encode()])
+
+    def source(n: int) -> tuple[Rows, Rows]:
+        X = rng.normal(0.0, 1.0, (n, FEATURES))
+        return X, (rng.random(n) < _chance(X)).astype(int)
+
+    model = LogisticRegression().fit(*source(1_000))
+    X, y = source(rows)
+    new, many = target(rng, rows), target(rng, TRUTH)
+    seen = {
+        "X": X,
+        "y": y,
+        "t": _number(X) + rng.normal(0.0, 0.5, rows),
+        "X_target": new,
+        "scores": model.predict_proba(X)[:, 1],
+        "target_scores": model.predict_proba(new)[:, 1],
+    }
+    p, chance = model.predict_proba(many)[:, 1], _chance(many)
+    happened = rng.random(len(many)) < chance
+    brier = float((chance * (1.0 - p) ** 2 + (1.0 - chance) * p**2).mean())
+    name = f"study-{rows:05d}-{list(FAMILIES).index(family)}-{seed}"
+    auroc = float(roc_auc_score(happened, p))
+    return Drawn(name, family, seen, model, ratio(X), many, auroc, brier)
+
+
+# Who does the work --------------------------------------------------------------------------
+
+
+def ours(name: str, study: Drawn) -> Any:
+    """What one of ours finds: weights, measures by name, or a choice as a peer tells it."""
+    seen = study.seen
+    names = [f"x{k}" for k in range(FEATURES)]
+    flags = np.zeros(FEATURES, dtype=bool)
+    if name == "unweighted":
+        return np.ones(len(seen["X"]))
+    if name == "fedcsa-table":
+        table = Table1.of(seen["X_target"], names, flags)
+        z = (seen["X"] - table.mean) / table.sd
+        return fit_tilt([z], flags, table.correlations).weights(z)
+    if name == "fedcsa-ulsif":
+        return ULSIF(random_state=0).fit(seen["X"], seen["X_target"]).predict(seen["X"])
+    if name == "fedcsa-evaluate":
+        told = FedCSA(random_state=0).evaluate(
+            study.model, {"source": (seen["X"], seen["y"])}, seen["X_target"]
+        )
+        return {one.name: one.estimate for one in told.measures}
+    candidates = [{"penalty": p, "ratio_power": 1.0} for p in PENALTIES]
+    fitted = FedCSA(candidates=candidates, random_state=0, on_no_overlap="predict")
+    fitted.fit({"source": (seen["X"], seen["t"])}, seen["X_target"])
+    at = np.vstack([np.zeros(FEATURES), np.eye(FEATURES)])
+    values = fitted.predict(at)
+    return [fitted.target_risk_, values[0], *(values[1:] - values[0])]
+
+
+def installed() -> tuple[Path, dict[str, str]]:
+    """The peers' interpreter, and why a package is not there; made where it is not there yet."""
     python = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin") / "python"
-    stamp = ENVIRONMENT / ".ready"
-    wanted = HERE / "peers-constraints.txt"
-    if stamp.exists() and stamp.read_text() == wanted.read_text():
-        return python
-    print(f"Installing {', '.join(PEERS)} into {ENVIRONMENT.relative_to(ROOT)}")
-    venv.create(ENVIRONMENT, with_pip=True)
+    stamp, wanted = ENVIRONMENT / ".ready", HERE / "peers-constraints.txt"
+    if stamp.exists():
+        told = json.loads(stamp.read_text(encoding="utf-8"))
+        if told["constraints"] == wanted.read_text(encoding="utf-8"):
+            return python, told["failed"]
+    venv.create(ENVIRONMENT, with_pip=True, clear=True)
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for peer in PEERS:
-        done = subprocess.run([*command, "-c", wanted, peer], check=False)
+    failed = {}
+    for package in sorted({peer.package for peer in PEERS.values()}):
+        print(f"peers: installing {package} into {ENVIRONMENT.relative_to(ROOT)}", flush=True)
+        words = [*command, "-c", wanted, package, *UNDECLARED.get(package, ())]
+        done = subprocess.run(words, check=False, capture_output=True, text=True)
         if done.returncode:
-            print(f"{peer} could not be installed and is left out.")
-    stamp.write_text(wanted.read_text())
-    return python
+            failed[package] = f"not installed: {_last(done.stderr)}"
+    told = {"constraints": wanted.read_text(encoding="utf-8"), "failed": failed}
+    stamp.write_text(json.dumps(told), encoding="utf-8")
+    return python, failed
 
 
-def peer_times(python: Path, peer: str, folder: str, threads: int) -> dict[str, Any] | None:
+def _last(text: str) -> str:
+    lines = [line for line in text.strip().splitlines() if "ERROR" in line or "Error" in line]
+    return (lines or ["no message"])[-1].replace("|", "/")[:160]
+
+
+def asked(python: Path, name: str, folder: Path, threads: int) -> dict[str, Any] | str:
+    """What a peer tells of all studies, or why it does not."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    environment["NML_DISABLE_USAGE_LOGGING"] = "1"  # NannyML would tell its makers
     environment.pop("PYTHONPATH", None)
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-        environment[name] = str(threads)
-    command = [python, HERE / "peer_worker.py", peer, folder, "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        environment[variable] = str(threads)
+    command = [python, HERE / "peer_worker.py", name, folder]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment, timeout=PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        return f"not done within {PATIENCE:g} s"
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        print(f"{peer} could not be run and is left out: {last[:200]}")
-        return None
+        return f"not run: {_last(done.stderr)}"
     told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return told
 
 
-def measure(settings: Settings, rows: int, python: Path | None) -> list[dict[str, Any]]:
-    source, target = two_samples(rows, settings.features)
-    ours = ULSIF(random_state=0).fit(source, target)  # also the grid that all are given
-    with tempfile.TemporaryDirectory() as folder:
-        for name, array in (
-            ("source", source),
-            ("target", target),
-            ("bandwidths", ours.bandwidths_),
-            ("regularizations", ours.regularizations_),
-        ):
-            np.save(Path(folder) / f"{name}.npy", array)
+def asked_ours(name: str, studies: Sequence[Drawn]) -> dict[str, Any]:
+    """The same of one of ours, in this process; the first study once before, as of peers."""
+    ours(name, studies[0])
+    told = {}
+    for study in studies:
+        found: list[Any] = []
+        taken = timed(lambda s=study, f=found: f.append(ours(name, s)))  # type: ignore[misc]
+        told[study.name] = {"seconds": taken.wall, "cpu_seconds": taken.cpu, "found": found[0]}
+    return {"version": "", "import_seconds": None, "studies": told}
 
-        def ours_timed() -> dict[str, Taken]:
-            def fit(score_rows: int | None) -> Taken:
-                ratio = ULSIF(
-                    ours.bandwidths_, ours.regularizations_, score_rows=score_rows, random_state=0
-                )
-                return timed(lambda: ratio.fit(source, target))
 
-            base = timed(lambda: floor(source, target, target[: settings.centres]))
-            return {"floor": base, "fedcsa": fit(ours.score_rows), "fedcsa-exact": fit(None)}
+# Errors -------------------------------------------------------------------------------------
 
-        rounds, peers = [ours_timed()], {}
-        for peer in PEERS if python else ():
-            told = peer_times(python, peer, folder, settings.threads) if python else None
-            rounds.append(ours_timed())
-            if told:
-                peers[peer] = told
-    lines: list[dict[str, Any]] = [
-        {
+
+def errors(study: Drawn, found: Any) -> dict[str, float]:
+    """How far an answer is from the truth."""
+    if isinstance(found, list):
+        promised, intercept, *coefficients = found
+        risk = study.risk_of(intercept, np.array(coefficients))
+        return {"risk_error": abs(float(np.log(promised / risk))), "chosen_risk": risk}
+    if isinstance(found, float):
+        return {"auroc_error": abs(found - study.auroc)}
+    if isinstance(found, dict):
+        auroc, brier = found["auroc"], found["brier"]
+        return _judged(study, auroc, brier)
+    y, scores = study.seen["y"], study.seen["scores"]
+    weights = np.maximum(np.asarray(found, dtype=float).ravel(), 0.0)
+    if not weights.sum() > 0.0:
+        return {}
+    weights = weights / weights.mean()
+    ratio = study.ratio / study.ratio.mean()
+    return {
+        **_judged(
+            study,
+            float(roc_auc_score(y, scores, sample_weight=weights)),
+            float(brier_score_loss(y, scores, sample_weight=weights)),
+        ),
+        "ratio_error": float(((weights - ratio) ** 2).mean() / (ratio**2).mean()),
+    }
+
+
+def _judged(study: Drawn, auroc: float, brier: float) -> dict[str, float]:
+    off = abs(float(np.log(brier / study.brier)))
+    return {"auroc_error": abs(auroc - study.auroc), "risk_error": off}
+
+
+ERRORS = ("auroc_error", "risk_error", "ratio_error", "chosen_risk")
+
+
+def lines_of(
+    name: str, peer: Peer, told: dict[str, Any], studies: Sequence[Drawn]
+) -> Iterator[dict[str, Any]]:
+    """A line for every size and family: medians of times, means of errors."""
+    for rows, family in dict.fromkeys((len(s.seen["X"]), s.family) for s in studies):
+        same = [s for s in studies if (len(s.seen["X"]), s.family) == (rows, family)]
+        found = [told["studies"][s.name] for s in same]
+        off = [errors(s, one["found"]) for s, one in zip(same, found, strict=True)]
+        means = {
+            key: float(np.mean([o[key] for o in off])) if all(key in o for o in off) else None
+            for key in ERRORS
+        }
+        yield {
+            "task": peer.task,
+            "family": family,
             "rows": rows,
             "what": name,
-            "version": "",
-            "import_seconds": None,
-            "seconds": statistics.median(r[name].wall for r in rounds),
-            "cpu_seconds": statistics.median(r[name].cpu for r in rounds),
+            "shown": peer.shown,
+            "version": told["version"],
+            "needs": peer.needs,
+            "import_seconds": told["import_seconds"],
+            "studies": len(same),
+            "seconds": statistics.median(one["seconds"] for one in found),
+            "cpu_seconds": statistics.median(one["cpu_seconds"] for one in found),
+            **means,
         }
-        for name in rounds[0]
-    ]
-    own = {line["what"]: line["cpu_seconds"] for line in lines}
-    for peer, told in peers.items():
-        line = {key: told[key] for key in ("version", "import_seconds")}
-        times = {key: min(told[key]) for key in ("seconds", "cpu_seconds")}
-        lines.append({"rows": rows, "what": peer, **line, **times})
-    for line in lines:
-        line["times_ours"] = line["cpu_seconds"] / own["fedcsa"]
-        line["times_exact"] = line["cpu_seconds"] / own["fedcsa-exact"]
-    return lines
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = options(
-        __doc__,
-        arguments,
-        alone={"action": "store_true", "help": "install nothing, ours only"},
-        rows={"type": int, "nargs": "+", "help": "numbers of rows"},
-    )
+    alone = {"action": "store_true", "help": "install nothing, ours only; so does a quick run"}
+    given = options(__doc__, arguments, alone=alone)
     settings = QUICK if given.quick else Settings()
-    if given.rows:
-        settings = replace(settings, rows=tuple(given.rows))
-    python = None if given.alone else installed()
+    python, failed = (None, {}) if given.alone or given.quick else installed()
+    first = next(iter(FAMILIES))
+    cases = [(f, settings.rows, s) for f in FAMILIES for s in range(settings.seeds)]
+    cases += [(first, rows, 0) for rows in settings.timed_rows if rows != settings.rows]
+    studies = [draw(*case) for case in cases]
     lines: list[dict[str, Any]] = []
-    for rows in settings.rows:  # written after each size: the next may take minutes
-        with blas_threads(settings.threads):
-            lines += measure(settings, rows, python)
-        write_table(given.out, "peers", [{**line, **_exponent(line, lines)} for line in lines])
-        told = {**asdict(settings), "python_of_peers": ".".join(map(str, sys.version_info[:2]))}
-        write_provenance(given.out, "peers", told, quick=given.quick)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        for study in studies:
+            np.savez(folder / f"{study.name}.npz", **study.seen)
+        everyone = {**OURS, **(PEERS if python else {})}
+        for at, (name, peer) in enumerate(everyone.items(), 1):
+            print(f"peers: {at} of {len(everyone)}, {peer.shown}", flush=True)
+            if name in OURS:
+                with blas_threads(settings.threads):
+                    told: Any = asked_ours(name, studies)
+            elif peer.package in failed:
+                told = failed[peer.package]
+            elif python:
+                told = asked(python, name, folder, settings.threads)
+            if isinstance(told, str):
+                failed[name] = told
+                continue
+            for stem, one in told["studies"].items():
+                if "found" not in one:
+                    one["found"] = np.load(folder / name / f"{stem}.npy")
+            lines += lines_of(name, peer, told, studies)
+    write_table(given.out, "peers", [{**line, **_compared(line, lines)} for line in lines])
+    left_out = [{"what": PEERS[n].shown, "why": why} for n, why in failed.items() if n in PEERS]
+    if left_out:
+        write_table(given.out, "peers_left_out", left_out)
+    write_provenance(given.out, "peers", asdict(settings), quick=given.quick)
 
 
-def _exponent(line: dict[str, Any], lines: Sequence[dict[str, Any]]) -> dict[str, float | None]:
-    same = [other for other in lines if other["what"] == line["what"]]
-    if len(same) < 2:
-        return {"exponent": None}
-    return {"exponent": exponent([o["rows"] for o in same], [o["cpu_seconds"] for o in same])}
+def _compared(line: dict[str, Any], lines: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+    same = [o for o in lines if (o["what"], o["family"]) == (line["what"], line["family"])]
+    base = next(
+        other["cpu_seconds"]
+        for other in lines
+        if other["what"] == BASE[line["task"]]
+        and (other["rows"], other["family"]) == (line["rows"], line["family"])
+    )
+    sizes, times = [o["rows"] for o in same], [o["cpu_seconds"] for o in same]
+    return {"times_ours": line["cpu_seconds"] / base, "exponent": last_decade(sizes, times)}
 
 
 if __name__ == "__main__":

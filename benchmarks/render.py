@@ -12,14 +12,14 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from benchmarks.bars import Results, bars
+from benchmarks.bars import BARS, Line, Results, missed
 from benchmarks.harness import RESULTS, ROOT
 
 DOCS = ROOT / "docs"
 NOT_YET = "*Not measured yet.*"
 
 
-def number(text: str, digits: int = 3) -> str:
+def number(text: str | None, digits: int = 3) -> str:
     return f"{float(text):.{digits}g}" if text else "–"
 
 
@@ -29,92 +29,92 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def figure(name: str, words: str) -> str:
-    return f"\n\n![{words}, on logarithmic axes.](generated/figures/{name}.svg)"
+    return f"\n\n![{words}](generated/figures/{name}.svg)"
 
 
 # Blocks -------------------------------------------------------------------------------------
 
 
-def machine(results: Results) -> str:
-    """Where and with what each script was run."""
-    rows = []
-    for name in results.provenances():
-        told = results.provenance(name)
-        computer, packages = told["machine"], told["packages"]
-        blas = (computer["blas"] or [{"internal_api": "unknown", "version": ""}])[0]
-        library = f"{blas['internal_api']} {blas['version']}"
-        versions = ", ".join(f"{key} {packages[key]}" for key in ("numpy", "scipy"))
-        rows.append(
-            (
-                f"`{name}`",
-                f"{computer['processor']}, {computer['cores']} cores",
-                f"Python {computer['python']}, {versions}, {library}",
-                f"{computer['load_average']:g}",
-            )
-        )
-    return table(("script", "machine", "versions", "load at its end"), rows)
-
-
 def criteria(results: Results) -> str:
     """Every bar beside what was measured."""
-    return table(
-        ("what", "bar", "measured", ""),
-        [(bar.what, bar.bar, bar.measured, bar.verdict) for bar in bars(results)],
-    )
+    rows = []
+    for bar in BARS:
+        value = bar.measured(results)
+        shown = "–" if value is None else f"{value:.3g}{bar.unit}"
+        rows.append((bar.what, f"≤ {bar.limit:g}{bar.unit}", shown, bar.verdict(results), bar.how))
+    drawn = figure("bench-bars", "Every bar's measured share of what is allowed.")
+    return table(("what", "bar", "measured", "", "how"), rows) + drawn
 
 
-def ratio(results: Results) -> str:
-    names = {
-        "floor": "floor: nine kernel and Gram matrices",
-        "ulsif": "`ULSIF`, 9 × 9",
-        "ulsif-exact": "`ULSIF(score_rows=None)`, exact leave-one-out",
-    }
-    rows = [
-        (
-            line["rows"],
-            line["blas_threads"],
-            names[line["what"]],
-            number(line["seconds"]),
-            number(line["cpu_seconds"]),
-            number(line["ratio"]),
-            number(line["cpu_ratio"]),
-        )
-        for line in results("ratio")
+def lost(results: Results) -> str:
+    """Where a bar is missed, and where a peer is faster or nearer to the truth."""
+    said = [
+        f"- Missed: {bar.what} takes {bar.measured(results) or 0.0:.3g}{bar.unit} instead of "
+        f"{bar.limit:g}{bar.unit}."
+        for bar in missed(results)
     ]
-    head = ("rows a side", "BLAS threads", "", "seconds", "CPU seconds", "× floor")
-    drawn = figure("bench-ratio", "Seconds against rows a side")
-    return table((*head, "× floor, CPU"), rows) + drawn
+    for line in _at_errors(results):
+        if line["what"].startswith("fedcsa") or line["what"] == "unweighted":
+            continue
+        ours = results("peers", what=BASE[line["task"]], family=line["family"], rows=line["rows"])[
+            0
+        ]
+        better = [
+            words
+            for key, words in COMPARED.items()
+            if line[key] and ours[key] and float(line[key]) < float(ours[key])
+        ]
+        if better:
+            told = " and ".join(better)
+            said.append(
+                f"- {line['family'].capitalize()}: {line['shown']} {told} than {ours['shown']}."
+            )
+    return "\n".join(said) or "No bar is missed, and no peer is faster or nearer to the truth."
+
+
+BASE = {"judge": "fedcsa-table", "choose": "fedcsa-fit"}
+COMPARED = {
+    "cpu_seconds": "takes less time",
+    "auroc_error": "is nearer to the true AUROC",
+    "risk_error": "is nearer to the true risk",
+    "chosen_risk": "finds a better model",
+}
+
+
+def _at_errors(results: Results) -> list[Line]:
+    """Lines of the size at which all families were drawn."""
+    lines = results("peers")
+    several = {line["rows"] for line in lines if line["family"] != lines[0]["family"]}
+    return [line for line in lines if line["rows"] in several]
+
+
+def profiles(results: Results) -> str:
+    """The functions in which commands spend most of their time."""
+    spent: dict[str, list[str]] = {}
+    for line in results("profiles"):
+        share = f"{100.0 * float(line['share']):.0f} % `{line['function']}`"
+        spent.setdefault(line["command"], []).append(share)
+    return table(("command", "where its time goes"), [(c, ", ".join(s)) for c, s in spent.items()])
 
 
 def peers(results: Results) -> str:
-    rows = [
-        (
-            line["rows"],
-            f"{line['what']} {line['version']}".strip(),
-            number(line["cpu_seconds"]),
-            number(line["times_ours"]),
-            number(line["times_exact"]),
-            number(line["import_seconds"], 2),
-            number(line["exponent"], 2),
-        )
-        for line in results("peers")
-    ]
-    head = ("rows a side", "", "CPU seconds", "× ours", "× ours, exact", "import, seconds")
-    return table((*head, "exponent in rows"), rows)
-
-
-def ridge(results: Results) -> str:
-    names = {"path": "coefficients", "models": "models"}
-    rows = [
-        (
-            line["rows"],
-            names[line["what"]],
-            line["candidates"],
-            *(number(line[key]) for key in ("seconds", "ratio", "cpu_ratio")),
-        )
-        for line in results("ridge")
-    ]
-    return table(("rows", "what", "candidates", "seconds", "× one", "× one, CPU"), rows)
+    """Time and error of everybody, family by family."""
+    judged, chosen = [], []
+    for line in _at_errors(results):
+        who = f"{line['shown']} {line['version']}".strip()
+        begin = (line["family"], who, line["needs"], number(line["cpu_seconds"], 2))
+        if line["task"] == "choose":
+            chosen.append((*begin, number(line["risk_error"], 2), number(line["chosen_risk"])))
+        else:
+            keys = ("auroc_error", "risk_error", "ratio_error")
+            judged.append((*begin, *(number(line[key], 2) for key in keys)))
+    head = ("the target", "", "needs its", "CPU seconds")
+    first = table((*head, "error of AUROC", "of log Brier", "of the ratio"), judged)
+    second = table((*head, "error of log risk", "true risk of its choice"), chosen)
+    left_out = [f"- {line['what']}: {line['why']}" for line in results("peers_left_out")]
+    told = "\n\nLeft out:\n\n" + "\n".join(left_out) if left_out else ""
+    drawn = figure("bench-peers", "CPU seconds against rows a side, on logarithmic axes.")
+    return f"{first}\n\n{second}{drawn}{told}"
 
 
 def trees(results: Results) -> str:
@@ -133,89 +133,28 @@ def trees(results: Results) -> str:
     return table((*head, "× scikit-learn"), rows)
 
 
-def source(results: Results) -> str:
+def machine(results: Results) -> str:
+    """What everything was measured on, and how long and how undisturbed every script ran."""
+    runs = {line["script"]: line for line in results("runs")}
+    told = {name: results.provenance(name) for name in results.provenances()}
+    if not told:
+        return NOT_YET
+    first = next(iter(told.values()))
+    computer, packages = first["machine"], first["packages"]
+    versions = ", ".join(f"{name} {packages[name]}" for name in ("numpy", "scipy", "scikit-learn"))
+    words = f"{computer['processor']}, {computer['cores']} cores, {computer['memory_gb']} GB; "
+    words += f"Python {computer['python']}, {versions}. Load is the machine's average over a "
+    words += "minute; a script adds to it itself."
     rows = [
         (
-            *(line[key] for key in ("rows", "blas_threads", "candidates", "what")),
-            *(number(line[key]) for key in ("seconds", "ratio", "cpu_ratio")),
-            number(line["exponent"], 3),
+            f"`{name}`",
+            number(runs.get(name, {}).get("seconds")),
+            f"{one['machine']['load_before']:g}",
+            f"{one['machine']['load_average']:g}",
         )
-        for line in results("source")
+        for name, one in told.items()
     ]
-    head = ("rows", "BLAS threads", "candidates", "", "seconds", "× floor", "× floor, CPU")
-    drawn = figure("bench-source", "Seconds against rows of a source")
-    return table((*head, "exponent"), rows) + drawn
-
-
-def stream(results: Results) -> str:
-    rows = [
-        (
-            {"stream": "batches", "memory": "in memory"}[line["kind"]],
-            line["rows"],
-            *(number(line[key]) for key in ("seconds", "microseconds_per_row", "peak_mb")),
-            number(line["times_memory_per_row"]),
-            number(line["exponent"]) if line["kind"] == "stream" else "–",
-        )
-        for line in results("stream")
-    ]
-    head = ("source", "rows", "seconds", "µs a row", "peak memory, MB", "× in memory, a row")
-    return table((*head, "exponent"), rows)
-
-
-def many_sources(results: Results) -> str:
-    keys = ("seconds", "sum_of_own", "target", "ratio")
-    rows = [
-        (line["sources"], line["rows"], line["candidates"], *(number(line[key]) for key in keys))
-        for line in results("many_sources")
-    ]
-    head = ("sources", "rows each", "candidates", "all, CPU seconds", "sum of their own")
-    return table((*head, "the target", "all / sum"), rows)
-
-
-def target(results: Results) -> str:
-    rows = [
-        (
-            *(line[key] for key in ("varied", "sources", "candidates")),
-            number(line["seconds"]),
-            number(line["exponent"], 2),
-        )
-        for line in results("target")
-    ]
-    drawn = figure("bench-sources", "Seconds of the target against the number of sources")
-    drawn += figure("bench-candidates", "Seconds of the target against the number of candidates")
-    return table(("varied", "sources", "candidates", "CPU seconds", "exponent"), rows) + drawn
-
-
-def table1(results: Results) -> str:
-    rows = [
-        (
-            line["runs"],
-            *(number(line[key]) for key in ("seconds", "cpu_seconds")),
-            line["all_runs"],
-            number(line["all_runs_on_two_cores"]),
-        )
-        for line in results("table1")
-    ]
-    head = ("runs", "seconds", "CPU seconds", "runs in all", "these on two free cores, seconds")
-    shares = [
-        (line["part"], f"{100.0 * float(line['share']):.0f} %")
-        for line in results("table1_profile")
-    ]
-    return table(head, rows) + "\n\n" + table(("part (one may contain another)", "share"), shares)
-
-
-def imports(results: Results) -> str:
-    rows = [
-        (f"`{line['statement']}`", number(line["seconds"]), number(line["ratio"]))
-        for line in results("imports")
-    ]
-    return table(("in a fresh process", "seconds", "× numpy and scipy.linalg"), rows)
-
-
-def messages(results: Results) -> str:
-    keys = ("rows", "candidates", "bytes", "bytes_per_candidate", "other_bytes")
-    rows = [tuple(line[key] for key in keys) for line in results("messages")]
-    return table(("rows", "candidates", "bytes", "for each candidate", "all else"), rows)
+    return f"{words}\n\n" + table(("script", "seconds", "load before", "load after"), rows)
 
 
 def federation(results: Results) -> str:
@@ -256,20 +195,9 @@ def of_tables(*blocks: Block) -> Blocks:
 PAGES: dict[str, Blocks] = {
     "benchmarks.md": {
         "criteria": (criteria, ""),
+        "lost": (lost, "peers"),
         "machine": (machine, ""),
-        **of_tables(
-            ratio,
-            peers,
-            ridge,
-            trees,
-            source,
-            stream,
-            many_sources,
-            target,
-            table1,
-            imports,
-            messages,
-        ),
+        **of_tables(profiles, peers, trees),
     },
     "federation.md": of_tables(federation),
 }

@@ -1,0 +1,75 @@
+"""Run every benchmark, one after the other, each within its budget; then write the pages.
+
+    python -m benchmarks                  # half an hour, kept in benchmarks/results
+    python -m benchmarks --quick          # three minutes, tiny sizes, kept in results/bench
+    python -m benchmarks --only stream    # only this one
+
+One that fails or takes longer than its budget is named at the end; the others still run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from benchmarks.harness import ROOT, options, write_table
+from benchmarks.render import main as render
+
+#: Seconds for each script, about twice what it takes on two free cores; together half an hour.
+BUDGETS = {
+    "source": 300,
+    "stream": 400,
+    "many_sources": 200,
+    "federation": 400,
+    "trees": 60,
+    "profiles": 150,
+    "peers": 500,
+}
+#: A quick run needs no more for one script, even on a busy machine.
+QUICK_BUDGET = 60
+
+
+def ended(command: Sequence[str], seconds: float) -> str:
+    """Run a command; "" if it ended well, otherwise why not. What it started ends with it."""
+    with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
+        try:
+            code = process.wait(seconds)
+            return f"exit code {code}" if code else ""
+        except subprocess.TimeoutExpired:
+            return f"longer than {seconds:g} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    names = {"nargs": "+", "choices": list(BUDGETS), "help": "these scripts; otherwise all"}
+    given = options(__doc__, arguments, only=names)
+    chosen = {name: BUDGETS[name] for name in given.only or BUDGETS}
+    begun, lines = time.monotonic(), []
+    for at, (name, budget) in enumerate(chosen.items(), 1):
+        seconds = min(budget, QUICK_BUDGET) if given.quick else budget
+        rest = sum(list(chosen.values())[at:])
+        print(f"[{at} of {len(chosen)}] {name}: at most {seconds} s, then {rest} s", flush=True)
+        command = [sys.executable, "-m", f"benchmarks.{name}", "--out", str(given.out)]
+        start = time.monotonic()
+        why = ended([*command, "--quick"] if given.quick else command, seconds)
+        taken = time.monotonic() - start
+        lines.append({"script": name, "seconds": taken, "budget": seconds, "problem": why})
+        print(f"[{at} of {len(chosen)}] {name}: {why or 'done'} after {taken:.0f} s", flush=True)
+    write_table(given.out, "runs", lines)
+    if not given.quick:
+        render()
+    print(f"All after {time.monotonic() - begun:.0f} s")
+    failed = [f"{line['script']} ({line['problem']})" for line in lines if line["problem"]]
+    if failed:
+        sys.exit(f"Not measured: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
