@@ -5,7 +5,7 @@ four are honest. Beside the study without the lie: the promised risk, the upper 
 the true risk on fresh rows of the target's population, whether the liar's model lost its weight,
 and whether a finding or an error names the liar.
 
-Seeds: 70 000 on for development, 81 000 on for the one confirmation.
+Seeds: 70 000 on for development, 84 000 on for the one confirmation.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Settings:
     families: tuple[str, ...] = (
         "clear", "strong", "weak", "unequal", "sites differ", "table alone", "classes",
     )  # fmt: skip
-    first_seed: int = 81_000
+    first_seed: int = 84_000
     seeds: int = 5
     n_truth: int = 20_000
     inverse_penalties: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # C of the logistic regression
@@ -147,11 +147,19 @@ def claim(rows: int, report: RiskReport, _: np.random.Generator) -> RiskReport:
     )
 
 
+def without_table(report: Any, _: np.random.Generator) -> Any:
+    """An examination without a score table: it would contradict the rows that are claimed."""
+    none = np.empty((0, 0))
+    told = {"score_sums": none, "measure_variance": none, "residuals": none}
+    return replace(report, scores=np.empty((0, 7)), **told)
+
+
 def many_rows(rows: int) -> dict[str, Forge]:
     """A lie in the number of rows, in the report and in the model."""
     return {
         "risk": partial(claim, rows),
         "model": lambda report, _: replace(report, n_rows=rows),
+        "examine": without_table,
     }
 
 

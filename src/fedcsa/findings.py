@@ -64,7 +64,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     ),
     "useless-model": (
         "warning",
-        "most other sources find its model useless, so the model has no weight",
+        "half of the other sources or more find its model useless, so the model has no weight",
         "ask the site which rows and outcomes it used, and look at its numbers",
     ),
     "stands-out": (

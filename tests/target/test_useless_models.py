@@ -57,6 +57,24 @@ def test_more_than_half_of_the_examiners_must_say_so(against, useless):
     assert list(judged(lambda j, i: 2.0 if i == "e" and j in NAMES[:against] else 0.5)) == useless
 
 
+@pytest.mark.parametrize(
+    ("names", "weight", "risk", "useless"),
+    [
+        (NAMES, 0.8, 2.0, ["e"]),  # the middle two find 60 and 0 times what may be
+        (NAMES, 0.2, 2.0, []),  # 1.2 and 0 times
+        (NAMES, 0.8, 0.54, []),  # 1.6 and 0 times
+        ("ade", 0.8, 2.0, []),  # one of two examiners: it may be the one that lies
+    ],
+)
+def test_where_half_of_the_examiners_say_so_the_middle_of_them_decides(
+    names, weight, risk, useless
+):
+    """Sites that differ make half of them blind: a shifted model suits those that lie that way."""
+    weights = {n: weight if n == "e" else (1.0 - weight) / (len(names) - 1) for n in names}
+    found = judged(lambda j, i: risk if i == "e" and j in "ab" else 0.5, weights, names)
+    assert list(found) == useless
+
+
 @pytest.mark.parametrize(("ratio", "useless"), [(1.15, []), (1.3, ["b"])])
 def test_a_constant_must_be_clearly_better(ratio, useless):
     """Two standard errors of 0.1: models without use come out on either side of 1."""

@@ -419,13 +419,13 @@ USELESS_ERRORS = 2.0
 
 def useless_votes(
     risk: Array, variance: Array, constant_risk: float, weights: Array
-) -> tuple[Array, NDArray[np.bool_]]:
-    """Log ratio of every model's risk to the constant's, and whether an examiner calls it useless.
+) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Log ratio of every model's risk to the constant's, how it spoils, and whether it is useless.
 
     It is if the log ratio lies `USELESS_ERRORS` standard errors above 0, and its weight a is at
-    least `LEAST_WEIGHT`; or if a²(r − 1), by which it spoils the mixture, exceeds `MOST_SPOILED`,
-    with r its risk over the median of the other models'; or if r − 1 exceeds `MOST_WORSE` and a
-    one half.
+    least `LEAST_WEIGHT`; or if it spoils the mixture by more than may be: a²(r − 1) beside
+    `MOST_SPOILED`, with r its risk over the median of the other models'; of a above one half also
+    r − 1 beside `MOST_WORSE`. What is told is the larger of these parts.
 
     Parameters
     ----------
@@ -437,18 +437,20 @@ def useless_votes(
 
     Examples
     --------
-    >>> useless_votes(np.array([0.5, 2.0]), np.full(2, 0.01), 1.0, np.full(2, 0.5))[1]
+    >>> useless_votes(np.array([0.5, 2.0]), np.full(2, 0.01), 1.0, np.full(2, 0.5))[2]
     array([False,  True])
     >>> risks, weights = np.array([0.5, 0.5, 0.54]), np.array([0.2, 0.2, 0.6])
-    >>> useless_votes(risks, np.ones(3), 1.0, weights)[1]
-    array([False, False,  True])
+    >>> useless_votes(risks, np.ones(3), 1.0, weights)[1].round(2)
+    array([-0.02, -0.02,  1.6 ])
     """
     risks = np.maximum(risk, SMALLEST_RISK)
     ratios = np.log(risks / max(constant_risk, SMALLEST_RISK))
     useless = ratios > USELESS_ERRORS * np.sqrt(variance)
     useless &= weights >= LEAST_WEIGHT
+    spoiled = np.zeros(len(risks))
     for k in range(len(risks) if len(risks) > 1 else 0):
-        r = risks[k] / np.median(np.delete(risks, k))
-        useless[k] |= weights[k] ** 2 * (r - 1.0) > MOST_SPOILED
-        useless[k] |= weights[k] > 0.5 and r - 1.0 > MOST_WORSE
-    return ratios, useless
+        worse = risks[k] / np.median(np.delete(risks, k)) - 1.0
+        spoiled[k] = weights[k] ** 2 * worse / MOST_SPOILED
+        if weights[k] > 0.5:
+            spoiled[k] = max(spoiled[k], worse / MOST_WORSE)
+    return ratios, spoiled, useless | (spoiled > 1.0)

@@ -92,8 +92,10 @@ def finds_useless(found: Examined, weights: Array) -> bool:
     """
     if len(found.member_risk) == 0:
         return False
-    votes = useless_votes(found.member_risk, found.member_variance, found.constant_risk, weights)
-    return bool(votes[1].any())
+    *_, votes = useless_votes(
+        found.member_risk, found.member_variance, found.constant_risk, weights
+    )
+    return bool(votes.any())
 
 
 def examine(

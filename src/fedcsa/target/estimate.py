@@ -51,6 +51,8 @@ MOSTLY_OWN = 0.5
 MOST_CLAIMED = 30.0
 #: With fewer sources nobody can say which of them stands out.
 FEWEST_TO_COMPARE = 3
+#: With fewer examiners one that lies would be half of them.
+FEWEST_FOR_MIDDLE = 4
 #: The most by which one source's report may move the choice, in the risk that the others report.
 MOST_REGRET = 0.1
 #: Typical errors by which a source's mean outcome may lie from the median one: weighted to the same
@@ -405,8 +407,9 @@ def useless_models(
 ) -> dict[str, dict[str, float]]:
     """Sources whose model most examiners find useless, with how many, and its risk to them.
 
-    Two or more must have looked. Where half of the models are found useless, nobody can say which
-    are: then none is.
+    Two or more must have looked. Where four or more did and half of them find it useless, the
+    middle of how much they find the mixture spoilt decides. Where half of the models are found
+    useless, nobody can say which are: then none is.
 
     Parameters
     ----------
@@ -418,25 +421,47 @@ def useless_models(
         a_j of every model.
     """
     looked: dict[str, list[float]] = {n: [] for names in members.values() for n in names}
+    spoiled: dict[str, list[float]] = {n: [] for n in looked}
     against: dict[str, int] = dict.fromkeys(looked, 0)
     for name, report in found.items():
         if len(report.member_risk):
-            ratios, votes = useless_votes(
+            ratios, spoils, votes = useless_votes(
                 report.member_risk,
                 report.member_variance,
                 report.constant_risk,
                 np.array([weights[n] for n in members[name]]),
             )
-            for member, ratio, vote in zip(members[name], ratios, votes, strict=True):
+            for member, ratio, part, vote in zip(members[name], ratios, spoils, votes, strict=True):
                 looked[member].append(float(ratio))
+                spoiled[member].append(float(part))
                 against[member] += int(vote)
     named = {
         n: {"examiners": float(against[n]), "of": float(len(logs)),
             "times a constant's risk": float(np.exp(min(np.median(logs), FARTHEST_LOG)))}
         for n, logs in sorted(looked.items())
-        if len(logs) >= FEWEST_TO_COMPARE - 1 and 2 * against[n] > len(logs)
+        if len(logs) >= FEWEST_TO_COMPARE - 1 and _outvoted(against[n], spoiled[n])
     }  # fmt: skip
     return named if 2 * len(named) < len(looked) else {}
+
+
+def _outvoted(against: int, spoiled: Sequence[float]) -> bool:
+    """Whether a model is found useless: by most, or by half, whose middle finds the same.
+
+    Parameters
+    ----------
+    against : int
+        Examiners that call it useless.
+    spoiled : sequence of float
+        Of every examiner: how much it spoils the mixture, in parts of what may be.
+
+    Examples
+    --------
+    >>> _outvoted(2, [9.0, 5.0, -1.0, 0.5]), _outvoted(2, [1.5, 1.2, -1.0, 0.5])
+    (True, False)
+    """
+    if len(spoiled) < FEWEST_FOR_MIDDLE or 2 * against != len(spoiled):
+        return 2 * against > len(spoiled)
+    return float(np.median(spoiled)) > 1.0
 
 
 def score_design(plan: Plan, reports: Mapping[str, RiskReport]) -> ScoreDesign:

@@ -451,7 +451,7 @@ class Target:
     def examine_again(self, found: Mapping[str, Message]) -> dict[str, Examination]:
         """What the sources are asked to examine instead, if they found models useless; once.
 
-        A model that most others find useless gets no weight, whatever its owner says. Where there
+        A model that the others find useless gets no weight, whatever its owner says. Where there
         is none, nothing is asked, and `conclude` takes what was found.
 
         Parameters
