@@ -161,3 +161,47 @@ def test_a_forest_beyond_the_budget_is_refused_by_its_count(nodes):
         assert tracemalloc.get_traced_memory()[1] < FEW_BYTES
     finally:
         tracemalloc.stop()
+
+
+LEVELS = {"kind": "numbers", "columns": [0, 1], "marked": False}
+WIDE = {"kind": "spline", "columns": [0], "degree": 1, "bias": True}
+KNOTS = np.linspace(-1.0, 1.0, 4_002)
+#: kind -> words and arrays of a model of 4,000 columns, made of one
+WIDE_MODELS = {
+    "design": (
+        {"link": "identity"},
+        {"coefficients": np.ones((1, 4_000)), "intercept": np.zeros(1)},
+    ),
+    "trees": (
+        {"link": "identity", "combine": "mean"},
+        {
+            "step": np.ones(4_000), "feature": np.array([-1], np.int32), "base": np.zeros(1),
+            "threshold": np.zeros(0, np.int32), "value": np.zeros((1, 1)),
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WIDE_MODELS)
+def test_a_model_that_makes_many_columns_of_one_makes_them_of_few_rows_at_a_time(kind, monkeypatch):
+    """A spline of 32 kB made 2.6 GB of the rows that walk through trees together."""
+    monkeypatch.setattr("fedcsa.models.portable.MAX_CELLS", 1 << 17)
+    words, arrays = WIDE_MODELS[kind]
+    form = {"kind": kind, "classes": [], "steps": [[WIDE]], **words}
+    model = open_model(form, {**arrays, "step0.0.knots": KNOTS[None]}, 1, 0)
+    X = np.zeros((1_000, 1))  # 32 MB of cells
+    tracemalloc.start()
+    try:
+        model.predict(X)
+        assert tracemalloc.get_traced_memory()[1] < 10 * FEW_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_level_stands_for_itself_where_several_flags_are_set():
+    """Their places were added up, and one beyond the last level was looked for."""
+    form = {"kind": "design", "link": "identity", "classes": [], "steps": [[LEVELS]]}
+    arrays = {"coefficients": np.ones((1, 1)), "intercept": np.zeros(1)}
+    model = open_model(form, {**arrays, "step0.0.levels": np.array([5.0, 7.0, 9.0])}, 2, 0)
+    flags = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    assert model.predict(flags).tolist() == [5.0, 7.0, 9.0, 9.0]

@@ -78,6 +78,17 @@ class PortableModel(Protocol):
         ...
 
 
+def _rows_at_once(steps: Steps, n_features: int) -> int:
+    """For how many rows no step makes more than `MAX_CELLS` cells, whatever a message asks for.
+
+    Parameters
+    ----------
+    steps : Steps
+    n_features : int
+    """
+    return max(1, MAX_CELLS // max(width_of(steps[:i], n_features) for i in range(len(steps) + 1)))
+
+
 @dataclass(frozen=True)
 class LinearModel:
     """b₀ + xᵀb, or for two classes the probability with that log-odds."""
@@ -194,8 +205,7 @@ class DesignModel:
     @_QUIET
     def predict(self, X: Array) -> Array:
         """Predict every row, as many at a time as make a design of bounded size."""
-        widths = [width_of(self.steps[: i + 1], 1) for i in range(len(self.steps))]
-        rows = max(1, MAX_CELLS // max(1, *widths, X.shape[1]))
+        rows = _rows_at_once(self.steps, X.shape[1])
         starts = range(0, max(len(X), 1), rows)
         scores = [self._scores(X[start : start + rows]) for start in starts]
         return linked(np.concatenate(scores), self.link, self.classes, self.n_classes)
@@ -294,8 +304,9 @@ class TreeModel:
     @_QUIET
     def predict(self, X: Array) -> Array:
         """Predict every row, a bounded number at a time."""
-        starts = range(0, max(len(X), 1), MAX_WALKERS)
-        scores = [self._scores(X[start : start + MAX_WALKERS]) for start in starts]
+        rows = min(MAX_WALKERS, _rows_at_once(self.steps, X.shape[1]))
+        starts = range(0, max(len(X), 1), rows)
+        scores = [self._scores(X[start : start + rows]) for start in starts]
         return linked(np.concatenate(scores), self.link, self.classes, self.n_classes)
 
     def _scores(self, X: Array) -> Array:

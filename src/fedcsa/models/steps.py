@@ -183,7 +183,7 @@ Steps: TypeAlias = tuple[tuple[Part, ...], ...]
 
 
 def _place(flags: Array, *, marked: bool) -> Array:
-    """The place of the level whose flag is 1, 0 where none is; of shape (rows, 1).
+    """The place of the level whose flag is 1, the last of several; 0 where none is; (rows, 1).
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def _place(flags: Array, *, marked: bool) -> Array:
     marked : bool
     """
     own = flags[:, :-1] if marked else flags
-    found = (own > _HALF) @ np.arange(1.0, own.shape[1] + 1.0)
+    found = ((own > _HALF) * np.arange(1.0, own.shape[1] + 1.0)).max(axis=1)
     found = np.where(flags[:, -1] > _HALF, np.nan, found) if marked else found
     return np.asarray(found[:, None])
 

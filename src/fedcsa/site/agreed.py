@@ -18,6 +18,7 @@ from fedcsa.messages.messages import Brief, Examination, MoreCandidates
 from fedcsa.models.space import is_inside
 from fedcsa.plan import Plan
 from fedcsa.study import Study
+from fedcsa.study.given_section import is_given
 from fedcsa.study.toml import format_toml, parse_toml
 from fedcsa.target.joined import numbers_of_rounds
 
@@ -44,6 +45,8 @@ class AgreedStudy:
         sources = document.get("sources")
         if isinstance(sources, dict):
             document["sources"] = {name: {"table": ELSEWHERE} for name in sources}
+        if isinstance(document.get("model"), dict):
+            document["model"] = _without_paths(document["model"])
         self.text = format_toml(document, nested=["sources"])
         self.study = Study.parse(self.text)
         if not _NAME.fullmatch(self.study.name):
@@ -96,6 +99,19 @@ class AgreedStudy:
             _check_same(question, design)
             if plan.exchange == "table":
                 _check_rounded(question.table, plan)
+
+
+def _without_paths(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The section of a model without the path of its file; a formula must be written out.
+
+    A path is of the machine that the study was written on. At another one it names another file.
+    """
+    if is_given(model) and isinstance(model.get("formula"), str):
+        raise StudyError(
+            "A study between sites must hold its formula, not the path of one. Write it out in "
+            "[model.formula], or submit the study with: fedcsa study submit"
+        )
+    return {key: value for key, value in model.items() if key != "file" or not is_given(model)}
 
 
 def _check_rounded(told: Table1, plan: Plan) -> None:
