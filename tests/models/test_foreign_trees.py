@@ -153,6 +153,28 @@ def test_a_file_that_is_no_such_booster_is_refused(text, words, tmp_path):
         read_foreign(tmp_path / "m.model")
 
 
+def _doubling(tree):
+    """Every node leads twice to the next: 2 to the 30 ways through 31 nodes."""
+    child = [*range(1, 31), -1]
+    tree |= {"left_children": child, "right_children": child, "split_indices": [0] * 31}
+    tree |= {"split_conditions": [0.0] * 31, "split_type": [0] * 31, "default_left": [0] * 31}
+
+
+@pytest.mark.parametrize("what", ["columns", "classes", "ways", "depth"])
+def test_a_booster_that_claims_much_is_refused_before_anything_is_made_of_it(what, tmp_path):
+    name = "xgboost-three.json" if what == "classes" else "xgboost-number.json"
+    content = json.loads((FOREIGN / name).read_text())
+    about = content["learner"]["learner_model_param"]
+    if what == "ways":
+        _doubling(content["learner"]["gradient_booster"]["model"]["trees"][0])
+    else:
+        about[{"columns": "num_feature", "classes": "num_class"}.get(what, "")] = "1000000000"
+    text = "[" * 100_000 if what == "depth" else json.dumps(content)
+    (tmp_path / "m.json").write_text(text)
+    with pytest.raises(ModelError, match=r"at most 10000|every node once|it is neither"):
+        read_foreign(tmp_path / "m.json")
+
+
 def test_columns_are_named_in_their_order(tmp_path):
     assert read_foreign(FOREIGN / "xgboost-two.json", ["x", "y", "z"]).columns == ("x", "y", "z")
     with pytest.raises(ModelError, match="looks at 3 columns, and 2 are named"):

@@ -200,8 +200,11 @@ def _read(path: Path) -> Kept:
     try:
         kept = Kept(**json.loads(path.read_bytes()))
         sound = study_id(kept.study.rpartition("@")[0], kept.text) == kept.study
-        datetime.fromisoformat(kept.since), datetime.fromisoformat(kept.until)
-    except (OSError, ValueError, TypeError, AttributeError):
+        for time in (kept.since, kept.until, *filter(None, [kept.asked])):
+            datetime.fromisoformat(time)
+        told = [kept.asked, kept.problem, *kept.sources.values(), *kept.told.values()]
+        sound = sound and all(isinstance(text, str) for text in told)
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         sound = False
     if not sound:
         raise ResultError(

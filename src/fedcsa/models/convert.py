@@ -351,6 +351,8 @@ def preorder(left: NDArray[Any], right: NDArray[Any]) -> list[int]:
         if depth > MAX_TREE_DEPTH:
             raise ModelError(f"A tree must be at most {MAX_TREE_DEPTH} deep. Set max_depth.")
         found.append(node)
+        if len(found) > len(lefts):  # a node that is reached twice doubles all below it
+            raise ModelError("A tree must reach every node once; this one does not.")
         if lefts[node] != LEAF:
             todo += [(rights[node], depth + 1), (lefts[node], depth + 1)]
     return found

@@ -30,6 +30,7 @@ from fedcsa.models.convert import (
 )
 from fedcsa.models.model_file import FileModel
 from fedcsa.models.portable import PortableModel, TreeModel
+from fedcsa.models.steps import MAX_COLUMNS
 from fedcsa.models.trees import LEAF, MAX_NODES, Cuts
 
 #: Endings of pickles, which run code when they are opened.
@@ -252,7 +253,9 @@ def read_foreign(path: str | Path, columns: Sequence[str] | None = None) -> File
         read = _lightgbm(text) if text.startswith("tree\n") else _xgboost(json.loads(text))
     except ModelError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+    except (
+        ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError,
+    ):  # fmt: skip
         raise ModelError(
             f"{path.name!r} must be a model that XGBoost saved as JSON (save_model('m.json')) or "
             "LightGBM as text (save_model('m.txt')); it is neither."
@@ -285,7 +288,7 @@ def _xgboost(content: Mapping[str, Any]) -> _Read:
         raise ModelError("Of XGBoost's models, those of the booster 'gbtree' can be converted.")
     link = _known_link(learner["objective"]["name"], XGBOOST_LINKS)
     about = learner["learner_model_param"]
-    n_classes = {"softmax": int(about["num_class"]), "logistic": 2}.get(link, 0)
+    n_classes = {"softmax": _count(about["num_class"]), "logistic": 2}.get(link, 0)
     trees = [_xgboost_tree(tree) for tree in booster["model"]["trees"]]
     outputs = n_classes if link == "softmax" else 1
     told = str(about["base_score"]).strip("[]").split(",")
@@ -294,7 +297,7 @@ def _xgboost(content: Mapping[str, Any]) -> _Read:
         base = np.asarray(logit(base))
     elif link == "log":
         base = np.log(base)
-    width = int(about["num_feature"])
+    width = _count(about["num_feature"])
     if booster["model"]["gbtree_model_param"].get("num_parallel_tree", "1") != "1":
         raise ModelError("Forests of XGBoost (num_parallel_tree) have no format of ours.")
     model = joined_trees(trees, width, base, "sum", link, n_classes)
@@ -333,10 +336,10 @@ def _lightgbm(text: str) -> _Read:
     link = _known_link(words[0], LIGHTGBM_LINKS)
     if any(word == "sqrt" for word in words) or _sigmoid(words) != 1.0:
         raise ModelError("LightGBM's options 'reg_sqrt' and 'sigmoid' have no format of ours.")
-    n_classes = {"softmax": int(about["num_class"]), "logistic": 2}.get(link, 0)
+    n_classes = {"softmax": _count(about["num_class"]), "logistic": 2}.get(link, 0)
     outputs = n_classes if link == "softmax" else 1
     trees = [_lightgbm_tree(_lines(block)) for block in blocks]
-    width = int(about["max_feature_idx"]) + 1
+    width = _count(about["max_feature_idx"]) + 1
     base = np.zeros(outputs)
     combine = "mean" if "average_output" in head.split("\n") else "sum"
     if combine == "mean" and link != "identity":
@@ -388,6 +391,14 @@ def _lightgbm_tree(told: Mapping[str, str]) -> OneTree:
         np.concatenate([threshold, np.zeros(len(value))]),
         np.concatenate([np.zeros(n_splits), value])[:, None],
     )
+
+
+def _count(told: str) -> int:
+    """A number of columns or classes, before anything is made for each of them."""
+    found = int(told)
+    if not 0 <= found <= MAX_COLUMNS:
+        raise ModelError(f"A model must have at most {MAX_COLUMNS} columns and classes.")
+    return found
 
 
 def _known_link(objective: str, links: Mapping[str, str]) -> str:
