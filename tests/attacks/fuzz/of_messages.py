@@ -26,7 +26,8 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.messages.policy import Policy
-from fedcsa.models.given import given_description, model_digest
+from fedcsa.models.description import given_description
+from fedcsa.models.given import model_digest
 from fedcsa.models.portable import open_model
 from fedcsa.models.registry import default_candidates, model_description
 from fedcsa.models.steps import _WORDS, FUNCTIONS
