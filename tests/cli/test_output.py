@@ -157,24 +157,25 @@ def test_a_stream_is_one_object_a_line(capsys):
 
 
 SLOW = """
-import sys, time
-import fedcsa.run
-def ask(*_):
+import importlib, sys, time
+place, *name = sys.argv[1].split(":")
+owner = importlib.import_module(place)
+for part in name[:-1]:
+    owner = getattr(owner, part)
+def slow(*_, **__):
     print("asked", file=sys.stderr, flush=True)
     time.sleep(60)
-fedcsa.run.InProcess.ask = ask
+setattr(owner, name[-1], slow)
 from fedcsa.cli.app import main
-sys.argv = ["fedcsa", *sys.argv[1:]]
+sys.argv = ["fedcsa", *sys.argv[2:]]
 main()
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there are no such signals here")
-@pytest.mark.parametrize("flags", [(), ("--json",), ("--quiet",)])
-def test_ctrl_c_is_one_line_and_130_and_nothing_is_written(flags, finished, tmp_path):
-    study = finished() / "study.toml"
+def interrupted(where, *arguments):
+    """A command that is interrupted while `where` works: its exit code, output and errors."""
     process = subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-c", SLOW, "run", str(study), "--out", str(tmp_path / "r"), *flags],
+        [sys.executable, "-c", SLOW, where, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -183,10 +184,47 @@ def test_ctrl_c_is_one_line_and_130_and_nothing_is_written(flags, finished, tmp_
     assert process.stderr.readline() == "asked\n"
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    return process.returncode, out, err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals here")
+@pytest.mark.parametrize("flags", [(), ("--json",), ("--quiet",)])
+def test_ctrl_c_is_one_line_and_130_and_nothing_is_written(flags, finished, tmp_path):
+    study = finished() / "study.toml"
+    arguments = ("run", study, "--out", tmp_path / "r", *flags)
+    code, out, err = interrupted("fedcsa.run:InProcess:ask", *arguments)
+    assert code == 130
     assert err == "error: Interrupted.\n"
     assert (json.loads(out)["error"]["exit_code"] == 130) if "--json" in flags else (out == "")
     assert not (tmp_path / "r").exists()
+
+
+def files_in(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals here")
+@pytest.mark.parametrize(
+    ("where", "arguments"),
+    [
+        ("fedcsa.data.streams:read_rows", "check study.toml"),
+        ("fedcsa.run:run_study", "demo --out demo"),
+        ("fedcsa.backtest:run_backtest", "backtest study.toml --result result"),
+        ("fedcsa.outcomes:bring_in", "update result later.csv"),
+        ("fedcsa.target.adaptation:Adaptation:output", "predict result new.csv --out p.csv"),
+        ("fedcsa.target.adaptation:Adaptation:output", "predict result new.csv"),
+        ("fedcsa.outcomes:pick_rows", "followup result new.csv --out list.csv"),
+    ],
+)
+def test_ctrl_c_leaves_the_result_of_every_long_command_as_it_was(
+    where, arguments, study_folder, monkeypatch
+):
+    monkeypatch.chdir(study_folder)
+    before = files_in(study_folder)
+    code, _, err = interrupted(where, *arguments.split())
+    assert code == 130
+    assert err == "error: Interrupted.\n"
+    assert files_in(study_folder) == before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such signals here")
@@ -241,3 +279,24 @@ def test_findings_about_a_source_that_was_left_out_come_last_under_a_title(capsy
     assert "far" in apart
     print_findings(console(), findings)
     assert "left out" not in capsys.readouterr().out
+
+
+# Without a report ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["run study.toml --out result", "backtest study.toml --result result", "demo --out ."],
+)
+def test_without_a_report_none_is_left_and_it_can_be_written_later(
+    arguments, invoke, study_folder, monkeypatch
+):
+    monkeypatch.chdir(study_folder)
+    page = study_folder / "result" / "report.html"
+    assert page.exists()
+    shown = invoke(*arguments.split(), "--no-report")
+    assert shown.exit_code == 0, shown.output
+    assert "fedcsa report" in shown.output
+    assert not page.exists()  # the old one told of another result
+    assert invoke("report", "result").exit_code == 0
+    assert page.exists()

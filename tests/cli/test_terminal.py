@@ -145,3 +145,28 @@ def test_a_long_name_breaks_where_its_words_end_and_fits_eighty_columns():
     for part in ("model.standardscaler__", "polynomialfeatures__", "logisticregression."):
         assert f" {part} " in words
     assert "3.123456789]]" in words
+
+
+def test_predicting_says_how_many_rows_are_done_and_of_how_many(finished, tmp_path):
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    from fedcsa.cli.predict_command import _told
+    from fedcsa.data.tables import n_rows_of
+
+    pyarrow.parquet.write_table(
+        pyarrow.csv.read_csv(finished() / "new.csv"), tmp_path / "new.parquet"
+    )
+    for table, words in (
+        (tmp_path / "new.parquet", "40 of 40 rows"),
+        (finished() / "new.csv", "40 rows"),
+    ):
+        told = []
+        pieces = [{"prediction": [0.0] * 25}, {"prediction": [0.0] * 15}]
+        assert [*_told(pieces, n_rows_of(table), told.append)] == pieces
+        assert told[-1] == words
+
+
+def test_a_bar_counts_its_steps(on_a_terminal, study, tmp_path):
+    shown = on_a_terminal("run", study, "-o", tmp_path / "r", stream="stderr")
+    assert "of 9 steps" in shown

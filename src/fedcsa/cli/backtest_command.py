@@ -13,6 +13,7 @@ from fedcsa.cli.common import (
     EXIT_BROKEN,
     Changes,
     Json,
+    NoReport,
     Output,
     Quiet,
     StudyFile,
@@ -49,6 +50,7 @@ def backtest(
     ] = None,
     changes: Changes = None,
     trust: Trust = None,
+    no_report: NoReport = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,7 +101,7 @@ def backtest(
         history = load_history(result, tested)
         with unbroken():
             save_result(tested, result, loaded.to_toml(), history)
-            line = report_line(result)
+            line = report_line(result, unwanted=no_report)
 
     def show(screen: Console) -> None:
         print_backtest(screen, found, risk_name(plan))

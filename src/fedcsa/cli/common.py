@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -77,6 +77,12 @@ Json = Annotated[
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Print errors only, and where a result was written."),
+]
+NoReport = Annotated[
+    bool,
+    typer.Option(
+        "--no-report", help="Write numbers and models only; fedcsa report writes the report later."
+    ),
 ]
 PasswordFile = Annotated[
     Path | None,
@@ -376,13 +382,19 @@ def _progress_kind(*, quiet: bool) -> str:
 
 
 @contextmanager
-def working(text: str, *, quiet: bool) -> Iterator[None]:
-    """A spinner that says what is being done, on standard error, only on a terminal."""
-    screen, kind, said = console(stderr=True), _progress_kind(quiet=quiet), Text(printable(text))
+def working(text: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A spinner that says what is being done, on standard error, only on a terminal.
+
+    It gives a function that says how far it is.
+    """
+    screen, kind, said = console(stderr=True), _progress_kind(quiet=quiet), printable(text)
     if kind == "lines":
-        screen.print(said, soft_wrap=True)
-    with screen.status(said) if kind == "drawn" else nullcontext():
-        yield
+        screen.print(Text(said), soft_wrap=True)
+    if kind != "drawn":
+        yield lambda _: None
+        return
+    with screen.status(Text(said)) as status:
+        yield lambda far: status.update(Text(f"{said}: {printable(far)}"))
 
 
 @contextmanager
@@ -409,7 +421,8 @@ def site_progress(
         "again": "phase 3 of 3, without a useless model",
     }
     text = TextColumn("{task.description}", markup=False)
-    columns = (SpinnerColumn(), text, BarColumn(), TimeElapsedColumn())
+    left = TextColumn("{task.completed:.0f} of {task.total:.0f} steps")
+    columns = (SpinnerColumn(), text, BarColumn(), left, TimeElapsedColumn())
     with Progress(*columns, console=screen, transient=True, disable=kind != "drawn") as bar:
         if kind == "lines":
             screen.print(Text(first))

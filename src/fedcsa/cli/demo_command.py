@@ -14,7 +14,16 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Output, Quiet, named_errors, out_option, site_progress, unbroken
+from fedcsa.cli.common import (
+    Json,
+    NoReport,
+    Output,
+    Quiet,
+    named_errors,
+    out_option,
+    site_progress,
+    unbroken,
+)
 from fedcsa.cli.report_command import report_line
 from fedcsa.words import interval, listed, number, percent
 
@@ -42,6 +51,7 @@ def demo(
     seed: Annotated[
         int, typer.Option(metavar="N", help="Draws the patients and the folds.", min=0)
     ] = 1,
+    no_report: NoReport = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -71,7 +81,7 @@ def demo(
     if out is not None:
         with unbroken():
             _write(out, study, drawn, results["validated"])
-            line = report_line(out / "result")
+            line = report_line(out / "result", unwanted=no_report)
 
     def show(screen: Console) -> None:
         _print(screen, drawn, results, truth)

@@ -10,6 +10,7 @@ import typer
 from fedcsa.cli.common import (
     Changes,
     Json,
+    NoReport,
     Quiet,
     StudyFile,
     load_study,
@@ -39,6 +40,7 @@ def evaluate(
         typer.Option("--stream", help="Read the sources' tables in batches and never hold them."),
     ] = False,
     changes: Changes = None,
+    no_report: NoReport = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -64,4 +66,5 @@ def evaluate(
             f"{study.name}: a study to evaluate must give its model; this one fits one. Write "
             'name = "given" in [model], name a file with --model, or use: fedcsa run'
         )
-    run_and_show(loaded, out or Path(f"{study.stem}-result"), (), stream, json=json, quiet=quiet)
+    folder = out or Path(f"{study.stem}-result")
+    run_and_show(loaded, folder, (), stream, no_report=no_report, json=json, quiet=quiet)

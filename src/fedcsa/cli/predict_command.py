@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -28,6 +28,7 @@ from fedcsa.cli.common import (
     working,
 )
 from fedcsa.errors import ResultError
+from fedcsa.words import count
 
 if TYPE_CHECKING:
     from fedcsa.data.coding import Columns
@@ -75,15 +76,28 @@ def predict(
     fedcsa predict result db.duckdb --query "SELECT * FROM t ORDER BY id"
     """
     from fedcsa.answer.store import load_result
+    from fedcsa.data.tables import n_rows_of
     from fedcsa.study.predicting import predicted_batches
 
     where = place_of(rows, query, sheet)
     adaptation = load_result(result)
     columns = result_columns(result, adaptation)
-    with working(f"predicting {shown_place(rows)}", quiet=quiet):
+    with working(f"predicting {shown_place(rows)}", quiet=quiet) as say:
         pieces = predicted_batches(columns, adaptation, where, keep=keep or (), level=interval)
         with closing(pieces):
-            _write(pieces, out, json=json, quiet=quiet)
+            told = _told(pieces, n_rows_of(where), say)
+            _write(told, out, json=json, quiet=quiet)
+
+
+def _told(
+    pieces: Iterable[Mapping[str, Any]], n_rows: int | None, say: Callable[[str], None]
+) -> Iterator[Mapping[str, Any]]:
+    """The same pieces, after each of which is said how many rows are done, and of how many."""
+    done, of = 0, "" if n_rows is None else f" of {count(n_rows)}"
+    for piece in pieces:
+        yield piece
+        done += len(piece["prediction"])
+        say(f"{count(done)}{of} rows")
 
 
 def _write(

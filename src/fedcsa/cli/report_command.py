@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Output, Quiet, ResultFolder, named_errors, out_option, unbroken
+from fedcsa.cli.common import (
+    Json,
+    Output,
+    Quiet,
+    ResultFolder,
+    named_errors,
+    out_option,
+    unbroken,
+    working,
+)
 from fedcsa.errors import FedCSAError
 
 
@@ -38,7 +47,7 @@ def report(
     from fedcsa.answer.page import write_report
     from fedcsa.answer.store import CARD_FILE, CHECKLISTS_FILE, TABLES_FOLDER
 
-    with unbroken():
+    with working("writing the report", quiet=quiet), unbroken():
         path = write_report(result, out)
     told = Text(f"Report in {path}\nModel card, checklists and tables in {result}")
     parts = {"card": CARD_FILE, "checklists": CHECKLISTS_FILE, "tables": TABLES_FOLDER}
@@ -48,8 +57,18 @@ def report(
         webbrowser.open(path.absolute().as_uri())
 
 
-def report_line(folder: Path) -> str:
-    """Write the report beside a result, and say where it is, or how to get one."""
+def report_line(folder: Path, *, unwanted: bool = False) -> str:
+    """Write the report beside a result, and say where it is, or how to get one.
+
+    Parameters
+    ----------
+    folder : Path
+        Of a result.
+    unwanted : bool, default False
+        Whether none shall be written.
+    """
+    if unwanted:
+        return f"No report; write it with: fedcsa report {folder}"
     from fedcsa.answer.page import write_report
 
     try:

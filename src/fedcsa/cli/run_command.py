@@ -13,6 +13,7 @@ from rich.text import Text
 from fedcsa.cli.common import (
     Changes,
     Json,
+    NoReport,
     Output,
     Preset,
     Quiet,
@@ -51,6 +52,7 @@ def run(
     preset: Preset = None,
     changes: Changes = None,
     trust: Trust = None,
+    no_report: NoReport = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -71,7 +73,7 @@ def run(
     fedcsa run study.toml --json > answer.json # for a program
     """
     loaded, folder = load_study(study, changes, preset), out or Path(f"{study.stem}-result")
-    run_and_show(loaded, folder, trust or (), stream, json=json, quiet=quiet)
+    run_and_show(loaded, folder, trust or (), stream, no_report=no_report, json=json, quiet=quiet)
 
 
 def run_and_show(
@@ -80,6 +82,7 @@ def run_and_show(
     trusted: Collection[str],
     stream: bool,
     *,
+    no_report: bool,
     json: bool,
     quiet: bool,
 ) -> None:
@@ -94,6 +97,8 @@ def run_and_show(
         Classes outside scikit-learn that the model may use.
     stream : bool
         Read tables in batches and never hold them.
+    no_report : bool
+        Write no report.
     json, quiet : bool
         How to answer.
     """
@@ -104,7 +109,7 @@ def run_and_show(
     def keep(adaptation: Adaptation) -> str:
         with unbroken():
             save_result(adaptation, folder, loaded.to_toml())
-            return report_line(folder)
+            return report_line(folder, unwanted=no_report)
 
     try:
         n_sources, first = len(loaded.sources), "reading the tables"

@@ -26,6 +26,7 @@ from fedcsa.cli.common import (
 )
 from fedcsa.cli.predict_command import result_columns
 from fedcsa.cli.report_command import report_line
+from fedcsa.words import counted
 
 
 @named_errors
@@ -82,15 +83,16 @@ def update(
         columns = result_columns(result, adaptation)
         target = read_target_rows(columns, rows) if rows else None
         came = read_labelled(columns, places, target)
-    history = bring_in(
-        replace(adaptation, correction=None),
-        came.X,
-        came.y,
-        keys=came.keys,
-        history=load_history(result, adaptation),
-        anew=anew,
-        predicted=came.predicted,
-    )
+    with working(f"bringing in {counted(len(came.y), 'outcome')}", quiet=quiet):
+        history = bring_in(
+            replace(adaptation, correction=None),
+            came.X,
+            came.y,
+            keys=came.keys,
+            history=load_history(result, adaptation),
+            anew=anew,
+            predicted=came.predicted,
+        )
     found = history.last
     assert found is not None  # noqa: S101 - it was just made
     with unbroken():

@@ -123,6 +123,13 @@ class TableFile(InPieces):
             given -= known
             yield piece.slice(known)
 
+    def n_rows(self) -> int | None:
+        """How many rows it has, if the file says so."""
+        if self.kind != ".parquet":
+            return None
+        with self._parquet([]) as (file, _):
+            return int(file.metadata.num_rows)
+
     @contextmanager
     def _parquet(
         self, columns: Sequence[str] | None, few: Sequence[str] = ()

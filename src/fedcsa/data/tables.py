@@ -84,6 +84,12 @@ def open_table(where: Where, *, folder: Path = Path(), whose: str = "the table")
     return TableFile(path)
 
 
+def n_rows_of(where: Where) -> int | None:
+    """How many rows a table has, if it says so before it is read: Parquet does."""
+    table = open_table(where)
+    return table.n_rows() if isinstance(table, TableFile) else None
+
+
 def words_of(where: Where) -> str:
     """What to call a table in a sentence: by its path, never by an address."""
     if not isinstance(where, Mapping):
