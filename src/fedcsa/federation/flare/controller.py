@@ -103,43 +103,46 @@ class StudyController(Controller):  # type: ignore[misc]
     ) -> dict[str, Content]:
         """Send every letter as a task of its own, and wait until the deadline at most."""
         came: dict[str, Content] = {}
-        lock = threading.Lock()
+        replied: set[str] = set()
+        news = threading.Condition()
 
         def received(client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG001
             name, content = client_task.client.name, _content(client_task.result)
             client_task.result = None
-            with lock:
+            with news:
                 first = content is not None and name in letters and name not in came
                 if first:
                     came[name] = content or {}
-            if first:
-                arrived(name, came[name])
+                    arrived(name, came[name])
+                replied.add(name)
+                news.notify()
 
         connected = {client.name for client in fl_ctx.get_engine().get_clients()}
-        tasks = []
+        tasks = {}
         for name in letters:
             if name in connected:
-                task = Task(
+                tasks[name] = Task(
                     name=step, data=pack(letters[name]), timeout=math.ceil(self._deadline),
                     result_received_cb=received,
                 )  # fmt: skip
-                self.broadcast(task, fl_ctx, targets=[name], min_responses=1)
-                tasks.append(task)
-        self._wait(tasks, abort)
-        for task in tasks:
+                self.broadcast(tasks[name], fl_ctx, targets=[name], min_responses=1)
+
+        def is_over() -> bool:
+            """Asked at every reply, and every `_POLL` seconds for what comes without one."""
+            late = time.monotonic() > end or abort.triggered
+            return late or all(n in replied or t.completion_status for n, t in tasks.items())
+
+        end = time.monotonic() + self._deadline
+        with news:
+            while not is_over():
+                news.wait(_POLL)
+        for task in tasks.values():
             if task.completion_status is None:
                 self.cancel_task(task, fl_ctx=fl_ctx)
         if abort.triggered:  # a step cut short must not look like one with sources missing
             raise ProtocolError("The study was ended from outside; submit it again.")
-        with lock:
+        with news:
             return dict(came)
-
-    def _wait(self, tasks: list[Task], abort: Signal) -> None:
-        end = time.monotonic() + self._deadline
-        while time.monotonic() < end and any(task.completion_status is None for task in tasks):
-            if abort.triggered:
-                return
-            time.sleep(_POLL)
 
 
 def _content(result: Shareable | None) -> Content | None:
