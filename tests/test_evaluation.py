@@ -212,7 +212,7 @@ def test_a_number_is_judged_too(made):
         (3, ParameterError, "a fitted estimator, a formula, a path"),
         (LogisticRegression, ParameterError, "a fitted estimator"),
         (Formula((Term("x9"),), link="logit"), ModelError, "Unknown column 'x9'"),
-        (Formula((Term("x0", log=True),), link="logit"), ModelError, "must predict a finite"),
+        (Formula((Term("x0", log=True),), link="logit"), ModelError, "does not predict a finite"),
     ],
     ids=range(5),
 )
@@ -483,7 +483,7 @@ def test_a_study_that_fits_is_agreed_on_to_the_letter(folder):
 
 def test_a_file_for_another_outcome_is_refused(folder):
     text = (folder / "file.toml").read_text().replace("levels = [0, 1]", "")
-    with pytest.raises(ModelError, match="must predict the study's outcome, a number"):
+    with pytest.raises(ModelError, match="does not predict the study's outcome, a number"):
         Study.parse(text, folder=folder)
 
 

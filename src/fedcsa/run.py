@@ -130,8 +130,8 @@ class KeptAnswers:
             part.replace(path)
         except OSError as error:
             raise ResultError(
-                f"The folder {str(self._folder)!r} must be writable; {type(error).__name__} came "
-                "instead."
+                f"The folder {str(self._folder)!r} cannot be written ({type(error).__name__}). "
+                "Choose another."
             ) from None
 
 

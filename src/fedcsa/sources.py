@@ -108,5 +108,5 @@ def as_predictions(values: Any, whose: str) -> Array:
     except (TypeError, ValueError):
         # `from None`: numpy's own text quotes the cell that it could not convert.
         raise DataError(
-            f"The predictions of {whose} must be numbers; some are not. Convert them first."
+            f"The predictions of {whose} must be numbers. Convert them first."
         ) from None

@@ -451,5 +451,5 @@ def test_a_folder_without_a_result_is_refused(tmp_path):
 def test_another_format_is_refused(copied):
     folder = copied("small")
     edit(folder, lambda content: content.update(format=99))
-    with pytest.raises(ResultError, match="must be of format 3"):
+    with pytest.raises(ResultError, match="is not of format 3"):
         write_report(folder)

@@ -349,7 +349,7 @@ def test_a_file_that_is_not_whole_is_damage(name, how, folder):
 )
 def test_a_file_that_is_not_json_is_damage(content, folder):
     (folder / "adaptation.json").write_bytes(content)
-    with pytest.raises(ResultError, match=r"damaged|must be of format"):
+    with pytest.raises(ResultError, match=r"damaged|is not of format"):
         load_result(folder)
     with pytest.raises(ResultError, match="damaged"):
         load_ledgers(folder)

@@ -75,7 +75,7 @@ def test_a_study_with_slips_names_all_of_them(make_study, invoke, tmp_path):
 def test_a_table_that_is_not_there_is_exit_code_3(name, study_folder, invoke, tmp_path):
     (study_folder / name).unlink()
     result = invoke("run", study_folder / "study.toml", "--out", tmp_path / "r")
-    assert failed(result, 3, rf"{name}' must be there")
+    assert failed(result, 3, rf"{name}' does not exist")
     assert not (tmp_path / "r").exists()
 
 

@@ -281,7 +281,7 @@ def test_a_table_that_contradicts_itself_is_refused(make, change, text):
 def test_correlations_that_cannot_be_together_are_refused():
     r = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
     for make in (Table1, Table1.typed):
-        with pytest.raises(DataError, match="possible together"):
+        with pytest.raises(DataError, match="can have all these correlations"):
             make(500, NAMES[:3], [False] * 3, [0.0] * 3, [1.0] * 3, correlations=r)
 
 

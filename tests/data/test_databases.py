@@ -99,7 +99,7 @@ def stream(database, query=QUERY, coding=CODING):
 
 
 def refusal(action, error=DataError):
-    with pytest.raises(error, match="must ") as caught:
+    with pytest.raises(error, match=r"must |does not exist|cannot be read") as caught:
         action()
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -383,7 +383,7 @@ def test_a_caller_may_write_into_a_batch(database):
 def test_a_database_that_is_not_there_or_not_one(tmp_path):
     rows, path = stream(DatabaseFile(tmp_path / "north.duckdb")), tmp_path / "north.duckdb"
     text = refusal(partial(list, rows), TableError)
-    assert text.startswith(f"The database {str(path)!r} must be there; no such file")
+    assert text.startswith(f"The database {str(path)!r} does not exist")
     path.touch()
     text = refusal(partial(list, rows), TableError)
     assert text.startswith(f"The database {str(path)!r} must have rows")

@@ -47,7 +47,7 @@ def read(folder, text, coding=CODING):
 
 
 def refusal(folder, text, coding=CODING, error=DataError):
-    with pytest.raises(error, match="must ") as caught:
+    with pytest.raises(error, match=r"must |needs a line|is given twice|No data") as caught:
         read(folder, text, coding)
     assert "4711" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -109,11 +109,11 @@ def test_correlations_stand_in_lines_of_their_own(tmp_path):
         ("stage,II,", "stage,,", "line 4: Feature and level must name"),
         ("smoker,,", "smoker,yes,", "line 3: Feature and level must name a column"),
         ("stage,III,", "stage,II,", "line 5: 'stage=II' must have one line; it has two."),
-        ("sbp,missing,0.05,,\n", "", "every column; none for 'sbp=missing'."),
+        ("sbp,missing,0.05,,\n", "", "column needs a line. There is none for 'sbp=missing'."),
         (
             "0.42",
             "42",
-            "The share of 'stage=II' must lie between 0 and 1; it does not. It l",
+            "The share of 'stage=II' must lie between 0 and 1. It l",
         ),
         (
             "0.42",
@@ -123,7 +123,7 @@ def test_correlations_stand_in_lines_of_their_own(tmp_path):
         (
             "0.42",
             "-0.1",
-            "The share of 'stage=II' must lie between 0 and 1; it does not. C",
+            "The share of 'stage=II' must lie between 0 and 1. C",
         ),
         ("63.21", PLANTED + " kg", "line 2: 'mean' must be a number"),
         ("63.21", "", "a percent sign; it is empty"),
@@ -151,17 +151,21 @@ def test_a_mistake_is_named_by_its_line_and_no_cell_is_shown(tmp_path, old, new,
     ("old", "new", "text"),
     [
         ("bmi,,,,,sbp,0.3\n", "", "all pairs, or of none; missing: 'bmi' with 'sbp'"),
-        ("bmi,,,,,sbp,0.3", "bmi,,,,,age,0.3", "line 6: The correlation of 'bmi' and 'age' must"),
-        ("bmi,,,,,sbp,0.3", "bmi,,,,,spb,0.3", "line 6: A correlation must be one of two numbers"),
+        (
+            "bmi,,,,,sbp,0.3",
+            "bmi,,,,,age,0.3",
+            "line 6: The correlation of 'bmi' and 'age' is given",
+        ),
+        ("bmi,,,,,sbp,0.3", "bmi,,,,,spb,0.3", "line 6: A correlation must name two columns"),
         (
             "bmi,,,,,sbp,0.3",
             "bmi,,2,,,sbp,0.3",
-            "line 6: A correlation must have a line of its own",
+            "line 6: A correlation needs a line of its own",
         ),
         ("bmi,,,,,sbp,0.3", "bmi,,,,,sbp,x", "line 6: 'correlation' must be a number"),
-        ("bmi,,,,,sbp,0.3", "bmi,,,,,,0.3", "line 6: A correlation must be one of two numbers"),
+        ("bmi,,,,,sbp,0.3", "bmi,,,,,,0.3", "line 6: A correlation must name two columns"),
         ("bmi,,,,,sbp,0.3", "bmi,,,,,sbp,3", "Correlations must lie between -1 and 1"),
-        ("0.3", "0.99", "Correlations must be possible together"),
+        ("0.3", "0.99", "No data can have all these correlations"),
     ],
 )
 def test_a_wrong_correlation_is_named(tmp_path, old, new, text):

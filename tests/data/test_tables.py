@@ -55,7 +55,7 @@ def read(path, columns=None):
 
 def refusal(path, error=TableError, **options):
     """The text of the refusal, which names the path and shows no cell."""
-    with pytest.raises(error, match=r"must ") as caught:
+    with pytest.raises(error, match=r"must |does not exist|cannot be read") as caught:
         read(path, **options)
     text = str(caught.value)
     assert str(path) in text
@@ -269,8 +269,8 @@ def test_a_column_of_numbers_with_texts_is_counted_by_the_coding(tmp_path):
 
 @pytest.mark.parametrize("kind", FILE_KINDS)
 def test_a_file_that_is_not_there(tmp_path, kind):
-    assert "must be there; no such file" in refusal(tmp_path / f"none{kind}")
-    assert "must be there; no such file" in refusal(tmp_path / "no" / f"none{kind}")
+    assert "does not exist" in refusal(tmp_path / f"none{kind}")
+    assert "does not exist" in refusal(tmp_path / "no" / f"none{kind}")
 
 
 @pytest.mark.parametrize("kind", FILE_KINDS)
@@ -299,7 +299,7 @@ def test_a_file_of_nothing_but_blanks_is_empty(tmp_path, content, name):
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
     path = written(tmp_path, "a\n1\n")
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert "must be open to reading; it is not (PermissionError)" in refusal(path)
+    assert "cannot be read (PermissionError)" in refusal(path)
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_other_magic_is_refused(message, tools, magic):
 @pytest.mark.parametrize("version", [0, PROTOCOL_VERSION + 1, 65535])
 def test_another_version_is_refused_and_both_are_named(message, tools, version):
     header, payload = tools.split(encode(message))
-    text = f"protocol version {PROTOCOL_VERSION}; version {version} came.*same version of fedcsa"
+    text = f"protocol version {version}; this site has {PROTOCOL_VERSION}.*same version of fedcsa"
     with pytest.raises(MessageError, match=text):
         decode(tools.join(header, payload, version=version))
 

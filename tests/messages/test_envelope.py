@@ -68,7 +68,7 @@ def test_the_study_id_changes_with_what_was_agreed():
     ],
 )
 def test_a_question_that_is_bound_to_something_else_is_refused_by_name(question, change, rule):
-    with pytest.raises(BindingError, match="must") as caught:
+    with pytest.raises(BindingError, match=r"\.$") as caught:
         accept(dataclasses.replace(question, **change))
     assert caught.value.rule == rule
 
@@ -86,7 +86,7 @@ def test_a_question_that_is_bound_to_something_else_is_refused_by_name(question,
 )
 def test_a_reply_to_something_else_is_refused_by_name(question, change, rule):
     envelope = dataclasses.replace(of(reply(question), b"report"), **change)
-    with pytest.raises(BindingError, match="must") as caught:
+    with pytest.raises(BindingError, match=r"\.$") as caught:
         check_reply(envelope, b"report", question, used=())
     assert caught.value.rule == rule
 
@@ -143,10 +143,10 @@ def start():
 def test_a_lead_asks_one_target_for_one_study(start):
     assert check_start(start.to_bytes(), STUDY, "new", None) == start
     for study, target in (("demo@0", "new"), (STUDY, "abbey")):
-        with pytest.raises(BindingError, match="must have asked this target"):
+        with pytest.raises(BindingError, match="has not asked this target"):
             check_start(start.to_bytes(), study, target, None)
     other = dataclasses.replace(start, phase="risk")
-    with pytest.raises(BindingError, match="must have asked this target"):
+    with pytest.raises(BindingError, match="has not asked this target"):
         check_start(other.to_bytes(), STUDY, "new", None)
 
 
@@ -164,7 +164,7 @@ def test_a_lead_asks_one_target_for_one_study(start):
 def test_a_source_tells_its_key_for_one_submission(start, change, rule):
     told = dataclasses.replace(greeting(start, "abbey", None), key="1" * 64)
     assert check_greeting(told.to_bytes(), start, "abbey", None) == "1" * 64
-    with pytest.raises(BindingError, match="must tell its key") as caught:
+    with pytest.raises(BindingError, match="has not told its key") as caught:
         check_greeting(dataclasses.replace(told, **change).to_bytes(), start, "abbey", None)
     assert caught.value.rule == rule
 

@@ -177,7 +177,7 @@ def test_a_booster_that_claims_much_is_refused_before_anything_is_made_of_it(wha
 
 def test_columns_are_named_in_their_order(tmp_path):
     assert read_foreign(FOREIGN / "xgboost-two.json", ["x", "y", "z"]).columns == ("x", "y", "z")
-    with pytest.raises(ModelError, match="looks at 3 columns, and 2 are named"):
+    with pytest.raises(ModelError, match="uses 3 columns, but 2 are named"):
         read_foreign(FOREIGN / "xgboost-two.json", ["x", "y"])
     with pytest.raises(ModelError, match="cannot be read"):
         read_foreign(tmp_path / "none.json")

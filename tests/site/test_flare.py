@@ -315,7 +315,7 @@ def test_an_ended_job_is_no_study_with_missing_sources(bench):
     abort.trigger("aborted")
     board = bench.run(abort)
     assert board["conclusion"] == ""
-    assert "ended from outside" in board["problem"]
+    assert "aborted from outside" in board["problem"]
 
 
 def test_an_error_inside_the_coordinator_tells_its_kind_only(bench, monkeypatch):

@@ -180,5 +180,5 @@ def test_a_study_that_is_interrupted_by_its_lead_is_ended_at_the_server(run):
 
 
 def test_a_job_that_the_engine_does_not_take_is_an_error_without_its_text(run):
-    with pytest.raises(ProtocolError, match=r"did not take the study \(ValueError\)\.$"):
+    with pytest.raises(ProtocolError, match=r"did not accept the study \(ValueError\)\.$"):
         run(Server(ValueError("MARKER")))

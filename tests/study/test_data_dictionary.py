@@ -97,7 +97,7 @@ def test_a_wrong_line_is_named(written, line, said):
     [
         ("name,knd", "Unknown heading 'knd'. Did you mean 'kind'?"),
         ("kind,levels", "It must have the heading 'name'"),
-        ("name,kind,kind", "A heading stands twice"),
+        ("name,kind,kind", "A heading appears twice"),
         ("", "It must have the heading 'name'"),
     ],
 )
@@ -120,5 +120,5 @@ def test_a_dictionary_needs_sources_and_a_readable_file(written, tmp_path):
         draft_from_dictionary(written(GOOD), [], "new")
     with pytest.raises(StudyError, match="cannot be read"):
         read_dictionary(tmp_path / "none.csv")
-    with pytest.raises(StudyError, match="must be a CSV file"):
+    with pytest.raises(StudyError, match="is not a CSV file"):
         read_dictionary(written("name\0kind\n"))

@@ -63,7 +63,7 @@ def test_what_is_written_is_read_as_the_same_formula(text, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[terms]\nage = = 1", "line 2 must be valid TOML"),
+        ("[terms]\nage = = 1", "line 2 is not valid TOML"),
         ("intercept = 1", "'terms' must be given"),
         ("[terms]", r"\[terms\] must have at least one term"),
         ("link = 'probit'\n[terms]\na = 1", "must be one of .*logit"),

@@ -173,7 +173,7 @@ def test_looking_ahead_reads_databases_too(study):
     found = study.problems()
     assert [line for line in found if "new.csv" not in line] == []
     missing = Study(**{**vars(study), "folder": study.folder / "data"}).problems()
-    assert any("The database" in line and "no such file" in line for line in missing)
+    assert any("The database" in line and "does not exist" in line for line in missing)
 
 
 def test_cells_that_are_wrong_name_the_source(study):

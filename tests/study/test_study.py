@@ -415,7 +415,7 @@ def test_a_study_needs_sources_with_tables(sources):
 
 def test_a_syntax_error_has_a_line_and_the_name_of_the_file(folder):
     (folder / "my.toml").write_text(f"name = 'x'\nseed = {SECRET}\n")
-    with pytest.raises(StudyError, match=r"^my.toml: line 2 must be valid TOML") as caught:
+    with pytest.raises(StudyError, match=r"^my.toml: line 2 is not valid TOML") as caught:
         Study.load(folder / "my.toml")
     assert SECRET not in str(caught.value)
 
@@ -606,9 +606,9 @@ def test_tables_that_cannot_be_read_are_all_named(study, folder):
     (folder / "a.parquet").write_bytes(b"PAR1")
     found = study.problems()
     assert len(found) == 2
-    assert "new.csv' must be there" in found[0]
+    assert "new.csv' does not exist" in found[0]
     assert "a.parquet' must be a whole Parquet file" in found[1]
-    with pytest.raises(TableError, match="must be there"):
+    with pytest.raises(TableError, match="does not exist"):
         study.read_target()
 
 

@@ -117,7 +117,8 @@ def save_result(
             (folder / ROUNDS_FOLDER).rmdir()
     except OSError as error:
         raise ResultError(
-            f"The folder {str(folder)!r} must be writable; {type(error).__name__} came instead."
+            f"The folder {str(folder)!r} cannot be written ({type(error).__name__}). "
+            "Choose another."
         ) from None
     return folder
 
@@ -441,7 +442,7 @@ def restore(content: Mapping[str, Any], folder: Path) -> Adaptation:
     """
     if content.get("format") != FORMAT:
         raise ResultError(
-            f"A result must be of format {FORMAT}; {str(folder)!r} is of another. "
+            f"The result in {str(folder)!r} is not of format {FORMAT}. "
             "Read it with the version of fedcsa that wrote it."
         )
     with whole(folder, "its numbers contradict each other"):

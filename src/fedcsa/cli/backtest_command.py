@@ -81,7 +81,7 @@ def backtest(
     tested = None if result is None else load_result(result)
     if tested is not None and plain(tested.plan) != plain(plan):
         raise ResultError(
-            f"The result in {str(result)!r} must be of this very study; it is not. "
+            f"The result in {str(result)!r} is of another study. "
             "Run the study again, or leave --result out."
         )
     with working("reading the tables", quiet=quiet):

@@ -295,7 +295,7 @@ def named_errors(command: Callable[Arguments, Returned]) -> Callable[Arguments, 
                 text += f" {_SAME_VERSION}"
         except OSError as error:
             where = f" {str(error.filename)!r}" if error.filename else ""
-            text = f"The file or folder{where} must be usable; it is not: {error.strerror}."
+            text = f"The file or folder{where} cannot be used: {error.strerror}."
             kind, code = "OSError", EXIT_INPUT
         report_error(kind, text, code, json=bool(kwargs.get("json")))
         raise typer.Exit(code)

@@ -154,7 +154,7 @@ def _show(screen: Console, content: dict[str, Any], result: Path) -> None:
 
     many = f"{content['rows']} of {content['of']} rows, drawn at random, in {content['file']}"
     screen.print(Text(many), soft_wrap=True)
-    told = f"Fill in the column {content['outcome']!r}; leave it empty where nobody knows."
+    told = f"Fill in the column {content['outcome']!r}; leave it empty where it is not known."
     screen.print(Text(told), soft_wrap=True)
     if content["row_number"]:
         screen.print(Text("Row number 1 is the first row below the header."), soft_wrap=True)

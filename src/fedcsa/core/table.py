@@ -316,7 +316,7 @@ def flags_of(matrices: Sequence[Array]) -> tuple[bool, ...]:
 def _count(n_rows: Any) -> int:
     if not is_whole(n_rows, 2):
         raise DataError(
-            "The number of rows of a Table 1 must be a whole number of at least 2; it is not. "
+            "The number of rows of a Table 1 must be a whole number of at least 2. "
             "Collect more rows, or correct n."
         )
     return int(n_rows)
@@ -375,7 +375,7 @@ def _public(public_sd: ArrayLike | None, d: int) -> Array:
     if public.shape != (d,) or np.isinf(public).any() or (public <= 0.0).any():
         raise DataError(
             f"The public sds must be {d} positive number(s), one a column, or NaN where none is "
-            "agreed; they are not. Correct them for all sites."
+            "agreed. Correct them for all sites."
         )
     return public
 
@@ -403,7 +403,7 @@ def value_problems(
             advice = (
                 "It looks like percent; divide it by 100." if 1.0 < m <= 100.0 else "Correct it."
             )
-            yield f"The share of {name!r} must lie between 0 and 1; it does not. {advice}"
+            yield f"The share of {name!r} must lie between 0 and 1. {advice}"
         if not flag and abs(m) > LARGEST:
             yield f"The mean of {name!r} must be at most {LARGEST:.0e} in size. Check its unit."
         if not (np.isfinite(s) and 0.0 < s <= LARGEST):
@@ -445,5 +445,5 @@ def moment_problems(R: Array) -> list[str]:
     if np.abs(R).max() > LARGEST_MOMENT:
         return ["Correlations must lie between -1 and 1; they do not. Correct them."]
     if np.linalg.eigvalsh(R).min() < -TYPED_SLACK * d - 1e-9:  # d·slack bounds what rounding does
-        return ["Correlations must be possible together; they are not. Check signs and pairs."]
+        return ["No data can have all these correlations at once. Check signs and pairs."]
     return []

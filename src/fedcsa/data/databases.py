@@ -231,7 +231,7 @@ def query_problem(query: str) -> str | None:
     """
     code = _NOT_CODE.sub(" ", query).strip().removesuffix(";")
     if not _READS.match(code) or ";" in code:
-        return "'query' must be one statement that begins with SELECT, WITH or FROM; it is not."
+        return "'query' must be one statement that begins with SELECT, WITH or FROM."
     if _WRITES.search(code) or _ACTS.search(_NOT_CODE.sub(_name_or_space, query)):
         return (
             "'query' must only read; it holds a word or calls a function that does more, such as "

@@ -195,22 +195,22 @@ def _lines(path: Path, where: str, problems: list[str]) -> list[_Line]:
         raise TableError(
             f"{where} must be a short CSV file in UTF-8 that begins with the line "
             f"{','.join(COLUMNS)} (and {','.join(PAIR_COLUMNS)} for correlations), no line longer "
-            f"than that, quotation marks in pairs; it is not ({type(error).__name__}). Correct it, "
-            "or the path."
+            f"than that, quotation marks in pairs. It cannot be read ({type(error).__name__}). "
+            "Correct it, or the path."
         ) from None
 
 
 def _take_pair(line: _Line, numbers: set[str], pairs: dict[tuple[str, str], float]) -> None:
     """Add the correlation that a line gives, in both orders."""
     if line.has("level", "mean", "sd"):
-        line.say("A correlation must have a line of its own; it has not.")
+        line.say("A correlation needs a line of its own, without level, mean and sd.")
     given = [line.cells.get(key, "") for key in ("feature", "with")]
     one, other = (name if name in numbers else name.strip() for name in given)
     if not {one, other} <= numbers:
-        line.say("A correlation must be one of two numbers of the study; it is not.")
+        line.say("A correlation must name two columns of the study that are numbers.")
         return
     if (one, other) in pairs:
-        line.say(f"The correlation of {one!r} and {other!r} must stand once.")
+        line.say(f"The correlation of {one!r} and {other!r} is given twice.")
     pairs[one, other] = pairs[other, one] = line.number("correlation")
 
 
@@ -220,7 +220,7 @@ def _gaps(
     """A sentence for everything that the lines together lack."""
     lost = [repr(column) for column in coding.columns if column not in told]
     if lost:
-        yield f"A line must be there for every column; none for {', '.join(lost)}."
+        yield f"Every column needs a line. There is none for {', '.join(lost)}."
     if len(counts) != 1:
         yield "The number of rows must stand in the column n, the same wherever it stands."
     for feature in coding.features:

@@ -176,13 +176,13 @@ def check_file(path: Path, what: str = "table") -> None:
             raise PermissionError
     except FileNotFoundError:
         raise TableError(
-            f"The {what} {str(path)!r} must be there; no such file. Check the path: in a study "
+            f"The {what} {str(path)!r} does not exist. Check the path: in a study "
             "it is relative to the study file."
         ) from None
     except OSError as error:
         raise TableError(
-            f"The {what} {str(path)!r} must be open to reading; it is not "
-            f"({type(error).__name__}). Ask for the right to read it."
+            f"The {what} {str(path)!r} cannot be read ({type(error).__name__}). "
+            "Ask for the right to read it."
         ) from None
     if not size:
         raise empty(path, what)

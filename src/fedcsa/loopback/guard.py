@@ -200,5 +200,5 @@ def _fields(text: bytes) -> dict[str, str]:
     except ValueError:
         raise _RequestError(400, "The form or the address cannot be read.") from None
     if len(pairs) != len(dict(pairs)):
-        raise _RequestError(400, "A field of the form or of the address stands twice.")
+        raise _RequestError(400, "A field of the form or of the address appears twice.")
     return dict(pairs)

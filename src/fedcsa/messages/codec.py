@@ -110,7 +110,7 @@ def decode(wire: bytes, max_bytes: int = MAX_BYTES) -> Message:
         )
     if version != PROTOCOL_VERSION:
         raise MessageError(
-            f"A message must be of protocol version {PROTOCOL_VERSION}; version {version} came. "
+            f"The message has protocol version {version}; this site has {PROTOCOL_VERSION}. "
             "Install the same version of fedcsa at every site."
         )
     body = _PREFIX.size + header_length

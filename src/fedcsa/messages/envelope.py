@@ -215,7 +215,7 @@ def check_start(wire: bytes, study: str, target: str, seal: Seal | None) -> Enve
     envelope = Envelope.from_bytes(wire)
     check_seal(wire, envelope.sender, seal, "lead")
     if (envelope.phase, envelope.study, envelope.recipient) != (START, study, target):
-        raise BindingError("other_study", "The lead must have asked this target for this study.")
+        raise BindingError("other_study", "The lead has not asked this target for this study.")
     return envelope
 
 
@@ -225,9 +225,11 @@ def check_greeting(wire: bytes, start: Envelope, source: str, seal: Seal | None)
     check_seal(wire, source, seal)
     told = (envelope.study, envelope.phase, envelope.sender, envelope.recipient)
     if told != (start.study, GREET, source, start.recipient) or not envelope.key:
-        raise BindingError("other_study", f"Source {source!r} must tell its key for this study.")
+        raise BindingError("other_study", f"Source {source!r} has not told its key for this study.")
     if envelope.in_reply_to != start.nonce:
-        raise BindingError("replayed", f"Source {source!r} must tell its key for this submission.")
+        raise BindingError(
+            "replayed", f"Source {source!r} has not told its key for this submission."
+        )
     return envelope.key
 
 
@@ -245,7 +247,7 @@ def check_question(envelope: Envelope, closed: bytes, *, study: str, me: str, ta
     """
     _check(envelope, closed, study=study, sender=target, recipient=me)
     if envelope.in_reply_to:
-        raise BindingError("unasked", "A source must be asked, not answered; a reply came.")
+        raise BindingError("unasked", "A source expects a question, but a reply came.")
 
 
 def check_reply(
@@ -259,7 +261,7 @@ def check_reply(
         Nonces of the questions that have been answered.
     """
     if question is None:
-        raise BindingError("unasked", "A reply must answer a question; this source was not asked.")
+        raise BindingError("unasked", "This source was not asked, but a reply came.")
     _check(
         envelope, closed,
         study=question.study, sender=question.recipient, recipient=question.sender,
@@ -267,9 +269,9 @@ def check_reply(
     if envelope.phase != question.phase:
         raise BindingError("phase_order", f"A reply must be of the phase {question.phase!r}.")
     if envelope.in_reply_to != question.nonce:
-        raise BindingError("replayed", "A reply must be to this very question; it is to another.")
+        raise BindingError("replayed", "This reply answers another question.")
     if question.nonce in used:
-        raise BindingError("duplicate", "A question must be answered once; it was answered before.")
+        raise BindingError("duplicate", "This question was answered before.")
 
 
 def _check(envelope: Envelope, closed: bytes, *, study: str, sender: str, recipient: str) -> None:
@@ -281,7 +283,7 @@ def _check(envelope: Envelope, closed: bytes, *, study: str, sender: str, recipi
         (
             "digest",
             envelope.digest == digest(closed),
-            "It must be as sent; its digest differs.",
+            "It was changed on its way: its digest differs.",
         ),
     ):
         if not holds:

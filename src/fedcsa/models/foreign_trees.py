@@ -239,7 +239,7 @@ def read_foreign(path: str | Path, columns: Sequence[str] | None = None) -> File
     path = Path(path)
     if path.suffix.lower() in PICKLES:
         raise ModelError(
-            f"{path.name!r} is a pickle, which can run any code when it is opened; it is not. "
+            f"{path.name!r} is a pickle, which can run any code when opened; fedcsa opens none. "
             "In Python, where the model was fitted, call fedcsa.convert(estimator, path, columns)."
         )
     try:
@@ -265,7 +265,7 @@ def read_foreign(path: str | Path, columns: Sequence[str] | None = None) -> File
     width = len(model.cells.cuts) if isinstance(model.cells, Cuts) else 0
     if len(names) != width:
         raise ModelError(
-            f"The model looks at {width} columns, and {len(names)} are named. Name all of them, in "
+            f"The model uses {width} columns, but {len(names)} are named. Name all of them, in "
             "their order, with --columns."
         )
     return FileModel(model, names, n_classes)

@@ -129,7 +129,7 @@ def handed_over(
         found = model.model(features, len(classes))
     elif isinstance(model, FileModel):
         if model.n_classes != len(classes):
-            raise ModelError("The given model must predict the study's outcome; it does not.")
+            raise ModelError("The given model does not predict the study's outcome.")
         found = for_columns(model.model, model.columns, features)
     if found is not None:
         title = model.title if isinstance(model, Formula) else ""
@@ -179,5 +179,5 @@ def _codes_of(estimator: Any, classes: Sequence[Any]) -> NDArray[Any]:
         return np.empty(0, np.intp)
     labels, known = np.ravel(getattr(estimator, "classes_", ())).tolist(), list(classes)
     if not labels or any(label not in known for label in labels):
-        raise ModelError("The given model must predict the study's classes; it does not.")
+        raise ModelError("The given model does not predict the study's classes.")
     return np.array([known.index(label) for label in labels], dtype=np.intp)

@@ -60,7 +60,7 @@ def write_model(path: str | Path, told: FileModel) -> None:
         Path(path).write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise ModelError(
-            f"The file {str(path)!r} must be writable; {type(error).__name__} came instead."
+            f"The file {str(path)!r} cannot be written ({type(error).__name__}). Choose another."
         ) from None
 
 

@@ -94,12 +94,14 @@ def attack_sentences(found: Mapping[str, Any], most: float | None = None) -> lis
         for name, words in (("loss", "by the loss"), ("reference", "with reference models"))
         if (attack := found[name]) is not None
     ]
-    lines = ["Who was in the model could not be tried out: too few folds could be fitted."]
+    lines = [
+        "Whether an attack can tell who was in it was not tried: too few folds could be fitted."
+    ]
     if told:
         auc, rows = " and ".join(told), found["n_rows"]
         chance = f"0.5 is chance{limit}"
         lines = [
-            f"Who was in it can be told with an AUC of {auc} ({chance}), tried on {rows} rows."
+            f"An attack tells who was in it with an AUC of {auc} ({chance}), tried on {rows} rows."
         ]
     share, per_row = number(found["outcome_share"]), number(found["parameters_per_row"])
     lines.append(f"One patient's own outcome makes up {share} of a prediction at most.")

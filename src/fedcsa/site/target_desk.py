@@ -212,8 +212,8 @@ class TargetDesk(Desk):
         }
         self.claim_once(
             "mixed again", self._study, told, "one_mixture",
-            "This site lets what is left be examined once per study, and another mixture was "
-            "meanwhile. Submit it again.",
+            "This site lets the remaining models be examined once per study, and it has let "
+            "another mixture be examined since. Submit it again.",
             fates=self._inbox.fates_now,
         )  # fmt: skip
         return self._ask("again", examinations)

@@ -67,7 +67,7 @@ def check_given(rows: StudyRows) -> None:
         if ((batch.given < 0.0) | (batch.given > 1.0)).any():
             raise DataError(
                 f"The column of predictions of source {rows.source!r} must hold probabilities "
-                "between 0 and 1; some are not. Divide percentages by 100."
+                "between 0 and 1. Divide percentages by 100."
             )
 
 

@@ -521,6 +521,6 @@ def _checked(ratios: Any, rows: StudyRows) -> Array:
     if found.shape != (rows.n_rows,) or not np.isfinite(found).all() or (found < 0.0).any():
         raise DataError(
             f"The density ratio must be one finite number ≥ 0 for each of the {rows.n_rows} rows "
-            f"of source {rows.source!r}; it is not. Check what its predict returns."
+            f"of source {rows.source!r}. Check what its predict returns."
         )
     return found

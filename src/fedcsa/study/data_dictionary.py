@@ -94,7 +94,7 @@ def _rows(path: Path, problems: list[str]) -> list[tuple[int, dict[str, str]]]:
     """Every line that is not empty, with its number, by heading."""
     text = read_text(path, "data dictionary", f"Its headings are: {', '.join(HEADINGS)}.")
     if "\0" in text:
-        raise StudyError(f"{path.name} must be a CSV file; it is not. Save it as CSV in UTF-8.")
+        raise StudyError(f"{path.name} is not a CSV file. Save it as CSV in UTF-8.")
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter)
@@ -103,7 +103,7 @@ def _rows(path: Path, problems: list[str]) -> list[tuple[int, dict[str, str]]]:
         wrong = [unknown("heading", name, HEADINGS) for name in headings if name not in HEADINGS]
         absent = [name for name in HEADINGS[:2] if name not in headings]
         wrong += [f"It must have the heading {name!r}." for name in absent]
-        wrong += ["A heading stands twice."] if len(set(headings)) < len(headings) else []
+        wrong += ["A heading appears twice."] if len(set(headings)) < len(headings) else []
         raise_all([f"{path.name}, line 1: {text}" for text in wrong], StudyError)
         found = []
         for cells in reader:
@@ -120,7 +120,7 @@ def _rows(path: Path, problems: list[str]) -> list[tuple[int, dict[str, str]]]:
             found.append((reader.line_num, dict(zip(headings, padded, strict=True))))
     except csv.Error:
         raise StudyError(
-            f"{path.name}, line {reader.line_num}: It must be a line of a CSV file; it is not. "
+            f"{path.name}, line {reader.line_num}: This is not a line of a CSV file. "
             "Check its quotation marks."
         ) from None
     return found

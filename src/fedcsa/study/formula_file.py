@@ -237,7 +237,7 @@ def write_formula(path: str | Path, formula: Formula) -> None:
         Path(path).write_text(formula_text(formula), encoding="utf-8")
     except OSError as error:
         raise StudyError(
-            f"The file {str(path)!r} must be writable; {type(error).__name__} came instead."
+            f"The file {str(path)!r} cannot be written ({type(error).__name__}). Choose another."
         ) from None
 
 

@@ -107,7 +107,7 @@ def model_of_section(
     if told.n_classes != n_classes:
         wanted = f"{n_classes} classes" if n_classes else "a number"
         raise ModelError(
-            f"The given model must predict the study's outcome, {wanted}; it does not. Check "
+            f"The given model does not predict the study's outcome, {wanted}. Check "
             "[outcome], and how the model was converted."
         )
     return for_columns(told.model, told.columns, coding.columns)

@@ -269,5 +269,5 @@ def _places(keys: Array, of: Array, words: str, come: NDArray[np.bool_]) -> NDAr
 def _no_ids(words: str, key: str) -> DataError:
     return DataError(
         f"{sentence_start(words)} must have the column {key!r} to be joined with the target's "
-        "rows; it does not. Add it, or leave out --rows and give the features beside the outcomes."
+        "rows. Add it, or leave out --rows and give the features beside the outcomes."
     )

@@ -173,8 +173,8 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
         found = _LINE.search(str(error))
         where = f"line {found[1]}" if found else "the end of the file"
         raise StudyError(
-            f"{origin}: {where} must be valid TOML; it is not. Check quotation marks, brackets, "
-            "and that no key stands twice."
+            f"{origin}: {where} is not valid TOML. Check quotation marks, brackets, "
+            "and that no key appears twice."
         ) from None
     except RecursionError:
         raise StudyError(f"{origin}: brackets must not be nested so deeply; close some.") from None
@@ -244,7 +244,7 @@ def _text(text: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         raise StudyError(
-            "A text in a study file must be valid Unicode; one is not. Save it as UTF-8."
+            "A text in the study file is not valid Unicode. Save the file as UTF-8."
         ) from None
     # JSON's escapes are TOML's, save that TOML wants DEL escaped as well.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -57,8 +57,8 @@ def check_target_has(given: Given, plan: Plan, rows: Array | None) -> None:
         ) from None
     if not finite:
         raise ModelError(
-            "The given model must predict a finite number for every row of the target; it does "
-            "not. Check its logarithms, and cap columns that can be 0."
+            "The given model does not predict a finite number for every row of the target. "
+            "Check its logarithms, and cap columns that can be 0."
         )
 
 
@@ -79,8 +79,8 @@ def _check_column(given: Given, plan: Plan, rows: Array | None) -> None:
     inside = not plan.classes or ((given >= 0.0) & (given <= 1.0)).all()
     if not np.isfinite(given).all() or not inside:
         raise DataError(
-            "The target's own predictions must be finite, and between 0 and 1 for classes; some "
-            "are not. Divide percentages by 100."
+            "The target's own predictions must be finite, and between 0 and 1 for classes. "
+            "Divide percentages by 100."
         )
 
 

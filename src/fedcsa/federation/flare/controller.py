@@ -140,7 +140,7 @@ class StudyController(Controller):  # type: ignore[misc]
             if task.completion_status is None:
                 self.cancel_task(task, fl_ctx=fl_ctx)
         if abort.triggered:  # a step cut short must not look like one with sources missing
-            raise ProtocolError("The study was ended from outside; submit it again.")
+            raise ProtocolError("The study was aborted from outside. Submit it again.")
         with news:
             return dict(came)
 

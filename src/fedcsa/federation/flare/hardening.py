@@ -115,7 +115,7 @@ def problems_of(kit: Path, role: str) -> list[str]:
     if role != "server":
         scopes = _read(kit / "local" / "privacy.json").get("scopes")
         rules["Log streaming is on."] = resources.get("allow_log_streaming") is False
-        rules["What leaves does not pass the egress filter."] = scopes == PRIVACY["scopes"]
+        rules["Outgoing messages do not pass the egress filter."] = scopes == PRIVACY["scopes"]
     mend = f"Make the kit again with: fedcsa federation renew {kit.name}"
     found = [f"{text} {mend}" for text, kept in rules.items() if not kept]
     stores = json.dumps(resources.get("snapshot_persistor", {}))

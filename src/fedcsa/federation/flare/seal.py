@@ -99,7 +99,7 @@ class KitSeal:
         now = datetime.now(UTC)
         if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
             raise BindingError(
-                "expired", f"The certificate of {signer!r} has ended. It needs a new kit."
+                "expired", f"The certificate of {signer!r} has expired. It needs a new kit."
             )
         if fingerprint(certificate) in denied_in(self._kit, self._root):
             raise BindingError("denied", f"The certificate of {signer!r} is on the deny-list.")
@@ -123,7 +123,7 @@ class KitSeal:
             (size,) = _SIZE.unpack_from(filled)
         except (InvalidTag, ValueError, struct.error):
             raise BindingError(
-                "closed", "This message does not open here: it was closed for another."
+                "closed", "This message cannot be opened here: it was closed for another site."
             ) from None
         return filled[_SIZE.size :][:size]
 

@@ -238,7 +238,7 @@ def submit_folder(session: Session, folder: Path) -> str:
         raise
     except Exception as error:  # the engine has many
         raise ProtocolError(
-            f"The server did not take the study ({type(error).__name__})."
+            f"The server did not accept the study ({type(error).__name__})."
         ) from None
 
 
