@@ -51,11 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = {"nargs": "+", "choices": list(BUDGETS), "help": "these scripts; otherwise all"}
     given = options(__doc__, arguments, only=names)
     chosen = {name: BUDGETS[name] for name in given.only or BUDGETS}
+    if not given.only:  # one run, one page: no figure of an earlier one stays beside the new
+        for path in [*given.out.glob("*.csv"), *given.out.glob("*.provenance.json")]:
+            path.unlink()
     begun, lines = time.monotonic(), []
     for at, (name, budget) in enumerate(chosen.items(), 1):
         seconds = min(budget, QUICK_BUDGET) if given.quick else budget
-        rest = sum(list(chosen.values())[at:])
-        print(f"[{at} of {len(chosen)}] {name}: at most {seconds} s, then {rest} s", flush=True)
+        rest = list(chosen)[at:]
+        print(f"[{at} of {len(chosen)}] {name}, at most {seconds} s; then {rest}", flush=True)
         command = [sys.executable, "-m", f"benchmarks.{name}", "--out", str(given.out)]
         start = time.monotonic()
         why = ended([*command, "--quick"] if given.quick else command, seconds)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.bars import BARS, Line, Results, missed
+from benchmarks.bars import BARS, Line, Results
 from benchmarks.harness import RESULTS, ROOT
 
 DOCS = ROOT / "docs"
@@ -51,34 +51,45 @@ def lost(results: Results) -> str:
     said = [
         f"- Missed: {bar.what} takes {bar.measured(results) or 0.0:.3g}{bar.unit} instead of "
         f"{bar.limit:g}{bar.unit}."
-        for bar in missed(results)
+        for bar in BARS
+        if bar.verdict(results) == "**missed**"
     ]
-    for line in _at_errors(results):
-        if line["what"].startswith("fedcsa") or line["what"] == "unweighted":
-            continue
-        ours = results("peers", what=BASE[line["task"]], family=line["family"], rows=line["rows"])[
-            0
-        ]
-        better = [
-            words
-            for key, words in COMPARED.items()
-            if line[key] and ours[key] and float(line[key]) < float(ours[key])
-        ]
+    for who, lines in _peers(results).items():
+        better = []
+        for key, words in COMPARED.items():
+            pairs = [(line[key], _ours(results, line)[key]) for line in lines]
+            won = sum(float(theirs) < float(ours) for theirs, ours in pairs if theirs and ours)
+            if won:
+                better.append(f"{words} in {won}")
         if better:
-            told = " and ".join(better)
-            said.append(
-                f"- {line['family'].capitalize()}: {line['shown']} {told} than {ours['shown']}."
-            )
+            ours = _ours(results, lines[0])["shown"]
+            told = ", ".join(better)
+            said.append(f"- {who}, against {ours}: {told} of {len(lines)} families.")
     return "\n".join(said) or "No bar is missed, and no peer is faster or nearer to the truth."
 
 
 BASE = {"judge": "fedcsa-table", "choose": "fedcsa-fit"}
 COMPARED = {
-    "cpu_seconds": "takes less time",
-    "auroc_error": "is nearer to the true AUROC",
-    "risk_error": "is nearer to the true risk",
-    "chosen_risk": "finds a better model",
+    "cpu_seconds": "faster",
+    "auroc_error": "nearer to the true AUROC",
+    "risk_error": "nearer to the true risk",
+    "chosen_risk": "a better model",
 }
+
+
+def _peers(results: Results) -> dict[str, list[Line]]:
+    """Lines of everybody but us, by who it is."""
+    found: dict[str, list[Line]] = {}
+    for line in _at_errors(results):
+        if line["version"]:
+            found.setdefault(line["shown"], []).append(line)
+    return found
+
+
+def _ours(results: Results, line: Line) -> Line:
+    """Our line for the same work."""
+    same = {key: line[key] for key in ("family", "rows")}
+    return results("peers", what=BASE[line["task"]], **same)[0]
 
 
 def _at_errors(results: Results) -> list[Line]:
@@ -98,19 +109,26 @@ def profiles(results: Results) -> str:
 
 
 def peers(results: Results) -> str:
-    """Time and error of everybody, family by family."""
-    judged, chosen = [], []
+    """Time and error of everybody; errors family by family."""
+    found: dict[str, list[Line]] = {}
     for line in _at_errors(results):
-        who = f"{line['shown']} {line['version']}".strip()
-        begin = (line["family"], who, line["needs"], number(line["cpu_seconds"], 2))
-        if line["task"] == "choose":
-            chosen.append((*begin, number(line["risk_error"], 2), number(line["chosen_risk"])))
-        else:
-            keys = ("auroc_error", "risk_error", "ratio_error")
-            judged.append((*begin, *(number(line[key], 2) for key in keys)))
-    head = ("the target", "", "needs its", "CPU seconds")
-    first = table((*head, "error of AUROC", "of log Brier", "of the ratio"), judged)
-    second = table((*head, "error of log risk", "true risk of its choice"), chosen)
+        found.setdefault(line["what"], []).append(line)
+
+    def rows(task: str, keys: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        for lines in found.values():
+            first = lines[0]
+            if first["task"] == task:
+                times = [float(line["cpu_seconds"]) for line in lines]
+                cells = [" / ".join(number(line[key], 2) for line in lines) for key in keys]
+                who = f"{first['shown']} {first['version']}".strip()
+                yield who, first["needs"], f"{sum(times) / len(times):.2g}", *cells
+
+    families = " / ".join(line["family"] for line in next(iter(found.values())))
+    head = ("", "needs its", "CPU seconds")
+    judged = rows("judge", ("auroc_error", "risk_error", "ratio_error"))
+    chosen = rows("choose", ("risk_error", "chosen_risk"))
+    first = table((*head, f"error of AUROC: {families}", "of log Brier", "of the ratio"), judged)
+    second = table((*head, f"error of log risk: {families}", "true risk of its choice"), chosen)
     left_out = [f"- {line['what']}: {line['why']}" for line in results("peers_left_out")]
     told = "\n\nLeft out:\n\n" + "\n".join(left_out) if left_out else ""
     drawn = figure("bench-peers", "CPU seconds against rows a side, on logarithmic axes.")

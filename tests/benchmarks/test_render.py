@@ -86,7 +86,7 @@ def test_the_federation_is_told_with_its_machine_and_its_load(tmp_path):
 )
 def test_a_bar_is_met_or_missed(value, verdict, tmp_path):
     (tmp_path / "t.csv").write_text(f"what,ratio\nb,9\na,{value}\n")
-    bar = Bar("x", 3.0, " ×", "t", "ratio", "warm", {"what": "a"})
+    bar = Bar("x", 3.0, " ×", "t", {"what": "a"}, "ratio", "warm")
     assert bar.verdict(Results(tmp_path)) == verdict
 
 
@@ -102,20 +102,28 @@ def written(folder, name, *lines):
 
 def peer(what, family, **numbers):
     line = {"task": "judge", "family": family, "rows": 1000, "what": what, "shown": what.upper()}
-    line |= {"version": "", "needs": "rows", "cpu_seconds": 1.0, "auroc_error": 0.1}
-    return line | {"risk_error": 0.1, "ratio_error": 0.1, "chosen_risk": ""} | numbers
+    line |= {"version": "" if "fedcsa" in what else "1.0", "needs": "rows", "cpu_seconds": 1.0}
+    line |= {"auroc_error": 0.1, "risk_error": 0.1, "ratio_error": 0.1, "chosen_risk": ""}
+    return line | numbers
 
 
 def test_peers_that_are_better_are_told_and_no_others(tmp_path):
-    ours = [peer("fedcsa-table", family) for family in "ab"]
-    worse, faster = peer("slow", "a", cpu_seconds=2.0), peer("fast", "b", cpu_seconds=0.5)
-    nearer = peer("near", "b", auroc_error=0.05, risk_error=0.05)
-    written(tmp_path, "peers", *ours, worse, faster, nearer)
-    told = lost(Results(tmp_path)).splitlines()
-    assert told == [
-        "- B: FAST takes less time than FEDCSA-TABLE.",
-        "- B: NEAR is nearer to the true AUROC and is nearer to the true risk than FEDCSA-TABLE.",
+    worse = {"cpu_seconds": 2.0, "auroc_error": ""}
+    lines = [peer("fedcsa-table", family) for family in "ab"]
+    lines += [peer("slow", "a", **worse), peer("slow", "b", **worse)]
+    lines += [peer("fast", "a"), peer("fast", "b", cpu_seconds=0.5, risk_error=0.05)]
+    written(tmp_path, "peers", *lines)
+    assert lost(Results(tmp_path)).splitlines() == [
+        "- FAST, against FEDCSA-TABLE: faster in 1, nearer to the true risk in 1 of 2 families."
     ]
+
+
+def test_missed_bars_are_told(tmp_path):
+    written(tmp_path, "peers", *[peer("fedcsa-table", family) for family in "ab"])
+    written(tmp_path, "stream", {"kind": "stream", "rows": 10000000, "peak_mb": 701})
+    assert "takes 701 MB instead of 700 MB" in lost(Results(tmp_path))
+    written(tmp_path, "stream", {"kind": "stream", "rows": 10000000, "peak_mb": 699})
+    assert lost(Results(tmp_path)).startswith("No bar is missed")
 
 
 def test_the_kept_results_are_small_and_of_full_runs():
