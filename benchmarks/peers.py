@@ -65,7 +65,9 @@ PEERS = {
     "skada-gaussian": Peer("skada, Gaussian ratio", "skada", "rows"),
     "skada-kliep": Peer("skada, KLIEP", "skada", "rows"),
     "logistic": Peer("scikit-learn, classifier ratio", "scikit-learn", "rows"),
-    "empirical-calibration": Peer("entropy balancing", "empirical-calibration", "table"),
+    "empirical-calibration": Peer(
+        "empirical_calibration, entropy balancing", "empirical-calibration", "table"
+    ),
     "nannyml": Peer("NannyML, CBPE", "nannyml", "rows"),
     "grid-search": Peer("GridSearchCV with weights", "scikit-learn", "rows", "choose"),
 }
