@@ -274,7 +274,18 @@ def test_few_numbers_with_marks_among_them_come_with_a_hint_at_missing_values():
     marked = [str(k % 8) for k in range(len(one_of_each("a", "b")) - 1)] + ["?"]
     found = infer(*({"stage": marked},) * 3)
     [note] = [n for n in found.notes if "'stage'" in n and "no numbers" in n]
-    assert "It becomes levels. If they stand for missing, add them to missing_values" in note
+    assert "It becomes levels. If they stand for missing, name them (missing_values" in note
+
+
+def test_marks_that_are_named_are_missing_cells():
+    marked = [str(k % 8) for k in range(len(one_of_each("a", "b")) - 1)] + ["?"]
+    coded = [float(k % 50) for k in range(len(marked) - 1)] + [-999.0]
+    frames = {name: pd.DataFrame({"stage": marked, "days": coded}) for name in "abc"}
+    found = Columns.infer(frames, missing_values=["?", "-999"])
+    kinds = {f.name: (f.kind, f.missing) for f in found.features}
+    assert kinds == {"stage": ("number", "indicator"), "days": ("number", "indicator")}
+    assert found.missing_values == ("?", "-999")
+    assert not any("no numbers" in note for note in found.notes)
 
 
 def test_third_words_of_a_column_of_yes_and_no_become_other():

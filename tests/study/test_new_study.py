@@ -185,3 +185,16 @@ def test_databases_are_asked_one_query_and_other_tables_none(tmp_path, write):
     assert study.run().promise is not None
     with pytest.raises(StudyError, match="No table is one that a sheet is for"):
         draft_from_tables(paths, tmp_path / "new.sqlite", None, tmp_path, query=query, sheet="s")
+
+
+def test_spellings_of_a_missing_cell_stand_in_the_file(tmp_path, write):
+    def marked(table):
+        return {**table, "age": ["?", *map(str, table["age"][1:])]}
+
+    source = write("a.parquet", marked(rows(0)))
+    target = write("new.parquet", marked(without(rows(1), "cost")))
+    draft = draft_from_tables([source], target, None, tmp_path, missing_values=["?"])
+    study = Study.parse(draft.to_toml(), folder=tmp_path)
+    assert study.missing_values == ("?",)
+    assert [f.missing for f in study.features if f.name == "age"] == ["indicator"]
+    assert study.run().promise is not None

@@ -56,6 +56,10 @@ def init(
         Path | None,
         typer.Option(metavar="FILE", help="With --dictionary: the federation file names them."),
     ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="How a missing cell is spelled too; may be repeated."),
+    ] = None,
     query: TablesQuery = "",
     sheet: TablesSheet = "",
     out: Annotated[
@@ -77,6 +81,7 @@ def init(
     --------
     fedcsa study init tables/*.csv --target tables/new.csv
     fedcsa study init leeds.csv turin.parquet --target new.csv --outcome died
+    fedcsa study init *.csv --target new.csv --missing "?" --missing unknown
     fedcsa study init *.duckdb --target new.duckdb --query "SELECT * FROM stays ORDER BY id"
     fedcsa study init --dictionary columns.csv --source leeds --source turin
     """
@@ -88,7 +93,9 @@ def init(
         if dictionary is None:
             if source or federation:
                 raise StudyError("Sources are named after their tables: leave out --source.")
-            draft = _from_tables(tables or [], target, outcome, out, query, sheet)
+            draft = _from_tables(
+                tables or [], target, outcome, out, query=query, sheet=sheet, missing=missing or []
+            )
         elif tables:
             raise StudyError("Name tables or a --dictionary, not both.")
         else:
@@ -101,14 +108,28 @@ def init(
 
 
 def _from_tables(
-    tables: list[Path], target: Path | None, outcome: str | None, out: Path, query: str, sheet: str
+    tables: list[Path],
+    target: Path | None,
+    outcome: str | None,
+    out: Path,
+    *,
+    query: str,
+    sheet: str,
+    missing: list[str],
 ) -> StudyDraft:
     from fedcsa.study.new_study import draft_from_tables
 
     if not tables or target is None:
         raise StudyError("Name the sources' tables and the target's: TABLES… --target TABLE")
-    found = _expanded(tables)
-    return draft_from_tables(found, target, outcome, out.parent, query=query, sheet=sheet)
+    return draft_from_tables(
+        _expanded(tables),
+        target,
+        outcome,
+        out.parent,
+        query=query,
+        sheet=sheet,
+        missing_values=missing,
+    )
 
 
 def _from_dictionary(

@@ -99,7 +99,12 @@ class Columns:
                 raise must("features", "columns and an outcome of distinct names", doubled[0])
 
     @classmethod
-    def infer(cls, frames: Mapping[str, Any], outcome: str | None = None) -> Columns:
+    def infer(
+        cls,
+        frames: Mapping[str, Any],
+        outcome: str | None = None,
+        missing_values: Sequence[str] = (),
+    ) -> Columns:
         """Propose what every column is, from the tables of one's own machine.
 
         Look at the proposal before you use it, and at its `notes`: sentences about what the
@@ -112,6 +117,8 @@ class Columns:
             A frame of pandas, Polars, pyarrow or DuckDB by the name of its site.
         outcome : str, optional
             The column with outcomes; it need not be in every frame.
+        missing_values : sequence of str
+            Texts that stand for a missing cell, beside `fedcsa.data.cells.MISSING_VALUES`.
 
         Examples
         --------
@@ -123,7 +130,7 @@ class Columns:
         """
         from fedcsa.data.infer import infer_columns
 
-        return infer_columns(frames, outcome)
+        return infer_columns(frames, outcome, missing_values)
 
     def __repr__(self) -> str:
         lines = [f"    {name!r}: {value!r}," for name, value in self.described.items()]

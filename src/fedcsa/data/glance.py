@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -119,7 +120,7 @@ class Glance:
         return self.distinct < self.rows <= MOST_ROWS_OF_ONE * self.distinct
 
 
-def glance_at(column: pa.ChunkedArray, site: str) -> Glance:
+def glance_at(column: pa.ChunkedArray, site: str, missing_values: Collection[str] = ()) -> Glance:
     """What a column is.
 
     Parameters
@@ -127,11 +128,13 @@ def glance_at(column: pa.ChunkedArray, site: str) -> Glance:
     column : pyarrow.ChunkedArray of shape (rows,)
     site : str
         Name of the table.
+    missing_values : collection of str
+        Further spellings of a missing cell.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    cells, nothing = Cells(column, "", []), np.empty(0)
+    cells, nothing = Cells(column, "", [], missing_values), np.empty(0)
     kind, rows = cells.kind, len(column)
     if is_text(kind):
         return _glance_at_texts(cells, site)

@@ -52,6 +52,8 @@ _TYPES = {
     "text": "texts",
     "other": "something else",
 }
+#: What to do about marks among numbers.
+_MISSING = "If they stand for missing, name them (missing_values, or study init --missing TEXT)"
 #: What to do about cells that cannot be used as they are.
 _MENDED = {
     COMMAS: "To use it, write them with points.",
@@ -60,13 +62,16 @@ _MENDED = {
 }
 
 
-def infer_columns(frames: Mapping[str, Any], outcome: str | None = None) -> Columns:
+def infer_columns(
+    frames: Mapping[str, Any], outcome: str | None = None, missing_values: Sequence[str] = ()
+) -> Columns:
     """Propose what every column is; see `Columns.infer`.
 
     Parameters
     ----------
     frames : mapping of str to frame
     outcome : str, optional
+    missing_values : sequence of str
 
     Raises
     ------
@@ -75,7 +80,7 @@ def infer_columns(frames: Mapping[str, Any], outcome: str | None = None) -> Colu
     DataError
         If a table has a column twice, no rows, or cells that cannot be read.
     """
-    glances = _glances(frames)
+    glances = _glances(frames, tuple(missing_values))
     if outcome is not None and outcome not in glances:
         raise ParameterError(unknown("column", outcome, list(glances)))
     notes: list[str] = []
@@ -86,10 +91,10 @@ def infer_columns(frames: Mapping[str, Any], outcome: str | None = None) -> Colu
     features = _Proposal(list(frames), sources, notes).features(glances)
     if not any(feature.is_feature for feature in features):
         raise DataError("\n".join(["The tables must agree on at least one feature.", *notes]))
-    return Columns(features, found, notes=notes)
+    return Columns(features, found, missing_values, notes=notes)
 
 
-def _glances(frames: Mapping[str, Any]) -> dict[str, list[Glance]]:
+def _glances(frames: Mapping[str, Any], missing_values: tuple[str, ...]) -> dict[str, list[Glance]]:
     """Every column at every site that has it."""
     if not isinstance(frames, Mapping) or not frames:
         raise must("frames", "a mapping of names to frames", type(frames).__name__)
@@ -103,13 +108,13 @@ def _glances(frames: Mapping[str, Any]) -> dict[str, list[Glance]]:
         for name, column in frame_series(frame, names, where).items():
             if not len(column):
                 raise DataError(f"{where} must have rows; it has none.")
-            glances.setdefault(name, []).append(_glance(column, site))
+            glances.setdefault(name, []).append(_glance(column, site, missing_values))
     return glances
 
 
-def _glance(column: Any, site: str) -> Glance:
+def _glance(column: Any, site: str, missing_values: tuple[str, ...]) -> Glance:
     try:
-        return glance_at(arrow_column(column, ""), site)
+        return glance_at(arrow_column(column, ""), site, missing_values)
     except DataError:  # objects of several types
         return Glance(site, "other", len(column), 0, 0, np.empty(0))
 
@@ -269,8 +274,8 @@ class _Proposal:
             return self._leave(name, why, "Spell it alike in all tables.")
         if any(glance.strange for glance in glances):
             self._notes.append(
-                f"Column {name!r} has {_no_numbers(glances)}. It becomes levels. If they stand for "
-                "missing, add them to missing_values, and it becomes a number."
+                f"Column {name!r} has {_no_numbers(glances)}. It becomes levels. {_MISSING}, "
+                "and it becomes a number."
             )
         if some:
             self._notes.append(
@@ -311,7 +316,7 @@ class _Proposal:
         return self._leave(
             name,
             f"has {_no_numbers(glances)}",
-            "If they stand for missing, add them to missing_values; else correct them.",
+            f"{_MISSING}; else correct them.",
         )
 
 

@@ -84,6 +84,10 @@ class StudyDraft:
 
     def _head(self, file: str) -> str:
         name = re.sub(r"[^\w-]+", "-", f"{self.outcome.name}-at-{place_name(self.target)}")
+        spellings = list(self.columns.missing_values)
+        missing = _line("missing_values", spellings, "further spellings of a missing cell")
+        if not spellings:
+            missing = '# missing_values = ["unknown"]    # further spellings of a missing cell'
         notes = [line for note in self.notes for line in _comment(f"note: {note}")]
         thresholds = [
             "# From which predicted risk on would you act? There sensitivity, PPV and net benefit",
@@ -106,7 +110,7 @@ class StudyDraft:
                 *notes,
                 _line("name", name, "under this name it stands in every log"),
                 _line("seed", 1, "every random number follows from it and the names of the sites"),
-                '# missing_values = ["unknown"]    # further spellings of a missing cell',
+                missing,
                 *(thresholds if self.two_classes else ()),
             ]
         )
@@ -169,6 +173,7 @@ def draft_from_tables(
     *,
     query: str = "",
     sheet: str = "",
+    missing_values: Sequence[str] = (),
 ) -> StudyDraft:
     """What the tables of one's own machine propose.
 
@@ -183,6 +188,8 @@ def draft_from_tables(
         Of the study file: paths in it start there.
     query, sheet : str
         What to ask every database among the tables, and which sheet of every workbook.
+    missing_values : sequence of str
+        Further spellings of a missing cell.
     """
     paths = _named([path for path in tables if path.resolve() != target.resolve()])
     if not paths:
@@ -197,7 +204,7 @@ def draft_from_tables(
     name, reason, notes = _choose_outcome(frames, new, outcome)
     if name in new.column_names:  # what the target knows of outcomes is not looked at
         new = new.drop_columns([name])
-    found = Columns.infer({**frames, TARGET: new}, name)
+    found = Columns.infer({**frames, TARGET: new}, name, missing_values)
     used = {name, *(feature.name for feature in found.features)}
     every = dict.fromkeys(c for frame in (*frames.values(), new) for c in frame.column_names)
     return StudyDraft(
