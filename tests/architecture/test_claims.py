@@ -76,7 +76,7 @@ def test_every_file_of_attacks_is_in_the_index(file):
     assert f"attacks/{file}" in {found for found, _ in nodes(text_of(INDEX))}
 
 
-@pytest.mark.parametrize("number", range(1, 16))
+@pytest.mark.parametrize("number", sorted({int(file[6:8]) for file in FILES if file[6].isdigit()}))
 def test_every_known_attack_has_its_file_and_its_row(number):
     assert [file for file in FILES if file.startswith(f"test_a{number:02}_")]
     [row] = [row for row in rows(INDEX) if row.startswith(f"| A{number} |")]

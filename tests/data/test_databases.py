@@ -191,6 +191,12 @@ def test_an_error_that_is_kept_keeps_no_database_open(folder, name):
         ('FROM "enable_logging" /**/ () ORDER BY 1', "calls a function that does more"),
         ("SELECT Write_Log(sex) FROM stays ORDER BY id", "calls a function that does more"),
         ("SELECT nextval('ids') ORDER BY 1", "calls a function that does more"),
+        # A text with escapes, or between dollars, ends where a plain text would not.
+        (r"SELECT E'\' || ', nextval('ids') ORDER BY 1", "calls a function that does more"),
+        (r"SELECT e'\' || '; DROP TABLE stays; SELECT 1 ORDER BY 1 --'", "one statement"),
+        ("SELECT $a$ ' $a$, nextval($$ids$$), $b$ ' $b$ ORDER BY 1", "calls a function"),
+        ("SELECT query_to_xml('DELETE FROM x', true, true, '') ORDER BY 1", "calls a function"),
+        ("SELECT pg_ls_dir('/') ORDER BY 1", "calls a function that does more"),
         ("SELECT * FROM stays", "must have an ORDER BY on a key"),
         ("SELECT * FROM stays -- ORDER BY id", "must have an ORDER BY on a key"),
         ("SELECT 'ORDER BY' FROM stays /* ORDER\nBY */", "must have an ORDER BY on a key"),
@@ -209,6 +215,7 @@ def test_queries_that_may_not_run(database, query, words):
         "\n  /* the stays */ FROM stays ORDER\nBY id",
         "SELECT 'a;b', \"update\" FROM stays ORDER BY created_at, id ; ",
         "WITH a AS (SELECT ';''') SELECT * FROM a ORDER BY 1",
+        r"SELECT E'it\'s nextval(1)', $$; drop$$, type'x' FROM stays WHERE sex = 'e' ORDER BY id",
         "SELECT checkpoint, 'nextval(', \"write_log(\", my_nextval(1) FROM stays ORDER BY id",
     ],
 )

@@ -38,14 +38,21 @@ _DUCKDB_CONFIG: Mapping[str, str] = {
 _SERVER_BYTES = 1 << 22
 #: Where a file begins, and where a DuckDB file has its mark.
 _SQLITE_START, _DUCKDB_MARK = b"SQLite format 3\0", slice(8, 12)
-_NOT_CODE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.S)
+#: Texts, quoted names and comments. A text after an E has escapes, and one between dollars holds
+#: quotation marks: read as plain texts, either would hide the code behind it.
+_NOT_CODE = re.compile(
+    r"(?<!\w)e'(?:[^'\\]|''|\\.)*'|\$(\w*)\$.*?\$\1\$"
+    r"|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/",
+    re.S | re.I,
+)
 _READS = re.compile(r"(select|with|from)\b", re.I)
 _WRITES = re.compile(r"\b(insert|update|delete|merge|into|create|drop|alter|truncate)\b", re.I)
 #: Functions that do more than read the database.
 _ACTS = re.compile(
     r"\b((enable|disable)_(logging|profiling)|truncate_duckdb_logs|write_log|(force_)?checkpoint"
     r"|\w+_external_resource\w*|load_extension|nextval|setval|set_config|dblink\w*"
-    r"|lo_(import|export|create|put|unlink)|pg_(terminate|cancel)_backend|pg_read_\w+)\s*\(",
+    r"|lo_\w+|pg_(terminate|cancel)_backend|pg_(read|ls|stat_file|sleep|advisory|notify|reload"
+    r"|rotate|switch)\w*|(query|cursor|table|schema|database)_to_xml\w*)\s*\(",
     re.I,
 )
 _ORDERED = re.compile(r"\border\s+by\b", re.I)
