@@ -8,7 +8,14 @@ from scipy.integrate import quad
 from scipy.special import ndtri
 from scipy.stats import halfnorm, kstest, norm
 
-from fedcsa.core.random_effects import FARTHEST_SITE, held_in, new_site, power, standing_out
+from fedcsa.core.random_effects import (
+    FARTHEST_SITE,
+    NewSite,
+    held_in,
+    new_site,
+    power,
+    standing_out,
+)
 
 Y = np.array([0.10, -0.25, 0.32, 0.05])
 V = np.array([0.01, 0.02, 0.005, 0.08])
@@ -215,3 +222,31 @@ def test_how_far_a_site_stands_out_follows_from_the_others_alone():
     others = new_site(AGREED, v[:4], 0.2, extra=0.03)
     np.testing.assert_allclose(far[4], ndtri(others.below(0.6)), rtol=1e-12)
     assert np.abs(far[:4]).max() < 1.0
+
+
+@pytest.mark.parametrize("probability", [1e-9, 0.025, 0.5, 0.9, 1.0 - 1e-9])
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("apart", [0.0, 3.0, 40.0])
+def test_a_quantile_is_the_root_that_brent_finds(probability, unit, apart):
+    """Also of two far humps with hardly any density between them."""
+    from scipy.optimize import brentq
+
+    site = NewSite(
+        taus=np.array([0.1, 0.2]),
+        probabilities=np.array([0.5, 0.5]),
+        means=unit * np.array([1.0, 1.0 + apart]),
+        sds=unit * np.array([0.7, 1.3]),
+    )
+    ends = ((site.means - 12.0 * site.sds).min(), (site.means + 12.0 * site.sds).max())
+    root = brentq(lambda x: site.below(x) - probability, *ends, xtol=1e-13 * unit)
+    if probability == 0.5 and apart == 40.0:  # between the humps everything is a median
+        assert site.below(site.quantile(0.5)) == pytest.approx(0.5, abs=1e-12)
+    else:
+        far = 1e-6 if min(probability, 1.0 - probability) < 1e-3 else 1e-11
+        near = max(far * unit, 2e-13)
+        assert site.quantile(probability) == pytest.approx(root, rel=1e-12, abs=near)
+    assert site.density(site.means[0]) == pytest.approx(
+        (site.below(site.means[0] + 1e-4 * unit) - site.below(site.means[0] - 1e-4 * unit))
+        / (2e-4 * unit),
+        rel=1e-5,
+    )
