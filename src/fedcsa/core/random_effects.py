@@ -32,7 +32,7 @@ FARTHEST_SD = 8.2
 #: Of fewer sites, one that differs may as well be of another kind: the promise counts it whole.
 FEWEST_SITES = 5
 #: A quantile is sought until a step is so small, by at most so many steps; halving alone takes 60.
-NEAREST, MOST_STEPS = 1e-13, 100
+_SMALLEST_STEP, _MOST_TRIES = 1e-13, 100
 #: Simulated sets of sites for `power`: its standard error is then 2.5 % at most.
 POWER_DRAWS = 400
 
@@ -72,7 +72,7 @@ class NewSite:
         """
         low, high = (self.means - 12.0 * self.sds).min(), (self.means + 12.0 * self.sds).max()
         value = float(self.probabilities @ self.means)
-        for _ in range(MOST_STEPS):
+        for _ in range(_MOST_TRIES):
             beyond = self.below(value) - probability
             low, high = (low, value) if beyond > 0.0 else (value, high)
             slope = self.density(value)
@@ -80,7 +80,7 @@ class NewSite:
             if not low < following < high:
                 following = 0.5 * (low + high)
             value, before = float(following), value
-            if abs(value - before) <= NEAREST * max(1.0, abs(value)):
+            if abs(value - before) <= _SMALLEST_STEP * max(1.0, abs(value)):
                 break
         return value
 
