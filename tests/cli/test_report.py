@@ -82,7 +82,7 @@ def test_a_folder_in_use_does_not_hide_why_a_study_ended(make_study, invoke, tmp
     result = invoke("run", make_study(tmp_path, shift=30.0), "-o", tmp_path / "r")
     assert result.exit_code == 6
     assert "must resemble the target" in result.stderr
-    assert "must be empty or hold an older result" in result.stderr
+    assert "holds something else than a result" in result.stderr
 
 
 def test_a_new_result_does_not_keep_an_older_ones_outcomes(finished, invoke):

@@ -321,7 +321,7 @@ def test_all_mistakes_are_said_at_once():
 def test_shares_of_levels_sum_to_at_most_1_rounding_aside():
     names = ["stage=II", "stage=III", "smoker"]
     Table1.typed(100, names, [True] * 3, [0.505, 0.505, 1.0], [0.0] * 3)
-    with pytest.raises(DataError, match="levels of 'stage' must sum to at most 1"):
+    with pytest.raises(DataError, match="levels of 'stage' sum to more than 1"):
         Table1.typed(100, names, [True] * 3, [0.6, 0.6, 0.0], [0.0] * 3)
 
 

@@ -47,7 +47,9 @@ def read(folder, text, coding=CODING):
 
 
 def refusal(folder, text, coding=CODING, error=DataError):
-    with pytest.raises(error, match=r"must |needs a line|is given twice|No data") as caught:
+    with pytest.raises(
+        error, match=r"must |needs a line|is given twice|No data|sum to more"
+    ) as caught:
         read(folder, text, coding)
     assert "4711" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -136,7 +138,7 @@ def test_correlations_stand_in_lines_of_their_own(tmp_path):
         ("1234", "12.5", "must be a whole number"),
         ("1234", PLANTED + "x", "line 2: 'n' must be a number"),
         ("0.305,,", "0.305,,1235", "The number of rows must stand in the column n, the same"),
-        ("0.42", "0.94", "The shares of the levels of 'stage' must sum to at most 1"),
+        ("0.42", "0.94", "The shares of the levels of 'stage' sum to more than 1"),
         ("stage,II,", "stage,I,0.9,,\nstage,II,", "of all levels of 'stage' must sum to 1"),
     ],
 )

@@ -202,7 +202,7 @@ def test_a_changed_or_missing_payload_is_never_sent(log, folder):
 
 def test_the_log_of_another_site_is_not_used(log):
     log.check_site("abbey")
-    with pytest.raises(PolicyError, match="of another site than 'birch'") as caught:
+    with pytest.raises(PolicyError, match="to another site than 'birch'") as caught:
         log.check_site("birch")
     assert caught.value.rule == "other_site"
 

@@ -428,8 +428,7 @@ def level_problems(features: Sequence[str], flags: Flags, mean: Array) -> list[s
         if flag and "=" in name:
             shares.setdefault(name.partition("=")[0], []).append(float(m))
     return [
-        f"The shares of the levels of {name!r} must sum to at most 1; they sum to more. "
-        "Correct them."
+        f"The shares of the levels of {name!r} sum to more than 1. Correct them."
         for name, own in shares.items()
         if sum(own) > 1.0 + TYPED_SLACK * len(own) + 1e-9  # each is rounded
     ]

@@ -88,8 +88,8 @@ class DatabaseFile:
                 yield reader
         else:
             raise TableError(
-                f"The database {str(self.path)!r} must be a DuckDB or SQLite file; it is neither, "
-                "or damaged. Check the path."
+                f"The database {str(self.path)!r} is neither a DuckDB nor a SQLite file, or it "
+                "is damaged. Check the path."
             )
 
     @contextmanager

@@ -168,7 +168,7 @@ class Guard:
                 raise _RequestError(413, "The form is too long. Nothing was done. Shorten it.")
         form = _fields(body)
         if not hmac.compare_digest(form.pop(CSRF, "").encode(), csrf.encode()):
-            raise _RequestError(403, "This form is not of this session. Nothing was done.")
+            raise _RequestError(403, "This form belongs to another session. Nothing was done.")
         return form
 
     def _shown(self, view: PageView, visit: Visit, csrf: str) -> Response:

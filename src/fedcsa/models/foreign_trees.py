@@ -219,7 +219,7 @@ def _from_hist(estimator: Any, n_classes: int, width: int) -> TreeModel:
 
 def _by_levels() -> ModelError:
     return ModelError(
-        "Trees that split a column by its levels have no format of ours. Code levels as zeros and "
+        "Trees that split a column by its levels cannot be converted. Code levels as zeros and "
         "ones, and fit the model on those."
     )
 
@@ -299,7 +299,7 @@ def _xgboost(content: Mapping[str, Any]) -> _Read:
         base = np.log(base)
     width = _count(about["num_feature"])
     if booster["model"]["gbtree_model_param"].get("num_parallel_tree", "1") != "1":
-        raise ModelError("Forests of XGBoost (num_parallel_tree) have no format of ours.")
+        raise ModelError("Forests of XGBoost (num_parallel_tree) cannot be converted.")
     model = joined_trees(trees, width, base, "sum", link, n_classes)
     return model, learner.get("feature_names", []), n_classes
 
@@ -335,7 +335,7 @@ def _lightgbm(text: str) -> _Read:
     words = about["objective"].split()
     link = _known_link(words[0], LIGHTGBM_LINKS)
     if any(word == "sqrt" for word in words) or _sigmoid(words) != 1.0:
-        raise ModelError("LightGBM's options 'reg_sqrt' and 'sigmoid' have no format of ours.")
+        raise ModelError("LightGBM's options 'reg_sqrt' and 'sigmoid' cannot be converted.")
     n_classes = {"softmax": _count(about["num_class"]), "logistic": 2}.get(link, 0)
     outputs = n_classes if link == "softmax" else 1
     trees = [_lightgbm_tree(_lines(block)) for block in blocks]
@@ -343,7 +343,7 @@ def _lightgbm(text: str) -> _Read:
     base = np.zeros(outputs)
     combine = "mean" if "average_output" in head.split("\n") else "sum"
     if combine == "mean" and link != "identity":
-        raise ModelError("LightGBM's random forests of classes have no format of ours.")
+        raise ModelError("LightGBM's random forests of classes cannot be converted.")
     model = joined_trees(trees, width, base, combine, link, n_classes)
     return model, about["feature_names"].split(), n_classes
 
@@ -373,7 +373,7 @@ def _lightgbm_tree(told: Mapping[str, str]) -> OneTree:
     if (np.array(told["decision_type"].split(), dtype=int) & _CATEGORICAL).any():
         raise _by_levels()
     if told.get("is_linear", "0") != "0":
-        raise ModelError("LightGBM's linear trees have no format of ours.")
+        raise ModelError("LightGBM's linear trees cannot be converted.")
     n_splits = len(value) - 1
 
     def nodes(key: str) -> NDArray[Any]:
@@ -411,7 +411,7 @@ def _known_link(objective: str, links: Mapping[str, str]) -> str:
     """
     if objective not in links:
         raise ModelError(
-            f"The objective {objective[:40]!r} has no format of ours. Known: "
+            f"The objective {objective[:40]!r} cannot be converted. Known: "
             f"{', '.join(sorted(links))}."
         )
     return links[objective]

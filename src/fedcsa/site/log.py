@@ -42,7 +42,8 @@ LOG, HEAD = "log.jsonl", "log.head"
 _START = "0" * 64
 _HASH_FIELD = len('{"hash": "", ') + 64
 _MEND = (
-    "Restore the state folder from a backup, and find out who changed it. Nothing leaves before."
+    "Restore the state folder from a backup, and find out who changed it. "
+    "Until then nothing leaves."
 )
 _QUESTION = ("study", "target", "phase")
 #: Every event, and the fields by which it is found again.
@@ -404,7 +405,7 @@ class SiteLog:
         if writer != site:
             raise PolicyError(
                 "other_site",
-                f"The state in {str(self._folder)!r} is of another site than {site!r}. "
+                f"The state in {str(self._folder)!r} belongs to another site than {site!r}. "
                 "Name this site's own folder in its file.",
             )
 

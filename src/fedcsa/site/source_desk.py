@@ -188,7 +188,7 @@ class SourceDesk(Desk):
         if not isinstance(message, _KINDS[phase]) or second != (phase == "again"):
             raise BindingError("phase_order", f"Phase {phase!r} must begin with its own question.")
         if message.study != self.agreed.name:
-            raise BindingError("other_study", "This message is of another study.")
+            raise BindingError("other_study", "This message belongs to another study.")
         place = logged_as(phase, message)
         accepted = log.find("accepted", **self._budget(place))
         if accepted and accepted["request"] != digest(payload):

@@ -197,7 +197,7 @@ def outcome_of(columns: Columns) -> Outcome:
     """The column of outcomes; an error where none was described."""
     if columns.outcome is None:
         raise DataError(
-            "The columns must say which one holds the outcomes; they do not. In Python: "
+            "The columns do not say which one holds the outcomes. In Python: "
             'Columns.infer(frames, outcome="…").'
         )
     return columns.outcome
