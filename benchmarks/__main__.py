@@ -26,6 +26,7 @@ BUDGETS = {
     "stream": 400,
     "many_sources": 200,
     "federation": 400,
+    "predict": 100,
     "trees": 60,
     "profiles": 150,
     "peers": 500,

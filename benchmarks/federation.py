@@ -6,8 +6,12 @@ It needs the extra `federation`. The columns:
 
 - ``connect``: from the start of the server and all sites until the last one waits for a study;
 - ``study``: from the lead's command to the result in the lead's folder;
-- ``announce`` to ``conclude``: parts of ``study``, by the server's clock. The rest of it is the
-  lead's own process, and the engine's scheduling before the first step and after the last;
+- ``login`` and ``start``, by the lead's clock: to connect to the server, and until the job runs;
+- ``greet`` to ``conclude``: the steps, by the server's clock; ``greet`` waits for every site's
+  process to start;
+- ``rest``: what is left of ``study``: the lead's own process before it connects, and at the end;
+- ``empty_job``: the engine's own floor, the same processes with nothing of ours in them
+  (`benchmarks.empty_job`), from the lead's command to the end of its only round;
 - ``megabytes``: all messages that the server carried, both ways;
 - ``in_process``: the same study in one process that has everything imported, without an engine;
 - ``engine_share``: the part of ``study`` that ``in_process`` does not need.
@@ -17,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -27,7 +32,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import PACKAGES, options, timed, write_provenance, write_table
+from benchmarks.empty_job import bare
+from benchmarks.harness import PACKAGES, ROOT, options, timed, write_provenance, write_table
 from benchmarks.studies import outcomes, rows_of
 from fedcsa.data.tables import write_table as write_rows
 from fedcsa.federation.federation_file import Federation
@@ -38,8 +44,9 @@ from fedcsa.site.state import Status
 from fedcsa.study import Study
 
 SERVER, TARGET, LEAD = "localhost", "new", "lead@demo.org"
-STEPS = ("announce", "risk", "choose", "model", "mix", "examine", "conclude")
+STEPS = ("greet", "announce", "risk", "choose", "model", "mix", "examine", "conclude")
 PATIENCE = 900.0  # seconds for all sites to connect
+SETTLED = 5.0  # seconds in which the processes of a study end, before the next begins
 
 
 @dataclass(frozen=True)
@@ -80,18 +87,30 @@ def measure(count: int, settings: Settings) -> dict[str, Any]:
         connect = timed(lambda: start(running, folder, sites)).wall
         seconds = timed(lambda: submit(folder, study, count)).wall
         told = json.loads((folder / "result" / "federation.json").read_text(encoding="utf-8"))
-    return line_of(count, connect, seconds, told, alone[-1].wall)  # the first one may import
+        time.sleep(SETTLED)
+        empty = timed(lambda: submit_empty(folder, sites)).wall
+    return line_of(count, connect, seconds, told, alone[-1].wall, empty)  # the first may import
 
 
 def line_of(
-    count: int, connect: float, study: float, told: Mapping[str, Any], in_process: float
+    count: int,
+    connect: float,
+    study: float,
+    told: Mapping[str, Any],
+    in_process: float,
+    empty_job: float,
 ) -> dict[str, Any]:
     """A line of the table, from our clock and from what the lead was `told` about the study."""
+    seconds = {step: float(told["seconds"][step]) for step in STEPS}
+    lead = {"login": float(told["seconds"]["connect"]), "start": float(told["seconds"]["start"])}
     return {
         "sources": count,
         "connect": connect,
         "study": study,
-        **{step: float(told["seconds"][step]) for step in STEPS},
+        **lead,
+        **seconds,
+        "rest": study - sum(lead.values()) - sum(seconds.values()),
+        "empty_job": empty_job,
         "megabytes": sum(told["bytes"].values()) / 1e6,
         "in_process": in_process,
         "engine_share": 1.0 - in_process / study,
@@ -140,6 +159,7 @@ def free_port() -> int:
 
 def start(running: contextlib.ExitStack, folder: Path, sites: Sequence[str]) -> None:
     """Start the server and every site, and wait until all are connected."""
+    os.environ["PYTHONPATH"] = str(ROOT)  # where their processes find the empty job
     for name in (SERVER, *sites):
         kit = folder / "kits" / name
         running.enter_context(EngineProcess(kit, Kit.load(kit)))
@@ -156,6 +176,18 @@ def submit(folder: Path, study: Path, count: int) -> None:
     command += ["--kit", str(folder / "kits" / LEAD), "--out", str(folder / "result")]
     command += ["--min-sources", str(count), "--deadline", "600"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+
+
+def submit_empty(folder: Path, sites: Sequence[str]) -> None:
+    """Submit a job without anything of ours, and wait until every site has replied."""
+    for name in (SERVER, *sites):
+        bare(folder / "kits" / name)
+    command = [sys.executable, "-m", "benchmarks.empty_job", str(folder / "kits" / LEAD), LEAD]
+    done = subprocess.run(
+        [*command, *sites], capture_output=True, text=True, check=False, cwd=ROOT, timeout=PATIENCE
+    )
     if done.returncode:
         raise SystemExit(done.stderr)
 

@@ -184,8 +184,11 @@ def federation(results: Results) -> str:
         f"{computer['processor']}, {computer['cores']} cores; "
         f"load {before:g} at the beginning, {after:g} at the end."
     )
-    steps = ("announce", "risk", "choose", "model", "mix", "examine", "conclude")
-    keys = ("connect", "study", *steps, "megabytes", "in_process")
+    lead, steps = ("login", "start"), (
+        "greet", "announce", "risk", "choose", "model", "mix", "examine", "conclude",
+    )  # fmt: skip
+    parts = (*lead, *steps, "rest")
+    keys = ("connect", "study", *parts, "empty_job", "megabytes", "in_process")
     rows = [
         (
             line["sources"],
@@ -194,7 +197,8 @@ def federation(results: Results) -> str:
         )
         for line in results("federation")
     ]
-    head = ("sources", "sites connected", "submit to result", *steps, "MB", "in one process")
+    head = ("sources", "sites connected", "submit to result", *parts, "an empty job", "MB")
+    head = (*head, "in one process")
     return words + "\n\n" + table((*head, "engine's share"), rows)
 
 

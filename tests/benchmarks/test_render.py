@@ -60,9 +60,11 @@ def test_what_was_not_measured_is_called_so(tmp_path):
 
 
 def test_the_federation_is_told_with_its_machine_and_its_load(tmp_path):
-    columns = "sources,connect,study,announce,risk,choose,model,mix,examine,conclude,"
-    columns += "megabytes,in_process"
-    lines = "3,4.21,15.66,2.21,1.4,0.41,0.402,0.3,0.5,1.8,0.06123,0.11,0.99298\n"
+    columns = "sources,connect,study,login,start,greet,announce,risk,choose,model,mix,examine,"
+    columns += "conclude,rest,empty_job,megabytes,in_process"
+    lines = (
+        "3,4.21,15.66,1.5,3.1,2.5,2.21,1.4,0.41,0.402,0.3,0.5,1.8,1.54,6.9,0.06123,0.11,0.99298\n"
+    )
     (tmp_path / "federation.csv").write_text(f"{columns},engine_share\n{lines}")
     told = {
         "settings": {"rows": 250},
@@ -73,7 +75,8 @@ def test_the_federation_is_told_with_its_machine_and_its_load(tmp_path):
     blocks = PAGES["federation.md"]
     page = render(blank(blocks), blocks, Results(tmp_path))
     row = (
-        "| 3 | 4.21 | 15.7 | 2.21 | 1.4 | 0.41 | 0.402 | 0.3 | 0.5 | 1.8 | 0.0612 | 0.11 | 99.3 % |"
+        "| 3 | 4.21 | 15.7 | 1.5 | 3.1 | 2.5 | 2.21 | 1.4 | 0.41 | 0.402 | 0.3 | 0.5 | 1.8 "
+        "| 1.54 | 6.9 | 0.0612 | 0.11 | 99.3 % |"
     )
     assert page.count(row) == 1
     assert "250 rows a site, nvflare 2.9.0, P, 2 cores" in page

@@ -124,13 +124,15 @@ def federation():
 
 
 def test_a_federation_is_told_by_our_clock_and_by_the_servers(federation):
-    seconds = dict(zip(federation.STEPS, (2.2, 1.4, 0.4, 0.3, 0.2, 0.6, 1.8), strict=True))
-    told = {"seconds": seconds, "bytes": {"announce": 20_000, "risk": 40_000}}
-    line = federation.line_of(3, 4.0, 16.0, told, 0.4)
+    seconds = dict(zip(federation.STEPS, (2.0, 2.2, 1.4, 0.4, 0.3, 0.2, 0.6, 1.8), strict=True))
+    lead = {"connect": 1.5, "start": 3.0}
+    told = {"seconds": {**lead, **seconds}, "bytes": {"announce": 20_000, "risk": 40_000}}
+    line = federation.line_of(3, 4.0, 16.0, told, 0.4, 7.0)
     assert line.pop("engine_share") == pytest.approx(0.975)
+    assert line.pop("rest") == pytest.approx(16.0 - 4.5 - 8.9)
     assert line == {
-        "sources": 3, "connect": 4.0, "study": 16.0, **seconds, "megabytes": 0.06,
-        "in_process": 0.4,
+        "sources": 3, "connect": 4.0, "study": 16.0, "login": 1.5, "start": 3.0, **seconds,
+        "empty_job": 7.0, "megabytes": 0.06, "in_process": 0.4,
     }  # fmt: skip
 
 

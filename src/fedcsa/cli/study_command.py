@@ -273,6 +273,12 @@ def _shown(ends: Iterator[Ended], screen: StudyScreen, shelf: Shelf, kit: Path) 
         except KeyboardInterrupt:
             if shelf.all():
                 fail(f"What waits is kept. Go on with: fedcsa study watch --kit {kit}")
+            else:
+                fail(
+                    "The study was ended at the server. To go on, submit it again with the same "
+                    "command: sites answer what they have answered before, and disclose nothing "
+                    "twice."
+                )
             raise
         if end is None:
             return

@@ -83,6 +83,8 @@ class Submission:
 def submit_study(folder: Path, submission: Submission, watch: Watch) -> dict[str, Any]:
     """Submit a study and wait for its end; where it was then, as `Coordinator.to_plain` tells it.
 
+    Its seconds begin with those of the lead: to connect, and until the job runs.
+
     A job that the engine fails, or a server that dies, is answered by submitting again: every
     site sends the same bytes as before, and discloses nothing twice.
 
@@ -97,14 +99,18 @@ def submit_study(folder: Path, submission: Submission, watch: Watch) -> dict[str
     for attempt in range(1, ATTEMPTS + 1):
         if problem:
             watch({"step": "again", "problem": problem, "attempt": attempt})
+        begun = time.monotonic()
         try:
             with _session(folder, kit, submission.deadline) as session:
+                connected = time.monotonic()
                 board = _attempt(session, submission, watch)
         except _GONE:
             problem = "The server went away."
             continue
         if board["conclusion"]:
-            return {**board, "attempts": attempt}
+            told = {"connect": connected - begun, "start": board["started"] - connected}
+            lead = {step: round(seconds, 3) for step, seconds in told.items()}
+            return {**board, "seconds": {**lead, **board["seconds"]}, "attempts": attempt}
         problem = board["problem"]
     raise ProtocolError(
         f"The study did not reach its end in {ATTEMPTS} attempts: {problem} "
@@ -189,16 +195,18 @@ def _attempt(session: Session, submission: Submission, watch: Watch) -> dict[str
     """Submit once and look until the study ended, or came to nothing."""
     with tempfile.TemporaryDirectory() as scratch:  # submitting signs the folder in place
         job = submit_folder(session, write_job(submission, Path(scratch) / "job"))
-    end = time.monotonic() + _START + submission.deadline
+    end, started = time.monotonic() + _START + submission.deadline, 0.0
     try:
         while True:
             board = _look(session, job)
             if board is None:
                 board = _without_board(session, job, late=time.monotonic() > end)
+            elif not started:
+                started = time.monotonic()
             watch(board)
             if board.get("conclusion") or board["step"] == "failed":
                 _finish(session, job, board)
-                return board
+                return {**board, "started": started}
             time.sleep(_POLL)
     except KeyboardInterrupt:  # whoever submitted it does not want it any more
         _abort(session, job)
