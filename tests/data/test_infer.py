@@ -288,6 +288,16 @@ def test_marks_that_are_named_are_missing_cells():
     assert not any("no numbers" in note for note in found.notes)
 
 
+def test_few_whole_numbers_as_outcomes_come_with_a_hint_at_classes():
+    frames = {name: table(i, y=np.arange(ROWS) % 5) for i, name in enumerate("ab")}
+    found = Columns.infer(frames, "y")
+    assert found.outcome == Outcome("y")
+    [note] = [n for n in found.notes if "Outcome" in n]
+    assert note.endswith("If they are classes, write levels = [0, 1, 2, 3, 4].")
+    many = {name: table(i, y=np.arange(ROWS)) for i, name in enumerate("ab")}
+    assert not [n for n in Columns.infer(many, "y").notes if "Outcome" in n]
+
+
 def test_third_words_of_a_column_of_yes_and_no_become_other():
     frames = {
         "a": table(1, x=one_of_each("yes", "no")),

@@ -269,7 +269,7 @@ class Columns:
         problems: list[str] = []
 
         def cells(what: str, name: str) -> Cells:
-            words = f"{what} {name!r} of {where}"
+            words = f"{what} {name!r} of {where[:1].lower()}{where[1:]}"  # inside a sentence
             return Cells(table.column(name), words, problems, self.missing_values, first_row)
 
         features = self._in_order(with_group)

@@ -361,6 +361,12 @@ def _outcome(name: str, glances: list[Glance], notes: list[str]) -> Outcome | No
     if kinds == {"flag"}:
         return Outcome(name, (False, True) if all(glance.truths for glance in known) else (0, 1))
     if kinds and kinds <= {"flag", "number"}:
+        codes = {int(value) for g in known if g.whole for value in np.unique(g.values)}
+        if all(glance.whole for glance in known) and len(codes) <= _FEW_CODES:
+            notes.append(
+                f"Outcome {name!r} has {len(codes)} different whole numbers and is a number. If "
+                f"they are classes, write levels = {sorted(codes)!r}."
+            )
         return Outcome(name)
     if len(kinds) > 1:
         raise DataError(f"Outcome {name!r} holds {_forms(known)}. Bring it into one form.")
