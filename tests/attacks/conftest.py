@@ -17,6 +17,8 @@ from fedcsa.site.source_desk import SourceDesk
 from fedcsa.site.target_desk import TargetDesk
 
 HERE = Path(__file__).parent
+#: Scripts for processes of their own, which look for each other beside them.
+collect_ignore = ["fuzz"]
 
 
 def _load(path):
