@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fedcsa import (
+    Adaptation,
     CandidatesError,
     DataError,
     FedCSA,
@@ -1416,3 +1417,15 @@ def test_the_scale_of_outcomes_changes_no_answer_or_is_refused(loss):
             with pytest.raises(DataError, match="Choose another unit"):
                 fedcsa.fit(sources, X_target)
     np.testing.assert_allclose(list(risk.values()), risk[1.0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["measures", "verdict"])
+def test_what_nobody_asks_for_is_not_computed(monkeypatch, name):
+    asked = []
+    whole = vars(Adaptation)[name].func
+    made = property(lambda adaptation: asked.append(name) or whole(adaptation))
+    monkeypatch.setattr(Adaptation, name, made)
+    fitted = fit()
+    assert not asked
+    assert fitted.verdict_ if name == "verdict" else fitted.adaptation_.measures
+    assert asked == [name]
