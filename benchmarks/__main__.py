@@ -22,11 +22,13 @@ from benchmarks.render import main as render
 
 #: Seconds for each script, about twice what it takes on two free cores; together half an hour.
 BUDGETS = {
+    "commands": 120,
     "source": 300,
     "stream": 400,
     "many_sources": 200,
     "federation": 400,
     "predict": 100,
+    "long_tables": 120,
     "trees": 60,
     "profiles": 150,
     "peers": 500,

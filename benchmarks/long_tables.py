@@ -1,14 +1,12 @@
-"""Commands on tables of many rows: time, and the most memory of the process.
+"""Commands on tables of many rows: work, and the most memory of the process.
 
 ``fedcsa table``, ``fedcsa run --stream`` and ``fedcsa predict`` on a Parquet file, or a CSV file,
-that is written in pieces. Beside them Polars, which reads the Parquet file at once, multiplies the
-columns with a vector and writes the products.
+that is written in pieces. The sources are Parquet files.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import subprocess
 import sys
@@ -47,12 +45,13 @@ table = "source.parquet"
 class Settings:
     """Rows of the long table and of the sources; columns beside id and outcome."""
 
-    rows: int = 10_000_000
-    source_rows: int = 1_000_000
+    rows: int = 1_000_000
+    source_rows: int = 300_000
     features: int = 10
+    kinds: tuple[str, ...] = ("parquet", "csv")
 
 
-QUICK = Settings(rows=20_000, source_rows=2_000, features=3)
+QUICK = Settings(rows=2_000, source_rows=500, features=3, kinds=("parquet",))
 
 
 def write_rows(path: Path, rows: int, features: int) -> None:
@@ -70,32 +69,20 @@ def write_rows(path: Path, rows: int, features: int) -> None:
 
 
 def child(words: Sequence[str]) -> dict[str, float]:
-    """What one process measures of a command, or of Polars."""
+    """What one process measures of a command."""
+    from typer.testing import CliRunner
+
+    from fedcsa.cli.app import app
+
     start, cpu = time.perf_counter(), time.process_time()
-    if words[0] == "polars":
-        _by_polars(Path(words[1]), Path(words[2]))
-    else:
-        from typer.testing import CliRunner
-
-        from fedcsa.cli.app import app
-
-        done = CliRunner().invoke(app, list(words), catch_exceptions=False)
-        if done.exit_code:
-            raise SystemExit(f"{words[0]} ended with {done.exit_code}: {done.output}")
+    done = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    if done.exit_code:
+        raise SystemExit(f"{words[0]} ended with {done.exit_code}: {done.output}")
     return {
         "seconds": time.perf_counter() - start,
         "cpu_seconds": time.process_time() - cpu,
         "peak_mb": peak_mb(),
     }
-
-
-def _by_polars(rows: Path, out: Path) -> None:
-    import polars as pl
-
-    table = pl.read_parquet(rows)
-    names = [name for name in table.columns if name.startswith("x")]
-    product = table.select(names).to_numpy() @ np.ones(len(names))
-    table.select("id").with_columns(prediction=product).write_parquet(out)
 
 
 def commands(folder: Path, kind: str) -> dict[str, list[str]]:
@@ -106,11 +93,8 @@ def commands(folder: Path, kind: str) -> dict[str, list[str]]:
         "run --stream": ["run", study, "--stream", "--out", result, "--quiet"],
         "predict": ["predict", result, rows, "--out", folder / f"p.{kind}", "--quiet"],
     }
-    kept = folder / "q.parquet"
-    ways["predict --keep all"] = ["predict", result, rows, "--keep", "all", "--interval", "0.9"]
-    ways["predict --keep all"] += ["--out", kept, "--quiet"]
-    if kind == "parquet" and importlib.util.find_spec("polars"):
-        ways["polars"] = ["polars", rows, folder / "r.parquet"]
+    more = ["--keep", "all", "--interval", "0.9"]
+    ways[f"predict {' '.join(more)}"] = [*ways["predict"], *more]
     return {name: [str(word) for word in words] for name, words in ways.items()}
 
 
@@ -132,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         source_rows=given.sources or settings.source_rows,
     )
     lines: list[dict[str, Any]] = []
-    for kind in ("parquet", "csv"):
+    for kind in settings.kinds:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             write_rows(folder / f"rows.{kind}", settings.rows, settings.features)
@@ -141,6 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             text = STUDY.format(features=features, kind=kind)
             (folder / "study.toml").write_text(text, encoding="utf-8")
             for way, words in commands(folder, kind).items():
+                print(f"long_tables: {way}, {kind}", flush=True)
                 command = [sys.executable, "-m", "benchmarks.long_tables", "--child", *words]
                 done = subprocess.run(command, check=True, capture_output=True, text=True)
                 told = json.loads(done.stdout.splitlines()[-1])

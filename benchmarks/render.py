@@ -1,4 +1,4 @@
-"""Write the tables of docs/benchmarks.md, and the table of docs/federation.md.
+"""Write the tables of docs/benchmarks.md, docs/federation.md and docs/large-tables.md.
 
 What was measured is never typed by hand. Only what stands between ``<!-- begin:NAME -->`` and
 ``<!-- end:NAME -->`` is rewritten.
@@ -202,6 +202,21 @@ def federation(results: Results) -> str:
     return words + "\n\n" + table((*head, "engine's share"), rows)
 
 
+def long_tables(results: Results) -> str:
+    """CPU seconds and memory of commands on a table of many rows."""
+    sizes = results.provenance("long_tables")["settings"]
+    words = f"{sizes['rows']:,} rows of an id and {sizes['features']} numbers; two sources of "
+    words += f"{sizes['source_rows']:,} rows:"
+    ways: dict[str, dict[str, str]] = {}
+    for line in results("long_tables"):
+        told = f"{number(line['cpu_seconds'], 2)} s, {float(line['peak_mb']):.0f} MB"
+        ways.setdefault(line["way"], {})[line["kind"]] = told
+    rows = [
+        (f"`fedcsa {way}`", told["parquet"], told.get("csv", "–")) for way, told in ways.items()
+    ]
+    return f"{words}\n\n" + table(("command", "Parquet", "CSV"), rows)
+
+
 # Pages --------------------------------------------------------------------------------------
 
 Block = Callable[[Results], str]
@@ -222,6 +237,7 @@ PAGES: dict[str, Blocks] = {
         **of_tables(profiles, peers, trees),
     },
     "federation.md": of_tables(federation),
+    "large-tables.md": of_tables(long_tables),
 }
 
 

@@ -123,9 +123,9 @@ def test_peers_that_are_better_are_told_and_no_others(tmp_path):
 
 def test_missed_bars_are_told(tmp_path):
     written(tmp_path, "peers", *[peer("fedcsa-table", family) for family in "ab"])
-    written(tmp_path, "stream", {"kind": "stream", "rows": 10000000, "peak_mb": 701})
+    written(tmp_path, "stream", {"what": "stream", "rows": 10000000, "peak_mb": 701})
     assert "takes 701 MB instead of 700 MB" in lost(Results(tmp_path))
-    written(tmp_path, "stream", {"kind": "stream", "rows": 10000000, "peak_mb": 699})
+    written(tmp_path, "stream", {"what": "stream", "rows": 10000000, "peak_mb": 699})
     assert lost(Results(tmp_path)).startswith("No bar is missed")
 
 
