@@ -196,3 +196,20 @@ def test_a_result_that_the_target_keeps_is_not_called_damaged(call, federation, 
     federation.configure("new", "share_result = false")
     result = call("predict", lead_result(federation, tmp_path), tmp_path / "rows.csv")
     assert (result.exit_code, "keep its own to itself" in result.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(("waits", "said"), [(True, "fedcsa study watch --kit"), (False, "again")])
+def test_ctrl_c_says_how_a_study_goes_on(waits, said, tmp_path, monkeypatch, capsys):
+    from fedcsa.cli import study_command
+    from fedcsa.cli.study_screen import StudyScreen
+    from fedcsa.federation.kept import Shelf
+
+    def pressed():
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(Shelf, "all", lambda _: ["a study"] if waits else [])
+    ends = study_command._shown(pressed(), StudyScreen(quiet=True), Shelf(tmp_path), tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        next(ends)
+    assert said in capsys.readouterr().err
