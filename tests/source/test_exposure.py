@@ -255,9 +255,9 @@ def test_the_largest_losses_under_a_candidate_count_alike(alike, monkeypatch):
     site = SiteRows.in_memory("s", *rows(rare=20), FEATURES, 10)
     work, loss = prepare(brief, site.of(brief), Ridge(), candidates), loss_named("squared")
     [batch] = work.rows
-    losses, seen, _ = held_out_losses(work, batch, 2, loss)
-    w, losses = work.weighing.judging(batch)[seen], losses[seen]
-    monkeypatch.setattr(exposure, "MEASURED_ROWS", 50)
+    losses, judged, _ = held_out_losses(work, batch, 2, loss)
+    w = work.weighing.judging(batch)[judged]
+    monkeypatch.setattr(exposure, "judged_rows", lambda _: 50)
     most = largest_losses(work, 2, loss, alike)
     report = measure(brief, work, loss, "", most=most)
     for k in range(2):

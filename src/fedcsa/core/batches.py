@@ -22,6 +22,8 @@ from fedcsa.core.arrays import Array, as_matrix, as_vector, in_bands
 #: Rows a batch, the last one aside. Sums are made batch by batch in their order, so that one
 #: who reads a table in pieces gets the numbers of one who holds it, to the bit.
 BATCH_ROWS = 16_384
+#: Rows of a batch that are worked on together: what is made of them stays in the processor's cache.
+BLOCK_ROWS = 4096
 
 
 Item = TypeVar("Item")
@@ -138,6 +140,16 @@ class BandedBatches:
             if kept:
                 yield X[:kept], y[:kept]
             left -= kept
+
+
+def in_blocks(rows: Array) -> Iterator[Array]:
+    """The rows of a batch, `BLOCK_ROWS` at a time.
+
+    >>> [len(block) for block in in_blocks(np.zeros((10_000, 1)))]
+    [4096, 4096, 1808]
+    """
+    for start in range(0, len(rows), BLOCK_ROWS):
+        yield rows[start : start + BLOCK_ROWS]
 
 
 def summarise(rows: Iterable[tuple[Array, Array]], n_columns: int) -> tuple[int, Array, Array]:

@@ -7,7 +7,7 @@ score that equals a threshold lies above it. Bins with few rows are merged befor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -199,18 +199,21 @@ class ScoreSums:
         cells, exact = np.zeros((G, S, C, B, 4)), np.zeros((G, S, len(design.sum_names)))
         hidden, heaviest = np.zeros((S, C, B, 2)), np.zeros((2, S, C, B))
         scores, outcomes, each = design.scores(p), design.outcomes(y), _each_row(design, y, p, w)
-        bins, ones = design.bins(scores), np.ones_like(w)
+        bins, groups = design.bins(scores), labels.astype(np.intp)
         for s in range(S):
-            here, there = inside[:, s], ~inside[:, s]
-            group, u = labels[here].astype(np.intp), w[here]
-            exact[:, s] = _summed(group, each[here], G)
+            everybody = s == 0
+            here = slice(None) if everybody else np.flatnonzero(inside[:, s])
+            group, u = groups[here], w[here]
+            exact[:, s] = _summed(group, each[:, here], G)
             for c in range(C):
-                b, t = bins[here, c], outcomes[here, c]
-                columns = np.column_stack([ones[here], u, u * t, u * scores[here, c]])
-                cells[:, s, c] = _summed(group * B + b, columns, G * B).reshape(G, B, 4)
-                hidden[s, c] = _summed(b, np.column_stack([t, u * u]), B)
+                b, t, score = bins[here, c], outcomes[here, c], scores[here, c]
+                counts = [None, u, u * t, u * score]
+                cells[:, s, c] = _summed(group * B + b, counts, G * B).reshape(G, B, 4)
+                hidden[s, c] = _summed(b, [t, u * u], B)
                 np.maximum.at(heaviest[0, s, c], b, u)
-                np.maximum.at(heaviest[1, s, c], bins[there, c], w[there])
+                if not everybody:
+                    there = ~inside[:, s]
+                    np.maximum.at(heaviest[1, s, c], bins[there, c], w[there])
         return cls(design, cells, exact, hidden, heaviest)
 
     def merge(self, other: ScoreSums) -> ScoreSums:
@@ -394,20 +397,21 @@ def _in_cells(bins: Array, ends: Whole) -> Array:
     return found
 
 
-def _summed(index: Whole, columns: Array, size: int) -> Array:
+def _summed(index: Whole, columns: Iterable[Array | None], size: int) -> Array:
     """Sum of every column by index, (size, columns).
 
     Parameters
     ----------
     index : array of int of shape (rows,)
-    columns : array of shape (rows, columns)
+    columns : iterable of array of shape (rows,)
+        None for ones.
     size : int
     """
-    return np.column_stack([np.bincount(index, column, size) for column in columns.T])
+    return np.column_stack([np.bincount(index, column, size) for column in columns])
 
 
 def _each_row(design: ScoreDesign, y: Array, p: Array, w: Array) -> Array:
-    """What the exact sums add up, (rows, sums).
+    """What the exact sums add up, (sums, rows).
 
     Parameters
     ----------
@@ -419,14 +423,13 @@ def _each_row(design: ScoreDesign, y: Array, p: Array, w: Array) -> Array:
     if not design.n_classes:
         t, q = design.units(y), design.units(p)
         r = t - q
-        columns = [np.ones_like(w), w, t, t * t, q, q * q, t * q, np.abs(r), r * r]
-        return np.column_stack([w * column for column in columns])
+        return w * np.stack([np.ones_like(w), w, t, t * t, q, q * q, t * q, np.abs(r), r * r])
     outcomes, scores = design.outcomes(y), design.scores(p)
     squares = ((scores - outcomes) ** 2).sum(axis=1)
     columns = [np.ones_like(w), w, squares, log(p, y)]
     for event, score in zip(outcomes.T, scores.T, strict=True):
         columns += [event, w * event, score]
-    return np.column_stack([w * column for column in columns])
+    return w * np.stack(columns)
 
 
 @dataclass(frozen=True)
@@ -585,6 +588,5 @@ class OwnScores:
         shares = np.zeros((inside.shape[1], scores.shape[1], design.n_bins, 2))
         for s, here in enumerate(inside.T):
             for c, (b, score) in enumerate(zip(bins.T, scores.T, strict=True)):
-                columns = np.column_stack([np.ones(int(here.sum())), score[here]])
-                shares[s, c] = _summed(b[here], columns, design.n_bins) / max(n[s], 1.0)
+                shares[s, c] = _summed(b[here], [None, score[here]], design.n_bins) / max(n[s], 1.0)
         return cls(design, shares, n)

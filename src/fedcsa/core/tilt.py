@@ -14,15 +14,17 @@ indirect comparison.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import reduce
+from itertools import islice
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import in_order
+from fedcsa.core.batches import in_blocks, in_order
 
 #: Weight of |λ|²: it keeps λ finite where no weights reach the target.
 TILT_PENALTY = 1e-3
@@ -34,6 +36,8 @@ SMALLEST_GAIN = 1e-22
 MOST_STEPS = 200
 #: A step shorter than this share of Newton's gains nothing but rounding.
 SHORTEST_STEP = 1e-10
+#: From so many batches on, λ of the first is the start: it costs less than the passes it saves.
+BATCHES_TO_START = 8
 #: Sets of weights that differ by a smaller share are one: reports are rounded far sooner.
 SAME_WEIGHTS = 1e-6
 #: A column whose variance is a smaller share of its mean square is constant but for rounding.
@@ -59,18 +63,35 @@ def balanced(z: Array, flags: _Flags, correlations: Array | None = None) -> Arra
     >>> balanced(np.array([[2.0, 0.5]]), np.array([False, True]))
     array([[2. , 0.5, 3. ]])
     """
+    return _with_one(z, flags, correlations)[1:].T
+
+
+def _with_one(z: Array, flags: _Flags, correlations: Array | None) -> Array:
+    """(1, C(x)) of every row, shape (1 + functions, rows): a function lies in one piece.
+
+    Parameters
+    ----------
+    z : array of shape (rows, features)
+    flags : array of bool of shape (features,)
+    correlations : array of shape (features, features) or None
+    """
     d = len(flags)
-    end = d + d - int(flags.sum())
+    end = 1 + d + d - int(flags.sum())
     pairs = 0 if correlations is None else d * (d - 1) // 2
-    C = np.empty((len(z), end + pairs))
-    C[:, :d] = z
-    numbers = z if end == 2 * d else z[:, ~flags]
-    np.multiply(numbers, numbers, out=C[:, d:end])
-    C[:, d:end] -= 1.0
+    functions = np.empty((end + pairs, len(z)))
+    functions[0] = 1.0
+    values = functions[1 : d + 1]
+    values[...] = z.T
+    numbers = values if end == 1 + 2 * d else values[~flags]
+    np.multiply(numbers, numbers, out=functions[d + 1 : end])
+    functions[d + 1 : end] -= 1.0
     if correlations is not None:
         first, second = np.triu_indices(d, 1)
-        C[:, end:] = z[:, first] * z[:, second] - correlations[first, second]
-    return np.clip(C, -FARTHEST_ROW, FARTHEST_ROW, out=C)
+        np.multiply(values[first], values[second], out=functions[end:])
+        functions[end:] -= correlations[first, second][:, None]
+    if functions.max(initial=0.0) > FARTHEST_ROW or functions.min(initial=0.0) < -FARTHEST_ROW:
+        np.clip(functions, -FARTHEST_ROW, FARTHEST_ROW, out=functions)
+    return functions
 
 
 @dataclass(frozen=True)
@@ -97,11 +118,19 @@ class Tilt:
     n_rows: int
     moments: Array = field(repr=False)
 
+    def functions(self, z: Array) -> Array:
+        """C of every row in the target's units, shape (rows, functions)."""
+        return balanced(z, self.flags, self.correlations)
+
     def weights(self, z: Array) -> Array:
         """W of every row, in the target's units; they sum to one over the source's rows."""
-        C = balanced(z, self.flags, self.correlations)
-        weights: Array = np.exp(C @ self.coefficients - self.log_total)
-        return weights
+        return self.weights_at(self.functions(z))
+
+    def weights_at(self, functions: Array) -> Array:
+        """W of rows whose C is known, shape (rows, functions)."""
+        exponent: Array = functions @ self.coefficients
+        exponent -= self.log_total
+        return np.exp(exponent, out=exponent)
 
     @property
     def difference(self) -> Array:
@@ -125,12 +154,15 @@ class Tilt:
 
 
 def fit_tilt(
-    rows: Iterable[Array],
+    rows: Iterable[Any],
     flags: _Flags,
     correlations: Array | None = None,
     base: Array | None = None,
+    blocks: Callable[[Any], Iterable[Array]] = in_blocks,
 ) -> Tilt:
     """The weights of `rows`, by Newton's method with steps that are halved until they help.
+
+    The largest array is C of a block, on every core.
 
     Parameters
     ----------
@@ -141,6 +173,8 @@ def fit_tilt(
     base : array of shape (rows,), optional
         Weights that the rows of a single batch have already, positive: w ∝ base · exp(λᵀC) then,
         and `Tilt.weights` gives the second factor alone.
+    blocks : function of a batch, optional
+        Its z, some rows at a time, where `rows` holds something else than z.
 
     Examples
     --------
@@ -152,35 +186,27 @@ def fit_tilt(
     size = len(flags) + int((~flags).sum())
     if correlations is not None:
         size += len(flags) * (len(flags) - 1) // 2
+    objective = _Objective(flags, correlations, base, blocks)
     start = np.zeros(size)
     batches = iter(rows)
     first = next(batches)
-    if next(batches, None) is not None:  # a long table: its first batch's λ is nearly the whole's
-        start = _newton([first], flags, correlations, start).coefficients
-    return _newton(rows, flags, correlations, start, base)
+    if next(islice(batches, BATCHES_TO_START - 2, None), None) is not None:
+        start = _newton(objective, [first], start).coefficients
+    return _newton(objective, rows, start)
 
 
-def _newton(
-    rows: Iterable[Array],
-    flags: _Flags,
-    correlations: Array | None,
-    start: Array,
-    base: Array | None = None,
-) -> Tilt:
+def _newton(objective: _Objective, rows: Iterable[Any], start: Array) -> Tilt:
     """The weights of `rows`, from `start` on.
 
     Parameters
     ----------
-    rows : iterable of arrays of shape (rows, features)
-        Batches of z, anew every time.
-    flags : array of bool of shape (features,)
-    correlations : array of shape (features, features), optional
+    objective : _Objective
+    rows : iterable of batches
+        Anew every time.
     start : array of shape (functions,)
         λ to begin with.
-    base : array of shape (rows,), optional
-        As for `fit_tilt`.
     """
-    at = _Point.of(rows, flags, correlations, start, base)
+    at = objective.at(start, rows)
     for _ in range(MOST_STEPS):
         step = np.linalg.solve(at.curvature, at.slope)
         gain = float(at.slope @ step)
@@ -188,7 +214,7 @@ def _newton(
             break
         length = 1.0
         while True:
-            trial = _Point.of(rows, flags, correlations, at.coefficients - length * step, base)
+            trial = objective.at(at.coefficients - length * step, rows)
             if trial.value <= at.value - 1e-4 * length * gain or length < SHORTEST_STEP:
                 break
             # Where only rounding is left to gain, the value cannot tell; the slope can.
@@ -198,7 +224,63 @@ def _newton(
         if length < SHORTEST_STEP:
             break
         at = trial
+    flags, correlations = objective.flags, objective.correlations
     return Tilt(flags, correlations, at.coefficients, at.log_total, at.n_rows, at.moments)
+
+
+#: Number of rows, the largest exponent, and Σ exp(λᵀC − largest) (1, C)(1, C)ᵀ.
+_Sums: TypeAlias = tuple[int, float, Array]
+
+
+@dataclass(frozen=True)
+class _Objective:
+    """What is minimised, as `fit_tilt` describes it."""
+
+    flags: _Flags
+    correlations: Array | None
+    base: Array | None
+    blocks: Callable[[Any], Iterable[Array]]
+
+    def at(self, coefficients: Array, rows: Iterable[Any]) -> _Point:
+        """The objective with its derivatives at one λ, by one pass.
+
+        Parameters
+        ----------
+        coefficients : array of shape (functions,)
+            λ.
+        rows : iterable of batches
+        """
+        offset = None if self.base is None else np.log(self.base)
+
+        def of_batch(batch: Any) -> _Sums:
+            found, n_rows = list[_Sums](), 0
+            for z in self.blocks(batch):
+                functions = _with_one(z, self.flags, self.correlations)
+                root = coefficients @ functions[1:]
+                if offset is not None:
+                    root += offset[n_rows : n_rows + len(z)]
+                top = float(root.max())
+                root -= top
+                root *= 0.5
+                functions *= np.exp(root, out=root)
+                found.append((len(z), top, functions @ functions.T))
+                n_rows += len(z)
+            return reduce(_added, found)
+
+        n_rows, highest, total = reduce(_added, in_order(of_batch, rows))
+        mass = total[0, 0]
+        return _Point(coefficients, n_rows, float(highest + np.log(mass)), total / mass)
+
+
+def _added(a: _Sums, b: _Sums) -> _Sums:
+    """The sums of both sets of rows.
+
+    Parameters
+    ----------
+    a, b : _Sums
+    """
+    top = max(a[1], b[1])
+    return a[0] + b[0], top, a[2] * np.exp(a[1] - top) + b[2] * np.exp(b[1] - top)
 
 
 @dataclass(frozen=True)
@@ -209,50 +291,6 @@ class _Point:
     n_rows: int
     log_total: float
     moments: Array  # Σ w (1, C)(1, C)ᵀ
-
-    @classmethod
-    def of(
-        cls,
-        rows: Iterable[Array],
-        flags: _Flags,
-        correlations: Array | None,
-        at: Array,
-        base: Array | None = None,
-    ) -> _Point:
-        """One pass over the rows.
-
-        Parameters
-        ----------
-        rows : iterable of arrays of shape (rows, features)
-            Batches of z.
-        flags : array of bool of shape (features,)
-        correlations : array of shape (features, features), optional
-        at : array of shape (functions,)
-            λ.
-        base : array of shape (rows,), optional
-            As for `fit_tilt`.
-        """
-        offset = 0.0 if base is None else np.log(base)
-
-        def of_batch(z: Array) -> tuple[int, float, Array]:
-            C = balanced(z, flags, correlations)
-            u = C @ at + offset
-            top = float(u.max())
-            e = np.exp(u - top)
-            sums = np.empty((len(at) + 1, len(at) + 1))
-            sums[0, 0] = e.sum()
-            sums[0, 1:] = sums[1:, 0] = e @ C
-            C *= np.sqrt(e)[:, None]
-            sums[1:, 1:] = C.T @ C
-            return len(z), top, sums
-
-        n_rows, highest, total = 0, -np.inf, np.zeros((len(at) + 1, len(at) + 1))
-        for size, top, sums in in_order(of_batch, rows):
-            new = max(highest, top)
-            total = total * np.exp(highest - new) + sums * np.exp(top - new)
-            highest, n_rows = new, n_rows + size
-        mass = total[0, 0]
-        return cls(at, n_rows, float(highest + np.log(mass)), total / mass)
 
     @property
     def value(self) -> float:

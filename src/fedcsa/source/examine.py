@@ -18,7 +18,7 @@ from fedcsa.core.measures import measure_variances
 from fedcsa.core.scores import JACKKNIFE_GROUPS, TABLE_COLUMNS, ScoreDesign, ScoreSums
 from fedcsa.core.special import logit
 from fedcsa.core.subgroups import members_of_subgroups
-from fedcsa.core.tilt import Tilt, balanced
+from fedcsa.core.tilt import Tilt
 from fedcsa.core.weights import useless_votes
 from fedcsa.errors import DataError
 from fedcsa.messages.fields import thaw
@@ -40,13 +40,14 @@ _TINY = 1e-300
 
 #: Stands for the loss where a model cannot predict: it is finite, and worse than any real one.
 FAILED = 1e300
+#: Losses beyond it count alike where their spread is summed, so that squares are finite.
+_LARGEST_LOSS = 1e140
 #: A member's log ratio to the constant is off by a factor e where it is not known any better.
 _UNKNOWN = 1.0
 
-#: Weights, predictions, losses of the mixture, of the constant, and of every member (rows,
-#: members), on the rows of a batch.
-Look = tuple[Array, Array, Array, Array, Array]
-Triple = tuple[Array, Array, Array]
+#: Predictions, losses of the mixture, of the constant, and of every member (members, rows), on the
+#: rows of a batch.
+Look = tuple[Array, Array, Array, Array]
 Number = TypeVar("Number", float, Array)
 
 
@@ -125,19 +126,20 @@ def examine(
         Fewest rows of a cell that is told; 1 merges none.
     """
     assert isinstance(work.weighing, TableWeighing)  # noqa: S101 - checked by the source
-    ess, rate, constant = work.effective_rows, brief.loss == "zero-one", asked.constant
+    tilt, rate, constant = work.weighing.tilt, brief.loss == "zero-one", asked.constant
     design = brief.score_bins(asked.centre, asked.unit)
 
     def look(batch: Batch) -> Look:
-        w, y, (prediction, each) = work.weighing.judging(batch), batch.y, predict(batch)
+        y, (prediction, each) = batch.y, predict(batch)
         shape = (len(y), len(constant)) if brief.classes else y.shape
         same = np.broadcast_to(constant, shape).copy()
-        members = np.array([_losses(loss, output, y) for output in each]).reshape(-1, len(y)).T
+        members = np.array([_losses(loss, output, y) for output in each]).reshape(-1, len(y))
         losses, constants = _losses(loss, prediction, y), row_losses(loss, same, y)
-        return w, same if prediction is None else prediction, losses, constants, members
+        return same if prediction is None else prediction, losses, constants, members
 
     with one_blas_thread():
-        first = _first_pass(brief, work, look, design)
+        first = _pass(brief, work, look, design)
+        ess = 1.0 / first.spread.squares
         risk, constant_risk = float(first.sums[1]), float(first.sums[2])
         if rate:  # no error in few rows does not mean none at all
             risk, constant_risk = _smooth(risk, ess), _smooth(constant_risk, ess)
@@ -153,8 +155,7 @@ def examine(
             )
         if reason:
             return Examined(reason)
-        spread, squares, with_functions = _second_pass(brief, work, look, first)
-    v, ratio, drift, *apart = sampling_variance(spread, squares, ess).tolist()
+    v, ratio, drift, *apart = sampling_variance(*first.spreads, ess).tolist()
     without = first.without()
     if rate:
         v = max(v, risk**2 * _log_rate_variance(risk, ess))
@@ -171,7 +172,7 @@ def examine(
     if brief.classes:
         level, level_variance = _rates(first.sums, without, ess, len(brief.classes))
     imbalance = float(np.mean(np.minimum(np.abs(first.difference), FARTHEST) ** 2))
-    explained = _explained(work.weighing.tilt, with_functions, float(spread[0]))
+    explained = _explained(tilt, first.spread.with_functions, float(first.spread.spread[0]))
     return Examined(
         risk=risk,
         risk_variance=max(v / risk**2 + imbalance**2, SMALLEST_VARIANCE),
@@ -205,8 +206,95 @@ def _losses(loss: Loss, output: Array | None, y: Array) -> Array:
 
 
 @dataclass(frozen=True)
+class _Spread:
+    """How the losses of the mixture L, of the constant K, residuals, and members' losses spread.
+
+    Sums of x = (L, K, r, members) less their weighted mean; they merge block by block without
+    cancelling: Chan, Golub and LeVeque (1983).
+    """
+
+    total: float  # Σ w
+    squares: float  # Σ w²
+    mean: Array  # Σ w x / Σ w
+    spread: Array  # Σ w x²
+    cross: Array  # Σ w x K
+    squared_sum: Array  # Σ w² x
+    squared_spread: Array  # Σ w² x²
+    squared_cross: Array  # Σ w² x K
+    functions: Array  # Σ w C
+    with_functions: Array  # Σ w C L
+
+    @classmethod
+    def of(cls, values: Array, w: Array, functions: Array) -> _Spread:
+        """Of a block.
+
+        Parameters
+        ----------
+        values : array of shape (losses, rows)
+            As above; they become deviations from their means.
+        w : array of shape (rows,)
+        functions : array of shape (rows, functions)
+            C.
+        """
+        total, w2 = float(w.sum()), w * w
+        mean = values @ w / (total or 1.0)
+        values -= mean[:, None]
+        weights = np.stack([w, w * values[1], w2, w2 * values[1]], axis=1)
+        _, cross, squared_sum, squared_cross = (values @ weights).T
+        in_c = np.stack([w, w * values[0]]) @ functions
+        values *= values
+        spread, squared_spread = values @ w, values @ w2
+        return cls(
+            total, float(w2.sum()), mean, spread, cross,
+            squared_sum, squared_spread, squared_cross, in_c[0], in_c[1],
+        )  # fmt: skip
+
+    def about(self, mean: Array) -> _Spread:
+        """The same sums about another mean."""
+        gap = self.mean - mean
+        n, n2, k = self.total, self.squares, gap[1]
+        return replace(
+            self,
+            mean=mean,
+            spread=self.spread + n * gap**2,
+            cross=self.cross + n * gap * k,
+            squared_sum=self.squared_sum + n2 * gap,
+            squared_spread=self.squared_spread + (2.0 * self.squared_sum + n2 * gap) * gap,
+            squared_cross=self.squared_cross
+            + self.squared_sum * k
+            + (self.squared_sum[1] + n2 * k) * gap,
+            with_functions=self.with_functions + gap[0] * self.functions,
+        )
+
+    def merge(self, other: _Spread) -> _Spread:
+        """Of both sets of rows."""
+        total = self.total + other.total
+        mean = self.mean + (other.mean - self.mean) * (other.total / (total or 1.0))
+        a, b = self.about(mean), other.about(mean)
+        added = {name: getattr(a, name) + getattr(b, name) for name in vars(a) if name != "mean"}
+        return _Spread(**added, mean=mean)
+
+    def over_constant(self) -> tuple[Array, Array]:
+        """Σ w (·)² and Σ w² (·)² of x/f − K/f_K, f and f_K their means; 0 takes the place of x/0."""
+        each = np.divide(1.0, self.mean, out=np.zeros_like(self.mean), where=self.mean > 0.0)
+        k = each[1]
+        off = each * self.mean - k * self.mean[1]
+        squared_sum = each * self.squared_sum - k * self.squared_sum[1]
+        found = [
+            each * (each * own - 2.0 * k * cross) + k * k * own[1]
+            for own, cross in (
+                (self.spread, self.cross),
+                (self.squared_spread, self.squared_cross),
+            )
+        ]
+        found[0] += self.total * off**2
+        found[1] += (2.0 * squared_sum + self.squares * off) * off
+        return np.maximum(found[0], 0.0), np.maximum(found[1], 0.0)
+
+
+@dataclass(frozen=True)
 class _First:
-    """What the first pass finds: weighted sums in every group of the jackknife, and extremes.
+    """What a pass finds: weighted sums in every group of the jackknife, extremes, spreads.
 
     Columns of `groups`: Σw, Σ w L, Σ w K, Σ w r, Σ w r², then for every class Σ w 1{y} and Σ w p,
     with losses L of the mixture and K of the constant, and residuals r of numbers, 0 for classes;
@@ -219,6 +307,7 @@ class _First:
     extremes: Array  # smallest loss, smallest outcome, largest outcome with its sign changed
     scores: ScoreSums
     residuals: ResidualCounts | None  # of numbers
+    spread: _Spread
 
     def merge(self, other: _First) -> _First:
         """Of both sets of rows."""
@@ -229,6 +318,7 @@ class _First:
             np.minimum(self.extremes, other.extremes),
             self.scores.merge(other.scores),
             self.residuals.merge(other.residuals) if self.residuals and other.residuals else None,
+            self.spread.merge(other.spread),
         )
 
     def told(self, min_rows: int, imbalance: float) -> dict[str, Any]:
@@ -267,6 +357,20 @@ class _First:
         """Root mean square of the residuals, of which a level is told in shares; 1 if it is 0."""
         return float(np.sqrt(self.sums[4])) or 1.0
 
+    @property
+    def spreads(self) -> tuple[Array, Array]:
+        """Σ w (·)² and Σ w² (·)² of L − f, of L/f − K/f_K, of r/unit, and of members' ratios."""
+        own, unit = self.spread, self.unit**2
+        found = [
+            np.concatenate([[x[0], ratio[0], x[2] / unit], ratio[3:]])
+            for x, ratio in zip(
+                (own.spread, own.squared_spread), own.over_constant(), strict=True
+            )
+        ]
+        if not min(own.mean[:2]) > 0.0:  # nothing to compare with
+            found[0][1] = found[1][1] = 0.0
+        return found[0], found[1]
+
     def without(self) -> Array:
         """The sums without each group that has weight, over what weight is left."""
         rest = self.sums - self.groups[self.groups[:, 0] > 0.0]
@@ -292,10 +396,10 @@ class _First:
         return "" if min(risk, constant_risk) ** 2 > 0.0 else "no_loss"
 
 
-def _first_pass(
-    brief: Brief, work: Work, look: Callable[[Batch], Look], design: ScoreDesign
-) -> _First:
-    """Sums of weights, losses, residuals and classes; outcomes by score.
+def _pass(brief: Brief, work: Work, look: Callable[[Batch], Look], design: ScoreDesign) -> _First:
+    """Sums of weights, losses, residuals and classes; outcomes by score. One pass.
+
+    The largest array is C of a block, on every core.
 
     Parameters
     ----------
@@ -305,17 +409,20 @@ def _first_pass(
     design : ScoreDesign
         The bins and units of scores.
     """
-    declared, features = thaw(brief.subgroups), brief.features
+    assert isinstance(work.weighing, TableWeighing)  # noqa: S101 - checked by the source
+    tilt, declared, features = work.weighing.tilt, thaw(brief.subgroups), brief.features
     key = fold_key(generator_for(brief.seed, work.rows.source, "jackknife"))
     groups = Folds((), JACKKNIFE_GROUPS, key)
 
-    def of_batch(batch: Batch) -> _First:
-        y, (w, prediction, L, K, members) = batch.y, look(batch)
+    def of_block(batch: Batch) -> _First:
+        y, (prediction, L, K, members) = batch.y, look(batch)
+        functions = tilt.functions(batch.z)
+        w = tilt.weights_at(functions)
         residual = np.zeros_like(w) if brief.classes else y - prediction
         columns = [w, w * L, w * K, w * residual, w * residual**2]
         for c in range(len(brief.classes)):
             columns += [w * (y == c), w * prediction[:, c]]
-        columns += list((w[:, None] * members).T)
+        columns += [w * member for member in members]
         labels = groups.labels(batch)
         sums = [np.bincount(labels, column, JACKKNIFE_GROUPS) for column in columns]
         extremes = np.array([L.min(), y.min(), -y.max()])
@@ -323,52 +430,14 @@ def _first_pass(
         with np.errstate(over="ignore", invalid="ignore"):  # then no table is told
             scores = ScoreSums.of_rows(design, y, prediction, w, labels, inside)
             sizes = None if brief.classes else ResidualCounts.of(batch.z, residual / design.unit, w)
-        difference = w @ batch.z
-        return _First(members.shape[1], np.column_stack(sums), difference, extremes, scores, sizes)
+        values = np.minimum([L, K, residual, *members], _LARGEST_LOSS)
+        spread, sums = _Spread.of(values, w, functions), np.column_stack(sums)
+        return _First(len(members), sums, w @ batch.z, extremes, scores, sizes, spread)
+
+    def of_batch(batch: Batch) -> _First:
+        return reduce(_First.merge, map(of_block, batch.cut()))
 
     return reduce(_First.merge, in_order(of_batch, work.rows))
-
-
-def _second_pass(brief: Brief, work: Work, look: Callable[[Batch], Look], first: _First) -> Triple:
-    """Σ w (·)² and Σ w² (·)² of L − f, L/f − K/f_K, r/unit, and Σ w C (L − f).
-
-    After r/unit come the ratios L/f − K/f_K of every member.
-
-    Parameters
-    ----------
-    brief : Brief
-    work : Work
-    look : function of a batch
-    first : _First
-    """
-    _, f, fk, level, *_ = first.sums
-    assert isinstance(work.weighing, TableWeighing)  # noqa: S101 - checked by the source
-    tilt = work.weighing.tilt
-
-    def of_batch(batch: Batch) -> Triple:
-        w, prediction, L, K, members = look(batch)
-        deviations = np.zeros((len(w), 3))
-        deviations[:, 0] = L - f
-        if f > 0.0 and fk > 0.0:
-            deviations[:, 1] = L / f - K / fk
-        if not brief.classes:
-            deviations[:, 2] = (batch.y - prediction - level) / first.unit
-        apart = members / np.maximum(first.members, _TINY) - (K / max(fk, _TINY))[:, None]
-        squares = deviations**2, apart**2
-        C = balanced(batch.z, tilt.flags, tilt.correlations)
-        spread, squared = (np.concatenate([u @ x for x in squares]) for u in (w, w * w))
-        return spread, squared, (w * deviations[:, 0]) @ C
-
-    def added(a: Triple, b: Triple) -> Triple:
-        """The sums of two batches.
-
-        Parameters
-        ----------
-        a, b : Triple
-        """
-        return a[0] + b[0], a[1] + b[1], a[2] + b[2]
-
-    return reduce(added, in_order(of_batch, work.rows))
 
 
 # Variances ----------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import in_order, one_blas_thread
+from fedcsa.core.batches import BLOCK_ROWS, in_order, one_blas_thread
 from fedcsa.core.losses import Loss, RiskMoments, sampling_variance
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
@@ -43,8 +43,8 @@ from fedcsa.source.weigh import (
 
 #: Correlations are sent for at most so many features: 435 numbers.
 MOST_CORRELATED = 30
-#: Rows judged together: the losses of a hundred candidates then stay in the processor's cache.
-MEASURED_ROWS = 4096
+#: Losses that are made at a time, rows times candidates: 8 MB, however many candidates there are.
+MOST_LOSSES = 1 << 20
 #: In GiB: every machine has less than this to spare, and it would be told as 0.0.
 _WORTH_TELLING = 0.05
 #: The moments of a report that was not asked for any.
@@ -74,15 +74,6 @@ class Work:
     paths: Sequence[Path] = field(default=(), repr=False)
     fits: Fits | None = field(default=None, repr=False)
     left_out: NDArray[np.bool_] | None = field(default=None, repr=False)
-
-    @property
-    def effective_rows(self) -> float:
-        """1/Σw², by a pass over the rows."""
-        total = 0.0
-        for batch in self.rows:
-            w = self.weighing.judging(batch)
-            total += float(w @ w)
-        return 1.0 / total
 
     def at(self, candidate: int) -> Work:
         """The same with the paths of one candidate; after a restart they hold no other."""
@@ -291,10 +282,10 @@ def _judge(brief: Brief, work: Work, loss: Loss, most: Array | None) -> _Measure
     n_candidates, n_classes = len(brief.candidates), len(brief.classes)
 
     def of_block(batch: Batch) -> _Measured:
-        losses, seen, failed = held_out_losses(work, batch, n_candidates, loss)
-        w, y, z = work.weighing.judging(batch), batch.y, batch.z
-        if not seen.all():
-            losses, w, y, z = losses[seen], w[seen], y[seen], z[seen]
+        losses, rows, failed = held_out_losses(work, batch, n_candidates, loss)
+        weights = work.weighing.judging(batch)
+        w, y = weights[rows], batch.y[rows]
+        judged = weights if len(rows) == len(weights) else np.bincount(rows, w, len(weights))
         if most is not None:
             with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
                 np.fmin(losses, most / w[:, None], out=losses)  # of no weight: as they are
@@ -312,7 +303,7 @@ def _judge(brief: Brief, work: Work, loss: Loss, most: Array | None) -> _Measure
         return _Measured(
             n_judged=len(y),
             before=batch.z.sum(axis=0),
-            after=w @ z,
+            after=judged @ batch.z,
             outcome=outcome,
             outcome_spread=spread,
             total=total,
@@ -327,15 +318,26 @@ def _judge(brief: Brief, work: Work, loss: Loss, most: Array | None) -> _Measure
         )
 
     def of_batch(batch: Batch) -> _Measured:
-        return reduce(_Measured.merge, map(of_block, batch.cut(MEASURED_ROWS)))
+        return reduce(_Measured.merge, map(of_block, batch.cut(judged_rows(n_candidates))))
 
     return reduce(_Measured.merge, in_order(of_batch, work.rows))
 
 
+def judged_rows(n_candidates: int) -> int:
+    """Rows that are judged together: losses of all candidates are the largest array of a pass.
+
+    >>> judged_rows(39), judged_rows(6000)
+    (4096, 174)
+    """
+    return max(min(BLOCK_ROWS, MOST_LOSSES // max(n_candidates, 1)), 1)
+
+
 def held_out_losses(
     work: Work, batch: Batch, n_candidates: int, loss: Loss
-) -> tuple[Array, NDArray[np.bool_], dict[int, str]]:
-    """Losses (rows, candidates), which rows have any, and candidates that cannot predict.
+) -> tuple[Array, NDArray[np.intp], dict[int, str]]:
+    """Losses (judged rows, candidates), which rows these are, and candidates that cannot predict.
+
+    Rows come fold by fold.
 
     Parameters
     ----------
@@ -345,17 +347,20 @@ def held_out_losses(
     n_candidates : int
     loss : Loss
     """
-    losses, failed = np.zeros((len(batch.y), n_candidates)), dict[int, str]()
+    failed = dict[int, str]()
     if work.folds is None:
-        return losses, np.ones(len(losses), dtype=bool), failed
-    seen, labels = np.zeros(len(losses), dtype=bool), work.folds.labels(batch)
-    for turn, path in zip(work.folds.turns, work.paths, strict=True):
-        here = np.flatnonzero(labels == turn.judge)
-        if len(here):
-            losses[here], fresh = path_losses(path, batch.seen[here], batch.y[here], loss)
+        return np.zeros((len(batch.y), n_candidates)), np.arange(len(batch.y)), failed
+    labels = work.folds.labels(batch)
+    parts = [np.flatnonzero(labels == turn.judge) for turn in work.folds.turns]
+    rows = np.concatenate(parts)
+    X, y, losses = batch.seen[rows], batch.y[rows], np.empty((len(rows), n_candidates))
+    start = 0
+    for part, path in zip(parts, work.paths, strict=True):
+        here = slice(start, start := start + len(part))
+        if len(part):
+            losses[here], fresh = path_losses(path, X[here], y[here], loss)
             failed.update(fresh)
-            seen[here] = True
-    return losses, seen, failed
+    return losses, rows, failed
 
 
 def _warnings(paths: Sequence[Path]) -> list[Finding]:

@@ -17,7 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix, as_outcome, in_bands
-from fedcsa.core.batches import BandedBatches, Batches, HeldBatches, known_moments, summarise
+from fedcsa.core.batches import (
+    BLOCK_ROWS,
+    BandedBatches,
+    Batches,
+    HeldBatches,
+    known_moments,
+    summarise,
+)
 from fedcsa.core.folds import (
     Turn,
     dealt_labels,
@@ -47,10 +54,9 @@ class Batch:
     ----------
     start : int
         Position of the first row in the table.
-    z : array of shape (rows, features)
-        In the target's units.
-    seen : array of shape (rows, features)
-        As the models see them.
+    raw : array of shape (rows, features)
+    brief : Brief
+        With the target's means and sds, and whether models see features in these units.
     y : array of shape (rows,)
         Numbers, or codes of classes.
     groups : array of shape (rows,) or None
@@ -60,25 +66,37 @@ class Batch:
     """
 
     start: int
-    z: Array
-    seen: Array
+    raw: Array
+    brief: Brief
     y: Array
     groups: Array | None
     given: Array | None = None
+
+    @cached_property
+    def z(self) -> Array:
+        """The features in the target's units, shape (rows, features)."""
+        z: Array = self.raw - self.brief.mean
+        z /= self.brief.sd
+        return z
+
+    @property
+    def seen(self) -> Array:
+        """The features as the models see them, shape (rows, features)."""
+        return self.z if self.brief.scale else self.raw
 
     @property
     def stop(self) -> int:
         """Position after the last row."""
         return self.start + len(self.y)
 
-    def cut(self, size: int) -> Iterator[Batch]:
+    def cut(self, size: int = BLOCK_ROWS) -> Iterator[Batch]:
         """The same rows, `size` at a time."""
         for first in range(0, len(self.y), size):
             rows = slice(first, first + size)
             groups = None if self.groups is None else self.groups[rows]
             given = None if self.given is None else self.given[rows]
             yield Batch(
-                self.start + first, self.z[rows], self.seen[rows], self.y[rows], groups, given
+                self.start + first, self.raw[rows], self.brief, self.y[rows], groups, given
             )
 
 
@@ -123,10 +141,8 @@ class StudyRows:
         for X, y in self.rows:
             # Laid out alike, rows give the same bits wherever they come from.
             raw = np.ascontiguousarray(X[:, picked])
-            z = raw - self.brief.mean
-            z /= self.brief.sd
             groups, given = (None if k is None else X[:, k] for k in (self.group, self.given))
-            yield Batch(start, z, z if self.brief.scale else raw, y, groups, given)
+            yield Batch(start, raw, self.brief, y, groups, given)
             start += len(y)
 
     def class_rows(self) -> Array:
@@ -143,11 +159,10 @@ class StudyRows:
         parts = list(self)
         if len(parts) == 1:
             return parts[0]
-        z = np.concatenate([part.z for part in parts])
-        seen = z if self.brief.scale else np.concatenate([part.seen for part in parts])
+        raw = np.concatenate([part.raw for part in parts])
         y = np.concatenate([part.y for part in parts])
         told = [part.groups for part in parts if part.groups is not None]
-        return Batch(0, z, seen, y, np.concatenate(told) if told else None)
+        return Batch(0, raw, self.brief, y, np.concatenate(told) if told else None)
 
 
 class SiteRows:
@@ -221,38 +236,34 @@ class SiteRows:
         return self._rows.columns
 
     @cached_property
-    def _looked(self) -> tuple[int, Array, Array, str]:
-        """Number of rows, means, sds and hash, by one pass."""
-        sha256 = hashlib.sha256()
-
-        def hashed() -> Iterator[tuple[Array, Array]]:
-            for X, y in self._rows:
-                sha256.update(np.ascontiguousarray(X).data)
-                sha256.update(np.ascontiguousarray(y).data)
-                yield X, y
-
-        n_rows, mean, sd = summarise(hashed(), len(self.columns))
+    def _looked(self) -> tuple[int, Array, Array]:
+        """Number of rows, means and sds, by one pass."""
+        n_rows, mean, sd = summarise(self._rows, len(self.columns))
         if not n_rows:
             raise DataError(f"Source {self.source!r} must have rows; its table has none.")
-        if self._y is not None:
-            y = self._y.astype(str) if self._y.dtype == object else self._y
-            sha256.update(np.ascontiguousarray(y).tobytes())
-        return n_rows, mean, sd, sha256.hexdigest()
+        return n_rows, mean, sd
 
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
         return self._looked[0] if self._y is None else len(self._y)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the rows and outcomes."""
-        return self._looked[3]
+        """SHA-256 of the rows and outcomes, by one pass."""
+        sha256 = hashlib.sha256()
+        for X, y in self._rows:
+            sha256.update(np.ascontiguousarray(X).data)
+            sha256.update(np.ascontiguousarray(y).data)
+        if self._y is not None:
+            y = self._y.astype(str) if self._y.dtype == object else self._y
+            sha256.update(np.ascontiguousarray(y).tobytes())
+        return sha256.hexdigest()
 
     def moments(self, features: Sequence[str]) -> tuple[Array, Array]:
         """The source's own means and standard deviations of `features`."""
         order = [self.columns.index(name) for name in features]
-        _, mean, sd, _ = self._looked
+        _, mean, sd = self._looked
         return mean[order], sd[order]
 
     def moments_of_known(self, features: Sequence[str]) -> tuple[Array, Array]:
@@ -411,7 +422,7 @@ class TableWeighing:
         """
         table = brief.table
         flags = np.array(table.flags, dtype=bool)
-        return cls(fit_tilt(_OnlyZ(rows), flags, table.correlations))
+        return cls(fit_tilt(rows, flags, table.correlations, blocks=_blocks_of_z))
 
     @property
     def total(self) -> float:
@@ -427,14 +438,9 @@ class TableWeighing:
         return self.tilt.weights(batch.z)
 
 
-@dataclass(frozen=True)
-class _OnlyZ:
-    """Passes over the rows in the target's units."""
-
-    rows: StudyRows
-
-    def __iter__(self) -> Any:
-        return (batch.z for batch in self.rows)
+def _blocks_of_z(batch: Batch) -> Iterator[Array]:
+    """The features in the target's units, a block at a time."""
+    return (block.z for block in batch.cut())
 
 
 @dataclass(frozen=True)
