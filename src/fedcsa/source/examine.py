@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,7 +41,7 @@ _TINY = 1e-300
 #: Stands for the loss where a model cannot predict: it is finite, and worse than any real one.
 FAILED = 1e300
 #: Losses beyond it count alike where their spread is summed, so that squares are finite.
-_LARGEST_LOSS = 1e140
+_LARGEST_LOSS = 1e130
 #: A member's log ratio to the constant is off by a factor e where it is not known any better.
 _UNKNOWN = 1.0
 
@@ -172,7 +172,7 @@ def examine(
     if brief.classes:
         level, level_variance = _rates(first.sums, without, ess, len(brief.classes))
     imbalance = float(np.mean(np.minimum(np.abs(first.difference), FARTHEST) ** 2))
-    explained = _explained(tilt, first.spread.with_functions, float(first.spread.spread[0]))
+    explained = _explained(tilt, first.spread.with_functions, float(first.spreads[0][0]))
     return Examined(
         risk=risk,
         risk_variance=max(v / risk**2 + imbalance**2, SMALLEST_VARIANCE),
@@ -207,22 +207,22 @@ def _losses(loss: Loss, output: Array | None, y: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Spread:
-    """How the losses of the mixture L, of the constant K, residuals, and members' losses spread.
+    """How losses of the mixture, of the constant K, residuals, and members' losses spread.
 
-    Sums of x = (L, K, r, members) less their weighted mean; they merge block by block without
-    cancelling: Chan, Golub and LeVeque (1983).
+    Each is told as x = mean + slope (K − its mean) + rest, by a weighted regression: the ratio of
+    two losses may vary far less than either. Sums merge block by block without cancelling.
     """
 
     total: float  # Σ w
     squares: float  # Σ w²
-    mean: Array  # Σ w x / Σ w
-    spread: Array  # Σ w x²
-    cross: Array  # Σ w x K
-    squared_sum: Array  # Σ w² x
-    squared_spread: Array  # Σ w² x²
-    squared_cross: Array  # Σ w² x K
+    mean: Array  # Σ w x / Σ w, of the mixture, K, residuals, members
+    slope: Array
+    rest: Array  # Σ w rest²
+    constant: float  # Σ w k², k = K less its mean
+    squared_sums: Array  # Σ w² k, Σ w² k²
+    squared_rest: Array  # Σ w² rest, Σ w² rest², Σ w² rest k: shape (3, losses)
     functions: Array  # Σ w C
-    with_functions: Array  # Σ w C L
+    with_functions: Array  # Σ w C (L − its mean)
 
     @classmethod
     def of(cls, values: Array, w: Array, functions: Array) -> _Spread:
@@ -231,7 +231,7 @@ class _Spread:
         Parameters
         ----------
         values : array of shape (losses, rows)
-            As above; they become deviations from their means.
+            As above; they become what is left of them.
         w : array of shape (rows,)
         functions : array of shape (rows, functions)
             C.
@@ -239,57 +239,88 @@ class _Spread:
         total, w2 = float(w.sum()), w * w
         mean = values @ w / (total or 1.0)
         values -= mean[:, None]
-        weights = np.stack([w, w * values[1], w2, w2 * values[1]], axis=1)
-        _, cross, squared_sum, squared_cross = (values @ weights).T
         in_c = np.stack([w, w * values[0]]) @ functions
+        k = values[1].copy()
+        wk, w2k = w * k, w2 * k
+        constant = float(wk @ k)
+        slope = values @ wk / (constant or 1.0)
+        values -= np.multiply.outer(slope, k)
+        sums, cross = values @ w2, values @ w2k
         values *= values
-        spread, squared_spread = values @ w, values @ w2
         return cls(
-            total, float(w2.sum()), mean, spread, cross,
-            squared_sum, squared_spread, squared_cross, in_c[0], in_c[1],
-        )  # fmt: skip
-
-    def about(self, mean: Array) -> _Spread:
-        """The same sums about another mean."""
-        gap = self.mean - mean
-        n, n2, k = self.total, self.squares, gap[1]
-        return replace(
-            self,
+            total=total,
+            squares=float(w2.sum()),
             mean=mean,
-            spread=self.spread + n * gap**2,
-            cross=self.cross + n * gap * k,
-            squared_sum=self.squared_sum + n2 * gap,
-            squared_spread=self.squared_spread + (2.0 * self.squared_sum + n2 * gap) * gap,
-            squared_cross=self.squared_cross
-            + self.squared_sum * k
-            + (self.squared_sum[1] + n2 * k) * gap,
-            with_functions=self.with_functions + gap[0] * self.functions,
+            slope=slope,
+            rest=values @ w,
+            constant=constant,
+            squared_sums=np.array([w2k.sum(), w2k @ k]),
+            squared_rest=np.stack([sums, values @ w2, cross]),
+            functions=in_c[0],
+            with_functions=in_c[1],
         )
 
     def merge(self, other: _Spread) -> _Spread:
         """Of both sets of rows."""
         total = self.total + other.total
         mean = self.mean + (other.mean - self.mean) * (other.total / (total or 1.0))
-        a, b = self.about(mean), other.about(mean)
-        added = {name: getattr(a, name) + getattr(b, name) for name in vars(a) if name != "mean"}
-        return _Spread(**added, mean=mean)
+        constant, cross = 0.0, np.zeros_like(mean)
+        for part in (self, other):
+            gap = part.mean - mean
+            constant += part.constant + part.total * gap[1] ** 2
+            cross += part.slope * part.constant + part.total * gap * gap[1]
+        slope = cross / (constant or 1.0)
+        a, b = self._about(mean, slope), other._about(mean, slope)
+        added = [getattr(a, f.name) + getattr(b, f.name) for f in fields(self)]
+        return replace(_Spread(*added), mean=mean, slope=slope)
 
-    def over_constant(self) -> tuple[Array, Array]:
-        """Σ w (·)² and Σ w² (·)² of x/f − K/f_K, f and f_K their means; 0 takes the place of x/0."""
-        each = np.divide(1.0, self.mean, out=np.zeros_like(self.mean), where=self.mean > 0.0)
-        k = each[1]
-        off = each * self.mean - k * self.mean[1]
-        squared_sum = each * self.squared_sum - k * self.squared_sum[1]
-        found = [
-            each * (each * own - 2.0 * k * cross) + k * k * own[1]
-            for own, cross in (
-                (self.spread, self.cross),
-                (self.squared_spread, self.squared_cross),
-            )
-        ]
-        found[0] += self.total * off**2
-        found[1] += (2.0 * squared_sum + self.squares * off) * off
-        return np.maximum(found[0], 0.0), np.maximum(found[1], 0.0)
+    def _about(self, mean: Array, slope: Array) -> _Spread:
+        """The same sums about another line.
+
+        Parameters
+        ----------
+        mean, slope : array of shape (losses,)
+        """
+        gap, n, n2 = self.mean - mean, self.total, self.squares
+        k, turn = gap[1], self.slope - slope
+        off = gap - slope * k
+        first, second = self.squared_sums
+        sums, spread, cross = self.squared_rest
+        moved = sums + turn * first + off * n2
+        return replace(
+            self,
+            rest=self.rest + turn**2 * self.constant + off**2 * n,
+            constant=self.constant + n * k**2,
+            squared_sums=np.array([first + n2 * k, second + (2.0 * first + n2 * k) * k]),
+            squared_rest=np.stack(
+                [
+                    moved,
+                    spread
+                    + turn * (turn * second + 2.0 * (cross + off * first))
+                    + off * (off * n2 + 2.0 * sums),
+                    cross + turn * second + off * first + k * moved,
+                ]
+            ),
+            with_functions=self.with_functions + gap[0] * self.functions,
+        )
+
+    def around(
+        self, scale: Array, constant: float = 0.0, off: Array | float = 0.0
+    ) -> tuple[Array, Array]:
+        """Σ w (·)² and Σ w² (·)² of scale·x − constant·K, less its mean, plus `off`.
+
+        Parameters
+        ----------
+        scale : array of shape (losses,)
+        constant : float
+        off : array of shape (losses,) or float
+        """
+        slope = scale * self.slope - constant
+        (first, second), (sums, spread, cross) = self.squared_sums, self.squared_rest
+        squared = scale * (scale * spread + 2.0 * slope * cross) + slope**2 * second
+        squared += off * (2.0 * (scale * sums + slope * first) + off * self.squares)
+        plain = scale**2 * self.rest + slope**2 * self.constant + off**2 * self.total
+        return plain, np.maximum(squared, 0.0)
 
 
 @dataclass(frozen=True)
@@ -360,15 +391,14 @@ class _First:
     @property
     def spreads(self) -> tuple[Array, Array]:
         """Σ w (·)² and Σ w² (·)² of L − f, of L/f − K/f_K, of r/unit, and of members' ratios."""
-        own, unit = self.spread, self.unit**2
+        own = self.spread
+        each = np.divide(1.0, own.mean, out=np.zeros_like(own.mean), where=own.mean > 0.0)
+        plain = own.around(np.array([1.0, 0.0, 1.0 / self.unit, *np.zeros(self.n_members)]))
+        ratio = own.around(each, each[1], each * own.mean - each[1] * own.mean[1])
         found = [
-            np.concatenate([[x[0], ratio[0], x[2] / unit], ratio[3:]])
-            for x, ratio in zip(
-                (own.spread, own.squared_spread), own.over_constant(), strict=True
-            )
+            np.concatenate([[x[0], over[0] if min(own.mean[:2]) > 0.0 else 0.0, x[2]], over[3:]])
+            for x, over in zip(plain, ratio, strict=True)
         ]
-        if not min(own.mean[:2]) > 0.0:  # nothing to compare with
-            found[0][1] = found[1][1] = 0.0
         return found[0], found[1]
 
     def without(self) -> Array:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
+from itertools import pairwise
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order
 from fedcsa.core.folds import generator_for
-from fedcsa.core.ridge import merge_triangles, triangle, triangle_path
+from fedcsa.core.ridge import merge_triangles, product_triangle, triangle, triangle_path
 from fedcsa.errors import PolicyError
 from fedcsa.messages.messages import Brief, ModelReport, ModelRequest
 from fedcsa.models.description import Candidate
@@ -69,34 +70,32 @@ class RowFits:
         return found
 
 
-#: Triangles, sums of training weights and numbers of rows of some batches.
-_Sums = tuple[Array, Array, Array]
-
-
 @dataclass(frozen=True)
 class LinearFits:
-    """Fits of linear models from triangles of the rows (1, x, y) of every part.
+    """Fits of linear models from sums over the rows (1, x, y) of every part.
+
+    Products serve where they keep enough digits. Where columns are nearly collinear in some part,
+    triangles take their place, which cost another pass. The largest array is (1, x, y) of a block,
+    on every core.
 
     Attributes
     ----------
     model : LinearRegression
+    rows : StudyRows
+    weighing : Weighing
+    folds : Folds
     kinds : sequence of (int, float)
-        Column and power γ of the training weights t^γ; without a power the column is 0.
-    triangles : array of shape (kinds, parts, size, size)
-        R with RᵀR = Σ t^γ aaᵀ over a part's rows, a = (1, x, y) less the shift.
-    totals : array of shape (kinds, parts)
-        Σ t^γ.
-    counts : array of shape (parts,)
-        Rows.
+        Column and power γ of the training weights t^γ; first without a power, where the column
+        is 0.
     shift : array of shape (features + 1,)
         Taken off x and y before they are multiplied, so that no digits cancel.
     """
 
     model: LinearRegression
+    rows: StudyRows = field(repr=False)
+    weighing: Weighing = field(repr=False)
+    folds: Folds = field(repr=False)
     kinds: Sequence[tuple[int, float]]
-    triangles: Array = field(repr=False)
-    totals: Array = field(repr=False)
-    counts: Array = field(repr=False)
     shift: Array = field(repr=False)
 
     @classmethod
@@ -108,7 +107,7 @@ class LinearFits:
         folds: Folds,
         candidates: Sequence[Candidate],
     ) -> LinearFits:
-        """One pass over the rows.
+        """Fits of `candidates`.
 
         Parameters
         ----------
@@ -121,36 +120,70 @@ class LinearFits:
         """
         first = next(iter(rows))
         shift = _pilot_shift(first.seen, first.y, intercept=model.intercept)
-        powers = sorted({power_of(candidate) for candidate in candidates})
+        powers = sorted({0.0, *map(power_of, candidates)})  # without a power, sums are counts
         kinds = [(c, p) for c in range(weighing.n_columns) for p in powers if p or not c]
 
-        def of_batch(batch: Batch) -> _Sums:
-            labels = folds.labels(batch)
-            design = np.column_stack([np.ones(len(batch.y)), batch.seen, batch.y])
-            design[:, 1:] -= shift
-            ratios = weighing.training(batch) if any(powers) else np.ones((len(labels), 1))
-            size = design.shape[1]
-            triangles = np.zeros((len(kinds), folds.n_folds, size, size))
-            totals = np.zeros((len(kinds), folds.n_folds))
-            for part in range(folds.n_folds):
-                here = np.flatnonzero(labels == part)
-                own, weights = design[here], ratios[here]
-                for k, (column, power) in enumerate(kinds):
-                    root = weights[:, column] ** (0.5 * power) if power else None
-                    totals[k, part] = len(here) if root is None else root @ root
-                    triangles[k, part] = triangle(own if root is None else own * root[:, None])
-            return triangles, totals, np.bincount(labels, minlength=folds.n_folds).astype(float)
+        return cls(model, rows, weighing, folds, kinds, shift)
 
-        def merged(a: _Sums, b: _Sums) -> _Sums:
-            """The sums of two batches.
+    @cached_property
+    def products(self) -> Array:
+        """Σ t^γ aaᵀ over a part's rows, a = (1, x, y) less the shift, (kinds, parts, size, size)."""
+        return self._pass(lambda a: a @ a.T, np.add)
 
-            Parameters
-            ----------
-            a, b : _Sums
-            """
-            return merge_triangles(a[0], b[0]), a[1] + b[1], a[2] + b[2]
+    @cached_property
+    def triangles(self) -> Array:
+        """R with RᵀR = Σ t^γ aaᵀ, of the same shape."""
+        return self._pass(lambda a: triangle(a.T), merge_triangles)
 
-        return cls(model, kinds, *reduce(merged, in_order(of_batch, rows)), shift)
+    def _pass(
+        self, of_rows: Callable[[Array], Array], merge: Callable[[Array, Array], Array]
+    ) -> Array:
+        """Sums over the rows of every part with every kind of weights.
+
+        Parameters
+        ----------
+        of_rows : function of an array of shape (size, rows)
+            Gives one of shape (size, size).
+        merge : function of two stacks
+            That of the rows of both.
+        """
+        weighted = any(power for _, power in self.kinds)
+
+        def of_block(batch: Batch) -> Array:
+            labels = self.folds.labels(batch)
+            order = labels.argsort(kind="stable")
+            ends = np.searchsorted(labels[order], np.arange(self.folds.n_folds + 1))
+            design = np.empty((batch.raw.shape[1] + 2, len(order)))
+            design[0] = 1.0
+            design[1:-1] = batch.seen[order].T
+            design[-1] = batch.y[order]
+            design[1:] -= self.shift[:, None]
+            ratios = self.weighing.training(batch)[order] if weighted else None
+            found = np.zeros((len(self.kinds), self.folds.n_folds, len(design), len(design)))
+            for kind, (column, power) in enumerate(self.kinds):
+                rooted = design
+                if power and ratios is not None:
+                    rooted = design * ratios[:, column] ** (0.5 * power)
+                for part, (start, stop) in enumerate(pairwise(ends)):
+                    found[kind, part] = of_rows(rooted[:, start:stop])
+            return found
+
+        def of_batch(batch: Batch) -> Array:
+            return reduce(merge, map(of_block, batch.cut()))
+
+        return reduce(merge, in_order(of_batch, self.rows))
+
+    def _triangle(self, kind: int, parts: Sequence[int]) -> Array:
+        """The triangle of the rows of some parts.
+
+        Parameters
+        ----------
+        kind : int
+            Of weights.
+        parts : sequence of int
+        """
+        R = product_triangle(self.products[kind, parts].sum(axis=0))
+        return merge_triangles(*self.triangles[kind, parts]) if R is None else R
 
     def paths(self, jobs: Sequence[Job], candidates: Sequence[Candidate]) -> list[Path]:
         """Every candidate, once for every job.
@@ -172,20 +205,20 @@ class LinearFits:
         """
         models: list[FittedModel | None] = [None] * len(candidates)
         failures: dict[int, str] = {}
-        parts, n_rows = list(job.parts), int(self.counts[list(job.parts)].sum())
+        parts = list(job.parts)
+        n_rows = int(self.products[0, parts, 0, 0].sum())
         x_shift, y_shift = self.shift[:-1], self.shift[-1]
         powers = [power_of(candidate) for candidate in candidates]
         for power in sorted(set(powers)):
             members = [index for index, own in enumerate(powers) if own == power]
             kind = self.kinds.index((job.column if power else 0, power))
-            total = float(self.totals[kind, parts].sum())
+            total = float(self.products[kind, parts, 0, 0].sum())
             if not total > 0.0:
                 failures.update(dict.fromkeys(members, "ZeroWeights"))
                 continue
-            R = merge_triangles(*self.triangles[kind, parts])
             penalties = self.model.penalties([candidates[i] for i in members], total)
             slopes, intercepts = triangle_path(
-                R, penalties, total, n_rows, intercept=self.model.intercept
+                self._triangle(kind, parts), penalties, total, n_rows, intercept=self.model.intercept
             )
             intercepts = intercepts + y_shift - x_shift @ slopes
             for k, index in enumerate(members):
