@@ -89,7 +89,10 @@ def _with_one(z: Array, flags: _Flags, correlations: Array | None) -> Array:
         first, second = np.triu_indices(d, 1)
         np.multiply(values[first], values[second], out=functions[end:])
         functions[end:] -= correlations[first, second][:, None]
-    if functions.max(initial=0.0) > FARTHEST_ROW or functions.min(initial=0.0) < -FARTHEST_ROW:
+    # Of a number, the square is the first to be too large.
+    single = values[flags] if flags.any() else values[:0]
+    parts = (functions[d + 1 : end], single, -single, functions[end:], -functions[end:])
+    if max(part.max(initial=0.0) for part in parts) > FARTHEST_ROW:
         np.clip(functions, -FARTHEST_ROW, FARTHEST_ROW, out=functions)
     return functions
 

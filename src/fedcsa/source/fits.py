@@ -155,7 +155,7 @@ class LinearFits:
             ends = np.searchsorted(labels[order], np.arange(self.folds.n_folds + 1))
             design = np.empty((batch.raw.shape[1] + 2, len(order)))
             design[0] = 1.0
-            design[1:-1] = batch.seen[order].T
+            np.take(batch.seen.T, order, axis=1, out=design[1:-1], mode="clip")
             design[-1] = batch.y[order]
             design[1:] -= self.shift[:, None]
             ratios = self.weighing.training(batch)[order] if weighted else None

@@ -353,7 +353,8 @@ def held_out_losses(
     labels = work.folds.labels(batch)
     parts = [np.flatnonzero(labels == turn.judge) for turn in work.folds.turns]
     rows = np.concatenate(parts)
-    X, y, losses = batch.seen[rows], batch.y[rows], np.empty((len(rows), n_candidates))
+    X, y = np.take(batch.seen.T, rows, axis=1).T, batch.y[rows]
+    losses = np.empty((len(rows), n_candidates))
     start = 0
     for part, path in zip(parts, work.paths, strict=True):
         here = slice(start, start := start + len(part))

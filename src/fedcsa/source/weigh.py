@@ -74,10 +74,11 @@ class Batch:
 
     @cached_property
     def z(self) -> Array:
-        """The features in the target's units, shape (rows, features)."""
-        z: Array = self.raw - self.brief.mean
-        z /= self.brief.sd
-        return z
+        """The features in the target's units, shape (rows, features); a column in one piece."""
+        columns = np.empty(self.raw.shape[::-1])
+        np.subtract(self.raw.T, self.brief.mean[:, None], out=columns)
+        columns /= self.brief.sd[:, None]
+        return columns.T
 
     @property
     def seen(self) -> Array:
