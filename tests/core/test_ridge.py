@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from fedcsa.core.ridge import merge_triangles, ridge_path, triangle, triangle_path
+from fedcsa.core.ridge import (
+    merge_triangles,
+    product_triangle,
+    ridge_path,
+    triangle,
+    triangle_path,
+)
 from fedcsa.errors import ParameterError
 
 PENALTIES = np.array([1e-6, 1e-3, 0.1, 1.0, 30.0])
@@ -192,3 +198,24 @@ def test_rounding_in_a_constant_column_becomes_no_slope():
 def test_a_triangle_knows_no_negative_penalty():
     with pytest.raises(ParameterError, match=r"'penalty' .* at least 0"):
         triangle_path(np.eye(3), np.array([-1.0]), 1.0, 3)
+
+
+def test_the_triangle_of_products_is_that_of_the_rows():
+    rng = np.random.default_rng(3)
+    rows = np.column_stack([np.ones(60), rng.normal(size=(60, 4)) * [1e-6, 1.0, 30.0, 1e5]])
+    rows = np.column_stack([rows, rows @ rng.normal(size=5)])  # an outcome without noise
+    R, expected = product_triangle(rows.T @ rows), triangle(rows)
+    signs = np.sign(np.diag(expected))
+    np.testing.assert_allclose(R[:-1], (signs[:, None] * expected)[:-1], rtol=1e-9, atol=1e-9)
+    assert abs(R[-1, -1]) <= 1e-6 * np.linalg.norm(rows[:, -1])
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-3])
+def test_products_of_nearly_collinear_columns_give_no_triangle(share):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 3))
+    X[:, 2] = X[:, 0] + share * X[:, 2]
+    rows = np.column_stack([np.ones(60), X, rng.normal(size=60)])
+    assert product_triangle(rows.T @ rows) is None
+    rows[:, 2] = 0.0
+    assert product_triangle(rows.T @ rows) is None

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import ThreadpoolController
 
-from fedcsa.core.arrays import Array, as_matrix, as_vector, in_bands
+from fedcsa.core.arrays import LARGEST, Array, as_matrix, as_vector, in_bands
 
 #: Rows a batch, the last one aside. Sums are made batch by batch in their order, so that one
 #: who reads a table in pieces gets the numbers of one who holds it, to the bit.
@@ -180,11 +180,15 @@ def summarise(rows: Iterable[tuple[Array, Array]], n_columns: int) -> tuple[int,
 
 def _of_batch(batch: tuple[Array, Array]) -> tuple[Array, int, Array, Array]:
     """The first row, the number of rows, the mean from the first row, squares around the mean."""
-    X, y = as_matrix(batch[0], "A batch of rows"), as_vector(batch[1], "A batch of outcomes")
+    X, y = batch
     deviation = X - X[0]
-    mean = deviation.mean(axis=0)
+    mean = np.full(len(X), 1.0 / len(X)) @ deviation
     deviation -= mean
-    return X[0], len(y), mean, np.einsum("ij,ij->j", deviation, deviation)
+    squares = np.einsum("ij,ij->j", deviation, deviation)
+    # What is no number, or too large, is seen in the sums; then cells are looked at one by one.
+    if not (np.abs(X[0]).max(initial=0.0) + squares.max(initial=0.0) + abs(y.sum()) < LARGEST):
+        as_matrix(X, "A batch of rows"), as_vector(y, "A batch of outcomes")
+    return X[0], len(y), mean, squares
 
 
 def known_moments(

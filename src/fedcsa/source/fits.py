@@ -127,7 +127,7 @@ class LinearFits:
 
     @cached_property
     def products(self) -> Array:
-        """Σ t^γ aaᵀ over a part's rows, a = (1, x, y) less the shift, (kinds, parts, size, size)."""
+        """Σ t^γ aaᵀ of a part, a = (1, x, y) less the shift, shape (kinds, parts, size, size)."""
         return self._pass(lambda a: a @ a.T, np.add)
 
     @cached_property
@@ -218,7 +218,11 @@ class LinearFits:
                 continue
             penalties = self.model.penalties([candidates[i] for i in members], total)
             slopes, intercepts = triangle_path(
-                self._triangle(kind, parts), penalties, total, n_rows, intercept=self.model.intercept
+                self._triangle(kind, parts),
+                penalties,
+                total,
+                n_rows,
+                intercept=self.model.intercept,
             )
             intercepts = intercepts + y_shift - x_shift @ slopes
             for k, index in enumerate(members):

@@ -293,6 +293,7 @@ def _judge(brief: Brief, work: Work, loss: Loss, most: Array | None) -> _Measure
         if brief.moments and len(y):
             moments = RiskMoments.of(work.weighing.total * w, losses)
         outcome, total, squared = np.array([float(w @ y)]), float(w.sum()), w * w
+        both = np.stack([w, squared])
         spread = float(w @ (y - outcome[0] / (total or 1.0)) ** 2)
         if n_classes:
             outcome = np.bincount(y.astype(np.intp), weights=w, minlength=n_classes)
@@ -300,6 +301,7 @@ def _judge(brief: Brief, work: Work, loss: Loss, most: Array | None) -> _Measure
         losses -= mean  # in place from here on: these arrays are the largest of all
         squared_sum = squared @ losses
         losses *= losses
+        spread_of_losses, squared_spread = both @ losses
         return _Measured(
             n_judged=len(y),
             before=batch.z.sum(axis=0),
@@ -310,9 +312,9 @@ def _judge(brief: Brief, work: Work, loss: Loss, most: Array | None) -> _Measure
             squares=float(squared.sum()),
             largest=float(w.max(initial=0.0)),
             mean=mean,
-            spread=w @ losses,
+            spread=spread_of_losses,
             squared_sum=squared_sum,
-            squared_spread=squared @ losses,
+            squared_spread=squared_spread,
             moments=moments,
             failed=failed,
         )

@@ -96,9 +96,7 @@ class Batch:
             rows = slice(first, first + size)
             groups = None if self.groups is None else self.groups[rows]
             given = None if self.given is None else self.given[rows]
-            yield Batch(
-                self.start + first, self.raw[rows], self.brief, self.y[rows], groups, given
-            )
+            yield Batch(self.start + first, self.raw[rows], self.brief, self.y[rows], groups, given)
 
 
 @dataclass(frozen=True)
