@@ -25,6 +25,7 @@ BUDGETS = {
     "commands": 120,
     "source": 300,
     "stream": 400,
+    "wide": 300,
     "many_sources": 200,
     "federation": 400,
     "predict": 100,

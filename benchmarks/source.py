@@ -6,13 +6,19 @@ the weighted first and second moments of what the table tells of a row (z, and z
 matrix of products a fold and power; the losses of all candidates with their weighted sums and
 squares. Weights are made once and kept; folds are known.
 
-Beside it stands the search for the weights alone, in passes of such moments.
+Beside it stand the search for the weights alone, in passes of such moments, and the risk report on
+many candidates, each number of them in a process of its own: its time and its memory.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +26,10 @@ from benchmarks.harness import (
     blas_threads,
     compared,
     interleaved,
+    last_decade,
     options,
+    peak_mb,
+    timed,
     write_provenance,
     write_table,
 )
@@ -51,14 +60,16 @@ MEMBERS = 4
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes; the last number of rows is the one that bars are about."""
+    """Sizes."""
 
-    rows: tuple[int, ...] = (100_000, 1_000_000)
+    rows: int = 1_000_000
     features: int = 20
+    candidates: tuple[int, ...] = (60, 600, 6_000)
+    candidate_rows: int = 20_000
     repeats: int = 3
 
 
-QUICK = Settings(rows=(1_000, 2_000), features=12, repeats=1)
+QUICK = Settings(rows=2_000, features=12, candidates=(6, 60), candidate_rows=1_000, repeats=1)
 
 # The study ----------------------------------------------------------------------------------
 
@@ -168,38 +179,82 @@ def floor(X: np.ndarray, y: np.ndarray, labels: np.ndarray, brief: Brief) -> np.
     return sums
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    given = options(__doc__, arguments, rows={"type": int, "nargs": "+", "help": "numbers of rows"})
-    settings = QUICK if given.quick else Settings()
-    settings = replace(settings, rows=tuple(given.rows or settings.rows))
-    repeats = given.repeats or settings.repeats
-    brief = brief_of(settings.features)
-    flags, still = np.zeros(settings.features, dtype=bool), np.full(2 * settings.features, -0.01)
-    none, one = np.zeros(settings.features), np.ones(settings.features)
+# Many candidates ----------------------------------------------------------------------------
+
+
+def child(rows: int, features: int, count: int) -> dict[str, float]:
+    """What one process measures of a risk report on `count` candidates."""
+    candidates = [
+        {"penalty": float(penalty), "ratio_power": power}
+        for power in POWERS
+        for penalty in np.logspace(-4, 2, count // len(POWERS))
+    ]
+    brief, X = brief_of(features, candidates), rows_of(rows, features, seed=1)
+    site = source("north", X, outcomes(X, seed=2))
+    with blas_threads(1):
+        taken = timed(lambda: site.answer(brief))
+    return {"seconds": taken.wall, "cpu_seconds": taken.cpu, "peak_mb": peak_mb()}
+
+
+def many_candidates(settings: Settings) -> list[dict[str, Any]]:
+    """Time and memory by number of candidates, and how they grow over the last tenfold."""
+    lines: list[dict[str, Any]] = []
+    for count in settings.candidates:
+        numbers = [str(settings.candidate_rows), str(settings.features), str(count)]
+        command = [sys.executable, "-m", "benchmarks.source", "--child", *numbers]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        told = json.loads(done.stdout.splitlines()[-1])
+        shared = {"rows": settings.candidate_rows, "features": settings.features}
+        lines.append({**shared, "candidates": count, "what": "candidates", "repeats": 1, **told})
+    counts = [line["candidates"] for line in lines]
+    for line in lines:
+        line["exponent"] = last_decade(counts, [one["cpu_seconds"] for one in lines])
+        line["memory_exponent"] = last_decade(counts, [one["peak_mb"] for one in lines])
+    return lines
+
+
+def against_floors(settings: Settings, repeats: int) -> list[dict[str, Any]]:
+    """The whole source against its floor, and the search for the weights against one pass."""
+    brief, d = brief_of(settings.features), settings.features
+    X = rows_of(settings.rows, d, seed=1)
+    y, z = outcomes(X, seed=2), (X - brief.mean) / brief.sd
+    labels = np.random.default_rng(3).integers(0, FOLDS, settings.rows).astype(np.int16)
+    pairs = {
+        "floor": {
+            "floor": lambda: floor(X, y, labels, brief),
+            # A fresh source each time: nothing is remembered.
+            "source": lambda: answer(source("north", X, y), brief),
+        },
+        "pass": {
+            "pass": lambda: moments(z, np.zeros(d), np.ones(d), np.full(2 * d, -0.01)),
+            "tilt": lambda: fit_tilt(HeldRows(z), np.zeros(d, dtype=bool)),
+        },
+    }
+    shared = {"rows": settings.rows, "features": d, "candidates": len(brief.candidates)}
     lines = []
-    for rows in settings.rows:
-        X = rows_of(rows, settings.features, seed=1)
-        y, z = outcomes(X, seed=2), (X - brief.mean) / brief.sd
-        labels = np.random.default_rng(3).integers(0, FOLDS, rows).astype(np.int16)
-        pairs = {
-            "floor": {
-                "floor": lambda X=X, y=y, labels=labels: floor(X, y, labels, brief),
-                # A fresh source each time: nothing is remembered.
-                "source": lambda X=X, y=y: answer(source("north", X, y), brief),
-            },
-            "pass": {
-                "pass": lambda z=z: moments(z, none, one, still),
-                "tilt": lambda z=z: fit_tilt(HeldRows(z), flags),
-            },
-        }
-        shared = {"rows": rows, "features": settings.features, "blas_threads": 1}
-        with blas_threads(1):
-            for base, functions in pairs.items():
-                lines += [
-                    {**shared, "candidates": len(brief.candidates), "what": what, **numbers}
-                    for what, numbers in compared(interleaved(functions, repeats), base).items()
-                ]
-    write_table(given.out, "source", lines)
+    with blas_threads(1):
+        for base, functions in pairs.items():
+            found = compared(interleaved(functions, repeats), base)
+            lines += [{**shared, "what": what, **numbers} for what, numbers in found.items()]
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = options(
+        __doc__,
+        arguments,
+        child={"nargs": 3, "type": int, "help": argparse.SUPPRESS},
+        rows={"type": int, "help": "number of rows"},
+    )
+    if given.child:
+        print(json.dumps(child(*given.child)))
+        return
+    settings = QUICK if given.quick else Settings()
+    settings = replace(settings, rows=given.rows or settings.rows)
+    lines = many_candidates(settings)
+    lines += against_floors(settings, given.repeats or settings.repeats)
+    columns = {key: None for line in lines for key in line}
+    write_table(given.out, "source", [{**columns, **line} for line in lines])
     write_provenance(given.out, "source", asdict(settings), quick=given.quick)
 
 

@@ -23,7 +23,6 @@ import numpy as np
 
 from benchmarks.harness import (
     blas_threads,
-    exponent,
     options,
     peak_mb,
     timed,
@@ -129,19 +128,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for rows in settings.rows:
         with tempfile.TemporaryDirectory() as folder:
             path = write_study(Path(folder), rows, settings.features)
-            kinds = ["stream", "memory"] if rows == settings.in_memory else ["stream"]
-            for kind in kinds:
-                line = {"kind": kind, "rows": rows, **measured(kind, path, settings)}
-                line["microseconds_per_row"] = 1e6 * line["cpu_seconds"] / rows
-                lines.append(line)
-    streamed = [line for line in lines if line["kind"] == "stream"]
-    held = [line for line in lines if line["kind"] == "memory"]
-    sizes, times = [x["rows"] for x in streamed], [x["cpu_seconds"] for x in streamed]
-    for line in lines:
-        line["times_memory_per_row"] = (
-            line["microseconds_per_row"] / held[0]["microseconds_per_row"] if held else None
-        )
-        line["exponent"] = exponent(sizes, times) if len(streamed) > 1 else None
+            kinds = ["memory", "stream"] if rows == settings.in_memory else ["stream"]
+            found = {kind: measured(kind, path, settings) for kind in kinds}
+        for kind, told in found.items():
+            line = {"what": kind, "rows": rows, "features": settings.features, **told}
+            line["microseconds_per_row"] = 1e6 * line["cpu_seconds"] / rows
+            whole = found.get("memory")
+            line["cpu_ratio"] = line["cpu_seconds"] / whole["cpu_seconds"] if whole else None
+            lines.append(line)
     write_table(given.out, "stream", lines)
     write_provenance(given.out, "stream", asdict(settings), quick=given.quick)
 
