@@ -257,7 +257,7 @@ def test_the_largest_losses_under_a_candidate_count_alike(alike, monkeypatch):
     [batch] = work.rows
     losses, judged, _ = held_out_losses(work, batch, 2, loss)
     w = work.weighing.judging(batch)[judged]
-    monkeypatch.setattr(exposure, "judged_rows", lambda _: 50)
+    monkeypatch.setattr(exposure, "rows_at_a_time", lambda _: 50)
     most = largest_losses(work, 2, loss, alike)
     report = measure(brief, work, loss, "", most=most)
     for k in range(2):

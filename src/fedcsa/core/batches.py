@@ -23,7 +23,7 @@ from fedcsa.core.arrays import LARGEST, Array, as_matrix, as_vector, in_bands
 #: who reads a table in pieces gets the numbers of one who holds it, to the bit.
 BATCH_ROWS = 16_384
 #: Rows of a batch that are worked on together: what is made of them stays in the processor's cache.
-BLOCK_ROWS = 4096
+CACHED_ROWS = 4096
 
 
 Item = TypeVar("Item")
@@ -143,13 +143,31 @@ class BandedBatches:
 
 
 def in_blocks(rows: Array) -> Iterator[Array]:
-    """The rows of a batch, `BLOCK_ROWS` at a time.
+    """The rows of a batch, `CACHED_ROWS` at a time.
 
     >>> [len(block) for block in in_blocks(np.zeros((10_000, 1)))]
     [4096, 4096, 1808]
     """
-    for start in range(0, len(rows), BLOCK_ROWS):
-        yield rows[start : start + BLOCK_ROWS]
+    for start in range(0, len(rows), CACHED_ROWS):
+        yield rows[start : start + CACHED_ROWS]
+
+
+def first_of_many(batches: Iterable[Item], fewest: int) -> Item | None:
+    """The first batch if there are `fewest` or more, two at least.
+
+    Parameters
+    ----------
+    batches : iterable
+    fewest : int
+
+    Examples
+    --------
+    >>> first_of_many("abc", 3), first_of_many("ab", 3)
+    ('a', None)
+    """
+    coming = iter(batches)
+    first = next(coming)
+    return None if next(islice(coming, fewest - 2, None), None) is None else first
 
 
 def summarise(rows: Iterable[tuple[Array, Array]], n_columns: int) -> tuple[int, Array, Array]:
@@ -181,13 +199,15 @@ def summarise(rows: Iterable[tuple[Array, Array]], n_columns: int) -> tuple[int,
 def _of_batch(batch: tuple[Array, Array]) -> tuple[Array, int, Array, Array]:
     """The first row, the number of rows, the mean from the first row, squares around the mean."""
     X, y = batch
-    deviation = X - X[0]
-    mean = np.full(len(X), 1.0 / len(X)) @ deviation
-    deviation -= mean
-    squares = np.einsum("ij,ij->j", deviation, deviation)
-    # What is no number, or too large, is seen in the sums; then cells are looked at one by one.
-    if not (np.abs(X[0]).max(initial=0.0) + squares.max(initial=0.0) + abs(y.sum()) < LARGEST):
-        as_matrix(X, "A batch of rows"), as_vector(y, "A batch of outcomes")
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = X - X[0]
+        mean = np.full(len(X), 1.0 / len(X)) @ deviation
+        deviation -= mean
+        squares = np.einsum("ij,ij->j", deviation, deviation)
+        size = np.abs(X[0]).max(initial=0.0) + squares.max(initial=0.0) + abs(y.sum())
+    if not size < LARGEST:  # what is no number is seen in the sums; then every cell is looked at
+        as_matrix(X, "A batch of rows")
+        as_vector(y, "A batch of outcomes")
     return X[0], len(y), mean, squares
 
 

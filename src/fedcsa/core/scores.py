@@ -423,13 +423,14 @@ def _each_row(design: ScoreDesign, y: Array, p: Array, w: Array) -> Array:
     if not design.n_classes:
         t, q = design.units(y), design.units(p)
         r = t - q
-        return w * np.stack([np.ones_like(w), w, t, t * t, q, q * q, t * q, np.abs(r), r * r])
+        columns = [np.ones_like(w), w, t, t * t, q, q * q, t * q, np.abs(r), r * r]
+        return np.stack([w * column for column in columns])
     outcomes, scores = design.outcomes(y), design.scores(p)
     squares = ((scores - outcomes) ** 2).sum(axis=1)
     columns = [np.ones_like(w), w, squares, log(p, y)]
     for event, score in zip(outcomes.T, scores.T, strict=True):
         columns += [event, w * event, score]
-    return w * np.stack(columns)
+    return np.stack([w * column for column in columns])
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import in_blocks, in_order
+from fedcsa.core.batches import first_of_many, in_blocks, in_order
 
 #: Weight of |λ|²: it keeps λ finite where no weights reach the target.
 TILT_PENALTY = 1e-3
@@ -190,10 +189,8 @@ def fit_tilt(
     if correlations is not None:
         size += len(flags) * (len(flags) - 1) // 2
     objective = _Objective(flags, correlations, base, blocks)
-    start = np.zeros(size)
-    batches = iter(rows)
-    first = next(batches)
-    if next(islice(batches, BATCHES_TO_START - 2, None), None) is not None:
+    start, first = np.zeros(size), first_of_many(rows, BATCHES_TO_START)
+    if first is not None:
         start = _newton(objective, [first], start).coefficients
     return _newton(objective, rows, start)
 

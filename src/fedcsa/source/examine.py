@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import BLOCK_ROWS, in_order, one_blas_thread
+from fedcsa.core.batches import CACHED_ROWS, in_order, one_blas_thread
 from fedcsa.core.conformal import ResidualCounts
 from fedcsa.core.folds import fold_key, generator_for
 from fedcsa.core.losses import Loss, row_losses, sampling_variance
@@ -43,7 +43,7 @@ FAILED = 1e300
 #: Losses beyond it count alike where their spread is summed, so that squares are finite.
 _LARGEST_LOSS = 1e130
 #: Rows that are examined together: many small sums are made of them, which take a while to begin.
-_EXAMINED_ROWS = 2 * BLOCK_ROWS
+_EXAMINED_ROWS = 2 * CACHED_ROWS
 #: A member's log ratio to the constant is off by a factor e where it is not known any better.
 _UNKNOWN = 1.0
 

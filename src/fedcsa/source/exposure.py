@@ -39,7 +39,7 @@ from fedcsa.models.model import LinearRegression, Model, Path, power_of
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
 from fedcsa.source.fits import Job, fits_of
-from fedcsa.source.measure import Work, held_out_losses, judged_rows
+from fedcsa.source.measure import Work, held_out_losses, rows_at_a_time
 from fedcsa.source.weigh import Batch
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ def largest_losses(work: Work, n_candidates: int, loss: Loss, alike: int) -> Arr
 
     def of_batch(batch: Batch) -> Array:
         found = np.zeros((0, n_candidates))
-        for block in batch.cut(judged_rows(n_candidates)):
+        for block in batch.cut(rows_at_a_time(n_candidates)):
             losses, rows, _ = held_out_losses(work, block, n_candidates, loss)
             weighted = work.weighing.judging(block)[rows, None] * losses
             found = kept(np.concatenate([found, weighted]))

@@ -6,7 +6,7 @@ number of cores, or on whether the rows are held or read.
 
 =================  ==================================================================
 `TableWeighing`    a pass for every step of Newton's method, see `fedcsa.core.tilt`
-`fits_of`          linear models: one pass for the triangles of every part and power
+`fits_of`          linear models: one pass for the products of every part and power
 `measure`          one pass: losses of every candidate on rows that it has not seen
 =================  ==================================================================
 """
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import BLOCK_ROWS, in_order, one_blas_thread
+from fedcsa.core.batches import CACHED_ROWS, in_order, one_blas_thread
 from fedcsa.core.losses import Loss, RiskMoments, sampling_variance
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
@@ -320,18 +320,18 @@ def _judge(brief: Brief, work: Work, loss: Loss, most: Array | None) -> _Measure
         )
 
     def of_batch(batch: Batch) -> _Measured:
-        return reduce(_Measured.merge, map(of_block, batch.cut(judged_rows(n_candidates))))
+        return reduce(_Measured.merge, map(of_block, batch.cut(rows_at_a_time(n_candidates))))
 
     return reduce(_Measured.merge, in_order(of_batch, work.rows))
 
 
-def judged_rows(n_candidates: int) -> int:
+def rows_at_a_time(n_candidates: int) -> int:
     """Rows that are judged together: losses of all candidates are the largest array of a pass.
 
-    >>> judged_rows(39), judged_rows(6000)
+    >>> rows_at_a_time(39), rows_at_a_time(6000)
     (4096, 174)
     """
-    return max(min(BLOCK_ROWS, MOST_LOSSES // max(n_candidates, 1)), 1)
+    return max(min(CACHED_ROWS, MOST_LOSSES // max(n_candidates, 1)), 1)
 
 
 def held_out_losses(

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix, as_outcome, in_bands
 from fedcsa.core.batches import (
-    BLOCK_ROWS,
+    CACHED_ROWS,
     BandedBatches,
     Batches,
     HeldBatches,
@@ -90,7 +90,7 @@ class Batch:
         """Position after the last row."""
         return self.start + len(self.y)
 
-    def cut(self, size: int = BLOCK_ROWS) -> Iterator[Batch]:
+    def cut(self, size: int = CACHED_ROWS) -> Iterator[Batch]:
         """The same rows, `size` at a time."""
         for first in range(0, len(self.y), size):
             rows = slice(first, first + size)
