@@ -463,8 +463,9 @@ def _pass(brief: Brief, work: Work, look: Callable[[Batch], Look], design: Score
             scores = ScoreSums.of_rows(design, y, prediction, w, labels, inside)
             sizes = None if brief.classes else ResidualCounts.of(batch.z, residual / design.unit, w)
         values = np.minimum([L, K, residual, *members], _LARGEST_LOSS)
-        spread, sums = _Spread.of(values, w, functions), np.column_stack(sums)
-        return _First(len(members), sums, w @ batch.z, extremes, scores, sizes, spread)
+        spread, difference = _Spread.of(values, w, functions), w @ batch.z
+        table: Array = np.stack(sums, axis=1, dtype=np.float64)
+        return _First(len(members), table, difference, extremes, scores, sizes, spread)
 
     def of_batch(batch: Batch) -> _First:
         return reduce(_First.merge, map(of_block, batch.cut(_EXAMINED_ROWS)))
