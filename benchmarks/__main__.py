@@ -28,11 +28,11 @@ BUDGETS = {
     "wide": 300,
     "many_sources": 200,
     "federation": 400,
-    "predict": 100,
+    "predict": 200,
     "long_tables": 120,
     "trees": 60,
     "profiles": 150,
-    "peers": 500,
+    "peers": 700,  # of which half is to install them, the first time
 }
 #: A quick run needs a tenth of it for one script; a busy machine may need all.
 QUICK_BUDGET = 120
