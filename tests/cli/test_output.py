@@ -207,6 +207,7 @@ def files_in(folder):
 @pytest.mark.parametrize(
     ("where", "arguments"),
     [
+        ("typer.main:get_command", "run study.toml"),
         ("fedcsa.data.streams:read_rows", "check study.toml"),
         ("fedcsa.run:run_study", "demo --out demo"),
         ("fedcsa.backtest:run_backtest", "backtest study.toml --result result"),

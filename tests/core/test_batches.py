@@ -143,3 +143,18 @@ def test_moments_of_known_cells_leave_the_others_out(monkeypatch, size):
     known = [float(x) for x in X[~missing[:, 0], 0]]
     assert mean == pytest.approx([statistics.fmean(known), 0.0], rel=1e-12)
     assert sd == pytest.approx([statistics.pstdev(known), 0.0], rel=1e-9)
+
+
+def test_whoever_interrupts_does_not_wait_for_what_is_on_its_way():
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work(item):
+        if item == 0:
+            begun.wait(60)
+            raise KeyboardInterrupt  # as the main thread gets it while it waits for a result
+        begun.set()
+        assert go_on.wait(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        list(in_order(work, range(2), workers=2))
+    go_on.set()  # reached although the second item is still at work

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from typing import Annotated, NoReturn
 
 import typer
 from rich.text import Text
@@ -10,7 +12,7 @@ from rich.text import Text
 from fedcsa import __version__
 from fedcsa.cli.backtest_command import backtest
 from fedcsa.cli.check_command import check
-from fedcsa.cli.common import console
+from fedcsa.cli.common import EXIT_INTERRUPTED, console, fail
 from fedcsa.cli.convert_command import convert
 from fedcsa.cli.demo_command import demo
 from fedcsa.cli.evaluate_command import evaluate
@@ -91,6 +93,19 @@ for _group in (federation, site, study):
     app.add_typer(_group)
 
 
-def main() -> None:
-    """Run the command line."""
-    app()
+def main() -> NoReturn:
+    """Run the command line.
+
+    After a Ctrl-C the process ends at once: Python itself would first wait for its threads, which
+    may be at work on a long table.
+    """
+    try:
+        app()
+    except KeyboardInterrupt:  # before a command has begun
+        fail("Interrupted.")
+    except SystemExit as end:
+        if end.code != EXIT_INTERRUPTED:
+            raise
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(EXIT_INTERRUPTED)

@@ -317,7 +317,7 @@ def in_order(
         yield from map(function, chain(first, coming))
         return
     waiting: deque[Future[Found]] = deque()
-    pool = _threads(workers)
+    pool, interrupted = _threads(workers), False
     try:
         for item in chain(first, coming):
             waiting.append(pool.submit(function, item))
@@ -325,10 +325,14 @@ def in_order(
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    except KeyboardInterrupt:  # whoever presses Ctrl-C does not wait for the batches on their way
+        interrupted = True
+        raise
     finally:
         for future in waiting:
             future.cancel()
-        wait(waiting)  # nobody works on after the caller has left
+        if not interrupted:
+            wait(waiting)  # nobody works on after the caller has left
 
 
 @cache
