@@ -208,6 +208,23 @@ def test_a_site_that_stands_out_counts_up_to_a_bound_whatever_it_claims(sign):
     np.testing.assert_allclose(ndtri(others.below(claims[0][4])), sign * FARTHEST_SITE, rtol=1e-9)
 
 
+@pytest.mark.parametrize("n", [5, 6, 7, 8, 11, 40])
+@pytest.mark.parametrize("v", [1e-6, 1e-4, 0.01])
+def test_a_claim_beyond_all_probability_is_bounded_too(n, v):
+    claims = np.append(np.linspace(-0.1, 0.1, n - 1), 100.0)  # below it: 1, but for rounding
+    assert standing_out(claims, np.full(n, v), 0.2)[-1] > FARTHEST_SITE
+    assert held_in(claims, np.full(n, v), 0.2)[-1] < 2.0
+
+
+def test_every_site_is_compared_with_the_others_pooled_anew():
+    rng = np.random.default_rng(0)
+    estimates, v = rng.normal(0.0, 0.2, 30), 10.0 ** rng.uniform(-10.0, -1.0, 30)
+    for j, far in enumerate(standing_out(estimates, v, 0.2)):
+        rest = np.arange(30) != j
+        others = new_site(estimates[rest], v[rest], 0.2, extra=float(v[j]))
+        np.testing.assert_allclose(far, ndtri(others.below(estimates[j])), rtol=1e-7)
+
+
 def test_the_bound_is_met_without_a_jump():
     v = np.full(5, 0.01)
     [*_, end] = held_in(np.append(AGREED, 9.0), v, 0.2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -135,7 +135,8 @@ def estimates(
     who = None if fitted.all() else fitted
     found = {}
     if plan.method == "validated":
-        found["validated"] = _validated(plan, reports, kept, out_of_line(plan, reports, kept))
+        without = out_of_line(plan, reports, kept)
+        found["validated"] = _validated(plan, reports, kept)(without)
     terms = [_terms(reports[name], columns) for name in names] if plan.compared else []
     for method in plan.compared:
         given = None
@@ -149,12 +150,9 @@ def estimates(
 
 
 def _validated(
-    plan: Plan,
-    reports: Mapping[str, RiskReport],
-    kept: Sequence[int],
-    without: Collection[str] = (),
-) -> Estimate:
-    """The default method's estimate over the `kept` candidates.
+    plan: Plan, reports: Mapping[str, RiskReport], kept: Sequence[int]
+) -> Callable[[Collection[str]], Estimate]:
+    """The default method's estimate over the `kept` candidates, without the risks of some sources.
 
     Parameters
     ----------
@@ -162,20 +160,22 @@ def _validated(
     reports : mapping of str to RiskReport
     kept : sequence of int
         Indices of candidates.
-    without : collection of str
-        Sources whose risks do not count.
     """
     names, columns = sorted(reports), list(kept)
-    who = _fitted_by(plan, reports)[columns] & ~np.isin(names, list(without))
+    position = {name: index for index, name in enumerate(names)}
+    fitted = _fitted_by(plan, reports)[columns]
     powers = np.array([float(plan.candidates[k].get(RATIO_POWER, 0.0)) for k in kept])
-    return validated_estimate(
-        np.column_stack([reports[name].risk[columns] for name in names]),
-        worth(reports),
-        powers,
-        np.column_stack([reports[name].variance[columns] for name in names]),
-        plan.combine,
-        None if who.all() else who,
-    )
+    risks = np.column_stack([reports[name].risk[columns] for name in names])
+    variances = np.column_stack([reports[name].variance[columns] for name in names])
+    value = worth(reports)
+
+    def found(without: Collection[str]) -> Estimate:
+        who = fitted.copy()
+        who[:, [position[name] for name in without]] = False
+        told = None if who.all() else who
+        return validated_estimate(risks, value, powers, variances, plan.combine, told)
+
+    return found
 
 
 def out_of_line(
@@ -197,9 +197,10 @@ def out_of_line(
     fitted = _fitted_by(plan, reports)[list(kept)]
     if len(near) < FEWEST_TO_COMPARE or plan.combine == "median" or not fitted.all():
         return {}
-    chosen, found = _validated(plan, reports, kept).chosen, {}
+    without, found = _validated(plan, reports, kept), {}
+    chosen = without([]).chosen
     for name in near:
-        others = _validated(plan, reports, kept, [name])
+        others = without([name])
         best = float(others.risk[others.chosen])
         regret = float(others.risk[chosen]) / best - 1.0 if best > 0.0 else 0.0
         if regret > MOST_REGRET:
@@ -538,13 +539,14 @@ def wild_models(
         return []
     error = _errors(reports, loss)
     typical = float(np.median(list(error.values()) or [0.0]))
+    centre = np.median(near, axis=0)
     middle = float(np.median([float(report.outcome_mean[0]) for report in reports.values()]))
     largest, wild = worth(reports).max(), []
     for name, worth_of in zip(sorted(reports), worth(reports), strict=True):
         if name in outputs:
             own = max(error.get(name, 0.0), abs(float(reports[name].outcome_mean[0]) - middle))
             share = 1.0 if reaches(reports[name]) else worth_of / largest
-            off = np.median(np.abs(outputs[name] - np.median(near, axis=0)))
+            off = np.median(np.abs(outputs[name] - centre))
             if share * off > MAX_ERRORS_OFF * max(own, typical) > 0.0:
                 wild.append(name)
     return wild
