@@ -6,7 +6,9 @@ import inspect
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
+from threadpoolctl import ThreadpoolController
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
@@ -103,7 +106,7 @@ class SklearnModel:
         warned: Counter[str] = Counter()
         seed = int(rng.integers(2**31 - 1))  # the same for all candidates: a fair comparison
         for index, candidate in enumerate(candidates):
-            with warnings.catch_warnings(record=True) as caught:
+            with warnings.catch_warnings(record=True) as caught, one_openmp_thread():
                 warnings.simplefilter("always")
                 try:
                     models.append(self._fit_one(X, y, ratios, candidate, seed))
@@ -169,6 +172,43 @@ class SklearnModel:
             _, columns = made_columns(estimator, self.inputs, n_features, self.grid)
             estimator = rounded_pipeline(estimator, columns)
         return estimator, True
+
+
+def one_openmp_thread() -> AbstractContextManager[Any]:
+    """While it lasts, this thread's fits and predictions use no further threads of OpenMP.
+
+    Sums over several would depend on their number, and a forked process that asks for the threads
+    of its parent waits for ever.
+    """
+    limits: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="openmp")
+    return limits
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The libraries in this process, of which scikit-learn, loaded above, has brought OpenMP."""
+    return ThreadpoolController()
+
+
+def can_be_forked(model: Any, candidates: Sequence[Candidate]) -> bool:
+    """Whether a forked process can fit: all is of scikit-learn, and no part has cores of its own.
+
+    Other libraries with threads may wait for ever in a forked process.
+
+    Parameters
+    ----------
+    model : Model
+    candidates : sequence of Candidate
+    """
+    if not isinstance(model, SklearnModel):
+        return False
+    brought = [value for candidate in candidates for value in candidate.values()]
+    roots = [own for own in (model.estimator, *brought) if hasattr(own, "get_params")]
+    parameters = [pair for root in roots for pair in root.get_params(deep=True).items()]
+    parameters += [pair for candidate in candidates for pair in candidate.items()]
+    parts = [*roots, *(value for _, value in parameters if hasattr(value, "get_params"))]
+    alone = all(own in (None, 1) for key, own in parameters if key.rpartition("__")[2] == "n_jobs")
+    return alone and all(type(part).__module__.split(".")[0] == "sklearn" for part in parts)
 
 
 def _estimators_of(candidate: Candidate) -> dict[str, Any]:

@@ -141,16 +141,27 @@ def path_losses(path: Path, X: Array, y: Array, loss: Loss) -> tuple[Array, Mapp
     for index, model in enumerate(path.models):
         if model is None:
             continue
-        try:
-            prediction = model.predict(X)
-        except Exception as error:  # it was fitted, but cannot predict
-            failures[index] = type(error).__name__
-            continue
-        if np.isfinite(prediction).all():
-            losses[:, index] = row_losses(loss, prediction, y)
+        prediction, failure = predicted_or_why_not(model, X)
+        if prediction is None:
+            failures[index] = failure
         else:
-            failures[index] = "NonFinitePrediction"
+            losses[:, index] = row_losses(loss, prediction, y)
     return losses, failures
+
+
+def predicted_or_why_not(model: FittedModel, X: Array) -> tuple[Array | None, str]:
+    """Finite predictions of every row and nothing, or None and the name of what went wrong.
+
+    Parameters
+    ----------
+    model : FittedModel
+    X : array of shape (rows, features)
+    """
+    try:
+        prediction = model.predict(X)
+    except Exception as error:  # it was fitted, but cannot predict
+        return None, type(error).__name__
+    return (prediction, "") if np.isfinite(prediction).all() else (None, "NonFinitePrediction")
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from fedcsa.models.leaving import (
     rows_per_leaf,
     rows_per_mean,
 )
-from fedcsa.models.model import Model
+from fedcsa.models.model import Model, Path
 from fedcsa.models.portable import PortableModel
 from fedcsa.source.exposure import exposures
 from fedcsa.source.fits import Job, fits_of
@@ -355,7 +355,7 @@ def _without_folds(
     recipe : Model
     candidate : Candidate
     """
-    folds, paths = work.folds, work.paths
+    folds = work.folds
     assert folds is not None  # noqa: S101 - without folds there is no model
     if brief.scheme != "cross-fit":
         parts = range(folds.n_folds) if brief.refit else folds.turns[0].train
@@ -363,7 +363,9 @@ def _without_folds(
         fits = fits_of(brief, work.rows, work.weighing, folds, recipe, [candidate])
         last = work.weighing.n_columns - 1
         jobs = [Job(t.train, last, f"certificate-{k}") for k, t in enumerate(folds.turns)]
-        paths = fits.paths(jobs, [candidate])
+        paths: Sequence[Path] = fits.paths(jobs, [candidate])
+    else:
+        paths = work.turn_paths(candidate)
     models = [path.models[0] for path in paths if path.models[0] is not None]
     return folds, models if len(models) >= max(FEWEST_FOLDS, len(paths)) else ()
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order
@@ -17,8 +20,9 @@ from fedcsa.errors import PolicyError
 from fedcsa.messages.messages import Brief, ModelReport, ModelRequest
 from fedcsa.models.description import Candidate
 from fedcsa.models.fitted import EstimatorModel, FittedModel
-from fedcsa.models.model import LinearRegression, Model, Path, power_of
+from fedcsa.models.model import LinearRegression, Model, Path, power_of, predicted_or_why_not
 from fedcsa.models.portable import LinearModel
+from fedcsa.source.processes import on_all_cores, shared_zeros
 from fedcsa.source.weigh import Batch, Folds, StudyRows, Weighing
 
 
@@ -61,13 +65,89 @@ class RowFits:
         """
         whole = self.rows.whole()
         labels, ratios = self.folds.labels(whole), self.weighing.training(whole)
-        found = []
-        for job in jobs:
-            rng = generator_for(self.seed, self.rows.source, job.purpose)
-            train = np.isin(labels, job.parts)
-            own = ratios[train, job.column]
-            found.append(self.model.fit(whole.seen[train], whole.y[train], own, candidates, rng))
-        return found
+        return [self._path(job, candidates, whole, labels, ratios) for job in jobs]
+
+    def _path(
+        self,
+        job: Job,
+        candidates: Sequence[Candidate],
+        whole: Batch,
+        labels: NDArray[np.int16],
+        ratios: Array,
+    ) -> Path:
+        """Every candidate by one job.
+
+        Parameters
+        ----------
+        job : Job
+        candidates : sequence of Candidate
+        whole : Batch
+            All rows.
+        labels : array of shape (rows,)
+            Their parts.
+        ratios : array of shape (rows, columns)
+            Their training weights.
+        """
+        rng = generator_for(self.seed, self.rows.source, job.purpose)
+        train = np.isin(labels, job.parts)
+        own = ratios[train, job.column]
+        return self.model.fit(whole.seen[train], whole.y[train], own, candidates, rng)
+
+    def held_out(
+        self, jobs: Sequence[Job], candidates: Sequence[Candidate], workers: int | None = None
+    ) -> tuple[Array, list[Path]]:
+        """What every candidate predicts for rows that it has not seen, by fits on all cores.
+
+        Parameters
+        ----------
+        jobs : sequence of Job
+            One a turn.
+        candidates : sequence of Candidate
+        workers : int, optional
+            Processes; by default one a core.
+
+        Returns
+        -------
+        outputs : array of shape (candidates, rows) or (candidates, rows, classes)
+            0 where no model predicts.
+        paths : list of Path
+            Of every turn, without the models: whoever needs one fits it again.
+        """
+        # Here: scikit-learn takes a second to load, and linear models do without it.
+        from fedcsa.models.estimators import can_be_forked, one_openmp_thread
+
+        whole = self.rows.whole()
+        labels, ratios = self.folds.labels(whole), self.weighing.training(whole)
+        judged = [np.flatnonzero(labels == turn.judge) for turn in self.folds.turns]
+        classes = [self.model.n_classes] if self.model.n_classes else []
+        outputs = shared_zeros([len(candidates), len(labels), *classes])
+
+        def task(number: int) -> str:
+            index, k = divmod(number, len(jobs))
+            path = self._path(jobs[k], [candidates[index]], whole, labels, ratios)
+            [model], failure = path.models, path.failures.get(0, "")
+            if model is not None and len(judged[k]):
+                with one_openmp_thread():
+                    output, failure = predicted_or_why_not(model, whole.seen[judged[k]])
+                if output is not None:
+                    outputs[index, judged[k]] = output
+            return json.dumps([failure, path.texts.get(0, ""), path.warned, path.n_rows])
+
+        if not can_be_forked(self.model, candidates):
+            workers = 1
+        told = [*map(json.loads, on_all_cores(task, len(candidates) * len(jobs), workers))]
+        return outputs, [_without_models(told[k :: len(jobs)]) for k in range(len(jobs))]
+
+
+def _without_models(told: Sequence[tuple[str, str, dict[str, int], int]]) -> Path:
+    """A turn's path without its models, from the failure, its text, the warnings and the rows."""
+    return Path(
+        (),
+        {index: failure for index, (failure, *_) in enumerate(told) if failure},
+        dict(sum((Counter(warned) for *_, warned, _ in told), Counter[str]())),
+        {index: text for index, (_, text, *_) in enumerate(told) if text},
+        told[0][-1],
+    )
 
 
 @dataclass(frozen=True)
@@ -254,6 +334,18 @@ def _pilot_shift(X: Array, y: Array, *, intercept: bool) -> Array:
     constant = np.ptp(columns, axis=0) == 0.0
     shift: Array = np.where(constant, columns[0], columns.mean(axis=0))
     return shift
+
+
+def turn_jobs(weighing: Weighing, folds: Folds) -> list[Job]:
+    """The fits whose models are judged: one without each turn's part.
+
+    Parameters
+    ----------
+    weighing : Weighing
+    folds : Folds
+    """
+    last = weighing.n_columns - 1  # all turns share one column, or each has its own
+    return [Job(turn.train, min(k, last), f"model-{k}") for k, turn in enumerate(folds.turns)]
 
 
 def fits_of(

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import CACHED_ROWS, in_order, one_blas_thread
-from fedcsa.core.losses import Loss, RiskMoments, sampling_variance
+from fedcsa.core.losses import Loss, RiskMoments, row_losses, sampling_variance
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import Brief, RiskReport
 from fedcsa.models.description import Candidate
 from fedcsa.models.model import LinearRegression, Model, Path, path_losses
-from fedcsa.source.fits import Fits, Job, fits_of
+from fedcsa.source.fits import Fits, LinearFits, fits_of, turn_jobs
 from fedcsa.source.weigh import (
     Batch,
     Folds,
@@ -62,8 +62,11 @@ class Work:
     folds : Folds or None
         None where outcomes are too few to judge a model.
     paths : sequence of Path
-        Models of every turn, None in `fits` and none here without folds.
+        Of every turn; none without folds. They hold models only if these are linear.
     fits : Fits or None
+        None without folds.
+    outputs : array of shape (candidates, rows) or (candidates, rows, classes), or None
+        What other models predict for rows that they have not seen.
     left_out : array of bool of shape (rows,), or None
         Rows that take no part in the model that is sent.
     """
@@ -73,15 +76,24 @@ class Work:
     folds: Folds | None = field(default=None, repr=False)
     paths: Sequence[Path] = field(default=(), repr=False)
     fits: Fits | None = field(default=None, repr=False)
+    outputs: Array | None = field(default=None, repr=False)
     left_out: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     def at(self, candidate: int) -> Work:
-        """The same with the paths of one candidate; after a restart they hold no other."""
-        paths = [
-            replace(path, models=path.models[candidate : candidate + 1] or path.models)
-            for path in self.paths
-        ]
-        return replace(self, paths=paths)
+        """The same with the models or predictions of one; after a restart there is no other."""
+        one = slice(candidate, candidate + 1)
+        paths = [replace(path, models=path.models[one] or path.models) for path in self.paths]
+        outputs = self.outputs
+        if outputs is not None and candidate < len(outputs):
+            outputs = outputs[one]
+        return replace(self, paths=paths, outputs=outputs)
+
+    def turn_paths(self, candidate: Candidate) -> Sequence[Path]:
+        """Models of the candidate that `at` chose, one without each part: kept, or fitted again."""
+        if self.outputs is None or self.folds is None or self.fits is None:
+            return self.paths
+        with one_blas_thread():
+            return self.fits.paths(turn_jobs(self.weighing, self.folds), [candidate])
 
     @property
     def texts(self) -> dict[int, str]:
@@ -120,9 +132,11 @@ def prepare(
         if folds is None:
             return Work(rows, weighing)
         fits = fits_of(brief, rows, weighing, folds, model, candidates)
-        last = weighing.n_columns - 1  # all turns share one column, or each has its own
-        jobs = [Job(turn.train, min(k, last), f"model-{k}") for k, turn in enumerate(folds.turns)]
-        return Work(rows, weighing, folds, fits.paths(jobs, candidates), fits)
+        jobs = turn_jobs(weighing, folds)
+        if isinstance(fits, LinearFits):
+            return Work(rows, weighing, folds, fits.paths(jobs, candidates), fits)
+        outputs, paths = fits.held_out(jobs, candidates)
+        return Work(rows, weighing, folds, paths, fits, outputs)
 
 
 def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
@@ -360,9 +374,13 @@ def held_out_losses(
     start = 0
     for part, path in zip(parts, work.paths, strict=True):
         here = slice(start, start := start + len(part))
-        if len(part):
+        if len(part) and work.outputs is None:
             losses[here], fresh = path_losses(path, X[here], y[here], loss)
             failed.update(fresh)
+        for index, output in enumerate(() if work.outputs is None else work.outputs):
+            losses[here, index] = 0.0
+            if len(part) and index not in path.failures:
+                losses[here, index] = row_losses(loss, output[batch.start + part], y[here])
     return losses, rows, failed
 
 

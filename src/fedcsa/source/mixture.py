@@ -171,12 +171,15 @@ def _held_out(work: Work, batch: Batch) -> Array:
     Parameters
     ----------
     work : Work
-        With folds and one model a path: a source without them has no weight.
+        With folds, of one candidate: a source without them has no weight.
     batch : Batch
     """
     if batch.given is not None:
         p = batch.given
         return np.column_stack([1.0 - p, p]) if work.rows.brief.classes else p
+    if work.outputs is not None:
+        own: Array = work.outputs[0, batch.start : batch.stop]
+        return own
     assert work.folds is not None  # noqa: S101 - see above
     labels = work.folds.labels(batch)
     found: Array | None = None
