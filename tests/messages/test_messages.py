@@ -614,8 +614,27 @@ def test_messages_that_hand_over_different_objects_differ(messages):
         ({"weights": np.array([0.9])}, "weights that sum to one"),
         ({"weights": np.empty(0)}, "weights that sum to one"),
         ({"weights": np.array([1.5, -0.5])}, "weights that are not negative"),
-        ({"weights": np.array([0.5, 0.5])}, "a form a member"),
-        ({"forms": {"kind": "linear"}}, "a form a member"),
+        ({"weights": np.array([0.5, 0.5])}, "a row a member where one form is for all"),
+        (
+            {"weights": np.array([0.5, 0.5]), "arrays": {"0.value": np.zeros((3, 1))}},
+            "a row a member where one form is for all",
+        ),
+        (
+            {
+                "weights": np.array([0.5, 0.5]),
+                "arrays": {"0.value": np.zeros((2, 1)), "0.other": np.zeros((1, 2))},
+            },
+            "a row a member where one form is for all",
+        ),
+        (
+            {"weights": np.array([0.5, 0.5]), "arrays": {"1.value": np.zeros((2, 1))}},
+            "arrays of every member, and no others",
+        ),
+        (
+            {"weights": np.full(3, 1 / 3), "forms": [{"kind": "linear"}] * 2},
+            "a form a member, or one for all",
+        ),
+        ({"forms": {"kind": "linear"}}, "a form a member, or one for all"),
         ({"forms": [{"kind": "held"}]}, "members by their form"),
         ({"forms": [{}]}, "members by their form"),
         ({"held": (None, None)}, "no object, or one a member"),

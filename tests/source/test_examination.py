@@ -13,6 +13,8 @@ from fedcsa.errors import MessageError, NoSourcesError
 from fedcsa.messages.codec import encode
 from fedcsa.messages.messages import ExaminationReport, Refusal
 from fedcsa.messages.policy import Policy
+from fedcsa.models.fitted import EstimatorModel
+from fedcsa.source.mixture import _alike
 
 NAMES = ("a", "b", "c", "d")
 
@@ -124,12 +126,15 @@ FORGED = {
     "another kind": lambda m: {"forms": [{**form, "kind": "trees"} for form in m.forms]},
     "another link": lambda m: {"forms": [{**form, "link": "logistic"} for form in m.forms]},
     "a word more": lambda m: {"forms": [{**form, "more": 1} for form in m.forms]},
-    "an array more": lambda m: {"arrays": {**m.arrays, "0.more": np.zeros(1)}},
+    "an array more": lambda m: {"arrays": {**m.arrays, "0.more": np.zeros((3, 1))}},
     "an array less": lambda m: {
         "arrays": {k: v for k, v in m.arrays.items() if k != "0.intercept"}
     },
-    "a feature more": lambda m: {"arrays": {**m.arrays, "0.coefficients": np.zeros(3)}},
-    "whole numbers": lambda m: {"arrays": {**m.arrays, "0.coefficients": np.zeros(2, np.int32)}},
+    "a feature more": lambda m: {"arrays": {**m.arrays, "0.coefficients": np.zeros((3, 3))}},
+    "two intercepts": lambda m: {"arrays": {**m.arrays, "0.intercept": np.zeros((3, 2))}},
+    "whole numbers": lambda m: {
+        "arrays": {**m.arrays, "0.coefficients": np.zeros((3, 2), np.int32)}
+    },
 }
 
 
@@ -141,6 +146,34 @@ def test_a_source_opens_only_models_that_were_agreed(make, change):
     with pytest.raises(MessageError, match="An examination must hold models of the study"):
         sources["a"].answer(forged)
     assert isinstance(sources["a"].answer(asked["a"]), ExaminationReport)
+
+
+def test_lines_told_one_by_one_are_examined_like_lines_told_together(make):
+    sources = sites(make)
+    target, asked = asked_of(make, sources)
+    together = asked["a"]
+    assert (len(together.forms), len(together.members)) == (1, 3)
+    one_by_one = dataclasses.replace(
+        together,
+        forms=[form for form, _ in together.members],
+        arrays={
+            f"{k}.{name}": array
+            for k, (_, arrays) in enumerate(together.members)
+            for name, array in arrays.items()
+        },
+    )
+    assert one_by_one.members[2][1].keys() == together.members[2][1].keys()
+    found = sources["a"].answer(together)
+    again = sites(make)["a"]
+    again.answer(target._brief)
+    other = again.answer(one_by_one)
+    np.testing.assert_array_equal(other.member_risk, found.member_risk)
+    assert other.risk == found.risk
+
+
+def test_only_lines_are_told_together():
+    with pytest.raises(MessageError, match="a form for every model that is no line"):
+        _alike(EstimatorModel(SVR()), [({"kind": "linear"}, {})])
 
 
 # What is asked ------------------------------------------------------------------------------

@@ -212,7 +212,7 @@ def test_a_useless_model_loses_its_weight_and_the_rest_is_examined_again(make):
         first = courier.asked["examine"][name]
         assert second.again
         assert not first.again
-        assert len(second.forms) == len(first.forms) - (name != "b")
+        assert len(second.members) == len(first.members) - (name != "b")
         assert second.weights.sum() == pytest.approx(1.0, abs=1e-12)
     # What the promise rests on is the second examination.
     assert all(len(e.member_risk) in (3, 4) for e in adaptation.examinations.values())

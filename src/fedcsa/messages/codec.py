@@ -36,7 +36,7 @@ from fedcsa.messages.fields import (
 )
 from fedcsa.messages.messages import MESSAGES
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 MAGIC = b"FCSA"
 #: A million target rows of 30 columns, in the exchange of rows, fit.
 MAX_BYTES = 256 << 20

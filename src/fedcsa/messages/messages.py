@@ -58,9 +58,10 @@ class Examination(Message):
     weights : array of shape (members,)
         With `own_weight` they sum to one.
     forms : sequence of mapping
-        Form of every member, as in a `ModelReport`.
+        Form of every member, as in a `ModelReport`; or one for all, if there are several lines.
     arrays : mapping of str to array
-        Those of all members, with the member's number before the name: ``"0.coefficients"``.
+        Those of all members, with the member's number before the name: ``"0.coefficients"``. If
+        one form is for all, those have a row a member.
     constant : array
         The others' mean outcome, or their share of every class: what the mixture must beat.
     again : bool
@@ -95,19 +96,34 @@ class Examination(Message):
         self.must((self.weights >= 0.0).all(), "weights that are not negative")
         total = float(self.weights.sum()) + self.own_weight
         self.must(abs(total - 1.0) < 1e-6, "weights that sum to one")
-        self.must(isinstance(self.forms, tuple) and len(self.forms) == n, "a form a member")
+        forms = len(self.forms) if isinstance(self.forms, tuple) else -1
+        self.must(forms == n or forms == 1 < n, "a form a member, or one for all")
         self.must(len(self.held) in (0, n), "no object, or one a member")
         held = self.held or (None,) * n
+        if self.alike:
+            rows = {array.shape[0] if array.ndim == 2 else -1 for array in self.arrays.values()}
+            self.must(rows == {n} and not self.held, "a row a member where one form is for all")
         self.must(all(map(is_form, self.forms, held)), "members by their form")
         owners = {name.partition(".")[0] for name in self.arrays}
-        told = {str(k) for k in range(n) if held[k] is None}
+        told = {str(k) for k in range(forms) if held[k] is None}
         self.must(owners == told, "arrays of every member, and no others")
         self.must(len(self.constant) >= 1, "a constant to compare with")
         self.must(self.unit > 0.0, "a positive unit")
 
     @property
+    def alike(self) -> bool:
+        """Whether one form is for several members, whose arrays stand together."""
+        return len(self.forms) < len(self.weights)
+
+    @property
     def members(self) -> list[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
         """Form and arrays of every member."""
+        if self.alike:
+            rows = {name.partition(".")[2]: array for name, array in self.arrays.items()}
+            return [
+                (self.forms[0], {name: array[k] for name, array in rows.items()})
+                for k in range(len(self.weights))
+            ]
         arrays: list[dict[str, NDArray[Any]]] = [{} for _ in self.forms]
         for name, array in self.arrays.items():
             owner, _, rest = name.partition(".")

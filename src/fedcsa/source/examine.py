@@ -13,7 +13,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import CACHED_ROWS, in_order, one_blas_thread
 from fedcsa.core.conformal import ResidualCounts
 from fedcsa.core.folds import fold_key, generator_for
-from fedcsa.core.losses import Loss, row_losses, sampling_variance
+from fedcsa.core.losses import REGRESSION, Loss, row_losses, sampling_variance
 from fedcsa.core.measures import measure_variances
 from fedcsa.core.scores import JACKKNIFE_GROUPS, TABLE_COLUMNS, ScoreDesign, ScoreSums
 from fedcsa.core.special import logit
@@ -135,7 +135,7 @@ def examine(
         y, (prediction, each) = batch.y, predict(batch)
         shape = (len(y), len(constant)) if brief.classes else y.shape
         same = np.broadcast_to(constant, shape).copy()
-        members = np.array([_losses(loss, output, y) for output in each]).reshape(-1, len(y))
+        members = _member_losses(loss, each, y)
         losses, constants = _losses(loss, prediction, y), row_losses(loss, same, y)
         return same if prediction is None else prediction, losses, constants, members
 
@@ -205,6 +205,24 @@ def _losses(loss: Loss, output: Array | None, y: Array) -> Array:
         except DataError:
             pass
     return np.full(len(y), FAILED)
+
+
+def _member_losses(loss: Loss, each: Array | list[Array | None], y: Array) -> Array:
+    """Losses of every member, shape (members, rows); of lines all at once.
+
+    Parameters
+    ----------
+    loss : Loss
+    each : array of shape (members, rows), or list of arrays and None
+        What they predict.
+    y : array of shape (rows,)
+    """
+    if not isinstance(each, np.ndarray) or loss not in REGRESSION.values():
+        return np.array([_losses(loss, output, y) for output in each]).reshape(-1, len(y))
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses: Array = loss(each, y)
+    losses[~np.isfinite(losses).all(axis=1)] = FAILED
+    return np.minimum(losses, FAILED)
 
 
 @dataclass(frozen=True)
@@ -454,9 +472,11 @@ def _pass(brief: Brief, work: Work, look: Callable[[Batch], Look], design: Score
         columns = [w, w * L, w * K, w * residual, w * residual**2]
         for c in range(len(brief.classes)):
             columns += [w * (y == c), w * prediction[:, c]]
-        columns += [w * member for member in members]
-        labels = groups.labels(batch)
+        labels, n = groups.labels(batch), len(members)
         sums = [np.bincount(labels, column, JACKKNIFE_GROUPS) for column in columns]
+        cells = np.arange(n)[:, None] * JACKKNIFE_GROUPS + labels
+        own = np.bincount(cells.ravel(), (w * members).ravel(), n * JACKKNIFE_GROUPS)
+        sums += list(own.reshape(n, JACKKNIFE_GROUPS))
         extremes = np.array([L.min(), y.min(), -y.max()])
         inside = members_of_subgroups(declared, features, batch.z, brief.mean, brief.sd)
         with np.errstate(over="ignore", invalid="ignore"):  # then no table is told

@@ -15,15 +15,15 @@ from fedcsa.messages.messages import Brief, Examination
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.portable import LinearModel, mean_line
+from fedcsa.models.portable import Arrays, Form, LinearModel, mean_line
 from fedcsa.source.weigh import Batch, StudyRows
 
 if TYPE_CHECKING:
     from fedcsa.source.measure import Work
 
 #: From a batch to what the mixture predicts, (rows,) or (rows, classes), and what every member
-#: does; None where it cannot predict the rows.
-Predictor = Callable[[Batch], tuple[Array | None, list[Array | None]]]
+#: does; None where it cannot predict the rows. Of lines, an array of shape (members, rows).
+Predictor = Callable[[Batch], tuple[Array | None, "Array | list[Array | None]"]]
 
 
 def members_of(asked: Examination, brief: Brief) -> list[FittedModel]:
@@ -43,19 +43,39 @@ def members_of(asked: Examination, brief: Brief) -> list[FittedModel]:
         raise MessageError("An examination of a given model must hold it.")
     if column and (asked.own_weight != 1.0 or len(asked.forms)):
         raise MessageError("An examination must be of the sites' own column of predictions.")
+    if asked.alike and model.get("name") == GIVEN:
+        raise MessageError("An examination of a given model must hold one.")
     candidate = thaw(brief.candidates[asked.candidate]) if brief.candidates else {}
-    held = asked.held or (None,) * len(asked.forms)
+    held, members = asked.held or (None,) * len(asked.weights), asked.members
     try:
-        return [
+        found = [
             own
             if own is not None
             else open_agreed(
                 form, arrays, model, candidate, brief.sd, scale=brief.scale, n_classes=n_classes
             )
-            for own, (form, arrays) in zip(held, asked.members, strict=True)
+            for own, (form, arrays) in zip(held, members[: len(asked.forms)], strict=False)
         ]
     except ModelError as error:
         raise MessageError(f"An examination must hold models of the study. {error}") from None
+    return found + _alike(found[0], members[1:]) if asked.alike else found
+
+
+def _alike(first: FittedModel, members: Sequence[tuple[Form, Arrays]]) -> list[FittedModel]:
+    """Lines of the form and the shapes of the first, which was checked.
+
+    Parameters
+    ----------
+    first : FittedModel
+    members : sequence of (form, arrays)
+        The others.
+    """
+    if not isinstance(first, LinearModel):
+        raise MessageError("An examination must have a form for every model that is no line.")
+    return [
+        LinearModel(arrays["coefficients"], float(arrays["intercept"][0]), first.link)
+        for _, arrays in members
+    ]
 
 
 def check_given(rows: StudyRows) -> None:
@@ -91,7 +111,7 @@ def check_second(asked: Examination, first: Message | None) -> None:
 
 def _fingerprints(asked: Examination) -> list[Hashable]:
     """What tells an examination's members apart: all their bytes, or which object they are."""
-    held = asked.held or (None,) * len(asked.forms)
+    held = asked.held or (None,) * len(asked.weights)
     return [
         (to_json(form), *((name, array.shape, array.tobytes()) for name, array in arrays.items()))
         if own is None
@@ -114,8 +134,17 @@ def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -
     if asked.own_weight:
         weights = np.append(weights, asked.own_weight)
 
-    def predict(batch: Batch) -> tuple[Array | None, list[Array | None]]:
-        each = [_output(member, batch) for member in members]
+    lines = [m for m in members if isinstance(m, LinearModel) and m.link == "identity"]
+    slopes = np.array([line.coefficients for line in lines])
+    intercepts = np.array([line.intercept for line in lines])
+
+    def predict(batch: Batch) -> tuple[Array | None, Array | list[Array | None]]:
+        each: Array | list[Array | None]
+        if mixed is not members and len(lines) == len(members):
+            with np.errstate(all="ignore"):  # what is not finite is looked for
+                each = (batch.seen @ slopes.T + intercepts).T
+        else:
+            each = [_output(member, batch) for member in members]
         taken = each if mixed is members else [_output(member, batch) for member in mixed]
         outputs = [output for output in taken if output is not None]
         if len(outputs) < len(taken):

@@ -32,7 +32,7 @@ from fedcsa.core.batches import available_cores
 #: Seconds of work that are left before processes are started: to start two takes about 0.03.
 WORTH_STARTING = 0.5
 #: Tasks that wait for a free process, for each: no process idles while its answer is read.
-AHEAD = 2
+TASKS_AHEAD = 2
 #: A task's number, before an answer its length too.
 _NUMBER, _HEAD = struct.Struct("<I"), struct.Struct("<II")
 
@@ -106,7 +106,7 @@ def _by_processes(task: Task, numbers: Sequence[int], workers: int) -> Mapping[i
             children[answers] = child
         os.close(ask_from)
         ask_from, waiting = -1, iter(numbers)
-        ask = _ask(ask, waiting, AHEAD * len(children))
+        ask = _ask(ask, waiting, TASKS_AHEAD * len(children))
         with selectors.DefaultSelector() as ready:
             for answers in children:
                 ready.register(answers, selectors.EVENT_READ)

@@ -41,6 +41,7 @@ from fedcsa.messages.policy import (
 )
 from fedcsa.models.convert import agreed_grid
 from fedcsa.models.description import Candidate
+from fedcsa.models.fitted import FittedModel
 from fedcsa.models.model import Model
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
@@ -395,7 +396,7 @@ class Source:
         study = self._reported(asked.study, asked.brief)
         brief = study.design
         model, chosen = self._chosen(brief, asked.candidate)
-        members_of(asked, brief)  # refuses what is not of the study
+        members = members_of(asked, brief)  # refuses what is not of the study
         if asked.again:
             check_second(asked, study.asked.get(asked.name) if brief.candidates else None)
         if study.asked.setdefault(remembered_as(asked), asked) != asked:
@@ -404,24 +405,27 @@ class Source:
                 "This site examines one mixture per study; give another study another name.",
             )
         work = self._work(study, model, chosen, asked.candidate)
-        found = self._examined(asked, brief, work)
+        found = self._examined(asked, members, brief, work)
         if self._policy.min_cell_rows > 1 and self._tells_no_table(asked, found, study, work):
             found = found.without_table()
         return ExaminationReport(
             study=asked.study, source=self.name, in_reply_to=in_reply_to, **vars(found)
         )
 
-    def _examined(self, asked: Examination, brief: Brief, work: Work) -> Examined:
+    def _examined(
+        self, asked: Examination, members: Sequence[FittedModel], brief: Brief, work: Work
+    ) -> Examined:
         """What this site finds of a mixture.
 
         Parameters
         ----------
         asked : Examination
+        members : sequence of FittedModel
+            Its models, opened.
         brief : Brief
         work : Work
             Of the chosen candidate.
         """
-        members = members_of(asked, brief)
         predict, policy = mixture_of(asked, members, work), self._policy
         if policy.max_row_leverage < 1.0:
             policy.check_leverage(largest_examined_share(work, predict, members))
@@ -447,7 +451,7 @@ class Source:
             return bool(study.brief.candidates) and finds_useless(found, asked.weights)
         first = study.asked[Examination.name]
         assert isinstance(first, Examination)  # noqa: S101 - checked
-        before = self._examined(first, study.design, work)
+        before = self._examined(first, members_of(first, study.design), study.design, work)
         return not before.reason and not finds_useless(before, first.weights)
 
     def _work(self, study: Remembered, model: Model | None, chosen: Candidate, at: int) -> Work:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.models.description import RATIO_POWER
 from fedcsa.models.fitted import EstimatorModel, FittedModel
+from fedcsa.models.portable import Form, LinearModel
 
 if TYPE_CHECKING:
     from fedcsa.plan import Plan
@@ -382,6 +383,7 @@ def examination_for(
     a = np.array(list(taken.values()))
     members = [models[name] for name in taken]
     held = tuple(m if isinstance(m, EstimatorModel) else None for m in members)
+    forms, arrays = _together(members)
     return Examination(
         study=plan.study,
         brief=request.brief,
@@ -389,16 +391,25 @@ def examination_for(
         combine=plan.combine,
         own_weight=own,
         weights=a,
-        forms=[member.form for member in members],
-        arrays={
-            f"{k}.{key}": array for k, m in enumerate(members) for key, array in m.arrays.items()
-        },
+        forms=forms,
+        arrays=arrays,
         constant=np.atleast_1d(constant),
         centre=design.centre,
         unit=design.unit,
         again=again,
         held=held if any(held) else (),
     )
+
+
+def _together(members: Sequence[FittedModel]) -> tuple[list[Form], dict[str, NDArray[Any]]]:
+    """Forms and arrays of an examination's members; of several lines one form and two arrays."""
+    lines = [member for member in members if isinstance(member, LinearModel)]
+    if len(lines) == len(members) > 1:
+        coefficients = np.array([line.coefficients for line in lines])
+        intercepts = np.array([[line.intercept] for line in lines])
+        return [lines[0].form], {"0.coefficients": coefficients, "0.intercept": intercepts}
+    named = [(f"{k}.{key}", a) for k, m in enumerate(members) for key, a in m.arrays.items()]
+    return [member.form for member in members], dict(named)
 
 
 def useless_models(
