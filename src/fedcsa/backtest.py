@@ -14,9 +14,10 @@ from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
 from fedcsa.core.losses import Loss, loss_named, row_losses
 from fedcsa.core.realised import standard_error
 from fedcsa.errors import FedCSAError, must
+from fedcsa.messages.fields import to_json
 from fedcsa.messages.messages import BacktestReport
 from fedcsa.messages.policy import Ledger, Policy
-from fedcsa.models.description import given_column
+from fedcsa.models.description import RATIO_POWER, given_column
 from fedcsa.models.model import path_losses
 from fedcsa.models.registry import instantiate
 from fedcsa.models.space import SpaceFunction
@@ -81,13 +82,10 @@ def run_backtest(
         "losses": losses,
         "trusted_types": trusted_types,
     }
+    sites = [Source(name, *sources[name], features=columns, **common) for name in sorted(sources)]
     rows = []
     for name in sorted(sources):
-        others = [
-            Source(other, *sources[other], features=columns, **common)
-            for other in sorted(sources)
-            if other != name
-        ]
+        others = [site.anew() for site in sites if site.name != name]
         player = Player(name, *sources[name], plan, given=given, space=space, **common)
         rows.append(player.play(others, progress))
     return Backtest(tuple(rows), plan.level, risk_scale(plan))
@@ -218,9 +216,10 @@ class Player:
         plan = self.plan
         if not plan.candidates:  # the model is given
             return 0.0
-        model, candidates = instantiate(
-            plan.model, plan.candidates, len(plan.classes), self._trusted
-        )
+        # Its rows have no weights: candidates that differ in the power alone are the same.
+        plain = [{k: v for k, v in one.items() if k != RATIO_POWER} for one in plan.candidates]
+        different = list({to_json(one): one for one in plain}.values())
+        model, candidates = instantiate(plan.model, different, len(plan.classes), self._trusted)
         X, ones = self._seen(), np.ones(len(self._X))
         rng = generator_for(plan.seed, self.name, "reference")
         n_folds, key = min(REFERENCE_FOLDS, len(X)), fold_key(rng)

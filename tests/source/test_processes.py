@@ -220,3 +220,36 @@ def test_held_out_predictions_are_those_of_models_fitted_again(monkeypatch):
             assert (told.models, told.n_rows) == ((), path.n_rows)
             for index, model in enumerate(path.models):
                 np.testing.assert_array_equal(outputs[index, here], model.predict(whole.seen[here]))
+
+
+# The fits of a back-test --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "candidates", "scale", "a_fold"),
+    [
+        (LogisticRegression(), {"C": [0.1, 1.0]}, False, 2),
+        (LogisticRegression(), {"C": [0.1], "ratio_power": [0.0, 1.0]}, False, 1 + 2),
+        (LogisticRegression(), {"C": [0.1, 1.0]}, True, 2 * 2),
+        (RandomForestClassifier(2), {"max_depth": [1]}, False, 2),
+    ],
+)
+def test_fits_that_do_not_depend_on_the_target_are_made_once(
+    model, candidates, scale, a_fold, monkeypatch
+):
+    sources = {f"s{k}": site(60, k) for k in range(3)}  # each is asked by two targets
+    study = FedCSA(model, candidates=candidates, scale=scale, random_state=1)
+    fitted = []
+    original = fits.RowFits._path
+
+    def counted(self, job, own, *rest):
+        if job.purpose != "model-refit":
+            fitted.append((self.rows.source, job.purpose))
+        return original(self, job, own, *rest)
+
+    monkeypatch.setattr(processes, "available_cores", lambda: 1)
+    monkeypatch.setattr(fits.RowFits, "_path", counted)
+    found = study.backtest(sources)
+    assert len(fitted) == len(sources) * 5 * a_fold
+    monkeypatch.setattr(fits.RowFits, "_key", lambda *_: "")
+    assert study.backtest(sources) == found

@@ -190,6 +190,12 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def has_trees(model: Any) -> bool:
+    """Whether a model ends in trees, which are fitted on the agreed grid."""
+    ends = split_pipeline(model.estimator)[1] if isinstance(model, SklearnModel) else None
+    return ends is not None and sklearn_name(ends) in TREES
+
+
 def can_be_forked(model: Any, candidates: Sequence[Candidate]) -> bool:
     """Whether a forked process can fit: all is of scikit-learn, and no part has cores of its own.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from fedcsa.core.batches import in_order
 from fedcsa.core.folds import generator_for
 from fedcsa.core.ridge import merge_triangles, product_triangle, triangle, triangle_path
 from fedcsa.errors import PolicyError
+from fedcsa.messages.fields import to_json
 from fedcsa.messages.messages import Brief, ModelReport, ModelRequest
 from fedcsa.models.description import Candidate
 from fedcsa.models.fitted import EstimatorModel, FittedModel
@@ -116,6 +118,9 @@ class RowFits:
         # Here: scikit-learn takes a second to load, and linear models do without it.
         from fedcsa.models.estimators import can_be_forked, one_openmp_thread
 
+        keys, known = [self._key(candidate) for candidate in candidates], self.rows.judged
+        fresh = [index for index, key in enumerate(keys) if key not in known]
+
         whole = self.rows.whole()
         labels, ratios = self.folds.labels(whole), self.weighing.training(whole)
         judged = [np.flatnonzero(labels == turn.judge) for turn in self.folds.turns]
@@ -123,7 +128,7 @@ class RowFits:
         outputs = shared_zeros([len(candidates), len(labels), *classes])
 
         def task(number: int) -> str:
-            index, k = divmod(number, len(jobs))
+            index, k = fresh[number // len(jobs)], number % len(jobs)
             path = self._path(jobs[k], [candidates[index]], whole, labels, ratios)
             [model], failure = path.models, path.failures.get(0, "")
             if model is not None and len(judged[k]):
@@ -135,8 +140,32 @@ class RowFits:
 
         if not can_be_forked(self.model, candidates):
             workers = 1
-        told = [*map(json.loads, on_all_cores(task, len(candidates) * len(jobs), workers))]
-        return outputs, [_without_models(told[k :: len(jobs)]) for k in range(len(jobs))]
+        said = [*map(json.loads, on_all_cores(task, len(fresh) * len(jobs), workers))]
+        told: dict[int, list[Any]] = {}
+        for place, index in enumerate(fresh):
+            told[index] = said[place * len(jobs) : (place + 1) * len(jobs)]
+            if keys[index]:
+                known[keys[index]] = outputs[index], told[index]
+        for index in sorted({*range(len(candidates))} - {*fresh}):
+            outputs[index], told[index] = known[keys[index]]
+        of_turns = zip(*(told[index] for index in range(len(candidates))), strict=True)
+        return outputs, [_without_models(turn) for turn in of_turns]
+
+    def _key(self, candidate: Candidate) -> str:
+        """Under which the fits of a candidate are kept; empty if they depend on the target.
+
+        They do by its units, by weights that match its table, and by the grid of trees.
+        """
+        from fedcsa.models.estimators import has_trees
+
+        brief, folds = self.rows.brief, self.folds
+        if brief.scale or power_of(candidate) or folds.dealt is not None or has_trees(self.model):
+            return ""
+        about = (brief.model, brief.features, brief.group, brief.classes, self.seed)
+        try:
+            return to_json([*about, folds.n_folds, folds.key, dict(candidate)])
+        except (TypeError, ValueError):  # it brings an estimator, or a number that is none
+            return ""
 
 
 def _without_models(told: Sequence[tuple[str, str, dict[str, int], int]]) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, cast
 
@@ -137,6 +138,14 @@ class Source:
         read = SiteRows.in_batches(name, rows, policy.count_band)
         source._start(read, policy, trusted_types, clock)
         return source
+
+    def anew(self) -> Source:
+        """The same rows and rules, of which nobody has asked anything yet."""
+        twin = copy(self)
+        twin._start(self._rows, self._policy, self._trusted, self.ledger.clock)
+        twin._losses, twin._ratio = self._losses, self._ratio
+        twin._tell_errors = self._tell_errors
+        return twin
 
     def _start(
         self, rows: SiteRows, policy: Policy, trusted_types: Collection[str], clock: Clock

@@ -117,6 +117,8 @@ class StudyRows:
     n_rows : int
     given : int or None
         The column of predictions that is judged.
+    judged : dict of str to (array, list)
+        What fits that do not depend on the target gave in other studies of these rows.
     """
 
     source: str
@@ -126,6 +128,7 @@ class StudyRows:
     brief: Brief = field(repr=False)
     n_rows: int
     given: int | None = field(default=None, repr=False)
+    judged: dict[str, tuple[Array, list[Any]]] = field(default_factory=dict, repr=False)
 
     @property
     def held(self) -> bool:
@@ -180,6 +183,7 @@ class SiteRows:
         self.source = source
         self._rows = rows
         self._y = y
+        self._judged: dict[str, tuple[Array, list[Any]]] = {}
 
     @classmethod
     def in_memory(
@@ -293,7 +297,9 @@ class SiteRows:
         group, given = (
             self.columns.index(name) if name else None for name in (brief.group, column)
         )
-        return StudyRows(self.source, rows, columns, group, brief, self.n_rows, given)
+        return StudyRows(
+            self.source, rows, columns, group, brief, self.n_rows, given, self._judged
+        )  # fmt: skip
 
     def _outcome(self, brief: Brief, y: NDArray[Any]) -> Array:
         """Outcomes as numbers, or as codes of the study's classes.
