@@ -31,12 +31,12 @@ FOLDS = 5
 #: Twenty settings of every model.
 MODELS: dict[str, tuple[Any, dict[str, list[Any]]]] = {
     "logistic regression": (LogisticRegression(), {"C": np.geomspace(1e-3, 1e2, 20).tolist()}),
-    "random forest, 20 trees": (
-        RandomForestClassifier(20, random_state=0),
+    "random forest, 10 trees": (
+        RandomForestClassifier(10, random_state=0),
         {"max_depth": [2, 4, 6, 8], "min_samples_leaf": [1, 2, 5, 10, 20]},
     ),
-    "histogram boosting, 10 rounds": (
-        HistGradientBoostingClassifier(max_iter=10, random_state=0),
+    "histogram boosting, 5 rounds": (
+        HistGradientBoostingClassifier(max_iter=5, random_state=0),
         {"max_leaf_nodes": [3, 7, 15, 31], "learning_rate": [0.03, 0.1, 0.2, 0.3, 0.5]},
     ),
 }
@@ -48,7 +48,7 @@ class Settings:
 
     models: tuple[str, ...] = tuple(MODELS)
     sources: int = 2
-    rows: int = 1_000
+    rows: int = 500
     features: int = 20
     repeats: int = 1
 

@@ -173,7 +173,7 @@ def test_lines_told_one_by_one_are_examined_like_lines_told_together(make):
 
 def test_only_lines_are_told_together():
     with pytest.raises(MessageError, match="a form for every model that is no line"):
-        _alike(EstimatorModel(SVR()), [({"kind": "linear"}, {})])
+        _alike(EstimatorModel(SVR()), {})
 
 
 # What is asked ------------------------------------------------------------------------------

@@ -116,12 +116,16 @@ class Examination(Message):
         return len(self.forms) < len(self.weights)
 
     @property
+    def together(self) -> dict[str, NDArray[Any]]:
+        """Arrays of members that are alike, with a row a member."""
+        return {name.partition(".")[2]: array for name, array in self.arrays.items()}
+
+    @property
     def members(self) -> list[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
         """Form and arrays of every member."""
         if self.alike:
-            rows = {name.partition(".")[2]: array for name, array in self.arrays.items()}
             return [
-                (self.forms[0], {name: array[k] for name, array in rows.items()})
+                (self.forms[0], {name: array[k] for name, array in self.together.items()})
                 for k in range(len(self.weights))
             ]
         arrays: list[dict[str, NDArray[Any]]] = [{} for _ in self.forms]

@@ -15,7 +15,7 @@ from fedcsa.messages.messages import Brief, Examination
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.portable import Arrays, Form, LinearModel, mean_line
+from fedcsa.models.portable import Arrays, LinearModel, mean_line
 from fedcsa.source.weigh import Batch, StudyRows
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def members_of(asked: Examination, brief: Brief) -> list[FittedModel]:
     if asked.alike and model.get("name") == GIVEN:
         raise MessageError("An examination of a given model must hold one.")
     candidate = thaw(brief.candidates[asked.candidate]) if brief.candidates else {}
-    held, members = asked.held or (None,) * len(asked.weights), asked.members
+    held = asked.held or (None,) * len(asked.forms)
+    first = {name: rows[0] for name, rows in asked.together.items()} if asked.alike else {}
+    members = [(asked.forms[0], first)] if asked.alike else asked.members
     try:
         found = [
             own
@@ -54,28 +56,26 @@ def members_of(asked: Examination, brief: Brief) -> list[FittedModel]:
             else open_agreed(
                 form, arrays, model, candidate, brief.sd, scale=brief.scale, n_classes=n_classes
             )
-            for own, (form, arrays) in zip(held, members[: len(asked.forms)], strict=False)
+            for own, (form, arrays) in zip(held, members, strict=True)
         ]
     except ModelError as error:
         raise MessageError(f"An examination must hold models of the study. {error}") from None
-    return found + _alike(found[0], members[1:]) if asked.alike else found
+    return _alike(found[0], asked.together) if asked.alike else found
 
 
-def _alike(first: FittedModel, members: Sequence[tuple[Form, Arrays]]) -> list[FittedModel]:
+def _alike(first: FittedModel, together: Arrays) -> list[FittedModel]:
     """Lines of the form and the shapes of the first, which was checked.
 
     Parameters
     ----------
     first : FittedModel
-    members : sequence of (form, arrays)
-        The others.
+    together : mapping of str to array
+        Of all of them, with a row a member.
     """
     if not isinstance(first, LinearModel):
         raise MessageError("An examination must have a form for every model that is no line.")
-    return [
-        LinearModel(arrays["coefficients"], float(arrays["intercept"][0]), first.link)
-        for _, arrays in members
-    ]
+    pairs = zip(together["coefficients"], together["intercept"][:, 0].tolist(), strict=True)
+    return [LinearModel(slopes, intercept, first.link) for slopes, intercept in pairs]
 
 
 def check_given(rows: StudyRows) -> None:

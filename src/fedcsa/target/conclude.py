@@ -182,7 +182,8 @@ def _examination(adaptation: Adaptation) -> Iterator[Finding]:
         if found.reason:
             yield Finding("not-examined", name, {"reason": found.reason})
             yield from _silent(adaptation, name)
-    near = {n: item for n, item in adaptation.examinations.items() if n in adaptation.reaching}
+    reaching = set(adaptation.reaching)
+    near = {n: item for n, item in adaptation.examinations.items() if n in reaching}
     for name, (far, times) in far_examiners(near).items():
         yield Finding("stands-out", name, {"standard deviations": far, "times the median": times})
     if examined and not adaptation.refused:
