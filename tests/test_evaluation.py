@@ -401,6 +401,10 @@ def test_a_source_examines_the_agreed_model_only_and_once(made):
                     arrays={f"0.{k}": v for k, v in other.arrays.items()})  # fmt: skip
     with pytest.raises(MessageError, match="its digest is another"):
         sources[0].answer(wrong)
+    beside = {f"0.{k}": np.stack([v, other.arrays[k]]) for k, v in asked.members[0][1].items()}
+    smuggled = replace(asked, weights=np.full(2, 0.5), arrays=beside)  # the agreed one comes first
+    with pytest.raises(MessageError, match="must hold one"):
+        sources[0].answer(smuggled)
     own = replace(asked, forms=[], arrays={}, weights=np.empty(0), own_weight=1.0)
     with pytest.raises(MessageError, match="must hold it"):
         sources[0].answer(own)
