@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 import numpy as np
 
@@ -207,10 +206,13 @@ def _expected(estimates: Array, variances: Array, scale: float) -> Iterator[NewS
     near = np.clip(estimates, middle - FARTHEST_TAU * scale, middle + FARTHEST_TAU * scale)
     sites = [_Pooled.one(y, 1.0 / (v + taus**2)) for y, v in zip(near, variances, strict=True)]
     nobody = _Pooled(*np.zeros((4, len(taus))))
-    after = list(accumulate(reversed(sites[1:]), _Pooled.merge, initial=nobody))
-    before = accumulate(sites[:-1], _Pooled.merge, initial=nobody)
-    for left, right, v in zip(before, reversed(after), variances, strict=True):
-        others = left.merge(right)
+    after = [nobody]
+    for site in reversed(sites[1:]):
+        after.append(after[-1].merge(site))
+    before = nobody
+    for site, v in zip(sites, variances, strict=True):
+        others = before.merge(after.pop())
+        before = before.merge(site)
         log = _log_density(taus, scale, others.total, others.misfit, others.logs)
         yield _at_new_site(taus, log, others.mean, others.total, float(v))
 

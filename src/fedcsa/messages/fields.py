@@ -37,6 +37,8 @@ MAX_DIMENSIONS = 2
 _ARRAY_NAME = re.compile("[a-z0-9_.]{1,60}")
 
 _SCALARS = frozenset({float, int, str, bool, type(None)})
+#: The kind of a model that is handed over as an object, in one process.
+HELD = "held"
 
 
 def wire_field(kind: Kind, make: Callable[[], Any] | None = None) -> Any:
@@ -230,6 +232,12 @@ def _checked_arrays(where: str, value: Any) -> Mapping[str, NDArray[Any]]:
 def named(message: type[Message]) -> str:
     """How a sentence about a kind of message begins, such as "An examination"."""
     return f"{'An' if message.name[0] in 'aeiou' else 'A'} {message.name}"
+
+
+def is_form(form: Any, held: Any) -> bool:
+    """Whether `form` names the kind of a model; an object's is ``"held"``, and only an object's."""
+    kind = form.get("kind") if isinstance(form, Mapping) else None
+    return isinstance(kind, str) and (kind == HELD) == (held is not None)
 
 
 def frozen_mapping(items: dict[str, Any]) -> MappingProxyType[str, Any]:

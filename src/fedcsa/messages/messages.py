@@ -32,11 +32,8 @@ from fedcsa.core.scores import ScoreDesign
 from fedcsa.core.subgroups import MOST_THRESHOLDS, subgroup_problems
 from fedcsa.core.table import Table1
 from fedcsa.errors import DataError
-from fedcsa.messages.fields import Message, wire_field
+from fedcsa.messages.fields import Message, is_form, wire_field
 from fedcsa.models.description import GIVEN
-
-#: The kind of a model that is handed over as an object, in one process.
-HELD = "held"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,9 +97,9 @@ class Examination(Message):
         self.must(forms == n or forms == 1 < n, "a form a member, or one for all")
         self.must(len(self.held) in (0, n), "no object, or one a member")
         held = self.held or (None,) * n
-        if self.alike:
-            rows = {array.shape[0] if array.ndim == 2 else -1 for array in self.arrays.values()}
-            self.must(rows == {n} and not self.held, "a row a member where one form is for all")
+        rows = {array.shape[:-1] for array in self.arrays.values()}
+        whole = not self.alike or (rows == {(n,)} and not self.held)
+        self.must(whole, "a row a member where one form is for all")
         self.must(all(map(is_form, self.forms, held)), "members by their form")
         owners = {name.partition(".")[0] for name in self.arrays}
         told = {str(k) for k in range(forms) if held[k] is None}
@@ -124,21 +121,13 @@ class Examination(Message):
     def members(self) -> list[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
         """Form and arrays of every member."""
         if self.alike:
-            return [
-                (self.forms[0], {name: array[k] for name, array in self.together.items()})
-                for k in range(len(self.weights))
-            ]
+            rows = zip(*self.together.values(), strict=True)
+            return [(self.forms[0], dict(zip(self.together, row, strict=True))) for row in rows]
         arrays: list[dict[str, NDArray[Any]]] = [{} for _ in self.forms]
         for name, array in self.arrays.items():
             owner, _, rest = name.partition(".")
             arrays[int(owner)][rest] = array
         return list(zip(self.forms, arrays, strict=True))
-
-
-def is_form(form: Any, held: Any) -> bool:
-    """Whether `form` names the kind of a model; an object's is ``"held"``, and only an object's."""
-    kind = form.get("kind") if isinstance(form, Mapping) else None
-    return isinstance(kind, str) and (kind == HELD) == (held is not None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

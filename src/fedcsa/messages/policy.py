@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.errors import MessageError, PolicyError, must
 from fedcsa.messages.codec import digest, written
-from fedcsa.messages.fields import Message, thaw, to_json
+from fedcsa.messages.fields import HELD, Message, thaw, to_json
 from fedcsa.messages.messages import (
-    HELD,
     BacktestReport,
     Brief,
     Examination,
