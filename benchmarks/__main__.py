@@ -27,6 +27,8 @@ BUDGETS = {
     "stream": 400,
     "wide": 300,
     "many_sources": 200,
+    "fits": 200,
+    "backtest": 160,
     "federation": 400,
     "predict": 200,
     "long_tables": 120,
