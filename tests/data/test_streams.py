@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedcsa.core.batches import BATCH_ROWS, HeldBatches
-from fedcsa.data import table_file
+from fedcsa.data import streams, table_file
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.csv_text import text_pieces
-from fedcsa.data.streams import AHEAD, TableStream, prefetched, read_rows
+from fedcsa.data.streams import AHEAD, DecodedOnce, TableStream, prefetched, read_rows
 from fedcsa.data.table_file import FILE_KINDS as READ_KINDS
 from fedcsa.data.tables import open_table, write_table
 from fedcsa.errors import DataError, ParameterError, TableError
@@ -497,6 +497,73 @@ def test_another_number_of_rows_is_a_change(tmp_path):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
     assert "it had 2 rows and now has 1" in complaint(lambda: list(rows))[1]
+
+
+# Decoded once ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """How many passes were decoded so far."""
+    passes = []
+    real = streams.encoded_batches
+
+    def counted(*arguments, **options):
+        passes.append(None)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(streams, "encoded_batches", counted)
+    return passes
+
+
+def test_a_file_that_fits_is_decoded_once(tmp_path, decoded):
+    path = parquet(tmp_path)
+    rows = DecodedOnce(stream(path))
+    expected = [(X.tobytes(), y.tobytes()) for X, y in stream(path)]
+    decoded.clear()
+    for _ in range(3):
+        assert [(X.tobytes(), y.tobytes()) for X, y in rows] == expected
+    assert len(decoded) == 1
+    with pytest.raises(ValueError, match="read-only"):
+        next(iter(rows))[0][:] = 0.0
+
+
+def test_a_pass_that_was_left_keeps_nothing(tmp_path, decoded):
+    rows = DecodedOnce(stream(parquet(tmp_path)))
+    for _ in rows:
+        break
+    assert len(list(rows)) == len(list(rows)) == 3
+    assert len(decoded) == 2
+
+
+@pytest.mark.parametrize("room", [0, 2 * 16 * BATCH_ROWS, 3 * 16 * BATCH_ROWS - 1])
+def test_a_file_that_does_not_fit_is_decoded_at_every_pass(tmp_path, decoded, room, monkeypatch):
+    monkeypatch.setattr(streams, "KEPT_BYTES", room)
+    rows = DecodedOnce(stream(parquet(tmp_path)))
+    assert len(list(rows)) == len(list(rows)) == 3
+    assert len(decoded) == 2
+
+
+def test_all_tables_of_a_process_share_the_room(tmp_path, decoded, monkeypatch):
+    monkeypatch.setattr(streams, "KEPT_BYTES", 3 * 16 * BATCH_ROWS)
+    path = parquet(tmp_path)
+    first, second = DecodedOnce(stream(path)), DecodedOnce(stream(path))
+    for rows in (first, second, first, second):
+        list(rows)
+    assert len(decoded) == 3
+    del first, rows
+    gc.collect()
+    for _ in range(2):
+        list(second)
+    assert len(decoded) == 4
+
+
+def test_a_kept_file_that_changes_is_refused(tmp_path):
+    path = parquet(tmp_path)
+    rows = DecodedOnce(stream(path))
+    list(rows)
+    parquet(tmp_path, n=5)
+    assert "its size or its time is another" in complaint(lambda: list(rows))[1]
 
 
 # Memory and threads ---------------------------------------------------------------------------

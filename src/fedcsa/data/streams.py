@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import weakref
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
@@ -26,6 +27,9 @@ _Batch = tuple[Array, Array]
 _Item = TypeVar("_Item")
 #: Batches that are made before they are asked for: one to hand over, one in the making.
 AHEAD = 2
+#: Bytes of decoded rows that are kept in a process, by all tables together. A million rows of
+#: twenty numbers fit in, and are decoded once instead of at each of eight passes.
+KEPT_BYTES = 176 << 20
 #: Rows that are held make room for an eighth more, so that they move a few dozen times at most.
 _SPARE = 8
 
@@ -77,12 +81,12 @@ class TableStream:
         """Names of the features in the order of the matrix, and of the group behind them."""
         return self._coding.matrix_columns if self._with_outcome else self._coding.columns
 
-    def __iter__(self) -> Iterator[_Batch]:
+    def __iter__(self) -> Generator[_Batch]:
         """Start a pass."""
         return prefetched(self._pass)
 
     def _pass(self) -> Generator[_Batch]:
-        self._require_same_file()
+        self.require_same_file()
         problem: DataError | None = None
         try:
             batches = encoded_batches(
@@ -93,7 +97,7 @@ class TableStream:
                 yield from self._compared(batches)
         except DataError as error:
             problem = error
-        self._require_same_file()  # if it is another one, nothing else is worth saying
+        self.require_same_file()  # if it is another one, nothing else is worth saying
         if problem is not None:
             raise problem
 
@@ -116,7 +120,13 @@ class TableStream:
             raise self._changed("its rows are others than at the last pass")
         self._last = rows, checksum
 
-    def _require_same_file(self) -> None:
+    @property
+    def is_file(self) -> bool:
+        """Whether it tells by itself that it has changed; of a query only its rows do."""
+        return self._state is not None
+
+    def require_same_file(self) -> None:
+        """Refuse a file that is another one than at the start."""
         if self._table.state() != self._state:
             raise self._changed("its size or its time is another")
 
@@ -125,6 +135,56 @@ class TableStream:
             f"{self._table.words} must stay as it is while a study runs; {how}. "
             "Run the study on a copy that nobody writes to."
         )
+
+
+class DecodedOnce:
+    """The batches of a `TableStream`; a file that fits into `KEPT_BYTES` is decoded only once.
+
+    A larger one is decoded anew at every pass, and nothing of it is kept. So is a query: only its
+    rows tell whether they have changed. Batches that are kept cannot be written to.
+
+    Parameters
+    ----------
+    stream : TableStream
+    """
+
+    def __init__(self, stream: TableStream) -> None:
+        self._stream = stream
+        self._kept: list[_Batch] = []
+        self._bytes = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the features, and of the group behind them."""
+        return self._stream.columns
+
+    def __iter__(self) -> Iterator[_Batch]:
+        """Start a pass."""
+        if not self._kept:
+            return self._first() if self._stream.is_file else iter(self._stream)
+        self._stream.require_same_file()
+        return iter(self._kept)
+
+    def _first(self) -> Generator[_Batch]:
+        room = KEPT_BYTES - sum(other._bytes for other in _KEEPING)
+        kept: list[_Batch] = []
+        size = 0
+        with closing(iter(self._stream)) as batches:
+            for X, y in batches:
+                size += X.nbytes + y.nbytes
+                if size <= room:
+                    X.flags.writeable = y.flags.writeable = False
+                    kept.append((X, y))
+                else:
+                    kept.clear()
+                yield X, y
+        if kept:
+            self._kept, self._bytes = kept, size
+            _KEEPING.add(self)
+
+
+#: Tables that are kept. One that nobody uses any more makes room for others.
+_KEEPING: weakref.WeakSet[DecodedOnce] = weakref.WeakSet()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fedcsa.core.batches import Batches
 from fedcsa.core.table import Table1
 from fedcsa.data.coding import Columns, read_predictions
 from fedcsa.data.databases import database_problem, query_problem
-from fedcsa.data.streams import RenamedBatches, TableStream, read_rows
+from fedcsa.data.streams import DecodedOnce, RenamedBatches, TableStream, read_rows
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.tables import AnyTable, open_table
 from fedcsa.errors import DataError, PolicyError, StudyError, TableError, gathered, raise_all
@@ -151,11 +151,11 @@ class SiteFile:
         return X, np.asarray(y)
 
     def batches(self, study: Study) -> Batches:
-        """Rows and outcomes in batches, read anew for every pass and never held."""
+        """Rows and outcomes in batches, read anew for every pass; none of a large table is held."""
         self._require_predictions(study)
         table = self.open_rows()
         rows = TableStream(table, self._coding(study), where=_WHERE)
-        return RenamedBatches(study.coding.matrix_columns, rows)
+        return RenamedBatches(study.coding.matrix_columns, DecodedOnce(rows))
 
     def given(self, study: Study) -> FittedModel | Array | None:
         """As a target: the given model, or its own column of predictions; None without either."""
