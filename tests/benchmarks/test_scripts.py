@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.__main__ import BUDGETS, ended  # noqa: E402
+from benchmarks.bars import BARS  # noqa: E402
 from benchmarks.harness import (  # noqa: E402
     Taken,
     compared,
@@ -38,6 +39,9 @@ def test_a_benchmark_writes_its_tables_and_what_they_were_made_with(script, tmp_
     run(script, tmp_path, *(["--alone"] if script == "peers" else []))
     tables = {path.stem: read_table(path) for path in tmp_path.glob("*.csv")}
     assert all(tables.values())
+    for bar in BARS:
+        if bar.table == script:
+            assert {bar.column, *bar.where} <= set(tables[script][0]), bar.what
     assert tables
     told = json.loads((tmp_path / f"{script}.provenance.json").read_text())
     assert told["mode"] == "quick"
@@ -51,6 +55,10 @@ def test_a_script_that_fails_or_takes_too_long_is_named_and_the_others_run():
     assert ended([*python, "pass"], 60.0) == ""
     assert ended([*python, "raise SystemExit(3)"], 60.0) == "exit code 3"
     assert ended([*python, "import time; time.sleep(600)"], 0.5) == "longer than 0.5 s"
+
+
+def test_every_bar_is_measured_by_a_script_of_the_run():
+    assert {bar.table for bar in BARS} <= set(BUDGETS)
 
 
 def test_all_scripts_together_take_at_most_half_an_hour():
