@@ -1,5 +1,6 @@
 """Work by forked processes: the same answers, errors as if there were none, nobody left behind."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -86,6 +87,38 @@ def test_what_a_process_was_at_when_it_died_is_done_here():
         return str(index)
 
     assert on_all_cores(task, 40, 2) == [str(index) for index in range(40)]
+
+
+def test_what_a_process_waits_for_in_vain_is_done_here(monkeypatch):
+    monkeypatch.setattr(processes, "STALLED", 0.2)
+    parent, before, pipes = os.getpid(), children(), open_files()
+
+    def task(index):
+        while index in (3, 4) and os.getpid() != parent:
+            signal.pause()  # as for a lock that a thread of the parent held at the fork
+        return str(index)
+
+    assert on_all_cores(task, 40, 2) == [str(index) for index in range(40)]
+    assert (children(), open_files()) == (before, pipes)
+
+
+def test_processes_that_compute_are_waited_for(monkeypatch):
+    monkeypatch.setattr(processes, "STALLED", 0.01)
+    monkeypatch.setattr(processes, "_computed", lambda _, ticks=itertools.count(): next(ticks))
+
+    def task(index):
+        time.sleep(0.2 if index else 0.0)
+        return str(os.getpid())
+
+    assert str(os.getpid()) not in on_all_cores(task, 3, 2)[1:]
+
+
+def test_the_cpu_time_of_processes_is_told():
+    own = processes._computed([os.getpid()])
+    while time.process_time() * os.sysconf("SC_CLK_TCK") < own + 3:
+        pass
+    assert processes._computed([os.getpid()]) > own
+    assert processes._computed([2**30]) == 0.0
 
 
 SLOW = """

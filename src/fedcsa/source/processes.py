@@ -22,6 +22,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
@@ -33,6 +35,10 @@ from fedcsa.core.batches import available_cores
 WORTH_STARTING = 0.5
 #: Tasks that wait for a free process, for each: no process idles while its answer is read.
 TASKS_AHEAD = 2
+#: Seconds after which processes that neither answer nor compute are given up, and their tasks done
+#: here. A child has none of its parent's threads, so it waits for ever for a lock that one of them
+#: held at the fork, such as a library's.
+STALLED = 20.0
 #: A task's number, before an answer its length too.
 _NUMBER, _HEAD = struct.Struct("<I"), struct.Struct("<II")
 
@@ -110,8 +116,14 @@ def _by_processes(task: Task, numbers: Sequence[int], workers: int) -> Mapping[i
         with selectors.DefaultSelector() as ready:
             for answers in children:
                 ready.register(answers, selectors.EVENT_READ)
+            worked = -1.0
             while ready.get_map():
-                for key, _ in ready.select():
+                came = ready.select(STALLED)
+                if not came:
+                    before, worked = worked, _computed(children.values())
+                    if worked == before:
+                        break
+                for key, _ in came:
                     head = _read(key.fd, _HEAD.size)
                     index, length = _HEAD.unpack(head) if head else (0, 0)
                     text = _read(key.fd, length) if head else None
@@ -129,6 +141,17 @@ def _by_processes(task: Task, numbers: Sequence[int], workers: int) -> Mapping[i
             if end >= 0:
                 os.close(end)
     return found
+
+
+def _computed(processes: Iterable[int]) -> float:
+    """Ticks of CPU time that the processes have taken together."""
+    taken = 0.0
+    for process in processes:
+        with suppress(OSError):
+            told = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+            # The name, in parentheses, may hold spaces; user and system time are the 14th and 15th.
+            taken += sum(map(float, told.rpartition(")")[2].split()[11:13]))
+    return taken
 
 
 def _fork() -> int:
