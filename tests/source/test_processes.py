@@ -104,7 +104,8 @@ def test_what_a_process_waits_for_in_vain_is_done_here(monkeypatch):
 
 def test_processes_that_compute_are_waited_for(monkeypatch):
     monkeypatch.setattr(processes, "STALLED", 0.01)
-    monkeypatch.setattr(processes, "_computed", lambda _, ticks=itertools.count(): next(ticks))
+    ticks = itertools.count()
+    monkeypatch.setattr(processes, "_computed", lambda _: next(ticks))
 
     def task(index):
         time.sleep(0.2 if index else 0.0)
