@@ -5,6 +5,7 @@ Loading them takes a quarter of a second, and `fedcsa check` computes nothing.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 
@@ -15,9 +16,13 @@ class _SpecialFunction:
         self._name = name
 
     def __call__(self, *values: Any, **options: Any) -> Any:
+        return self._function(*values, **options)
+
+    @cached_property
+    def _function(self) -> Any:
         from scipy import special
 
-        return getattr(special, self._name)(*values, **options)
+        return getattr(special, self._name)
 
 
 bdtrc = _SpecialFunction("bdtrc")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -367,17 +368,18 @@ def recalibration(evidence: Evidence) -> Recalibration | None:
     if len(found.sources) < 2:
         return None
     told = [evidence.told[j][0] for j in found.sources]
+    levels = [_Level.of(item) for item in told]
     moved = []
     for j in range(len(told)):
         rest = np.arange(len(told)) != j
-        others = [told[i] for i in np.flatnonzero(rest)]
-        line = pooled_line(others, found.estimates[rest], found.variances[rest])
+        others = [levels[i] for i in np.flatnonzero(rest)]
+        line = _pooled_line(others, found.estimates[rest], found.variances[rest])
         moved.append(measure_values(recalibrated(told[j], line))[0])
     shown = [k for k, name in enumerate(names) if name in RECALIBRATED]
     only = _only(evidence, found.sources)
     before = tuple(promise_of_measure(evidence, 0, k) for k in shown)
     after = tuple(promise_of_measure(only, 0, k, np.array(moved)[:, k]) for k in shown)
-    intercept, slope = pooled_line(told, found.estimates, found.variances)
+    intercept, slope = _pooled_line(levels, found.estimates, found.variances)
     if not evidence.design.n_classes:  # from agreed units to the outcome's
         centre, unit = evidence.design.centre, evidence.design.unit
         intercept = centre * (1.0 - slope) + unit * intercept
@@ -403,34 +405,56 @@ def _only(evidence: Evidence, sources: Sequence[int]) -> Evidence:
     )
 
 
-def pooled_line(told: Sequence[Told], slopes: Array, variances: Array) -> tuple[float, float]:
+@dataclass(frozen=True)
+class _Level:
+    """The level of outcomes at a site, given a slope; what does not depend on the slope, once.
+
+    Attributes
+    ----------
+    at : function of a slope
+        The intercept that goes with it.
+    variance : float
+        Of the intercept, by sampling.
+    spread : float
+        Prior scale of its sd between sites.
+    """
+
+    at: Callable[[float], float]
+    variance: float
+    spread: float
+
+    @classmethod
+    def of(cls, told: Told) -> _Level:
+        """From what a source told, of two classes or numbers."""
+        w, events, predicted = told.table_of(told.design.classes[0])
+        rows, total = float(told.effective_rows), float(w.sum())
+        if told.design.n_classes:
+            rate = float(np.clip(events.sum() / total, 1e-6, 1.0 - 1e-6))
+            at = partial(calibration_level, w, events, cell_log_odds(w, predicted))
+            return cls(at, 1.0 / (rows * rate * (1.0 - rate)), LEVEL_SPREAD)
+        unit = float(rmse(Aspect(told))[0]) / told.design.unit
+        y, p = events.sum(), predicted.sum()
+        spread = max(RESIDUAL_SPREAD * unit, SMALLEST)
+        return cls(
+            lambda slope: float(y - slope * p) / total, max(unit**2 / rows, SMALLEST), spread
+        )
+
+
+def _pooled_line(levels: Sequence[_Level], slopes: Array, variances: Array) -> tuple[float, float]:
     """Intercept and slope at a new site: first the slope, then the intercept that goes with it.
 
     Parameters
     ----------
-    told : sequence of Told
-        By every source, of two classes or numbers.
+    levels : sequence of _Level
+        Of every source.
     slopes, variances : array of shape (sources,)
         Calibration slopes, and their sampling variances.
     """
     slope = new_site(slopes, variances, SLOPE_SPREAD, points=CURVE_TAUS).quantile(0.5)
-    levels, v, units = [], [], []
-    for item in told:
-        w, events, predicted = item.table_of(item.design.classes[0])
-        rows, total = float(item.effective_rows), float(w.sum())
-        if item.design.n_classes:
-            rate = float(np.clip(events.sum() / total, 1e-6, 1.0 - 1e-6))
-            levels.append(calibration_level(w, events, cell_log_odds(w, predicted), slope))
-            v.append(1.0 / (rows * rate * (1.0 - rate)))
-            units.append(LEVEL_SPREAD)
-        else:
-            unit = float(rmse(Aspect(item))[0]) / item.design.unit
-            levels.append(float(events.sum() - slope * predicted.sum()) / total)
-            v.append(max(unit**2 / rows, SMALLEST))
-            units.append(max(RESIDUAL_SPREAD * unit, SMALLEST))
-    scale = float(np.mean(units))
-    site = new_site(np.array(levels), np.array(v), scale, points=CURVE_TAUS)
-    return site.quantile(0.5), slope
+    intercepts = np.array([level.at(slope) for level in levels])
+    v = np.array([level.variance for level in levels])
+    scale = float(np.mean([level.spread for level in levels]))
+    return new_site(intercepts, v, scale, points=CURVE_TAUS).quantile(0.5), slope
 
 
 def recalibrated(told: Told, line: tuple[float, float]) -> Told:
