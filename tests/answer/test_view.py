@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fedcsa.answer.charts.drawing import Dot
 from fedcsa.answer.charts.kept_promises import draw_kept_promises
 from fedcsa.answer.charts.search_plot import draw_search
 from fedcsa.answer.forests import drawn, source_forest
@@ -170,7 +171,7 @@ def test_every_number_of_a_back_test_is_told_on_one_scale(scale, told):
     risk, times = ("RMSE", "3") if scale == "root" else ("risk", "9")
     assert f"the {risk} at 'a' was {times} times" in found.sentence
     assert found.findings[0].evidence["factor"] == float(times)
-    assert risk in draw_kept_promises(found).panels[0].get_xlabel()
+    assert risk in draw_kept_promises(found).panels[0].x.label
     said = dict(backtest_numbers(found))
     average = "0.333" if scale == "root" else "0.111"
     assert said["calibration"] == f"promised over realised {risk} is {average} on average"
@@ -432,5 +433,7 @@ def test_a_search_is_shown_in_its_order(making):
     table = search_table(view)
     assert [row[0] for row in table.rows] == ["1", "1", "2"]
     assert min(row[3] for row in table.rows) == "0.0 %"
-    chart = draw_search(view)
-    assert len(chart.panels[0].get_lines()) >= 3
+    [panel] = draw_search(view).panels
+    assert [rule.at for rule in panel.rules] == [3.5]
+    dots = [mark for mark in panel.marks if isinstance(mark, Dot)]
+    assert [(dot.x, dot.y) for dot in dots] == list(zip([1, 2, 4], risks, strict=True))
