@@ -82,7 +82,7 @@ def init(
     fedcsa study init tables/*.csv --target tables/new.csv
     fedcsa study init leeds.csv turin.parquet --target new.csv --outcome died
     fedcsa study init *.csv --target new.csv --missing "?" --missing unknown
-    fedcsa study init *.db --target new.db --query "SELECT * FROM stays ORDER BY id"
+    fedcsa study init *.db --target new.db --query "SELECT * FROM s ORDER BY id"
     fedcsa study init --dictionary columns.csv --source leeds --source turin
     """
     if out.exists() and not force:
