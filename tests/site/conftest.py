@@ -184,7 +184,7 @@ def reports():
 @pytest.fixture(autouse=True)
 def without_reports(request, monkeypatch):
     if "reports" not in request.fixturenames:
-        monkeypatch.setattr(page, "write_report", lambda _: None)
+        monkeypatch.setattr(page, "write_report", lambda folder: folder / "report.html")
 
 
 @pytest.fixture

@@ -18,7 +18,10 @@ from fedcsa.federation.flare import session as session_module
 from fedcsa.federation.flare.session import ATTEMPTS, Submission, submit_study
 from fedcsa.messages.envelope import ask
 
-RUNNING = {"step": "risk", "conclusion": "", "problem": "", "sites": {"abbey": "risk: asked"}}
+RUNNING = {
+    "step": "risk", "conclusion": "", "problem": "", "sites": {"abbey": "risk: asked"},
+    "seconds": {"risk": 1.5},
+}  # fmt: skip
 DONE = {**RUNNING, "step": "done", "conclusion": "bytes", "sites": {"abbey": "model: replied"}}
 MISSING = {**DONE, "sites": {"abbey": "model: replied", "birch": "risk: missing"}}
 FAILED = {**RUNNING, "step": "failed", "problem": "The target 'new' did not answer in time."}
@@ -102,6 +105,7 @@ def test_a_study_is_watched_to_its_end(run):
     server = Server(["SUBMITTED", RUNNING, DONE])
     board = run(server)
     assert (board["conclusion"], board["attempts"]) == ("bytes", 1)
+    assert list(board["seconds"]) == ["connect", "start", "risk"]
     assert [step["step"] for step in run.seen] == ["scheduling", "risk", "done"]
     assert (server.fetched, server.open, server.aborted) == (1, 0, [])
 

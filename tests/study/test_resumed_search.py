@@ -114,7 +114,8 @@ def test_the_command_goes_on_in_the_same_folder_and_clears_up(study_file, tmp_pa
         return measure(self, brief, in_reply_to)
 
     monkeypatch.setattr(Source, "_measured", interrupted)
-    monkeypatch.setattr(run_command, "report_line", lambda _: "")  # it takes longer than the study
+    # The report takes longer than the study.
+    monkeypatch.setattr(run_command, "report_line", lambda *_, **__: "")
     command = ["run", str(study_file), "--out", str(out), "--json"]
     assert CliRunner().invoke(app, command).exit_code == 130
     assert len(list((out / "rounds").iterdir())) == 3
