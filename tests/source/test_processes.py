@@ -124,8 +124,9 @@ def test_the_cpu_time_of_processes_is_told():
 
 
 SLOW = """
-    import os, time
+    import os, signal, time
     from fedcsa.source import processes
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background runners ignore it
     processes.WORTH_STARTING = -1.0
     def task(index):
         if index in (1, 2):
