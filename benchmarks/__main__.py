@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"[{at} of {len(chosen)}] {name}: {why or 'done'} after {taken:.0f} s", flush=True)
     write_table(given.out, "runs", lines)
     if not given.quick:
-        render()
+        render([])
     print(f"All after {time.monotonic() - begun:.0f} s")
     failed = [f"{line['script']} ({line['problem']})" for line in lines if line["problem"]]
     if failed:

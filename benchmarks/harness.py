@@ -114,6 +114,22 @@ def last_decade(sizes: Sequence[float], values: Sequence[float]) -> float | None
     return exponent(*zip(*kept, strict=True)) if len(kept) > 1 else None
 
 
+def on_one_core(function: Callable[[], object]) -> Callable[[], object]:
+    """The same work on one core: two threads of one core would count its seconds twice."""
+
+    def pinned() -> object:
+        if not hasattr(os, "sched_setaffinity"):
+            return function()
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(before)})
+        try:
+            return function()
+        finally:
+            os.sched_setaffinity(0, before)
+
+    return pinned
+
+
 def blas_threads(count: int | None) -> AbstractContextManager[Any]:
     """Limit numpy's linear algebra to so many threads; None: as it comes."""
     return threadpool_limits(count, user_api="blas")

@@ -27,6 +27,7 @@ from benchmarks.harness import (
     compared,
     interleaved,
     last_decade,
+    on_one_core,
     options,
     peak_mb,
     timed,
@@ -221,13 +222,14 @@ def against_floors(settings: Settings, repeats: int) -> list[dict[str, Any]]:
     labels = np.random.default_rng(3).integers(0, FOLDS, settings.rows).astype(np.int16)
     pairs = {
         "floor": {
-            "floor": lambda: floor(X, y, labels, brief),
+            "floor": on_one_core(lambda: floor(X, y, labels, brief)),
             # A fresh source each time: nothing is remembered.
-            "source": lambda: answer(source("north", X, y), brief),
+            "source": on_one_core(lambda: answer(source("north", X, y), brief)),
+            "source, all cores": lambda: answer(source("north", X, y), brief),
         },
         "pass": {
-            "pass": lambda: moments(z, np.zeros(d), np.ones(d), np.full(2 * d, -0.01)),
-            "tilt": lambda: fit_tilt(HeldRows(z), np.zeros(d, dtype=bool)),
+            "pass": on_one_core(lambda: moments(z, np.zeros(d), np.ones(d), np.full(2 * d, -0.01))),
+            "tilt": on_one_core(lambda: fit_tilt(HeldRows(z), np.zeros(d, dtype=bool))),
         },
     }
     shared = {"rows": settings.rows, "features": d, "candidates": len(brief.candidates)}
