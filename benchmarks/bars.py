@@ -1,7 +1,7 @@
 """What was asked for, beside what was measured: one list of bars, one figure for each.
 
-A line of bars.csv names a table, which lines and which column of it are judged, and what is in the
-figure. Whatever else a table holds is its script's own.
+A line of bars.csv names a table, which lines and which column of it are judged, what is in the
+figure, and which work is profiled if it is missed. Whatever else a table holds is its script's own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Results:
 
     folder: Path
 
-    def __call__(self, name: str, **wanted: str) -> list[Line]:
+    def __call__(self, name: str, /, **wanted: str) -> list[Line]:
         """Lines of a table, those with the `wanted` values."""
         path = self.folder / f"{name}.csv"
         lines = read_table(path) if path.exists() else []
@@ -43,7 +43,10 @@ class Results:
 
 @dataclass(frozen=True)
 class Bar:
-    """One promise: what, how much at most, where its figure is, and what is in that figure."""
+    """One promise: what, how much at most, where its figure is, and what is in that figure.
+
+    `profile` names the work whose profile says why, if the bar is missed.
+    """
 
     what: str
     limit: float
@@ -52,6 +55,7 @@ class Bar:
     where: dict[str, str]
     column: str
     how: str
+    profile: str = ""
 
     @classmethod
     def of(cls, line: Line) -> Bar:
@@ -65,12 +69,16 @@ class Bar:
         found = [line.get(self.column) for line in results(self.table, **self.where)]
         return max((float(text) for text in found if text), default=None)
 
+    def is_missed(self, results: Results) -> bool:
+        """Whether it was measured, and more was needed than is allowed."""
+        value = self.measured(results)
+        return value is not None and value > self.limit
+
     def verdict(self, results: Results) -> str:
         """Whether the bar is met."""
-        value = self.measured(results)
-        if value is None:
+        if self.measured(results) is None:
             return "not measured"
-        return "met" if value <= self.limit else "**missed**"
+        return "**missed**" if self.is_missed(results) else "met"
 
 
 def _read() -> Iterator[Bar]:

@@ -26,7 +26,7 @@ from benchmarks.harness import options, write_provenance, write_table
 from benchmarks.studies import outcomes, rows_of
 
 PASS, FLOOR = "python -c pass", "import sklearn, pyarrow.csv"
-#: Libraries that compute or read: `--help` needs none of them, `check` only what reads a table.
+#: Libraries that compute or read: `--help` needs none, and `check` of plain CSV tables neither.
 COMPUTING = ("numpy", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib")
 _LOADED = f"""
 import sys
@@ -56,7 +56,7 @@ class Settings:
     rows: int = 300
     features: int = 20
     reports: tuple[int, ...] = (10, 100)
-    repeats: int = 7
+    repeats: int = 5
 
 
 QUICK = Settings(sources=3, rows=80, features=4, reports=(3,), repeats=1)

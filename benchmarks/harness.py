@@ -8,7 +8,9 @@ import json
 import os
 import platform
 import resource
+import shutil
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -177,9 +179,10 @@ def write_provenance(
     quick: bool,
     packages: Sequence[str] = PACKAGES,
 ) -> None:
-    """Beside the tables: the machine, the versions, the sizes."""
+    """Beside the tables: the commit, the machine, the versions, the sizes."""
     told = {
         "script": f"benchmarks/{name}.py",
+        "commit": commit(),
         "mode": "quick" if quick else "full",
         "settings": dict(settings),
         "machine": machine(),
@@ -188,6 +191,20 @@ def write_provenance(
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(told, indent=2, ensure_ascii=False, default=list)
     (folder / f"{name}.provenance.json").write_text(text + "\n", encoding="utf-8")
+
+
+def commit() -> str:
+    """The commit that was measured, marked if code differs from it; "" outside a checkout."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        return ""
+
+    def ask(*arguments: str) -> str:
+        asked = [git, "-C", str(ROOT), *arguments]
+        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+    changed = ask("status", "--porcelain", "--", "src", "benchmarks", ":!benchmarks/results")
+    return ask("rev-parse", "HEAD") + ("-changed" if changed else "")
 
 
 def machine() -> dict[str, Any]:

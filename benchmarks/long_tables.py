@@ -70,7 +70,7 @@ def write_rows(path: Path, rows: int, features: int) -> None:
 
 def child(words: Sequence[str]) -> dict[str, float]:
     """What one process measures of a command."""
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     from fedcsa.cli.app import app
 

@@ -183,14 +183,18 @@ def floor(X: np.ndarray, y: np.ndarray, labels: np.ndarray, brief: Brief) -> np.
 # Many candidates ----------------------------------------------------------------------------
 
 
-def child(rows: int, features: int, count: int) -> dict[str, float]:
-    """What one process measures of a risk report on `count` candidates."""
-    candidates = [
+def many_penalties(count: int) -> list[Candidate]:
+    """So many candidates: penalties times powers."""
+    return [
         {"penalty": float(penalty), "ratio_power": power}
         for power in POWERS
         for penalty in np.logspace(-4, 2, count // len(POWERS))
     ]
-    brief, X = brief_of(features, candidates), rows_of(rows, features, seed=1)
+
+
+def child(rows: int, features: int, count: int) -> dict[str, float]:
+    """What one process measures of a risk report on `count` candidates."""
+    brief, X = brief_of(features, many_penalties(count)), rows_of(rows, features, seed=1)
     site = source("north", X, outcomes(X, seed=2))
     with blas_threads(1):
         taken = timed(lambda: site.answer(brief))

@@ -21,7 +21,8 @@ from benchmarks.harness import (
     write_provenance,
     write_table,
 )
-from fedcsa.models.convert import agreed_grid, to_portable
+from fedcsa.models.convert import to_portable
+from fedcsa.models.portable import agreed_grid
 from fedcsa.models.trees import to_bins
 
 OWN, OURS = "scikit-learn", "walk"

@@ -149,7 +149,7 @@ _ERRORS = ("error", "alone_error", "promised_error")
 # Bars ---------------------------------------------------------------------------------------------
 
 #: Seeds that were planned, all families each.
-PLANNED = 100
+PLANNED = 200
 #: Kinds of outcome.
 KINDS = ("numbers", "classes")
 #: Families whose coverage may be low with ten outcomes, and must then rise.

@@ -27,7 +27,7 @@ from scipy.spatial.distance import cdist
 
 import fedcsa
 from fedcsa.data.synthetic import consortium
-from fedcsa.preset import PRESETS, THETA
+from fedcsa.option_rules import PRESETS, THETA
 
 DEMO, CASE = "the demo", "Case 1 (30, 60, 50)"
 PRESET = "preset paper"

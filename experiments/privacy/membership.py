@@ -32,13 +32,12 @@ from fedcsa.core.losses import loss_named
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import ModelReport
 from fedcsa.messages.policy import Policy
-from fedcsa.models.convert import agreed_grid
 from fedcsa.models.fitted import EstimatorModel
+from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import make_plan
 from fedcsa.source.certificate import certify
-from fedcsa.source.exposure import fit_chosen
-from fedcsa.source.measure import measure, prepare
+from fedcsa.source.measure import fit_chosen, measure, prepare
 from fedcsa.source.weigh import SiteRows
 from fedcsa.target.target import Target
 
@@ -127,7 +126,7 @@ class Fitter:
         if len(self.candidates) > 1:
             at = int(np.argmin(measure(self.brief, work, loss_named(self.brief.loss), "").risk))
         chosen = self.candidates[at]
-        [model] = fit_chosen(self.brief, work, chosen).models
+        [model] = fit_chosen(work, chosen).models
         report = ModelReport(
             study="membership", source="a", in_reply_to="", candidate=at, n_rows=len(y), show=True,
             form=model.form, arrays=model.arrays,

@@ -28,8 +28,8 @@ import fedcsa
 class Settings:
     """What the study fixes."""
 
-    first_seed: int = 92_000
-    seeds: int = 100
+    first_seed: int = 94_000
+    seeds: int = 200
     n_rows: tuple[int, ...] = (10, 20, 50, 100)
     often: int = 10  # one seed in so many looks after every outcome
 

@@ -67,7 +67,7 @@ def run_backtest(
     space : function, optional
         The plan's space, if that is a function.
     progress : function, optional
-        Called with the phase, the source and "started" or "done".
+        Called with the phase, the source and "started" or "done": see `fedcsa.run.Progress`.
     """
     if len(sources) < 2:
         raise must("sources", "at least two, so that one can play the target", len(sources))

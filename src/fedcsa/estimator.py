@@ -21,20 +21,26 @@ from fedcsa.core.subgroups import unknown_levels
 from fedcsa.core.table import Table1, flags_of
 from fedcsa.data.coding import Columns
 from fedcsa.data.frame_types import chosen_of_frames, in_own_order, typed_inputs
-from fedcsa.data.frames import as_described_matrix, as_named_matrix
+from fedcsa.data.frames import (
+    apart,
+    as_described_matrix,
+    as_named_matrix,
+    as_predictions,
+    classes_for,
+    classes_of,
+    named_pairs,
+)
 from fedcsa.errors import known_parameters, must, raise_all
 from fedcsa.messages.policy import Policy
 from fedcsa.models.description import given_column
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.handed import handed_over
 from fedcsa.models.inputs import begins_with_columns, plain_numbers
-from fedcsa.models.space import SpaceFunction
+from fedcsa.option_rules import preset_values
 from fedcsa.outcomes import History, bring_in, id_keys, pick_rows
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
-from fedcsa.preset import preset_values
 from fedcsa.run import Progress, run_in_process
 from fedcsa.source.source import Source
-from fedcsa.sources import apart, as_predictions, classes_for, classes_of, frames_of, named_pairs
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.per_patient import PATIENT_LEVEL
@@ -196,7 +202,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         X_target : array or frame of shape (rows, features), or Table1
             The target's rows, or its Table 1 alone. It has no outcomes.
         progress : function, optional
-            Called with the phase, the source and "started" or "done".
+            Called with the phase, the source and "started" or "done": see `fedcsa.run.Progress`.
         """
         told, features = self._told(X_target)
         data, plan, common = self._prepare(sources, features, told)
@@ -207,10 +213,12 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             plan,
             policy=common["policy"],
             trusted_types=common["trusted_types"],
-            space=self._own_space,
+            space=self.candidates if callable(self.candidates) else None,
         )
-        self._keep(run_in_process(target, roles, progress).with_columns(self._coding))
-        self.feature_names_in_ = np.asarray(self._inputs(features), dtype=object)
+        coding = self._coding
+        self._keep(replace(run_in_process(target, roles, progress), described=coding, by_name=True))
+        inputs = features if coding is None else coding.needed(with_outcome=False)
+        self.feature_names_in_ = np.asarray(inputs, dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         self.__dict__.pop("classes_", None)  # of an earlier fit
         if plan.classes:
@@ -248,13 +256,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         roles = [Source(name, X, y, features=names, **common) for name, (X, y) in data.items()]
         own = given if predictions is None else as_predictions(predictions, "the target")
         target = Target(told, plan, policy=common["policy"], given=own)
-        return run_in_process(target, roles, progress).with_columns(self._coding)
-
-    def _told(self, X_target: Any) -> tuple[Array | Table1, tuple[str, ...]]:
-        """The target's rows or table, and the names of the features."""
-        if isinstance(X_target, Table1):
-            return X_target, X_target.features
-        return self._encoded(X_target, "The target", None)
+        found = run_in_process(target, roles, progress)
+        return replace(found, described=self._coding, by_name=True)
 
     def backtest(
         self, sources: Any, *, given: Any = None, progress: Progress | None = None
@@ -285,7 +288,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             told = None if beside else given
             data, plan, common, model = self._prepare_given(told, sources, features)
         site = {key: common[key] for key in ("policy", "losses", "trusted_types")}
-        own = self._own_space if given is None else None
+        own = self.candidates if given is None and callable(self.candidates) else None
         found = run_backtest(data, plan, given=model, space=own, progress=progress, **site)
         if given is None and hasattr(self, "adaptation_"):
             self._keep(self.adaptation_.with_backtest(found), self.history_)
@@ -388,9 +391,11 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any]]:
         """Checked data by name, the plan, and what every site is given besides."""
         trusted = self._check_sites()
+        pairs = named_pairs(sources)
+        frames = {name: X for name, X, _ in pairs}
         data = {
             name: (self._encoded(X, f"Source {name!r}", features, with_group=True)[0], y)
-            for name, X, y in named_pairs(sources)
+            for name, X, y in pairs
         }
         own_loss = f"own:{getattr(self.loss, '__name__', 'loss')}" if callable(self.loss) else None
         losses = {} if own_loss is None else {own_loss: self.loss}
@@ -403,7 +408,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
                 rule = "left out unless exchange is 'rows' and there is no preset"
                 raise must("ratio", rule, type(own_ratio).__name__)
         classes = classes_of(data) if _classifies(self) else ()
-        model, candidates, frames = self.model, self.candidates, frames_of(sources)
+        model, candidates = self.model, self.candidates
         columns = self._columns_of(features, frames, given[0] if given else model)
         if given:
             classes = classes_for(given[0], data)
@@ -443,16 +448,13 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         if model is None:
             sources, beside = apart(sources)
         data, plan, common = self._prepare(sources, features, told, (model,))
-        columns = self._columns_of(features, frames_of(sources), model)
+        frames = {name: X for name, X, _ in named_pairs(sources)}
+        columns = self._columns_of(features, frames, model)
         given = handed_over(model, plan.features, plan.classes, columns)[1]
         rows = {
             name: (np.column_stack([X, *beside.get(name, ())]), y) for name, (X, y) in data.items()
         }
         return rows, plan, common, given
-
-    @property
-    def _own_space(self) -> SpaceFunction | None:
-        return self.candidates if callable(self.candidates) else None
 
     def _columns_of(
         self, features: Sequence[str], frames: Mapping[str, Any], model: Any
@@ -490,23 +492,23 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return Columns(self.columns)
 
     def _encoded(
-        self, X: Any, where: str, features: Sequence[str] | None, *, with_group: bool = False
+        self, X: Any, where: str, features: Sequence[str] | None = None, *, with_group: bool = False
     ) -> tuple[Array, tuple[str, ...]]:
-        """Rows as numbers, and the names of the features."""
+        """Rows as a matrix, and the names of the features."""
         coding = self._coding
         if coding is None:
             return as_named_matrix(X, where, features)
         matrix, _ = as_described_matrix(X, where, coding, with_group=with_group)
         return matrix, coding.columns
 
-    def _inputs(self, features: Sequence[str]) -> list[str]:
-        """Names of the columns that rows are given with."""
-        coding = self._coding
-        return list(features) if coding is None else list(coding.needed(with_outcome=False))
+    def _told(self, X_target: Any) -> tuple[Any, tuple[str, ...]]:
+        """The target's rows as a matrix, or its table as it is, and the names of the features."""
+        told = isinstance(X_target, Table1)
+        return (X_target, X_target.features) if told else self._encoded(X_target, "The target")
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict numbers, or the most probable class, with the weighted model."""
-        rows = self._rows(X)
+        rows = self._rows(X)  # it asks whether there is a fit
         return self.adaptation_.predict(rows)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -589,10 +591,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
 
 def _seed_of(random_state: Any) -> int:
     """A seed from a number, a generator or nothing."""
-    if random_state is None:
-        random_state = np.random.default_rng()
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**32))
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        return int((random_state or np.random.default_rng()).integers(2**32))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     if problem := OPTIONS["seed"].problem("random_state", random_state):

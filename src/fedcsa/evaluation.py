@@ -37,7 +37,7 @@ def evaluate(
     predictions : array of shape (rows,), optional
         The target's own, if `model` is None and it has them.
     progress : function, optional
-        Called with the phase, the source and "started" or "done".
+        Called with the phase, the source and "started" or "done": see `fedcsa.run.Progress`.
     **options
         Of `FedCSA`: ``loss``, ``level``, ``columns``, ``thresholds``, ``subgroups`` …
 

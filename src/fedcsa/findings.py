@@ -82,6 +82,11 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "its risks alone would choose what the others find much worse, so they do not count there",
         "ask the site how it measured them",
     ),
+    "weight-bounded": (
+        "warning",
+        "sites differ, which its many rows do not make up for: its model has a third of the weight",
+        "find out what differs between the sites, and whether it has those rows",
+    ),
     "correlations-differ": (
         "warning",
         "features are correlated otherwise than at another source, which a Table 1 does not show",

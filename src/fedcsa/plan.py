@@ -53,24 +53,22 @@ from fedcsa.models.space import (
     whole_budget,
 )
 from fedcsa.option_rules import (
+    EXAMINED,
     FLAG,
     FOLD_RULES,
+    OPEN,
+    PRESETS,
     RATIO,
     RATIO_OPTIONS,
     SHARES,
     TEXT,
+    THETA,
     WEIGHTS,
     Option,
     are_shares,
     are_weights,
     is_list,
     is_number,
-)
-from fedcsa.preset import (
-    EXAMINED,
-    OPEN,
-    PRESETS,
-    THETA,
     is_value,
     method_title,
     preset_values,
@@ -514,7 +512,9 @@ def make_plan(
             listed = expand_candidates(described["name"], spread_points(candidates))
     with gathered(problems):
         options = {**options, "loss": loss}
-        if is_space(candidates) and not space:  # what is wrong with it was said
+        if (
+            candidates is not None and not space and is_space(candidates)
+        ):  # what is wrong with it was said
             options |= {"search": None, "budget": None}
         plan = Plan(model=described, candidates=listed, space=space, **columns, **options)
     if isinstance(loss, str):

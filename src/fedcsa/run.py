@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -13,6 +14,7 @@ from fedcsa.messages.codec import decode, digest, digest_of, encode
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import TARGET, Brief, MoreCandidates, RiskReport
 from fedcsa.models.space import MOST_ROUNDS
+from fedcsa.source.processes import watched
 
 if TYPE_CHECKING:
     from fedcsa.messages.policy import LedgerEntry
@@ -31,8 +33,8 @@ TARGET_STEPS = (
 )
 #: The phase in which sources answer on more candidates.
 SEARCH = "search"
-#: Called with the phase, the source's name, and "started" or "done"; in a search the phase says how
-#: far it has come, after a colon.
+#: Called with the phase, the source's name, and "started" or "done", or in between how many of its
+#: fits are done: "12 of 400 fits". In a search the phase says how far it has come, after a colon.
 Progress = Callable[[str, str, str], None]
 #: One message on its way, and how a study ends.
 Letter = TypeVar("Letter")
@@ -61,15 +63,12 @@ class InProcess:
         if TARGET in names:
             raise must("sources", "sources with other names than the target's", TARGET)
         self._sources = {source.name: source for source in sources}
+        #: Who can be asked.
+        self.source_names: Sequence[str] = tuple(names)
         self._progress = progress
         self._kept = kept
         #: How far a search has come, in words: told with its phase.
         self.far = ""
-
-    @property
-    def source_names(self) -> Sequence[str]:
-        """The sources within reach."""
-        return tuple(self._sources)
 
     def ask(self, messages: Mapping[str, Message], phase: str) -> dict[str, Message]:
         """Send every source its message and return their answers by name."""
@@ -77,10 +76,16 @@ class InProcess:
         for name, message in messages.items():
             if self._progress:
                 self._progress(told, name, "started")
-            answers[name] = _carried(self._answer(self._sources[name], _carried(message)))
+            with watched(partial(self._tell, told, name)):
+                answers[name] = _carried(self._answer(self._sources[name], _carried(message)))
             if self._progress:
                 self._progress(told, name, "done")
         return answers
+
+    def _tell(self, phase: str, source: str, n_done: int, n_fits: int) -> None:
+        """Say how far a source is with fits that take long."""
+        if self._progress:
+            self._progress(phase, source, f"{n_done} of {n_fits} fits")
 
     def _answer(self, source: Source, message: Message) -> Message:
         """What a source answers now, or answered before this run was interrupted."""
@@ -157,7 +162,8 @@ def run_study(target: Target, courier: InProcess) -> Adaptation:
             return TargetTurn(dict.fromkeys(names, target.brief(names)))
         if step == "choose":
             request = target.choose(answers)
-            more, courier.far = isinstance(request, MoreCandidates), target.progress
+            more = isinstance(request, MoreCandidates)
+            courier.far = target.progress if more else ""
             return TargetTurn(dict.fromkeys(target.asked, request), more=more)
         if step == "mix":
             return TargetTurn(target.mix(answers))

@@ -41,6 +41,7 @@ from fedcsa.target.own_measures import (
 from fedcsa.target.own_model import (
     MANY_CLASSES,
     NO_SLOPE,
+    ONE_NUMBER,
     correction_of,
     expected_gain,
     gain_of,
@@ -297,6 +298,8 @@ def _corrected(
     adaptation, rows, made = own.adaptation, own.labelled, line_prior(own)
     if len(adaptation.plan.classes) > 2:
         return None, MANY_CLASSES, None, None
+    if not adaptation.plan.classes and len(rows.y) > 1 and rows.y.min() == rows.y.max():
+        return None, ONE_NUMBER, None, None
     if made is None:
         return None, NO_SLOPE, None, None
     correction = correction_of(adaptation, rows, made, coefficients=coefficients)
@@ -324,7 +327,9 @@ def expected_interval(adaptation: Adaptation, n_rows: float, last: Update | None
         alone = now if last.risk.alone is None else last.risk.alone[0]
         mean = share * max(alone, LEAST_RISK * adaptation.target_risk) + (1.0 - share) * now
         one_row, unlike = last.row_variance, last.unlike
-    found = Alone(float(np.log(mean)), *pooled_variance(n_rows, one_row / n_rows, one_row))
+    found = Alone(
+        float(np.log(mean)), *pooled_variance(n_rows, one_row / n_rows, one_row, loss=True)
+    )
     risk = replace(risk, alone=found if one_row > 0.0 else None)
     after = risk.after(max(unlike, risk.against))
     return with_ends(after.quantile(0.5), *after.interval(adaptation.plan.level), np.exp)

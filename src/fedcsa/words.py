@@ -65,7 +65,10 @@ def counted(how_many: int, noun: str) -> str:
 
 def printable(text: object) -> str:
     """Text from elsewhere without control characters: a terminal would obey, XML forbids them."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+    told = str(text)
+    if told.isprintable():
+        return told
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in told)
 
 
 def short(text: object, longest: int = LONGEST) -> str:

@@ -21,8 +21,9 @@ from fedcsa.errors import MessageError
 from fedcsa.messages.codec import MAGIC, PROTOCOL_VERSION, decode, encode
 from fedcsa.messages.fields import to_json
 from fedcsa.messages.policy import Policy
-from fedcsa.models.convert import agreed_grid, to_portable
+from fedcsa.models.convert import to_portable
 from fedcsa.models.fitted import EstimatorModel
+from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import MAX_BIN, to_bins
 from fedcsa.plan import Plan

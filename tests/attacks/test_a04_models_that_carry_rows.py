@@ -25,16 +25,10 @@ from sklearn.utils import all_estimators
 
 from fedcsa.messages.messages import Refusal
 from fedcsa.models.allowed import objection, refused_before_fitting
-from fedcsa.models.convert import (
-    LINEAR_CLASSIFIERS,
-    LINEAR_REGRESSORS,
-    TREES,
-    agreed_grid,
-    to_portable,
-)
+from fedcsa.models.convert import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, TREES, to_portable
 from fedcsa.models.description import describe
 from fedcsa.models.leaving import own_values
-from fedcsa.models.portable import open_model
+from fedcsa.models.portable import agreed_grid, open_model
 from fedcsa.models.registry import expand_candidates
 from fedcsa.models.transformers import CELL_SCALERS, MEAN_SCALERS
 from fedcsa.models.trees import to_bins

@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from fedcsa.cli.app import app
 from fedcsa.messages.codec import digest_of

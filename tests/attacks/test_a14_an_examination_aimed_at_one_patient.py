@@ -13,10 +13,10 @@ from sklearn.tree import DecisionTreeRegressor
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import Examination
 from fedcsa.messages.policy import Policy
-from fedcsa.models.convert import agreed_grid, to_portable
+from fedcsa.models.convert import to_portable
 from fedcsa.models.description import given_description
 from fedcsa.models.given import Formula, Term, model_digest
-from fedcsa.models.portable import LinearModel, TreeModel
+from fedcsa.models.portable import LinearModel, TreeModel, agreed_grid
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import Grid, to_bins
 from fedcsa.plan import Plan, make_plan

@@ -10,7 +10,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.bars import BARS, Bar, Results  # noqa: E402
 from benchmarks.harness import RESULTS  # noqa: E402
 from benchmarks.plots import draw  # noqa: E402
-from benchmarks.render import NOT_YET, PAGES, lost, main, render  # noqa: E402
+from benchmarks.render import NOT_YET, PAGES, PARTS, lost, main, render  # noqa: E402
+from benchmarks.render import machine as machine_block  # noqa: E402
 
 BLOCKS = PAGES["benchmarks.md"]
 
@@ -116,7 +117,8 @@ def test_peers_that_are_better_are_told_and_no_others(tmp_path):
     lines += [peer("slow", "a", **worse), peer("slow", "b", **worse)]
     lines += [peer("fast", "a"), peer("fast", "b", cpu_seconds=0.5, risk_error=0.05)]
     written(tmp_path, "peers", *lines)
-    assert lost(Results(tmp_path)).splitlines() == [
+    said = lost(Results(tmp_path)).splitlines()
+    assert [line for line in said if "Not measured" not in line] == [
         "- FAST, against FEDCSA-TABLE: faster in 1, nearer to the true risk in 1 of 2 families."
     ]
 
@@ -126,7 +128,27 @@ def test_missed_bars_are_told(tmp_path):
     written(tmp_path, "stream", {"what": "stream", "rows": 10000000, "peak_mb": 701})
     assert "takes 701 MB instead of 700 MB" in lost(Results(tmp_path))
     written(tmp_path, "stream", {"what": "stream", "rows": 10000000, "peak_mb": 699})
-    assert lost(Results(tmp_path)).startswith("No bar is missed")
+    assert "Missed" not in lost(Results(tmp_path))
+
+
+def test_a_missed_bar_is_told_with_its_profile(tmp_path):
+    written(tmp_path, "backtest", {"model": "ridge", "cpu_ratio": 1.5})
+    written(tmp_path, "profiles", {"name": "back-test", "function": "core.x.f", "share": 0.25})
+    steps = dict.fromkeys(PARTS, 1.5) | {"sources": 4, "study": 11.0, "empty_job": 9.0}
+    written(tmp_path, "federation", steps)
+    told = lost(Results(tmp_path))
+    assert "takes 1.5 × instead of 1.3 ×. Of it 25 % `core.x.f`." in told
+    assert "takes 11 s instead of 10 s. Of it 1.5 s login, 1.5 s start, " in told
+    assert "an empty job of the engine takes 9 s." in told
+
+
+def test_the_commit_is_told_once_for_all(tmp_path):
+    for name, commit in {"a": "f" * 40, "b": "f" * 40, "c": "e" * 40 + "-changed"}.items():
+        machine = {"processor": "P", "cores": 2, "memory_gb": 1, "python": "3", "load_before": 0}
+        packages = dict.fromkeys(("numpy", "scipy", "scikit-learn"), "1")
+        told = {"commit": commit, "machine": {**machine, "load_average": 0}, "packages": packages}
+        (tmp_path / f"{name}.provenance.json").write_text(json.dumps(told))
+    assert f"Measured at commit {'e' * 12}-changed, {'f' * 12}." in machine_block(Results(tmp_path))
 
 
 def test_the_kept_results_are_small_and_of_full_runs():

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from fedcsa.cli.app import app
 
@@ -50,7 +49,7 @@ def written() -> str:
 
 
 def fresh() -> str:
-    commands = reference(get_command(app)).rstrip()
+    commands = reference(app).rstrip()
     return BLOCK.sub(lambda found: f"{found[1]}{commands}\n{found[2]}", written())
 
 

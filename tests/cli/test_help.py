@@ -3,13 +3,12 @@
 import re
 import shlex
 
+import click
 import pytest
-import typer
-from typer.main import get_command
 
 from fedcsa.cli.app import SITUATIONS, app
 
-PROGRAM = get_command(app)
+PROGRAM = app
 
 
 def walk(command, path=()):
@@ -74,7 +73,7 @@ def test_every_command_answers_programs_and_can_be_quiet(path, command):
 
 @pytest.mark.parametrize(("path", "command"), LEAVES)
 def test_arguments_are_called_in_capitals(path, command):
-    usage = command.get_usage(typer.Context(command, info_name=" ".join(path)))
+    usage = command.get_usage(click.Context(command, info_name=" ".join(path)))
     assert not re.search(r"[{}]", usage)
     for option in command.params:
         if option.param_type_name == "argument":

@@ -199,6 +199,42 @@ def test_ctrl_c_is_one_line_and_130_and_nothing_is_written(flags, finished, tmp_
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals here")
+@pytest.mark.parametrize("loaded", ["fedcsa.cli.app", "fedcsa.cli.run_command", "rich.console"])
+def test_ctrl_c_while_the_command_line_is_loaded_is_one_line_and_130(loaded, tmp_path):
+    late = tmp_path / "late.py"  # stands in front of everything that is imported
+    late.write_text(
+        "import os, runpy, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Press:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {loaded!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Press())\n"
+        "sys.argv = ['fedcsa', 'run', 'study.toml']\n"
+        "runpy.run_module('fedcsa', run_name='__main__')\n"
+    )
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, str(late)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: Interrupted.\n")
+
+
+def test_threads_that_a_library_left_do_not_keep_the_program_from_ending_as_it_said():
+    code = (
+        "import atexit, sys, threading, time\n"
+        "atexit.register(lambda: print('put away'))\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "sys.argv = ['fedcsa', 'check', 'nowhere.toml']\n"
+        "from fedcsa.__main__ import begin\n"
+        "begin()\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603
+    assert (done.returncode, done.stdout) == (3, "put away\n")
+    assert done.stderr.startswith("error: ")
+
+
 def files_in(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -207,7 +243,7 @@ def files_in(folder):
 @pytest.mark.parametrize(
     ("where", "arguments"),
     [
-        ("typer.main:get_command", "run study.toml"),
+        ("fedcsa.cli.common:load_study", "run study.toml"),
         ("fedcsa.data.streams:read_rows", "check study.toml"),
         ("fedcsa.run:run_study", "demo --out demo"),
         ("fedcsa.backtest:run_backtest", "backtest study.toml --result result"),
@@ -295,6 +331,8 @@ def test_without_a_report_none_is_left_and_it_can_be_written_later(
     monkeypatch.chdir(study_folder)
     page = study_folder / "result" / "report.html"
     assert page.exists()
+    if arguments.startswith("demo"):  # only an older demo is replaced
+        (study_folder / "study.toml").write_text('name = "demo"', encoding="utf-8")
     shown = invoke(*arguments.split(), "--no-report")
     assert shown.exit_code == 0, shown.output
     assert "fedcsa report" in shown.output

@@ -85,8 +85,13 @@ def test_a_folder_in_use_does_not_hide_why_a_study_ended(make_study, invoke, tmp
     assert "holds something else than a result" in result.stderr
 
 
-def test_a_new_result_does_not_keep_an_older_ones_outcomes(finished, invoke):
+def test_a_result_that_outcomes_came_to_is_not_replaced(finished, invoke):
     invoke("update", finished / "r", finished / "later.csv")
-    assert "with 90 outcomes; " in html_of(finished / "r")
-    invoke("run", finished / "study.toml", "-o", finished / "r")
-    assert "with 90 outcomes" not in html_of(finished / "r")
+    before = html_of(finished / "r")
+    assert "with 90 outcomes; " in before
+    again = invoke("run", finished / "study.toml", "-o", finished / "r")
+    assert again.exit_code == 3
+    assert "holds follow-up lists or outcomes" in again.stderr
+    assert html_of(finished / "r") == before
+    assert invoke("run", finished / "study.toml", "-o", finished / "new").exit_code == 0
+    assert "with 90 outcomes" not in html_of(finished / "new")

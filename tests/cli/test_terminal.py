@@ -88,6 +88,20 @@ def test_progress_without_escape_codes_is_lines(on_a_terminal, environment, stud
     assert lines[1:] == [f"phase {phase}: {name}" for phase in phases for name in "abc"]
 
 
+@pytest.mark.parametrize(("every", "shown"), [(-1.0, True), (3600.0, False)])
+def test_long_fits_of_a_source_are_lines_now_and_then(every, shown, monkeypatch, capsys):
+    from fedcsa.cli import common
+
+    monkeypatch.setattr(common, "_LINE_EVERY", every)
+    monkeypatch.setattr(common, "_progress_kind", lambda **_: "lines")
+    with common.site_progress(2, quiet=False) as progress:
+        for state in ("started", "12 of 400 fits", "done"):
+            progress("risk", "north", state)
+    lines = capsys.readouterr().err.splitlines()[1:]
+    said = "phase 1 of 3, risk numbers: north"
+    assert lines == [said, f"{said}, 12 of 400 fits"][: 1 + shown]
+
+
 @pytest.mark.parametrize("environment", PLAIN, ids=str)
 def test_an_error_without_escape_codes_is_a_line(on_a_terminal, environment, tmp_path):
     words = ("check", tmp_path / "no.toml")

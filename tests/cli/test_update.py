@@ -79,6 +79,16 @@ def test_a_list_has_ids_an_empty_outcome_and_what_each_row_stands_for(folder, in
     assert all(row["age"] == of[row["id"]]["age"] for row in rows)
 
 
+def test_a_run_does_not_replace_what_was_followed_up(folder, invoke):
+    drawn(folder, invoke)
+    before = (folder / "result" / HISTORY).read_bytes()
+    refused = invoke("run", folder / "study.toml", "--out", folder / "result")
+    assert refused.exit_code == 3
+    assert "would be lost" in refused.stderr
+    assert (folder / "result" / HISTORY).read_bytes() == before
+    assert invoke("run", folder / "study.toml", "--out", folder / "other").exit_code == 0
+
+
 def test_a_list_says_how_narrow_the_interval_will_be(folder, invoke):
     out = folder / "list.csv"
     arguments = ("followup", folder / "result", folder / "new.csv", "--out", out)
@@ -342,13 +352,6 @@ def test_a_damaged_history_is_named(folder, invoke, damage):
     result = invoke("report", folder / "result")
     assert result.exit_code == 3
     assert "damaged" in result.stderr
-
-
-def test_a_new_run_forgets_lists_and_outcomes(folder, invoke):
-    drawn(folder, invoke)
-    assert (folder / "result" / HISTORY).is_file()
-    assert invoke("run", folder / "study.toml", "-o", folder / "result", "-q").exit_code == 0
-    assert not (folder / "result" / HISTORY).exists()
 
 
 def test_a_back_test_keeps_outcomes_and_makes_none(folder, invoke):

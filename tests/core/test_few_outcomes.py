@@ -9,6 +9,7 @@ from fedcsa.core import few_outcomes
 from fedcsa.core.few_outcomes import (
     LOSS_ABOVE,
     LOSS_BELOW,
+    LOSS_ROWS,
     TOO_UNLIKE,
     VARIANCE_ROWS,
     WIDE,
@@ -174,6 +175,16 @@ def test_the_sources_support_the_variance_of_few_rows():
     assert pooled_variance(1.0, float("nan"), 2.0) == (2.0, VARIANCE_ROWS)
     assert pooled_variance(1e6, 1e-6, 5.0)[0] == pytest.approx(1e-6, rel=1e-4)
     assert pooled_variance(8.0, 0.2, float("nan")) == (0.2, 7.0)
+
+
+def test_rows_of_a_loss_tell_less_of_its_variance():
+    """Satterthwaite's degrees of freedom, 2 E(v)² / Var(v), of squared normal residuals."""
+    rng, n = np.random.default_rng(5), 200
+    v = (rng.normal(size=(4_000, n)) ** 2).var(axis=1, ddof=1)
+    assert 2.0 * v.mean() ** 2 / v.var() == pytest.approx((n - 1.0) / LOSS_ROWS, rel=0.1)
+    variance, df = pooled_variance(LOSS_ROWS * 10.0 + 1.0, 0.02, 71.0 * 0.04, loss=True)
+    assert (variance, df) == pytest.approx((0.03, VARIANCE_ROWS + 10.0))
+    assert pooled_variance(8.0, 0.2, float("nan"), loss=True) == (0.2, 1.0)
 
 
 def test_worth_is_how_many_rows_alone_have_that_interval():

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fedcsa.core.batches import BATCH_ROWS, HeldRows
-from fedcsa.core.moments import Moments
-from fedcsa.core.table import Table1
+from fedcsa.core.table import Moments, Table1
 from fedcsa.errors import DataError
 
 

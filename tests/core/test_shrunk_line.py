@@ -129,7 +129,8 @@ def test_one_outcome_and_equal_outcomes_give_finite_numbers():
 def test_the_rule_is_the_one_that_was_confirmed():
     # Whoever changes one of these confirms the rule on fresh seeds: experiments/update.
     assert (few_outcomes.UNLIKE, few_outcomes.WIDE, few_outcomes.WIDE_DF) == (0.25, 3.0, 3.0)
-    assert (few_outcomes.LOSS_BELOW, few_outcomes.LOSS_ABOVE) == (1.0, 4.0)
+    assert (few_outcomes.LOSS_BELOW, few_outcomes.LOSS_ABOVE) == (1.0, 3.5)
+    assert few_outcomes.LOSS_ROWS == 7.0
     assert module.LIKELY == (0.85, 0.05, 0.05, 0.05)
     assert (module.WIDE_INTERCEPT, module.WIDE_SLOPE, module.WIDE_COEFFICIENT) == (1.0, 0.5, 0.5)
     assert module.RESIDUAL_ROWS == 10.0

@@ -46,40 +46,26 @@ def farthest(lines, what):
     return f"{100 * max(abs(float(line[f'{what} farthest']) - 1.0) for line in lines):.0f} %"
 
 
-def too_far(line, what):
-    """Runs in which `what` moves by more than a tenth, and all that were answered."""
-    answered = round(int(line["runs"]) * (1.0 - float(line["refused"])))
-    return round(answered * float(line[f"{what} moved 10 %"])), answered
-
-
-def worst(lines, what):
-    """The lie that moves `what` by more than a tenth most often, and then farthest."""
-    return max(lines, key=lambda line: (too_far(line, what), float(line[f"{what} farthest"])))
-
-
-def held(line):
-    """In how many runs of all that were answered the realised risk stays within a tenth."""
-    moved, runs = too_far(line, "true")
-    return f"{runs - moved} of {runs}"
+def answered(line):
+    """Runs that were not refused."""
+    return round(int(line["runs"]) * (1.0 - float(line["refused"])))
 
 
 def test_the_figures_of_the_page_are_those_of_the_study(results):
     of = {part: [line for line in results if line["in"] == part] for part, _ in liars.LIES.values()}
+    lies = [line for part in ("model", "worth", "both", "report") for line in of[part]]
+    for what in ("promised", "true"):
+        assert max(float(line[f"{what} moved 10 %"]) for line in lies) == 0.0
     told = [float(line["promised farthest"]) for line in of["examination"]]
     upper = max(float(line["upper farthest"]) for line in of["examination"])
-    in_model, in_rows = (worst(of[part], "true") for part in ("model", "worth"))
-    assert max(too_far(line, "promised")[0] for line in of["model"] + of["worth"]) == 0
-    assert max(too_far(line, "true")[0] for line in of["both"]) == 0
-    report = worst(of["report"], "true")
-    assert too_far(report, "promised") == too_far(report, "true") == (1, 35)
-    limits = {part: farthest(of[part], "true") for part in of}
+    assert max(abs(float(line["true farthest"]) - 1.0) for line in of["examination"]) < 0.01
+    most = {part: [farthest(of[part], what) for what in ("promised", "true")] for part in of}
     expected = [
-        f"moves the promised risk by at most {farthest(of['model'], 'promised')},",
-        f"one by less than 10 % in {held(in_model)} runs (at most {limits['model']}): where",
-        f"moves the promise by at most {farthest(of['worth'], 'promised')}, and the realised risk",
-        f"risk by less than 10 % in {held(in_rows)} runs (at most {limits['worth']}). With",
-        f"the realised risk moves by at most {limits['both']}",
-        f"10 % in one run of 35 (the realised risk by {limits['report']})",
+        f"in none of {sum(map(answered, lies))} answered runs",
+        "moves the promised risk by at most {}, the realised one by {};".format(*most["model"]),
+        "in the rows by at most {} and {};".format(*most["worth"]),
+        "besides by at most {} and {};".format(*most["both"]),
+        "in the risks by at most {} and {}.".format(*most["report"]),
         f"by × {min(told):.2f} to × {max(told):.2f}, the upper end up to × {upper:.1f}",
     ]
     page = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")

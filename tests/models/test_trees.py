@@ -6,8 +6,8 @@ from sklearn import ensemble, tree
 
 from fedcsa.core.arrays import read_only
 from fedcsa.errors import ModelError
-from fedcsa.models.convert import TREES, agreed_grid, to_portable
-from fedcsa.models.portable import TreeModel, open_model
+from fedcsa.models.convert import TREES, to_portable
+from fedcsa.models.portable import TreeModel, agreed_grid, open_model
 from fedcsa.models.trees import LEAF, MAX_BIN, MAX_TREE_DEPTH, Forest, to_bins
 
 GRID = agreed_grid(np.array([1.0, 2.0, 0.5, 0.4]), scale=False)

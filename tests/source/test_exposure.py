@@ -18,14 +18,8 @@ from fedcsa.models.registry import expand_candidates, instantiate, model_descrip
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
 from fedcsa.source import exposure
-from fedcsa.source.exposure import (
-    fit_chosen,
-    fit_unexposed,
-    largest_losses,
-    outcome_shares,
-    variance_shares,
-)
-from fedcsa.source.measure import held_out_losses, measure, prepare
+from fedcsa.source.exposure import fit_unexposed, largest_losses, outcome_shares, variance_shares
+from fedcsa.source.measure import fit_chosen, held_out_losses, measure, prepare
 from fedcsa.source.weigh import SiteRows
 from fedcsa.target.target import Target
 
@@ -52,7 +46,7 @@ def exposed(X, y, candidate, **options):
     recipe, chosen = Ridge(), candidate
     site = SiteRows.in_memory("s", X, y, FEATURES, 10)
     work = prepare(brief, site.of(brief), recipe, [chosen])
-    [model] = fit_chosen(brief, work, chosen).models
+    [model] = fit_chosen(work, chosen).models
     return outcome_shares(work, recipe, chosen, model).max(), work, model
 
 

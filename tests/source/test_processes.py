@@ -20,7 +20,7 @@ from fedcsa import FedCSA
 from fedcsa.models.estimators import SklearnModel, can_be_forked
 from fedcsa.models.model import LinearRegression
 from fedcsa.source import fits, processes
-from fedcsa.source.processes import on_all_cores, shared_zeros
+from fedcsa.source.processes import on_all_cores, shared_zeros, watched
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is forked")
 
@@ -54,6 +54,23 @@ def test_the_answers_are_those_of_a_loop_in_their_order(workers, n_tasks):
     assert numbers.tolist() == [[index, index**2] for index in range(n_tasks)]
     assert children() == before
     assert open_files() == pipes
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_whoever_watches_is_told_how_many_tasks_are_done(workers, monkeypatch):
+    monkeypatch.setattr(processes, "TOLD_EVERY", 0.0)
+    told = []
+    with watched(lambda *far: told.append(far)):
+        on_all_cores(str, 30, workers)
+    on_all_cores(str, 5, workers)  # nobody watches any more
+    assert told == [(done, 30) for done in range(1, 31)]
+
+
+def test_short_work_is_not_told_of():
+    told = []
+    with watched(lambda *far: told.append(far)):
+        on_all_cores(str, 30, 1)
+    assert told == []
 
 
 def test_the_work_is_done_by_others():

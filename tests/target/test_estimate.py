@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedcsa.answer.store import summary
-from fedcsa.target.estimate import wild_models
+from fedcsa.target.estimate import MOST_TIMES, eligible, out_of_line, wild_models
 
 RNG = np.random.default_rng(21)
 SIZES = {"a": 40, "b": 25}
@@ -171,3 +171,50 @@ def near(mean=0.0, risk=1.0):
 def test_only_a_model_that_no_honest_site_could_send_is_wild(reports, levels, wild):
     outputs = {name: np.full(5, level) for name, level in zip(reports, levels, strict=True)}
     assert wild_models(outputs, reports, "squared") == wild
+
+
+def claim(risk, rows=200, imbalance=0.0, failed=()):
+    """What the choice looks at in a report."""
+    risk = np.array(risk, dtype=float)
+    return SimpleNamespace(
+        risk=risk,
+        variance=np.full(len(risk), 1e-4),
+        effective_rows=float(rows),
+        imbalance=imbalance,
+        n_judged=300,
+        failed={str(k): "ValueError" for k in failed},
+    )
+
+
+TWO = SimpleNamespace(
+    method="validated", combine="mean", candidates=({"penalty": 0.0}, {"penalty": 1.0})
+)
+
+
+def test_sources_that_do_not_reach_the_target_keep_no_candidate_in_the_choice():
+    far = {name: claim([1.5, 0.9], rows=12, imbalance=1.0) for name in "bcd"}
+    assert eligible(TWO, {"a": claim([1.0, 0.0], rows=300, failed=[1]), **far}) == (0,)
+
+
+def test_sources_that_do_not_reach_the_target_take_no_candidate_from_the_choice():
+    far = {name: claim([1.5, 0.0], rows=12, imbalance=1.0, failed=[1]) for name in "bcd"}
+    assert eligible(TWO, {"a": claim([1.0, 0.2], rows=300), **far}) == (0, 1)
+
+
+def test_whoever_claims_many_rows_takes_no_candidate_from_four_others():
+    others = {name: claim([1.0, 0.5]) for name in "abcd"}
+    assert eligible(TWO, {**others, "e": claim([1.0, 0.0], rows=6000, failed=[1])}) == (0, 1)
+
+
+def test_a_source_that_moves_the_choice_is_named_though_another_has_no_loss():
+    honest = {"a": claim([1.0, 0.5]), "b": claim([1.0, 0.0]), "c": claim([1.0, 0.5])}
+    reports = {**honest, "liar": claim([0.0, 1000.0])}
+    assert out_of_line(TWO, reports, (0, 1)) == {"liar": 2.0}
+    without_loss = {name: claim([1.0, 0.0]) for name in "abc"}
+    found = out_of_line(TWO, {**without_loss, "liar": claim([0.0, 1000.0])}, (0, 1))
+    assert found == {"liar": MOST_TIMES}
+
+
+def test_of_three_sources_one_that_lies_has_no_honest_one_named():
+    reports = {"a": claim([1.0, 1.5], rows=600), "b": claim([1.0, 1.0]), "liar": claim([1.3, 1.0])}
+    assert out_of_line(TWO, reports, (0, 1)) == {}

@@ -19,7 +19,6 @@ from fedcsa.errors import (
     MissingExtraError,
     NoSourcesError,
     ParameterError,
-    PolicyError,
     ProtocolError,
 )
 from fedcsa.messages.codec import decode, encode
@@ -29,8 +28,7 @@ from fedcsa.models.space import at_edges, described_space, is_inside, is_space
 from fedcsa.plan import make_plan
 from fedcsa.run import MOST_ROUNDS, InProcess, TargetTurn, carry_messages, run_study
 from fedcsa.source.source import Source
-from fedcsa.target.joined import PER_CANDIDATE, joined, numbers_told
-from fedcsa.target.search import Search
+from fedcsa.target.search import PER_CANDIDATE, Search, joined, numbers_told
 from fedcsa.target.target import Target
 
 optuna = pytest.importorskip("optuna")
@@ -553,13 +551,6 @@ def test_no_target_can_ask_forever():
     with pytest.raises(ProtocolError, match=f"must end after {MOST_ROUNDS} rounds"):
         carry_messages(ask_target, lambda *_: {})
     assert len(turns) == MOST_ROUNDS + 1
-
-
-def test_policy_counts_all_rounds():
-    policy = Policy(max_candidates=3)
-    policy.check_candidates(3)
-    with pytest.raises(PolicyError, match="at most 3 candidates"):
-        policy.check_candidates(4)
 
 
 def test_more_candidates_is_told_apart():

@@ -9,7 +9,7 @@ from fedcsa.core.scores import OwnScores
 from fedcsa.errors import DataError, NoSourcesError
 from fedcsa.plan import make_plan
 from fedcsa.run import InProcess, run_study
-from fedcsa.target import target, told_table
+from fedcsa.target import target, target_rows
 
 
 class Streamed(RowBatches):
@@ -29,7 +29,7 @@ def rows(n, seed):
 
 
 def adapted(X, monkeypatch, compared=10**9):
-    monkeypatch.setattr(told_table, "COMPARED_ROWS", compared)
+    monkeypatch.setattr(target_rows, "COMPARED_ROWS", compared)
     plan = make_plan(
         {"name": "ridge"}, None, {"seed": 1}, study="s", features=("a", "b"), flags=(False, True)
     )
@@ -63,11 +63,11 @@ def test_own_scores_of_batches_are_those_of_all_rows(monkeypatch):
 
 def test_models_are_compared_on_rows_that_are_evenly_spread(monkeypatch):
     X = rows(N, 9)[0]
-    monkeypatch.setattr(told_table, "COMPARED_ROWS", 1000)
+    monkeypatch.setattr(target_rows, "COMPARED_ROWS", 1000)
     every = -(-N // 1000)
     for given in (X, Streamed(X)):
         batches = HeldRows(X) if given is X else given
-        found = told_table.TargetRows(batches, told_table.Moments.of(batches, 2))
+        found = target_rows.TargetRows(batches, target_rows.Moments.of(batches, 2))
         assert found.is_sampled
         assert found.sample.tobytes() == X[::every].tobytes()
     whole, few = adapted(X, monkeypatch), adapted(X, monkeypatch, compared=1000)

@@ -11,12 +11,15 @@ from fedcsa.errors import MessageError, NoSourcesError
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.run import InProcess, run_study
 from fedcsa.target.accept import MAX_ROWS
+from fedcsa.target.conclude import useless_models
 from fedcsa.target.estimate import (
     MOST_CLAIMED,
+    eligible,
+    out_of_line,
     outcome_means,
-    useless_models,
     worth,
 )
+from fedcsa.target.verdict import bounded_weights
 
 NAMES = "abcde"
 
@@ -173,6 +176,63 @@ def test_a_far_sources_mean_outcome_stays_as_it_is():
     assert outcome_means(reports, "squared")["d"].tolist() == [50.0]
 
 
+# The choice ------------------------------------------------------------------------------------
+
+PLAN = SimpleNamespace(method="validated", combine="mean", candidates=[{}, {}, {}])
+
+
+def told(rows, risks, failed=()):
+    """A report on three candidates; those that failed by their place."""
+    return SimpleNamespace(
+        effective_rows=rows, n_judged=int(rows), imbalance=0.0, risk=np.array(risks, float),
+        variance=np.full(3, 1e-4), failed={str(k): "ModelFailed" for k in failed},
+    )  # fmt: skip
+
+
+def test_who_alone_moves_the_choice_is_found_by_one_voice_each():
+    reports = {n: told(100.0, [1.0, 1.01, 1.3]) for n in "abcd"}
+    reports["e"] = told(100.0, [1e4, 1e4, 1e-4])
+    assert out_of_line(PLAN, reports, (0, 1, 2)) == {"e": pytest.approx(1.3)}
+
+
+def test_a_small_liar_does_not_have_a_large_honest_source_left_out():
+    """Without the large one, the liar's candidate would be chosen: only the liar finds it good."""
+    reports = {n: told(40.0, [1.0, 1.01, 1.3]) for n in "abc"}
+    reports |= {"d": told(120.0, [0.9, 0.9, 1e-4]), "large": told(400.0, [1.0, 1.01, 1.3])}
+    assert out_of_line(PLAN, reports, (0, 1, 2)) == {}
+
+
+def test_a_far_source_alone_moves_no_choice_either():
+    reports = {n: told(100.0, [1.0, 1.01, 1.3]) for n in "abcd"} | {"e": told(5.0, [1e4, 1e4, 0])}
+    assert out_of_line(PLAN, reports, (0, 1, 2)) == {"e": pytest.approx(1.3)}
+
+
+def test_whoever_failed_a_candidate_is_not_asked_about_it_and_does_not_end_the_asking():
+    reports = {n: told(100.0, [1.0, 1.01, 1.2]) for n in "abc"}
+    reports |= {"d": told(100.0, [0.0, 1.01, 1.2], failed=[0])}
+    reports |= {"e": told(100.0, [1e4, 0.0, 1e-4], failed=[1])}
+    assert list(out_of_line(PLAN, reports, (0, 1, 2))) == ["e"]
+
+
+def test_a_claim_of_many_rows_takes_no_candidate_from_the_others():
+    reports = {n: told(100.0, [1.0, 1.01, 1.3]) for n in "abcd"}
+    reports["e"] = told(1e8, [0.0, 0.0, 1.3], failed=[0, 1])
+    assert eligible(PLAN, reports) == (0, 1, 2)
+
+
+# The weights where sites differ ----------------------------------------------------------------
+
+
+def test_where_sites_differ_a_model_with_more_than_half_of_the_weight_has_a_third():
+    found = bounded_weights({"a": 0.7, "b": 0.1, "c": 0.1, "d": 0.1, "e": 0.0})
+    assert found == pytest.approx({"a": 1 / 3, "b": 2 / 9, "c": 2 / 9, "d": 2 / 9, "e": 0.0})
+
+
+@pytest.mark.parametrize("weights", [{"a": 0.8, "b": 0.1, "c": 0.1}, dict.fromkeys("abcd", 0.25)])
+def test_of_three_models_or_without_such_a_weight_they_stay(weights):
+    assert bounded_weights(weights) == weights
+
+
 # In a study -----------------------------------------------------------------------------------
 
 
@@ -300,6 +360,29 @@ def test_a_report_that_alone_moves_the_choice_does_not_count_there(make):
     assert finding.source == "b"
     assert finding.evidence["risk for the others times"] > 1.1
     assert adaptation.estimate.source_weights[1] == 0.0
+
+
+def test_many_rows_do_not_make_up_for_sites_that_differ(make):
+    def differing(level):
+        def site(k, name):
+            X, y = make.rows(2_000 if name == "e" else 90 + 10 * k, k)
+            return make.source(
+                name, (X, y + level * {"a": -1, "b": -0.5, "c": 0.5, "d": 1}.get(name, 0))
+            )
+
+        sites = [site(k, name) for k, name in enumerate(NAMES)]
+        courier = Forging(sites)
+        courier.forge, courier.asked = {}, {}
+        return run_study(make.target(None, n=80), courier), courier
+
+    alike, courier = differing(0.0)
+    assert alike.source_weights["e"] > 0.5  # rows count in full where sites agree
+    assert "again" not in courier.asked
+    apart, courier = differing(0.6)
+    [finding] = [f for f in apart.findings if f.code == "weight-bounded"]
+    assert (finding.source, finding.evidence["weight"] > 0.5) == ("e", True)
+    assert apart.source_weights["e"] == pytest.approx(1 / 3)
+    assert all(question.again for question in courier.asked["again"].values())
 
 
 def test_an_examination_that_stands_out_is_named(make):

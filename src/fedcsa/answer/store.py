@@ -468,7 +468,7 @@ def _told(content: Mapping[str, Any]) -> Adaptation:
     )
     stopped = _record(Stopped, content["ended"]) if "ended" in content else None
     columns = _columns(content.get("columns"), plan)
-    told = Adaptation(plan, table, reports, rounds, findings=findings, columns=columns)
+    told = Adaptation(plan, table, reports, rounds, findings=findings, described=columns)
     return replace(told, stopped=stopped)
 
 

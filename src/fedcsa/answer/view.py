@@ -29,7 +29,7 @@ from fedcsa.answer.store import (
     whole,
 )
 from fedcsa.core.losses import BOUNDED
-from fedcsa.core.special import ndtri
+from fedcsa.core.normal import normal_quantile
 from fedcsa.core.table import Table1
 from fedcsa.findings import ADVICE, REFUSALS, Advice, Finding, left_out
 from fedcsa.messages.messages import ExaminationReport
@@ -523,7 +523,7 @@ def _found(examined: ExaminationReport | None, plan: Plan) -> tuple[float, float
     """Risk f and exp(log f ± z √v), with z = 1.96 at 95 %, in units that people use."""
     if examined is None or examined.reason:
         return None
-    step = float(ndtri(0.5 + plan.level / 2.0)) * math.sqrt(examined.risk_variance)
+    step = normal_quantile(0.5 + plan.level / 2.0) * math.sqrt(examined.risk_variance)
     step = math.exp(min(step, 300.0))  # a few rows may have a variance that overflows
     largest = 1.0 if plan.loss in BOUNDED else math.inf
     ends = examined.risk / step, min(examined.risk * step, largest)

@@ -4,44 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, NoReturn
+from functools import partial
+from importlib import import_module
+from typing import Any, NoReturn
 
-import typer
+import click
 from rich.text import Text
 
 from fedcsa import __version__
-from fedcsa.cli.backtest_command import backtest
-from fedcsa.cli.check_command import check
 from fedcsa.cli.common import EXIT_INTERRUPTED, console, fail
-from fedcsa.cli.convert_command import convert
-from fedcsa.cli.demo_command import demo
-from fedcsa.cli.evaluate_command import evaluate
-from fedcsa.cli.explain_command import explain
-from fedcsa.cli.federation_command import federation
-from fedcsa.cli.followup_command import followup
-from fedcsa.cli.ledger_command import ledger
-from fedcsa.cli.predict_command import predict
-from fedcsa.cli.program import Command, Program
-from fedcsa.cli.report_command import report
-from fedcsa.cli.run_command import run
-from fedcsa.cli.site_command import site
-from fedcsa.cli.study_command import study
-from fedcsa.cli.table_command import table
-from fedcsa.cli.update_command import update
+from fedcsa.cli.completion import install_completion, show_completion
+from fedcsa.cli.program import Program
 
-app = typer.Typer(
-    name="fedcsa",
-    cls=Program,
-    invoke_without_command=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=(
-        "Exit codes: 0 done · 2 wrong usage · 3 the study, its data or a result cannot be used · "
-        "4 a site refused or the exchange failed · 5 no model could be fitted or trusted · "
-        "6 do not use it · 7 a promise was broken · 130 interrupted."
-    ),
-)
+#: In the order of the help. Each is in a module of its own, which is loaded when it is asked for.
+COMMANDS = (
+    "demo", "run", "evaluate", "check", "table", "predict", "backtest", "followup", "update",
+    "report", "explain", "ledger", "convert", "federation", "site", "study",
+)  # fmt: skip
 #: Where a reader may be, and the command to begin with there.
 SITUATIONS = (
     ("See it work, on simulated hospitals.", "fedcsa demo --out demo"),
@@ -53,29 +32,22 @@ SITUATIONS = (
 )
 
 
-def _version(wanted: bool) -> None:
+def _find(name: str) -> Any:
+    """The function of a command, or a group of them."""
+    return getattr(import_module(f"fedcsa.cli.{name}_command"), name)
+
+
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        typer.echo(f"fedcsa {__version__}")
-        raise typer.Exit
+        click.echo(f"fedcsa {__version__}")
+        context.exit()
 
 
-@app.callback()
-def _root(
-    context: typer.Context,
-    _: Annotated[
-        bool,
-        typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    """Which model to use at a site without outcomes, and how well it will do there.
-
-    Other sites have outcomes and never share a row. Start with [bold]fedcsa demo[/bold].
-    """
-    if context.invoked_subcommand is None:
-        _teach()
-
-
-def _teach() -> None:
+@click.pass_context
+def _teach(context: click.Context) -> None:
+    """What to do first, if no command was named."""
+    if context.invoked_subcommand is not None:
+        return
     screen = console()
     screen.print("Which model to use at a site without outcomes, and how well it will do there.\n")
     screen.print(Text("Where to start", style="bold"))
@@ -84,13 +56,43 @@ def _teach() -> None:
     screen.print("\nA finding or a refusal: fedcsa explain NAME. All commands: fedcsa --help.")
 
 
-for _command in (
-    demo, run, evaluate, check, table, predict, backtest, followup, update, report, explain,
-    ledger, convert,
-):  # fmt: skip
-    app.command(cls=Command)(_command)
-for _group in (federation, site, study):
-    app.add_typer(_group)
+#: They end the program.
+_EAGER: dict[str, Any] = {"is_eager": True, "expose_value": False}
+#: A shell may be named; without one it is the user's own.
+_SHELL: dict[str, Any] = {**_EAGER, "is_flag": False, "flag_value": "", "metavar": "[SHELL]"}
+
+app = Program(
+    "fedcsa",
+    """Which model to use at a site without outcomes, and how well it will do there.
+
+    Other sites have outcomes and never share a row. Start with fedcsa demo.
+    """,
+    {name: partial(_find, name) for name in COMMANDS},
+    callback=_teach,
+    invoke_without_command=True,
+    no_args_is_help=False,
+    params=[
+        click.Option(
+            ["--version", "-V"],
+            is_flag=True, callback=_version, help="Show the version.", **_EAGER,
+        ),
+        click.Option(
+            ["--install-completion"],
+            callback=install_completion,
+            help="Let bash, zsh or fish complete commands, options and files.", **_SHELL,
+        ),
+        click.Option(
+            ["--show-completion"],
+            callback=show_completion, help="Print what the shell would read for that.", **_SHELL,
+        ),
+    ],
+    epilog=(
+        "Exit codes: 0 done · 2 wrong usage · 3 the study, its data or a result cannot be used · "
+        "4 a site refused or the exchange failed · 5 no model could be fitted or trusted · "
+        "6 do not use it · 7 a promise was broken · 8 a study still waits for approval · "
+        "9 too many sites refused · 130 interrupted."
+    ),
+)  # fmt: skip
 
 
 def main() -> NoReturn:

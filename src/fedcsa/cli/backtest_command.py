@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from click.exceptions import Exit
 from rich.console import Console
 from rich.text import Text
 
@@ -24,6 +24,7 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
+from fedcsa.cli.declared import option
 from fedcsa.cli.report_command import report_line
 from fedcsa.errors import ResultError
 
@@ -36,7 +37,7 @@ def backtest(
     study: StudyFile,
     result: Annotated[
         Path | None,
-        typer.Option(
+        option(
             metavar="RESULT",
             help="A result of this study, to keep the back-test with; a failing one lowers its "
             "verdict.",
@@ -44,9 +45,7 @@ def backtest(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="As for run; 'paper' is refused, as it promises no interval."
-        ),
+        option(metavar="NAME", help="As for run; 'paper' is refused, as it promises no interval."),
     ] = None,
     changes: Changes = None,
     trust: Trust = None,
@@ -110,4 +109,4 @@ def backtest(
 
     Output(json, quiet).answer(backtest_to_json(found), show, result)
     if found.verdict == "failed":
-        raise typer.Exit(EXIT_BROKEN)
+        raise Exit(EXIT_BROKEN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import typer
+from click.exceptions import Exit
 from rich.console import Console
 from rich.text import Text
 
@@ -43,12 +43,18 @@ def check(
     fedcsa check study.toml --preset paper
     fedcsa check study.toml --json   # problems, warnings, unused columns
     """
-    from fedcsa.study.given_section import is_given
+    from fedcsa.study.plain_study import unused_if_sound
 
-    loaded = load_study(study, changes, preset)
-    with working("reading the tables", quiet=quiet):
-        problems, warnings = loaded.check()
-        unused = () if problems else loaded.unused_columns()
+    unused = None if changes or preset else unused_if_sound(study)
+    problems, warnings, command = list[str](), list[str](), "run"
+    if unused is None:
+        from fedcsa.study.given_section import is_given
+
+        loaded = load_study(study, changes, preset)
+        with working("reading the tables", quiet=quiet):
+            problems, warnings = loaded.check()
+            unused = () if problems else loaded.unused_columns()
+        command = "evaluate" if is_given(loaded.model) else "run"
 
     def show(screen: Console) -> None:
         for problem in problems:
@@ -59,7 +65,6 @@ def check(
             screen.print(Text.assemble(("warning: ", "yellow"), printable(warning)), soft_wrap=True)
         print_unused(screen, unused)
         if not problems:
-            command = "evaluate" if is_given(loaded.model) else "run"
             screen.print(Text("Nothing stands in the way.", style="green"), end=" ")
             with_it = f" --preset {preset}" if preset else ""
             screen.print(Text(f"Next: fedcsa {command} {study}{with_it}"), soft_wrap=True)
@@ -67,4 +72,4 @@ def check(
     told = {"problems": problems, "warnings": warnings, "unused": list(unused)}
     Output(json, quiet and not problems).answer(told, show)
     if problems:
-        raise typer.Exit(EXIT_INPUT)
+        raise Exit(EXIT_INPUT)

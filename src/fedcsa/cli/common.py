@@ -8,16 +8,19 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
+from click.exceptions import Exit
 from rich.console import Console
 from rich.text import Text
 
+from fedcsa.cli.declared import argument, option
 from fedcsa.errors import (
     Arguments,
     BindingError,
@@ -46,47 +49,46 @@ _SAME_VERSION = "Try again; if it recurs, compare fedcsa --version at every site
 # The options of every command ---------------------------------------------------------------
 
 StudyFile = Annotated[
-    Path, typer.Argument(metavar="STUDY", help="The study file, for example study.toml.")
+    Path, argument(metavar="STUDY", help="The study file, for example study.toml.")
 ]
 ResultFolder = Annotated[
-    Path, typer.Argument(metavar="RESULT", help="A result folder, as fedcsa run writes it.")
+    Path, argument(metavar="RESULT", help="A result folder, as fedcsa run writes it.")
 ]
 RowsPlace = Annotated[
     str,
-    typer.Argument(
+    argument(
         metavar="ROWS",
+        type=click.Path(),
         help="A table: CSV, TSV, Parquet, Excel; or with --query a DuckDB or SQLite file, or the "
         "address of a PostgreSQL server.",
     ),
 ]
 RowsQuery = Annotated[
-    str, typer.Option("--query", metavar="SQL", help="What to ask if ROWS is a database.")
+    str, option("--query", metavar="SQL", help="What to ask if ROWS is a database.")
 ]
 RowsSheet = Annotated[
-    str, typer.Option("--sheet", metavar="NAME", help="Which sheet, if ROWS is a workbook.")
+    str, option("--sheet", metavar="NAME", help="Which sheet, if ROWS is a workbook.")
 ]
 TablesQuery = Annotated[
-    str, typer.Option("--query", metavar="SQL", help="What to ask tables that are databases.")
+    str, option("--query", metavar="SQL", help="What to ask tables that are databases.")
 ]
 TablesSheet = Annotated[
-    str, typer.Option("--sheet", metavar="NAME", help="Which sheet of tables that are workbooks.")
+    str, option("--sheet", metavar="NAME", help="Which sheet of tables that are workbooks.")
 ]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on standard output instead.")
-]
+Json = Annotated[bool, option("--json", help="Print one JSON document on standard output instead.")]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="Print errors only, and where a result was written."),
+    option("--quiet", "-q", help="Print errors only, and where a result was written."),
 ]
 NoReport = Annotated[
     bool,
-    typer.Option(
+    option(
         "--no-report", help="Write numbers and models only; fedcsa report writes the report later."
     ),
 ]
 PasswordFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
         metavar="FILE",
         envvar="FEDCSA_PASSWORD_FILE",
         help="File with the password of the kit's key; without one, a terminal is asked.",
@@ -94,7 +96,7 @@ PasswordFile = Annotated[
 ]
 Changes = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--set",
         metavar="NAME=VALUE",
         help="Another value of an option than in the study file, such as level=0.9; may be "
@@ -103,7 +105,7 @@ Changes = Annotated[
 ]
 Preset = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--preset",
         metavar="NAME",
         help="Options that go together; 'paper' is Algorithm 1 of the paper as printed.",
@@ -111,7 +113,7 @@ Preset = Annotated[
 ]
 Trust = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         metavar="TYPE",
         help="Full name of a class outside scikit-learn that the model may use; may be repeated.",
     ),
@@ -142,14 +144,14 @@ def asking(file: Path | None, *, twice: bool = False) -> Callable[[], str]:
                 "A password locks the key of this kit. Name a file with it: --password-file FILE"
             )
         asked = "Password of the kit's key"
-        return str(typer.prompt(asked, hide_input=True, confirmation_prompt=twice, err=True))
+        return str(click.prompt(asked, hide_input=True, confirmation_prompt=twice, err=True))
 
     return read
 
 
 def out_option(metavar: str, help: str) -> Any:
     """The option ``--out``: a file or a folder to write."""
-    return typer.Option("--out", "-o", metavar=metavar, help=help)
+    return option("--out", "-o", metavar=metavar, help=help)
 
 
 # Answers ------------------------------------------------------------------------------------
@@ -182,12 +184,12 @@ class Output:
         elif not self.quiet:
             show(console())
         elif path is not None:
-            typer.echo(path)
+            click.echo(path)
 
     def line(self, content: Mapping[str, Any], text: str) -> None:
         """Say one thing of many at once: `content` as a line of JSON, or else `text`."""
         if self.json:
-            typer.echo(json.dumps(content, ensure_ascii=False))
+            click.echo(json.dumps(content, ensure_ascii=False))
             sys.stdout.flush()
         else:
             self.say(text)
@@ -286,7 +288,7 @@ def named_errors(command: Callable[Arguments, Returned]) -> Callable[Arguments, 
         try:
             return command(*args, **kwargs)
         except BrokenPipeError:
-            raise typer.Exit(nobody_reads()) from None
+            raise Exit(nobody_reads()) from None
         except KeyboardInterrupt:
             kind, text, code = "Interrupted", "Interrupted.", EXIT_INTERRUPTED
         except FedCSAError as error:
@@ -298,7 +300,7 @@ def named_errors(command: Callable[Arguments, Returned]) -> Callable[Arguments, 
             text = f"The file or folder{where} cannot be used: {error.strerror}."
             kind, code = "OSError", EXIT_INPUT
         report_error(kind, text, code, json=bool(kwargs.get("json")))
-        raise typer.Exit(code)
+        raise Exit(code)
 
     return wrapped
 
@@ -316,7 +318,7 @@ def code_of(error: FedCSAError) -> int:
 def follow(verdict: Verdict) -> None:
     """End with the exit code of a verdict: "use it", with or without care, is an ordinary end."""
     if verdict.advice == "no":
-        raise typer.Exit(EXIT_DO_NOT_USE)
+        raise Exit(EXIT_DO_NOT_USE)
 
 
 def report_error(kind: str, text: str, code: int, *, json: bool) -> None:
@@ -374,6 +376,10 @@ def print_unused(screen: Console, columns: Sequence[str]) -> None:
 # Progress -----------------------------------------------------------------------------------
 
 
+#: Seconds between two lines about the fits of one source, where nothing can be drawn anew.
+_LINE_EVERY = 10.0
+
+
 def _progress_kind(*, quiet: bool) -> str:
     """How to show progress on standard error: "none", as "lines", or "drawn" on a terminal."""
     if quiet or not sys.stderr.isatty():
@@ -426,13 +432,20 @@ def site_progress(
     with Progress(*columns, console=screen, transient=True, disable=kind != "drawn") as bar:
         if kind == "lines":
             screen.print(Text(first))
-        task = bar.add_task(first, total=3 * n_sources)
+        task, printed = bar.add_task(first, total=3 * n_sources), time.monotonic()
 
         def advance(phase: str, source: str, state: str) -> None:
+            nonlocal printed
             phase, _, far = phase.partition(": ")
             said = f"{labels[phase]}{far and f', {far}'}: {printable(source)}"
-            bar.update(task, description=said, advance=float(state == "done"))
-            if kind == "lines" and state != "done":
-                screen.print(Text(said), soft_wrap=True)
+            fits = "" if state in ("started", "done") else f", {state}"
+            bar.update(task, description=f"{said}{fits}", advance=float(state == "done"))
+            if (
+                kind == "lines"
+                and state != "done"
+                and (not fits or time.monotonic() - printed > _LINE_EVERY)
+            ):
+                screen.print(Text(f"{said}{fits}"), soft_wrap=True)
+                printed = time.monotonic()
 
         yield advance

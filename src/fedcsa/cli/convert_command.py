@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.text import Text
 
 from fedcsa.cli.common import Json, Output, Quiet, named_errors, out_option, unbroken
+from fedcsa.cli.declared import argument, option
 from fedcsa.errors import StudyError
 
 
@@ -16,14 +16,14 @@ from fedcsa.errors import StudyError
 def convert(
     model: Annotated[
         Path,
-        typer.Argument(
+        argument(
             metavar="MODEL", help="Saved by XGBoost (.json) or LightGBM (.txt); or a result folder."
         ),
     ],
     out: Annotated[Path, out_option("FILE", "File to write.")],
     columns: Annotated[
         str | None,
-        typer.Option(
+        option(
             metavar="NAMES",
             help="Names of the model's columns as studies call them, in their order, with commas.",
         ),

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
@@ -24,7 +23,9 @@ from fedcsa.cli.common import (
     site_progress,
     unbroken,
 )
+from fedcsa.cli.declared import option
 from fedcsa.cli.report_command import report_line
+from fedcsa.errors import ResultError
 from fedcsa.words import interval, listed, number, percent
 
 if TYPE_CHECKING:
@@ -48,9 +49,7 @@ def demo(
         Path | None,
         out_option("DIR", "Also write the tables, a study file and the result into this folder."),
     ] = None,
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Draws the patients and the folds.", min=0)
-    ] = 1,
+    seed: Annotated[int, option(metavar="N", help="Draws the patients and the folds.", min=0)] = 1,
     no_report: NoReport = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -70,6 +69,7 @@ def demo(
 
     if out is not None:
         with unbroken():
+            _refuse_other_files(out)
             (out / "tables").mkdir(parents=True, exist_ok=True)  # before anything is computed
     drawn = consortium(seed)
     study = demo_study(drawn, seed)
@@ -92,6 +92,16 @@ def demo(
     Output(json, quiet).answer(content, show, out)
 
 
+def _refuse_other_files(out: Path) -> None:
+    """Write into an empty folder or an older demo's; what somebody else wrote is not replaced."""
+    study = out / "study.toml"
+    told = study.read_text(encoding="utf-8", errors="replace") if study.is_file() else ""
+    if 'name = "demo"' not in told and any(path.is_file() for path in out.rglob("*")):
+        raise ResultError(
+            f"The folder {str(out)!r} holds something else than a demo. Choose an empty one."
+        )
+
+
 def _print_next(screen: Console, out: Path, report: str) -> None:
     written = f"\nWritten to {out}: a study file, the tables, a result. {report}. Now try:"
     screen.print(Text(written), soft_wrap=True)
@@ -99,7 +109,7 @@ def _print_next(screen: Console, out: Path, report: str) -> None:
         f"run {out}/study.toml --out {out}/again",
         f"backtest {out}/study.toml --result {out}/result",
         f"predict {out}/result {out}/tables/new.csv",
-        f"update {out}/result {out}/tables/outcomes-later.csv",
+        f"update {out}/result {out}/outcomes-later.csv",
         f"report {out}/result --open",
         f"ledger {out}/result",
     ):
@@ -148,7 +158,7 @@ def _adapt(
         for name, (X, y) in drawn.sources.items()
     ]
     target = Target(drawn.target, plan, policy=policy)
-    return replace(run_study(target, InProcess(sources, progress)), columns=study.target_columns)
+    return replace(run_study(target, InProcess(sources, progress)), described=study.target_columns)
 
 
 def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> None:
@@ -156,16 +166,14 @@ def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> No
     from fedcsa.data.synthetic import FEATURES
     from fedcsa.data.tables import write_table
 
-    tables = out / "tables"
+    (out / "study.toml").write_text(study.to_toml(), encoding="utf-8")
     for name, (X, y) in drawn.sources.items():
         columns = dict(zip(FEATURES, X.T.tolist(), strict=True))
         write_table(out / _path_of(name), {**columns, "days": y.tolist()})
-    write_table(tables / "new.csv", dict(zip(FEATURES, drawn.target.T.tolist(), strict=True)))
+    write_table(out / "tables/new.csv", dict(zip(FEATURES, drawn.target.T.tolist(), strict=True)))
     later = dict(zip(FEATURES, drawn.judge_rows[:LATER_ROWS].T.tolist(), strict=True))
-    write_table(
-        tables / "outcomes-later.csv", {**later, "days": drawn.judge_outcomes[:LATER_ROWS].tolist()}
-    )
-    (out / "study.toml").write_text(study.to_toml(), encoding="utf-8")
+    days = drawn.judge_outcomes[:LATER_ROWS].tolist()
+    write_table(out / "outcomes-later.csv", {**later, "days": days})
     save_result(result, out / "result", study.to_toml())
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from fedcsa.cli.common import (
     Changes,
     Json,
@@ -17,6 +15,7 @@ from fedcsa.cli.common import (
     named_errors,
     out_option,
 )
+from fedcsa.cli.declared import option
 from fedcsa.cli.run_command import run_and_show
 from fedcsa.errors import StudyError
 
@@ -26,7 +25,7 @@ def evaluate(
     study: StudyFile,
     model: Annotated[
         Path | None,
-        typer.Option(
+        option(
             metavar="FILE",
             help="Another model than the file's: a formula (.toml), or what fedcsa convert wrote.",
         ),
@@ -37,7 +36,7 @@ def evaluate(
     ] = None,
     stream: Annotated[
         bool,
-        typer.Option("--stream", help="Read the sources' tables in batches and never hold them."),
+        option("--stream", help="Read the sources' tables in batches and never hold them."),
     ] = False,
     changes: Changes = None,
     no_report: NoReport = False,

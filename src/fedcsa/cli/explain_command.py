@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-import typer
+from click.shell_completion import CompletionItem
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import Json, Output, Quiet, named_errors
+from fedcsa.cli.declared import argument
 from fedcsa.errors import ParameterError, unknown
 from fedcsa.findings import CATALOGUE, SEVERITIES
 from fedcsa.glossary import glossary
@@ -18,20 +19,21 @@ from fedcsa.refusals import REFUSAL_RULES
 from fedcsa.words import sentence
 
 
-def _offered(begun: str) -> list[tuple[str, str]]:
+def _offered(context: object, parameter: object, begun: str) -> list[CompletionItem]:  # noqa: ARG001
     """What a shell offers after `begun`."""
     every = [(name, about["meaning"]) for key, about in _all().items() for name in _names(key)]
-    return [(name, meaning) for name, meaning in every if name.startswith(begun)]
+    offered = [(name, meaning) for name, meaning in every if name.startswith(begun)]
+    return [CompletionItem(name, help=meaning) for name, meaning in offered]
 
 
 @named_errors
 def explain(
     name: Annotated[
         str | None,
-        typer.Argument(
+        argument(
             metavar="NAME",
             help="A finding, a rule or a word; without one, all.",
-            autocompletion=_offered,
+            shell_complete=_offered,
         ),
     ] = None,
     json: Json = False,

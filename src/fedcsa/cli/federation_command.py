@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
+from click.exceptions import Exit
 from rich.console import Console
 from rich.text import Text
 
@@ -24,25 +25,20 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
-from fedcsa.cli.program import Command, Group
+from fedcsa.cli.declared import argument, option
+from fedcsa.cli.program import Group
 from fedcsa.errors import ProtocolError, ResultError, StudyError
 from fedcsa.words import printable
 
-federation = typer.Typer(
-    name="federation", cls=Group, no_args_is_help=True, help="Set up a federation of real sites."
-)
-FederationFile = Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")]
-KitsFolder = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the kits.")]
-Days = Annotated[int, typer.Option(min=1, metavar="N", help="Days that a new certificate lasts.")]
-Password = Annotated[
-    bool, typer.Option("--password", help="Ask for a password that locks the key.")
-]
-KitFolder = Annotated[
-    Path, typer.Argument(metavar="KIT", help="A start-up kit, as provision makes it.")
-]
+federation = Group("federation", "Set up a federation of real sites.")
+FederationFile = Annotated[Path, argument(metavar="FILE", help="The federation file.")]
+KitsFolder = Annotated[Path, option("--out", "-o", metavar="DIR", help="Folder of the kits.")]
+Days = Annotated[int, option(min=1, metavar="N", help="Days that a new certificate lasts.")]
+Password = Annotated[bool, option("--password", help="Ask for a password that locks the key.")]
+KitFolder = Annotated[Path, argument(metavar="KIT", help="A start-up kit, as provision makes it.")]
 
 
-@federation.command(cls=Command)
+@federation.adds
 @named_errors
 def init(
     file: FederationFile = Path("federation.toml"), json: Json = False, quiet: Quiet = False
@@ -67,7 +63,7 @@ def init(
     Output(json, quiet).answer({"file": str(file)}, _telling(told), file)
 
 
-@federation.command(cls=Command)
+@federation.adds
 @named_errors
 def provision(
     file: FederationFile = Path("federation.toml"),
@@ -123,17 +119,17 @@ def _packed(kit: Path) -> dict[str, str]:
     return {"folder": str(kit), "archive": str(archive), "fingerprint": number}
 
 
-@federation.command(cls=Command)
+@federation.adds
 @named_errors
 def install(
-    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="A kit, NAME.zip.")],
+    archive: Annotated[Path, argument(metavar="ARCHIVE", help="A kit, NAME.zip.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="The kit's folder; by default NAME."),
+        option("--out", "-o", metavar="DIR", help="The kit's folder; by default NAME."),
     ] = None,
     fingerprint: Annotated[
         str | None,
-        typer.Option(metavar="NUMBER", help="As the sender told it; without it you are asked."),
+        option(metavar="NUMBER", help="As the sender told it; without it you are asked."),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -171,15 +167,15 @@ def _told(fingerprint: str) -> str:
             f"The fingerprint is {fingerprint}. Compare it with the sender's by telephone, then "
             "give it: --fingerprint NUMBER"
         )
-    typer.echo(f"Fingerprint: {fingerprint}", err=True)
-    same = typer.confirm("Did the sender tell you the same by telephone?", err=True)
+    click.echo(f"Fingerprint: {fingerprint}", err=True)
+    same = click.confirm("Did the sender tell you the same by telephone?", err=True)
     return fingerprint if same else ""
 
 
-@federation.command(cls=Command)
+@federation.adds
 @named_errors
 def renew(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A site, a user, or the host.")],
+    name: Annotated[str, argument(metavar="NAME", help="A site, a user, or the host.")],
     file: FederationFile = Path("federation.toml"),
     out: KitsFolder = Path("kits"),
     days: Days = 360,
@@ -213,12 +209,10 @@ def renew(
     Output(json, quiet).answer(packed, _telling(told), kit)
 
 
-@federation.command(cls=Command)
+@federation.adds
 @named_errors
 def deny(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Whose certificates no longer count.")
-    ],
+    name: Annotated[str, argument(metavar="NAME", help="Whose certificates no longer count.")],
     out: KitsFolder = Path("kits"),
     json: Json = False,
     quiet: Quiet = False,
@@ -244,7 +238,7 @@ def deny(
     Output(json, quiet).answer({"file": str(path)}, _telling(told), path)
 
 
-@federation.command(cls=Command)
+@federation.adds
 @named_errors
 def serve(
     kit: KitFolder,
@@ -294,11 +288,11 @@ def serve(
         )
 
 
-@federation.command(cls=Command)
+@federation.adds
 @named_errors
 def doctor(
     kit: KitFolder,
-    data: Annotated[Path | None, typer.Option(metavar="SITE", help="The site's own file.")] = None,
+    data: Annotated[Path | None, option(metavar="SITE", help="The site's own file.")] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -329,21 +323,17 @@ def doctor(
     content = {"checks": [{"what": w, "ok": ok, "text": t} for w, ok, t in checks]}
     Output(json, quiet and not problems).answer(content, show)
     if problems:
-        raise typer.Exit(EXIT_INPUT)
+        raise Exit(EXIT_INPUT)
 
 
-@federation.command(cls=Command)
+@federation.adds
 @named_errors
 def demo(
     out: Annotated[
         Path,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="A new folder for kits, sites and the result."
-        ),
+        option("--out", "-o", metavar="DIR", help="A new folder for kits, sites and the result."),
     ] = Path("federation-demo"),
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Draws the patients and the folds.", min=0)
-    ] = 1,
+    seed: Annotated[int, option(metavar="N", help="Draws the patients and the folds.", min=0)] = 1,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -365,7 +355,7 @@ def demo(
         raise ResultError(f"The folder {str(out)!r} is not empty. Choose another.")
     code = run_demo(out, Output(json, quiet), seed)
     if code:
-        raise typer.Exit(code)
+        raise Exit(code)
 
 
 def _telling(text: str) -> Callable[[Console], None]:

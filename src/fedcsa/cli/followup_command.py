@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
@@ -25,6 +24,7 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
+from fedcsa.cli.declared import option
 from fedcsa.cli.predict_command import result_columns
 from fedcsa.errors import TableError
 
@@ -41,11 +41,11 @@ SIZES = (20, 50, 100)
 def followup(
     result: ResultFolder,
     rows: RowsPlace,
-    n: Annotated[int, typer.Option("--n", metavar="N", min=1, help="How many rows to draw.")] = 30,
+    n: Annotated[int, option("--n", metavar="N", min=1, help="How many rows to draw.")] = 30,
     out: Annotated[Path, out_option("FILE", "The list, CSV or Parquet.")] = Path("followup.csv"),
-    seed: Annotated[int, typer.Option(metavar="SEED", help="Another one draws other rows.")] = 0,
+    seed: Annotated[int, option(metavar="SEED", help="Another one draws other rows.")] = 0,
     anew: Annotated[
-        bool, typer.Option("--anew", help="Forget earlier lists and updates of this result.")
+        bool, option("--anew", help="Forget earlier lists and updates of this result.")
     ] = False,
     query: RowsQuery = "",
     sheet: RowsSheet = "",

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import Json, Output, Quiet, named_errors
+from fedcsa.cli.declared import argument, option
 from fedcsa.cli.message_tables import fields_table
 from fedcsa.errors import ResultError, unknown
 from fedcsa.words import printable
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 def ledger(
     result: Annotated[
         Path,
-        typer.Argument(metavar="RESULT", help="A result folder; or a site's file or state folder."),
+        argument(metavar="RESULT", help="A result folder; or a site's file or state folder."),
     ],
-    site: Annotated[str | None, typer.Option(metavar="NAME", help="Only this site.")] = None,
-    fields: Annotated[bool, typer.Option("--fields", help="Every field of every message.")] = False,
+    site: Annotated[str | None, option(metavar="NAME", help="Only this site.")] = None,
+    fields: Annotated[bool, option("--fields", help="Every field of every message.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

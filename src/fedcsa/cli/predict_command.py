@@ -9,7 +9,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.text import Text
 
 from fedcsa.cli.common import (
@@ -27,6 +26,7 @@ from fedcsa.cli.common import (
     shown_place,
     working,
 )
+from fedcsa.cli.declared import option
 from fedcsa.errors import ResultError
 from fedcsa.words import count
 
@@ -44,11 +44,11 @@ def predict(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column of ROWS to keep; repeat it, or say all."),
+        option(metavar="COLUMN", help="A column of ROWS to keep; repeat it, or say all."),
     ] = None,
     interval: Annotated[
         float | None,
-        typer.Option(
+        option(
             metavar="LEVEL",
             help="Add an interval, or a set of classes, that holds for this part of patients.",
         ),

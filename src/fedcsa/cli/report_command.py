@@ -6,7 +6,6 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from fedcsa.cli.common import (
@@ -19,6 +18,7 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
+from fedcsa.cli.declared import option
 from fedcsa.errors import FedCSAError
 
 
@@ -28,7 +28,7 @@ def report(
     out: Annotated[
         Path | None, out_option("FILE", "The file; by default report.html in the folder.")
     ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    show: Annotated[bool, option("--open", help="Open it in the browser.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
@@ -26,6 +25,7 @@ from fedcsa.cli.common import (
     site_progress,
     unbroken,
 )
+from fedcsa.cli.declared import option
 from fedcsa.cli.report_command import report_line
 from fedcsa.errors import FedCSAError, ResultError
 
@@ -43,7 +43,7 @@ def run(
     ] = None,
     stream: Annotated[
         bool,
-        typer.Option(
+        option(
             "--stream",
             help="Read the sources' tables in batches and never hold them, for tables larger than "
             "memory.",
@@ -59,10 +59,10 @@ def run(
     """Run a study whose tables are all on this machine, and write a result folder.
 
     Reads the study file and its tables. The folder then holds numbers, models and ledgers, and
-    no row; an older result in it is replaced, anything else is left alone. A search that was
-    interrupted goes on where it stopped, if the folder is the same. Exit code 0 if the verdict is
-    to use the model, with or without care, or there is none, 6 if it is not to use it; 4 if sites
-    refused, 5 if no candidate could be fitted.
+    no row; an older result in it is replaced unless outcomes came to it, anything else is left
+    alone. A search that was interrupted goes on where it stopped, if the folder is the same. Exit
+    code 0 if the verdict is to use the model, with or without care, or there is none, 6 if it is
+    not to use it; 4 if sites refused, 5 if no candidate could be fitted.
 
     Examples
     --------
@@ -102,9 +102,15 @@ def run_and_show(
     json, quiet : bool
         How to answer.
     """
-    from fedcsa.answer.store import NO_MODELS, ROUNDS_FOLDER, keeps_models, save_result
+    from fedcsa.answer.store import HISTORY, NO_MODELS, ROUNDS_FOLDER, keeps_models, save_result
     from fedcsa.answer.terminal import print_view
     from fedcsa.answer.view import view_of
+
+    if (folder / HISTORY).exists():
+        raise ResultError(
+            f"The result in {str(folder)!r} holds follow-up lists or outcomes ({HISTORY}), which "
+            "would be lost. Choose another folder with --out, or delete that file."
+        )
 
     def keep(adaptation: Adaptation) -> str:
         with unbroken():

@@ -10,7 +10,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -29,8 +28,9 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
+from fedcsa.cli.declared import argument, option
 from fedcsa.cli.message_tables import fields_table
-from fedcsa.cli.program import Command, Group
+from fedcsa.cli.program import Group
 from fedcsa.cli.site_page_command import Port, page, steward_page
 from fedcsa.errors import ProtocolError, ResultError, StudyError
 from fedcsa.words import printable
@@ -40,27 +40,25 @@ if TYPE_CHECKING:
     from fedcsa.site.new_site import SiteDraft
     from fedcsa.site.state import Status
 
-site = typer.Typer(name="site", cls=Group, no_args_is_help=True, help="Run a site of a federation.")
-Data = Annotated[Path, typer.Option("--data", metavar="SITE", help="The site's own file.")]
+site = Group("site", "Run a site of a federation.")
+Data = Annotated[Path, option("--data", metavar="SITE", help="The site's own file.")]
 SITE_FILE = Path("site.toml")
-site.command(cls=Command)(page)
+site.adds(page)
 
 
-@site.command(cls=Command)
+@site.adds
 @named_errors
 def init(
-    table: Annotated[
-        Path | None, typer.Argument(metavar="TABLE", help="This site's table.")
-    ] = None,
+    table: Annotated[Path | None, argument(metavar="TABLE", help="This site's table.")] = None,
     study: Annotated[
-        Path | None, typer.Option(metavar="STUDY", help="A study to hold the table against.")
+        Path | None, option(metavar="STUDY", help="A study to hold the table against.")
     ] = None,
     query: TablesQuery = "",
     sheet: TablesSheet = "",
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The site file to write.")
+        Path, option("--out", "-o", metavar="FILE", help="The site file to write.")
     ] = SITE_FILE,
-    force: Annotated[bool, typer.Option("--force", help="Write over an older file.")] = False,
+    force: Annotated[bool, option("--force", help="Write over an older file.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -108,14 +106,14 @@ def _print_draft(screen: Console, draft: SiteDraft, out: Path) -> None:
     screen.print(Text(f"What would leave: fedcsa site preview STUDY --data {out}"), soft_wrap=True)
 
 
-@site.command(cls=Command)
+@site.adds
 @named_errors
 def start(
-    kit: Annotated[Path, typer.Argument(metavar="KIT", help="This site's start-up kit.")],
+    kit: Annotated[Path, argument(metavar="KIT", help="This site's start-up kit.")],
     data: Data = SITE_FILE,
     password_file: PasswordFile = None,
     with_page: Annotated[
-        bool, typer.Option("--page", help="Serve the steward's page, too: see fedcsa site page.")
+        bool, option("--page", help="Serve the steward's page, too: see fedcsa site page.")
     ] = False,
     page_port: Port = 0,
     json: Json = False,
@@ -206,13 +204,13 @@ def _run_engine(
         )
 
 
-@site.command(cls=Command)
+@site.adds
 @named_errors
 def preview(
     study: StudyFile,
     data: Data = SITE_FILE,
     values: Annotated[
-        bool, typer.Option("--values", help="The values, too, rounded as they would leave.")
+        bool, option("--values", help="The values, too, rounded as they would leave.")
     ] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -288,17 +286,17 @@ def _print_attacks(screen: Console, found: dict[str, Any]) -> None:
         screen.print(Text(f"  {sentence}"), soft_wrap=True)
 
 
-@site.command(cls=Command)
+@site.adds
 @named_errors
 def approve(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name or id of the study.")],
+    study: Annotated[str, argument(metavar="STUDY", help="Name or id of the study.")],
     data: Data = SITE_FILE,
-    refuse: Annotated[bool, typer.Option("--refuse", help="Refuse it instead.")] = False,
+    refuse: Annotated[bool, option("--refuse", help="Refuse it instead.")] = False,
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why, on one line; kept in the site's log.")
+        str, option(metavar="TEXT", help="Why, on one line; kept in the site's log.")
     ] = "",
     tell: Annotated[
-        bool, typer.Option("--tell", help="Tell the target and the lead the reason of a refusal.")
+        bool, option("--tell", help="Tell the target and the lead the reason of a refusal.")
     ] = False,
     json: Json = False,
     quiet: Quiet = False,

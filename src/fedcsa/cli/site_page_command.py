@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from fedcsa.cli.common import Json, Output, Quiet, named_errors
+from fedcsa.cli.declared import argument, option
 
 if TYPE_CHECKING:
     from fedcsa.federation.flare.kits import Kit
 
 Port = Annotated[
-    int, typer.Option("--page-port", metavar="PORT", help="Of the page; by default a free one.")
+    int, option("--page-port", metavar="PORT", help="Of the page; by default a free one.")
 ]
 #: A running site is looked at so often, in seconds.
 _TICK = 0.2
@@ -24,10 +25,10 @@ _TICK = 0.2
 
 @named_errors
 def page(
-    kit: Annotated[Path, typer.Argument(metavar="KIT", help="This site's start-up kit.")],
-    data: Annotated[
-        Path, typer.Option("--data", metavar="SITE", help="The site's own file.")
-    ] = Path("site.toml"),
+    kit: Annotated[Path, argument(metavar="KIT", help="This site's start-up kit.")],
+    data: Annotated[Path, option("--data", metavar="SITE", help="The site's own file.")] = Path(
+        "site.toml"
+    ),
     page_port: Port = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -84,7 +85,7 @@ def steward_page(kit: Path, data: Path, about: Kit, port: int, output: Output) -
             text = f"The page opens once, in a browser on this machine: {link}"
             output.line({"page": link}, text)
             if output.quiet and not output.json:
-                typer.echo(link)
+                click.echo(link)
             yield
     finally:
         shown.end()

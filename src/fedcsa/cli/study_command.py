@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from click.exceptions import Exit
 from rich.text import Text
 
 from fedcsa.cli.common import (
@@ -22,7 +23,8 @@ from fedcsa.cli.common import (
     named_errors,
     read_study_text,
 )
-from fedcsa.cli.program import Command, Group
+from fedcsa.cli.declared import argument, option
+from fedcsa.cli.program import Group
 from fedcsa.cli.study_init import init
 from fedcsa.cli.study_screen import StudyScreen, check_out, in_a_sentence, show_end
 from fedcsa.errors import StudyError, unknown
@@ -34,37 +36,35 @@ if TYPE_CHECKING:
     from fedcsa.federation.rounds import Ask, Ended
     from fedcsa.messages.messages import Conclusion
 
-study = typer.Typer(
-    name="study", cls=Group, no_args_is_help=True, help="Begin a study, or run it over sites."
-)
-study.command(cls=Command)(init)
+study = Group("study", "Begin a study, or run it over sites.")
+study.adds(init)
 NoWait = Annotated[
-    bool, typer.Option("--no-wait", help="Ask once; exit code 8 if the study still waits.")
+    bool, option("--no-wait", help="Ask once; exit code 8 if the study still waits.")
 ]
 ShowPage = Annotated[
-    bool, typer.Option("--page", help="Show a page on this machine, too; its link is printed.")
+    bool, option("--page", help="Show a page on this machine, too; its link is printed.")
 ]
 
 
-@study.command(cls=Command)
+@study.adds
 @named_errors
 def submit(
     study: Annotated[
-        Path, typer.Argument(metavar="STUDY", help="The study file; its sources are sites.")
+        Path, argument(metavar="STUDY", help="The study file; its sources are sites.")
     ],
-    kit: Annotated[Path, typer.Option(metavar="KIT", help="The lead's start-up kit.")],
+    kit: Annotated[Path, option(metavar="KIT", help="The lead's start-up kit.")],
     min_sources: Annotated[
-        int, typer.Option(min=1, metavar="N", help="With fewer sources there is no model.")
+        int, option(min=1, metavar="N", help="With fewer sources there is no model.")
     ] = 1,
     deadline: Annotated[
-        int, typer.Option(min=1, metavar="S", help="Seconds that a step may take.")
+        int, option(min=1, metavar="S", help="Seconds that a step may take.")
     ] = 600,
     target: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The target, if there are several.")
+        str | None, option(metavar="NAME", help="The target, if there are several.")
     ] = None,
     wait: Annotated[
         str,
-        typer.Option(
+        option(
             metavar="TIME",
             help="How long to wait for approval at the sites, such as 14d, 12h or 0; then the "
             "study goes on without them.",
@@ -74,7 +74,7 @@ def submit(
     page: ShowPage = False,
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--out",
             "-o",
             metavar="DIR",
@@ -114,20 +114,20 @@ def submit(
     kept = new_kept(Shelf(kit), agreed, chosen, min_sources, deadline, out, wait)
     output = Output(json, quiet)
     screen = StudyScreen(quiet=quiet)
-    raise typer.Exit(_ask_for([kept], kit, screen, output, password_file, no_wait, page))
+    raise Exit(_ask_for([kept], kit, screen, output, password_file, no_wait, page))
 
 
-@study.command(cls=Command)
+@study.adds
 @named_errors
 def watch(
-    kit: Annotated[Path, typer.Option(metavar="KIT", help="The lead's start-up kit.")],
+    kit: Annotated[Path, option(metavar="KIT", help="The lead's start-up kit.")],
     study: Annotated[
         str | None,
-        typer.Argument(metavar="STUDY", help="Name or id of a study; by default all that wait."),
+        argument(metavar="STUDY", help="Name or id of a study; by default all that wait."),
     ] = None,
     wait: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="How much longer to wait, from now; 0 goes on at once."),
+        option(metavar="TIME", help="How much longer to wait, from now; 0 goes on at once."),
     ] = None,
     no_wait: NoWait = False,
     page: ShowPage = False,
@@ -159,14 +159,14 @@ def watch(
         output.say("No study waits here.")
         return
     screen = StudyScreen(quiet=quiet or json, output=output)
-    raise typer.Exit(_ask_for(studies, kit, screen, output, password_file, no_wait, page))
+    raise Exit(_ask_for(studies, kit, screen, output, password_file, no_wait, page))
 
 
-@study.command(cls=Command)
+@study.adds
 @named_errors
 def forget(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name or id of the study.")],
-    kit: Annotated[Path, typer.Option(metavar="KIT", help="The lead's start-up kit.")],
+    study: Annotated[str, argument(metavar="STUDY", help="Name or id of the study.")],
+    kit: Annotated[Path, option(metavar="KIT", help="The lead's start-up kit.")],
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -190,7 +190,7 @@ def forget(
     )
 
 
-@study.command(name="id", cls=Command)
+@partial(study.adds, name="id")
 @named_errors
 def show_id(study: StudyFile, json: Json = False, quiet: Quiet = False) -> None:
     """Show the full id of a study, by which a site can approve it before it comes.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
@@ -20,6 +19,7 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
+from fedcsa.cli.declared import argument, option
 from fedcsa.errors import ResultError, StudyError
 from fedcsa.words import printable
 
@@ -31,41 +31,41 @@ if TYPE_CHECKING:
 def init(
     tables: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="TABLES…", help="Tables with outcomes, one a source."),
+        argument(metavar="TABLES", help="Tables with outcomes, one a source."),
     ] = None,
     target: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="The target's table; with --dictionary, its name."),
+        option(metavar="TABLE", help="The target's table; with --dictionary, its name."),
     ] = None,
     outcome: Annotated[
         str | None,
-        typer.Option(
+        option(
             metavar="NAME",
             help="The outcome's column; by default one that every source has and the target lacks.",
         ),
     ] = None,
     dictionary: Annotated[
         Path | None,
-        typer.Option(metavar="CSV", help="Instead of tables: one line a column, name and kind."),
+        option(metavar="CSV", help="Instead of tables: one line a column, name and kind."),
     ] = None,
     source: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="With --dictionary: a source; may be repeated."),
+        option(metavar="NAME", help="With --dictionary: a source; may be repeated."),
     ] = None,
     federation: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --dictionary: the federation file names them."),
+        option(metavar="FILE", help="With --dictionary: the federation file names them."),
     ] = None,
     missing: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="How a missing cell is spelled too; may be repeated."),
+        option(metavar="TEXT", help="How a missing cell is spelled too; may be repeated."),
     ] = None,
     query: TablesQuery = "",
     sheet: TablesSheet = "",
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The study file to write.")
+        Path, option("--out", "-o", metavar="FILE", help="The study file to write.")
     ] = Path("study.toml"),
-    force: Annotated[bool, typer.Option("--force", help="Write over an older file.")] = False,
+    force: Annotated[bool, option("--force", help="Write over an older file.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -120,7 +120,7 @@ def _from_tables(
     from fedcsa.study.new_study import draft_from_tables
 
     if not tables or target is None:
-        raise StudyError("Name the sources' tables and the target's: TABLES… --target TABLE")
+        raise StudyError("Name the sources' tables and the target's: TABLES --target TABLE")
     return draft_from_tables(
         _expanded(tables),
         target,

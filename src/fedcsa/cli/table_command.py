@@ -10,7 +10,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -27,12 +26,12 @@ from fedcsa.cli.common import (
     shown_place,
     working,
 )
+from fedcsa.cli.declared import option
 from fedcsa.errors import StudyError
 from fedcsa.words import listed, number, printable
 
 if TYPE_CHECKING:
-    from fedcsa.core.moments import Moments
-    from fedcsa.core.table import Table1
+    from fedcsa.core.table import Moments, Table1
     from fedcsa.data.coding import Columns
     from fedcsa.data.tables import AnyTable, Where
 
@@ -49,14 +48,14 @@ def table(
     rows: RowsPlace,
     study: Annotated[
         Path | None,
-        typer.Option(
+        option(
             metavar="STUDY",
             help="The study file that describes the columns; by default what they look like.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="CSV file to write the table to."),
+        option("--out", "-o", metavar="FILE", help="CSV file to write the table to."),
     ] = None,
     query: RowsQuery = "",
     sheet: RowsSheet = "",
@@ -102,7 +101,7 @@ def table(
 
 def _read(where: Where, study: Path | None) -> tuple[Columns, Moments]:
     """How the columns are described, by a study or by what they look like, and their sums."""
-    from fedcsa.core.moments import Moments
+    from fedcsa.core.table import Moments
     from fedcsa.data.streams import RowStream, TableStream
     from fedcsa.data.tables import open_table, words_of
     from fedcsa.study import Study
@@ -168,7 +167,7 @@ def _pairs(told: Table1) -> list[dict[str, Any]]:
 
 def _warnings(found: Moments, coding: Columns) -> Iterator[str]:
     """A sentence for every flag or level that some, but few, patients have."""
-    from fedcsa.target.told_table import SMALL_LEVEL
+    from fedcsa.target.target_rows import SMALL_LEVEL
 
     counts = dict(zip(coding.columns, found.total, strict=True))
     for feature in coding.features:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-import typer
+from click.exceptions import Exit
 from rich.console import Console
 from rich.text import Text
 
@@ -24,6 +24,7 @@ from fedcsa.cli.common import (
     unbroken,
     working,
 )
+from fedcsa.cli.declared import argument, option
 from fedcsa.cli.predict_command import result_columns
 from fedcsa.cli.report_command import report_line
 from fedcsa.words import counted
@@ -34,7 +35,7 @@ def update(
     result: ResultFolder,
     outcomes: Annotated[
         list[str],
-        typer.Argument(
+        argument(
             metavar="OUTCOMES",
             help="Tables with all outcomes so far, or with --query a database. An empty cell is "
             "an outcome that is still to come.",
@@ -42,13 +43,11 @@ def update(
     ],
     rows: Annotated[
         str,
-        typer.Option(
-            metavar="ROWS", help="The target's rows, if OUTCOMES has ids but not the features."
-        ),
+        option(metavar="ROWS", help="The target's rows, if OUTCOMES has ids but not the features."),
     ] = "",
     anew: Annotated[
         bool,
-        typer.Option("--anew", help="Forget earlier updates of this result, but not its lists."),
+        option("--anew", help="Forget earlier updates of this result, but not its lists."),
     ] = False,
     query: RowsQuery = "",
     sheet: RowsSheet = "",
@@ -107,5 +106,5 @@ def update(
 
     Output(json, quiet).answer(content, show, path)
     if found.kept is False:
-        raise typer.Exit(EXIT_BROKEN)
+        raise Exit(EXIT_BROKEN)
     follow(found.verdict)

@@ -114,7 +114,15 @@ def as_outcome(y: Any, classes: Sequence[Any], name: str) -> Array:
     array([0., 1., 0.])
     """
     if not classes:
-        return _of_size(_as_column(_as_float(y, name, _NO_CLASSES), name), name)
+        numbers = _as_column(_as_float(y, name, _NO_CLASSES), name)
+        size = float(np.abs(numbers).max(initial=0.0))
+        if size > LARGEST_OUTCOME or 0.0 < size < 1.0 / LARGEST_OUTCOME:
+            raise DataError(
+                f"{name} must be numbers of a size between {1.0 / LARGEST_OUTCOME:g} and "
+                f"{LARGEST_OUTCOME:g}; they are {'larger' if size > 1.0 else 'smaller'}. "
+                "Choose another unit."
+            )
+        return numbers
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -130,25 +138,6 @@ def as_outcome(y: Any, classes: Sequence[Any], name: str) -> Array:
             f"{strangers} of its {len(labels)} rows hold something else."
         )
     return codes
-
-
-def _of_size(y: Array, name: str) -> Array:
-    """The outcomes, if fourth powers of them neither overflow nor vanish.
-
-    Parameters
-    ----------
-    y : array of shape (rows,)
-    name : str
-        Begins the sentence of a `DataError`.
-    """
-    size = float(np.abs(y).max(initial=0.0))
-    if size > LARGEST_OUTCOME or 0.0 < size < 1.0 / LARGEST_OUTCOME:
-        raise DataError(
-            f"{name} must be numbers of a size between {1.0 / LARGEST_OUTCOME:g} and "
-            f"{LARGEST_OUTCOME:g}; they are {'larger' if size > 1.0 else 'smaller'}. "
-            "Choose another unit."
-        )
-    return y
 
 
 def is_whole(value: Any, smallest: int) -> bool:
@@ -247,3 +236,34 @@ def in_bands(n_rows: int, band: int) -> int:
     (340, 7)
     """
     return n_rows - n_rows % band if n_rows >= band else n_rows
+
+
+class _SpecialFunction:
+    """A function of `scipy.special`, by its name.
+
+    Loading them takes a quarter of a second, and `fedcsa check` computes nothing: so they are
+    loaded when one is first called.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, *values: Any, **options: Any) -> Any:
+        from scipy import special
+
+        return getattr(special, self._name)(*values, **options)
+
+
+bdtrc = _SpecialFunction("bdtrc")
+betainc = _SpecialFunction("betainc")
+betaincc = _SpecialFunction("betaincc")
+betaincinv = _SpecialFunction("betaincinv")
+chdtri = _SpecialFunction("chdtri")
+erf = _SpecialFunction("erf")
+expit = _SpecialFunction("expit")
+gammaln = _SpecialFunction("gammaln")
+logit = _SpecialFunction("logit")
+ndtri = _SpecialFunction("ndtri")
+softmax = _SpecialFunction("softmax")
+stdtr = _SpecialFunction("stdtr")
+stdtrit = _SpecialFunction("stdtrit")

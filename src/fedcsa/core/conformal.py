@@ -26,10 +26,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, chdtri, erf, logit
 from fedcsa.core.random_effects import held_in, new_site
 from fedcsa.core.scores import FAR_END, ScoreDesign, Told
-from fedcsa.core.special import chdtri, erf, logit
 
 #: Bands of distance: a fourth of normal rows lies in each.
 BANDS = 4
@@ -295,7 +294,10 @@ class Locations:
         """
         held = held_in(self.values, self.variances, scale)
         site = new_site(held, self.variances, scale)
-        return np.array([site.quantile((k + 0.5) / PLACES) for k in range(PLACES)])
+        places: list[float] = []
+        for k in range(PLACES):
+            places.append(site.quantile((k + 0.5) / PLACES, *places[-1:]))
+        return np.array(places)
 
 
 def new_site_limit(

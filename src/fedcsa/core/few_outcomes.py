@@ -27,9 +27,8 @@ from functools import cached_property
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, gammaln, stdtr, stdtrit
 from fedcsa.core.random_effects import NewSite
-from fedcsa.core.special import gammaln, stdtr, stdtrit
 
 #: Prior probability that this site is unlike the others: one in four. Developed on simulated
 #: studies: as rare as lets twenty outcomes halve an interval, as common as lets them overrule it.
@@ -38,7 +37,7 @@ UNLIKE = 0.25
 WIDE = 3.0
 #: … of a loss below and above its middle. Developed likewise: with one scale for both sides,
 #: intervals that missed at an unlike site lay below the truth, and a larger one costs more width …
-LOSS_BELOW, LOSS_ABOVE = 1.0, 4.0
+LOSS_BELOW, LOSS_ABOVE = 1.0, 3.5
 #: … and its degrees of freedom: with three it has a variance, and heavy tails.
 WIDE_DF = 3.0
 #: Points of every part of the grid: with more, no interval changes by a thousandth of its width.
@@ -47,6 +46,10 @@ GRID = 301
 GRID_REACH = 12.0
 #: Rows that the sources' variance of one row counts for, beside that of the outcomes themselves.
 VARIANCE_ROWS = 10.0
+#: Rows of a loss that tell of its variance what one normal row would: the square of a normal
+#: residual has a kurtosis of 15, so its variance from n rows has 2n/(15 − 1) degrees of freedom.
+#: Lucky rows lack large losses: their mean is too low, and so is their variance.
+LOSS_ROWS = 7.0
 #: The evidence at which this site is called unlike the others, at all looks together at the level
 #: of one in twenty.
 TOO_UNLIKE = 20.0
@@ -79,7 +82,9 @@ class Alone:
         return found
 
 
-def pooled_variance(rows: float, own: float, one_row: float) -> tuple[float, float]:
+def pooled_variance(
+    rows: float, own: float, one_row: float, *, loss: bool = False
+) -> tuple[float, float]:
     """Variance of an estimate from few rows, and its degrees of freedom.
 
     That of the rows themselves is unsure; the sources know what one row's is, and count as
@@ -93,6 +98,8 @@ def pooled_variance(rows: float, own: float, one_row: float) -> tuple[float, flo
         Variance of the estimate as the rows show it; NaN if they do not.
     one_row : float
         n times the variance at the sources; NaN if they do not say.
+    loss : bool
+        Whether it is the logarithm of a loss; then a row tells of the variance less, `LOSS_ROWS`.
 
     Examples
     --------
@@ -101,12 +108,13 @@ def pooled_variance(rows: float, own: float, one_row: float) -> tuple[float, flo
     >>> pooled_variance(4.0, float("nan"), 2.0)
     (0.5, 10.0)
     """
+    free = (rows - 1.0) / (LOSS_ROWS if loss else 1.0)
     if np.isnan(one_row):
-        return own, max(rows - 1.0, 1.0)
+        return own, max(free, 1.0)
     if np.isnan(own) or rows <= 1.0:
         return one_row / rows, VARIANCE_ROWS
-    df = VARIANCE_ROWS + rows - 1.0
-    return (VARIANCE_ROWS * one_row / rows + (rows - 1.0) * own) / df, df
+    df = VARIANCE_ROWS + free
+    return (VARIANCE_ROWS * one_row / rows + free * own) / df, df
 
 
 @dataclass(frozen=True)

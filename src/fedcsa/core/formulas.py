@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, expit, logit
 from fedcsa.core.scores import FAR_END, Told
-from fedcsa.core.special import expit, logit
 
 #: Newton steps of the calibration slope: ten are plenty where there is a maximum.
 NEWTON_STEPS = 30

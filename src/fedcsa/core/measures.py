@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, expit, logit
 from fedcsa.core.formulas import (
     Aspect,
     Valued,
@@ -34,7 +34,6 @@ from fedcsa.core.formulas import (
     specificity,
 )
 from fedcsa.core.scores import MIN_CELL_ROWS, ScoreDesign, ScoreSums, Told, complement
-from fedcsa.core.special import expit, logit
 
 OutcomeKind = Literal["two classes", "classes", "number"]
 Link = Literal["identity", "log", "logit", "rest"]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.special import ndtr
+from fedcsa.core.normal import normal_below
 
 #: The share of a row's own variance beside that of all rows: its own is estimated from a few
 #: models, and each alone is too noisy to divide by.
@@ -102,7 +102,7 @@ def reference_attack(moved: Array, variance: Array) -> Attack:
     pooled = OWN_VARIANCE * variance + (1.0 - OWN_VARIANCE) * variance.mean()
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = moved / np.sqrt(2.0 * pooled)
-    reached: Array = ndtr(np.where(moved == 0.0, 0.0, ratio))
+    reached: Array = normal_below(np.where(moved == 0.0, 0.0, ratio))
     return Attack(float(reached.mean()), float(reached.std() / np.sqrt(len(reached))))
 
 

@@ -16,12 +16,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, expit
 from fedcsa.core.formulas import calibration_line, cell_log_odds
 from fedcsa.core.losses import LOG_FLOOR
 from fedcsa.core.measures import measure_columns, on_link
 from fedcsa.core.scores import OwnScores, ScoreDesign, Told, Whole
-from fedcsa.core.special import expit
 
 #: Scores as they are: no recalibration.
 AS_PREDICTED = (0.0, 1.0)

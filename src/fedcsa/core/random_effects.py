@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.special import ndtr, ndtri
+from fedcsa.core.normal import normal_below, normal_quantile
 
 #: The half-normal prior is integrated up to so many of its scales: beyond lies 2e-9 of it.
 FARTHEST_TAU = 6.0
@@ -32,6 +32,9 @@ FARTHEST_SITE = 3.0
 FARTHEST_SD = 8.2
 #: Of fewer sites, one that differs may as well be of another kind: the promise counts it whole.
 FEWEST_SITES = 5
+#: No variance on a log or logit scale is smaller: nothing is known better than to a millionth. An
+#: exact zero would outweigh every other source. Sources keep to it, and the target asks for it.
+SMALLEST_VARIANCE = 1e-12
 #: A quantile is sought until a step is so small, by at most so many steps; halving alone takes 60.
 _SMALLEST_STEP, _MOST_TRIES = 1e-13, 100
 #: Points of the trapezoid rule for `power`, which tells a share of simulated sets only.
@@ -61,30 +64,34 @@ class NewSite:
 
     def below(self, value: float) -> float:
         """Probability that the measure at a new site is below `value`."""
-        return float(self.probabilities @ ndtr((value - self.means) / self.sds))
+        return float(self.probabilities @ normal_below((value - self.means) / self.sds))
 
     def density(self, value: float) -> float:
         """Density of the measure at a new site."""
         z = (value - self.means) / self.sds
         return float(self.probabilities @ (np.exp(-0.5 * z**2) / self.sds)) / math.sqrt(math.tau)
 
-    def quantile(self, probability: float) -> float:
+    def quantile(self, probability: float, near: float | None = None) -> float:
         """The value below which the measure at a new site lies with `probability`.
 
         By Newton's method, and by halving where that would leave what is known to hold it.
+
+        Parameters
+        ----------
+        probability : float
+        near : float, optional
+            Where to begin; by default at the mean.
         """
         low, high = (self.means - 12.0 * self.sds).min(), (self.means + 12.0 * self.sds).max()
-        value = float(self.probabilities @ self.means)
+        value = float(self.probabilities @ self.means) if near is None else near
         for _ in range(_MOST_TRIES):
-            beyond = self.below(value) - probability
+            beyond, slope = self.below(value) - probability, self.density(value)
+            step = beyond / slope if slope > 0.0 else value - low
+            if abs(step) <= _SMALLEST_STEP * max(1.0, abs(value)):
+                return value - step
             low, high = (low, value) if beyond > 0.0 else (value, high)
-            slope = self.density(value)
-            following = value - beyond / slope if slope > 0.0 else low
-            if not low < following < high:
-                following = 0.5 * (low + high)
-            value, before = float(following), value
-            if abs(value - before) <= _SMALLEST_STEP * max(1.0, abs(value)):
-                break
+            following = value - step
+            value = float(following if low < following < high else 0.5 * (low + high))
         return value
 
     def interval(self, level: float) -> tuple[float, float]:
@@ -172,7 +179,7 @@ def held_in(estimates: Array, variances: Array, scale: float) -> Array:
     for j, expected in enumerate(_expected(estimates, variances, scale)):
         far = _far(expected, estimates[j])
         if abs(far) > FARTHEST_SITE:
-            kept[j] = expected.quantile(float(ndtr(np.sign(far) * FARTHEST_SITE)))
+            kept[j] = expected.quantile(float(normal_below(np.sign(far) * FARTHEST_SITE)))
     return kept
 
 
@@ -184,8 +191,8 @@ def _far(expected: NewSite, estimate: float) -> float:
     expected : NewSite
     estimate : float
     """
-    below = min(expected.below(estimate), 1.0)  # which rounding may exceed
-    return float(np.clip(ndtri(below), -FARTHEST_SD, FARTHEST_SD))
+    far = normal_quantile(min(expected.below(estimate), 1.0))  # which rounding may exceed
+    return min(max(far, -FARTHEST_SD), FARTHEST_SD)
 
 
 def _expected(estimates: Array, variances: Array, scale: float) -> Iterator[NewSite]:

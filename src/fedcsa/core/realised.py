@@ -13,9 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, betaincinv, stdtrit
 from fedcsa.core.losses import BOUNDED
-from fedcsa.core.special import betaincinv, stdtrit
 
 #: Beyond this many times the nearer end of its interval a promise was worth nothing: sites differ
 #: by a fifth, and an interval allows for that already.

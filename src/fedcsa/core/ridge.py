@@ -49,7 +49,6 @@ def ridge_path(
     >>> ridge_path(X, y, np.array([0.0, 2 / 3]))
     (array([[2., 1.]]), array([1., 2.]))
     """
-    _check_penalties(penalties)
     share = np.full(len(y), 1.0 / len(y)) if weights is None else weights / weights.sum()
     x_mean, y_mean = share @ X, float(share @ y)
     if not intercept:
@@ -130,7 +129,6 @@ def triangle_path(
     intercept : bool, default True
         Off, b₀ is held at zero.
     """
-    _check_penalties(penalties)
     first = 1 if intercept else 0  # what is left below the first line has no intercept in it
     scaled = R[first:] / np.sqrt(total)
     if intercept:  # of a constant column only rounding is left, which must not become a slope
@@ -141,11 +139,6 @@ def triangle_path(
     if not intercept:
         return coefficients, np.zeros(len(penalties))
     return coefficients, (R[0, -1] - R[0, 1:-1] @ coefficients) / R[0, 0]
-
-
-def _check_penalties(penalties: Array) -> None:
-    if not (penalties >= 0.0).all():
-        raise must("penalty", "at least 0", float(penalties.min()))
 
 
 def _slopes(Z: Array, r: Array, penalties: Array, n_rows: int) -> Array:
@@ -160,6 +153,8 @@ def _slopes(Z: Array, r: Array, penalties: Array, n_rows: int) -> Array:
     n_rows : int
         Singular values below this many roundings of the largest are zero.
     """
+    if not (penalties >= 0.0).all():
+        raise must("penalty", "at least 0", float(penalties.min()))
     # Large columns first: small ones then keep their digits.
     order = np.argsort(-np.linalg.norm(Z, axis=0), kind="stable")
     U, s, Vt = np.linalg.svd(Z[:, order], full_matrices=False)

@@ -14,9 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, expit
 from fedcsa.core.losses import log
-from fedcsa.core.special import expit
 
 #: Groups of the jackknife: as many as give a stable variance, few enough to hold events each.
 JACKKNIFE_GROUPS = 20

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array
-from fedcsa.core.special import betainc, betaincc, ndtri
+from fedcsa.core.arrays import Array, betainc, betaincc, ndtri
 from fedcsa.core.table import Table1
 from fedcsa.core.tilt import fit_tilt
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
-from fedcsa.core.special import expit, softmax
+from fedcsa.core.arrays import Array, expit, softmax
 
 #: Prior probabilities that a site is like the others, and unlike them in its intercept, in its
 #: slope as well, in its coefficients too. Developed on simulated studies: more often unlike costs

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -188,33 +188,50 @@ def fit_tilt(
     size = len(flags) + int((~flags).sum())
     if correlations is not None:
         size += len(flags) * (len(flags) - 1) // 2
-    objective = _Objective(flags, correlations, base, blocks)
+    passing = partial(_point, flags=flags, correlations=correlations, base=base, blocks=blocks)
     start, first = np.zeros(size), first_of_many(rows, BATCHES_TO_START)
     if first is not None:
-        start = _newton(objective, [first], start).coefficients
-    return _newton(objective, rows, start)
+        start = _newton(passing, [first], start).coefficients
+    at = _newton(passing, rows, start)
+    return Tilt(flags, correlations, at.coefficients, at.log_total, at.n_rows, at.moments)
 
 
-def _newton(objective: _Objective, rows: Iterable[Any], start: Array) -> Tilt:
-    """The weights of `rows`, from `start` on.
+@dataclass(frozen=True)
+class _Point:
+    """The objective with its derivatives at one λ."""
+
+    coefficients: Array
+    n_rows: int
+    log_total: float
+    moments: Array  # Σ w (1, C)(1, C)ᵀ
+    value: float  # log mean exp(λᵀC) + 10⁻³|λ|²
+    slope: Array
+
+
+def _newton(passing: Callable[..., _Point], rows: Iterable[Any], start: Array) -> _Point:
+    """Where the objective of `rows` is least, from `start` on.
 
     Parameters
     ----------
-    objective : _Objective
+    passing : function
+        `_point`, of λ and rows.
     rows : iterable of batches
         Anew every time.
     start : array of shape (functions,)
         λ to begin with.
     """
-    at = objective.at(start, rows)
+    at = passing(start, rows)
     for _ in range(MOST_STEPS):
-        step = np.linalg.solve(at.curvature, at.slope)
+        mean = at.moments[0, 1:]
+        curvature = at.moments[1:, 1:] - np.outer(mean, mean)
+        curvature[np.diag_indices_from(curvature)] += 2.0 * TILT_PENALTY
+        step = np.linalg.solve(curvature, at.slope)
         gain = float(at.slope @ step)
         if not gain > SMALLEST_GAIN:
             break
         length = 1.0
         while True:
-            trial = objective.at(at.coefficients - length * step, rows)
+            trial = passing(at.coefficients - length * step, rows)
             if trial.value <= at.value - 1e-4 * length * gain or length < SHORTEST_STEP:
                 break
             # Where only rounding is left to gain, the value cannot tell; the slope can.
@@ -224,52 +241,54 @@ def _newton(objective: _Objective, rows: Iterable[Any], start: Array) -> Tilt:
         if length < SHORTEST_STEP:
             break
         at = trial
-    flags, correlations = objective.flags, objective.correlations
-    return Tilt(flags, correlations, at.coefficients, at.log_total, at.n_rows, at.moments)
+    return at
 
 
 #: Number of rows, the largest exponent, and Σ exp(λᵀC − largest) (1, C)(1, C)ᵀ.
 _Sums: TypeAlias = tuple[int, float, Array]
 
 
-@dataclass(frozen=True)
-class _Objective:
-    """What is minimised, as `fit_tilt` describes it."""
+def _point(
+    coefficients: Array,
+    rows: Iterable[Any],
+    flags: _Flags,
+    correlations: Array | None,
+    base: Array | None,
+    blocks: Callable[[Any], Iterable[Array]],
+) -> _Point:
+    """The objective with its derivatives at one λ, by one pass.
 
-    flags: _Flags
-    correlations: Array | None
-    base: Array | None
-    blocks: Callable[[Any], Iterable[Array]]
+    Parameters
+    ----------
+    coefficients : array of shape (functions,)
+        λ.
+    rows : iterable of batches
+    flags, correlations, base, blocks
+        As for `fit_tilt`.
+    """
+    offset = None if base is None else np.log(base)
 
-    def at(self, coefficients: Array, rows: Iterable[Any]) -> _Point:
-        """The objective with its derivatives at one λ, by one pass.
+    def of_batch(batch: Any) -> _Sums:
+        found, n_rows = list[_Sums](), 0
+        for z in blocks(batch):
+            functions = _with_one(z, flags, correlations)
+            root = coefficients @ functions[1:]
+            if offset is not None:
+                root += offset[n_rows : n_rows + len(z)]
+            top = float(root.max())
+            root -= top
+            root *= 0.5
+            functions *= np.exp(root, out=root)
+            found.append((len(z), top, functions @ functions.T))
+            n_rows += len(z)
+        return reduce(_added, found)
 
-        Parameters
-        ----------
-        coefficients : array of shape (functions,)
-            λ.
-        rows : iterable of batches
-        """
-        offset = None if self.base is None else np.log(self.base)
-
-        def of_batch(batch: Any) -> _Sums:
-            found, n_rows = list[_Sums](), 0
-            for z in self.blocks(batch):
-                functions = _with_one(z, self.flags, self.correlations)
-                root = coefficients @ functions[1:]
-                if offset is not None:
-                    root += offset[n_rows : n_rows + len(z)]
-                top = float(root.max())
-                root -= top
-                root *= 0.5
-                functions *= np.exp(root, out=root)
-                found.append((len(z), top, functions @ functions.T))
-                n_rows += len(z)
-            return reduce(_added, found)
-
-        n_rows, highest, total = reduce(_added, in_order(of_batch, rows))
-        mass = total[0, 0]
-        return _Point(coefficients, n_rows, float(highest + np.log(mass)), total / mass)
+    n_rows, highest, total = reduce(_added, in_order(of_batch, rows))
+    moments, log_total = total / total[0, 0], float(highest + np.log(total[0, 0]))
+    penalty = TILT_PENALTY * float(coefficients @ coefficients)
+    value = log_total - float(np.log(n_rows)) + penalty
+    slope = moments[0, 1:] + 2.0 * TILT_PENALTY * coefficients
+    return _Point(coefficients, n_rows, log_total, moments, value, slope)
 
 
 def _added(a: _Sums, b: _Sums) -> _Sums:
@@ -281,34 +300,6 @@ def _added(a: _Sums, b: _Sums) -> _Sums:
     """
     top = max(a[1], b[1])
     return a[0] + b[0], top, a[2] * np.exp(a[1] - top) + b[2] * np.exp(b[1] - top)
-
-
-@dataclass(frozen=True)
-class _Point:
-    """The objective with its derivatives at one λ."""
-
-    coefficients: Array
-    n_rows: int
-    log_total: float
-    moments: Array  # Σ w (1, C)(1, C)ᵀ
-
-    @property
-    def value(self) -> float:
-        """Log mean exp(λᵀC) + 10⁻³|λ|²."""
-        penalty = TILT_PENALTY * float(self.coefficients @ self.coefficients)
-        return self.log_total - float(np.log(self.n_rows)) + penalty
-
-    @property
-    def slope(self) -> Array:
-        gradient: Array = self.moments[0, 1:] + 2.0 * TILT_PENALTY * self.coefficients
-        return gradient
-
-    @property
-    def curvature(self) -> Array:
-        mean = self.moments[0, 1:]
-        hessian: Array = self.moments[1:, 1:] - np.outer(mean, mean)
-        hessian[np.diag_indices_from(hessian)] += 2.0 * TILT_PENALTY
-        return hessian
 
 
 def largest_leverage(weights: Array) -> float:

@@ -30,7 +30,8 @@ MIN_WORTH = 10.0
 HUBER = 1.5
 #: With fewer sources a median says little; of one of them the model may fail to come.
 MEDIAN_SOURCES, MEDIAN_MODELS = 4, 3
-#: Under a median no source may hold half of the weight, or it would be the median.
+#: Under a median no source may hold half of the weight, or it would be the median. The same bound
+#: holds where one source's claim of many rows must not decide.
 MAX_WEIGHT = 1.0 / 3.0
 
 

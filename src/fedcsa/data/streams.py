@@ -181,6 +181,14 @@ class DecodedOnce:
         if kept:
             self._kept, self._bytes = kept, size
             _KEEPING.add(self)
+            _give_back()
+
+
+def _give_back() -> None:
+    """Give the system back what decoding took: pyarrow keeps it, a third of the rows' own size."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 #: Tables that are kept. One that nobody uses any more makes room for others.

@@ -250,17 +250,14 @@ copyreg.pickle(MappingProxyType, lambda view: (frozen_mapping, (dict(view),)))
 
 
 def _own(array: NDArray[Any]) -> NDArray[Any]:
-    """A copy of what its sender could still change; what was decoded cannot be changed."""
-    return read_only(array.copy() if _can_change(array) else np.asarray(array, order="C"))
-
-
-def _can_change(array: Any) -> bool:
-    """Whether somebody can write to the memory of `array`, if only through what it is a view of."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return True
-        array = array.base
-    return not array.readonly if isinstance(array, memoryview) else isinstance(array, bytearray)
+    """The array, read-only; a copy if anybody else could still change it."""
+    base: Any = array
+    while isinstance(base, np.ndarray) and not base.flags.writeable:
+        base = base.base
+    held = base.readonly if isinstance(base, memoryview) else not isinstance(base, bytearray)
+    if isinstance(base, np.ndarray) or not held:
+        return read_only(array.copy())
+    return read_only(np.asarray(array, order="C"))
 
 
 def _frozen(where: str, value: Any, depth: int) -> Any:

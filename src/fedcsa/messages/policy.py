@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import MessageError, PolicyError, must
@@ -29,7 +28,7 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.models.allowed import agreed_columns, agreed_rows_per_leaf, refused_before_fitting
-from fedcsa.models.leaving import count_parameters, is_agreed_array
+from fedcsa.models.sound import count_parameters, is_agreed_array
 
 #: Rules whose refusal tells something about a source's rows. It leaves under one name for all of
 #: them, so that a target cannot find out a source's sds or overlap by asking where each begins.
@@ -236,7 +235,7 @@ class Policy:
         class_rows : array of shape (classes,)
             Its rows of every class of the outcome; none for numbers.
         """
-        yield from self._design_refusals(brief)
+        yield from self.announcement_refusals(brief)
         if brief.candidates:  # else nothing is fitted, and no model leaves
             yield from self._model_refusals(brief)
         if brief.n_rows < self.min_target_rows:
@@ -249,12 +248,19 @@ class Policy:
             why = f"every class of the outcome must have {self.min_class_rows} rows here, or none"
             yield _refusal("min_class_rows", why)
         if brief.candidates:
-            yield from self._fit_refusals(brief, train_rows)
-            yield from self._number_refusals(len(brief.candidates))
+            if self._columns(brief) + 1 > self.max_parameters_per_row * train_rows:
+                why = "the model has too many parameters for the rows here"
+                yield _refusal("max_parameters_per_row", why)
+            if self.min_penalty > 0.0 and _weakest(brief, train_rows) < self.min_penalty:
+                yield _refusal("min_penalty", "every candidate must have a larger penalty")
+            if self.max_candidates is not None and len(brief.candidates) > self.max_candidates:
+                why = f"a study here has at most {self.max_candidates} candidates"
+                yield _refusal("max_candidates", why)
         if narrow_features(brief, sd, self.min_sd_share):
             yield _refusal("min_sd_share", "the target's table is too narrow for the rows here")
 
-    def _design_refusals(self, brief: Brief) -> Iterator[PolicyError]:
+    def announcement_refusals(self, brief: Brief) -> Iterator[PolicyError]:
+        """Every rule under which neither target nor source goes on with `brief`."""
         if brief.exchange not in self.exchanges:
             yield _refusal("exchanges", f"exchange {brief.exchange!r} is not allowed here")
         if self.features is None:
@@ -265,27 +271,12 @@ class Policy:
             if column not in self.features and not (flag and column.startswith(names)):
                 yield _refusal("features", f"{column[:100]!r} is not on this site's list")
 
-    def _fit_refusals(self, brief: Brief, train_rows: int) -> Iterator[PolicyError]:
-        if self._columns(brief) + 1 > self.max_parameters_per_row * train_rows:
-            why = "the model has too many parameters for the rows here"
-            yield _refusal("max_parameters_per_row", why)
-        if self.min_penalty > 0.0 and _weakest(brief, train_rows) < self.min_penalty:
-            yield _refusal("min_penalty", "every candidate must have a larger penalty")
-
-    def _number_refusals(self, n_candidates: int) -> Iterator[PolicyError]:
-        if self.max_candidates is not None and n_candidates > self.max_candidates:
-            why = f"a study here has at most {self.max_candidates} candidates"
-            yield _refusal("max_candidates", why)
-
-    def check_candidates(self, n_candidates: int) -> None:
-        """Raise a `PolicyError` if a study has asked about too many candidates in all rounds."""
-        for refusal in self._number_refusals(n_candidates):
-            raise refusal
-
     def _model_refusals(self, brief: Brief) -> Iterator[PolicyError]:
         model, candidates = thaw(brief.model), thaw(brief.candidates)
-        for name in [*model_names(model), *model_names(candidates)]:
-            if self.models not in (None, "never") and name not in self.models:
+        allowed = None if self.models == "never" else self.models
+        named = [] if allowed is None else [*model_names(model), *model_names(candidates)]
+        for name in named:
+            if allowed is not None and name not in allowed:
                 yield _refusal("models", f"the model {name[:100]!r} is not on this site's list")
         why = refused_before_fitting(model, candidates) if self.portable_models else ""
         if why:
@@ -305,10 +296,6 @@ class Policy:
             return len(brief.features)
         made = agreed_columns(model, candidates, len(brief.features))
         return max(len(brief.features), made)
-
-    def announcement_refusals(self, brief: Brief) -> Iterator[PolicyError]:
-        """Every rule under which a target must not announce `brief`."""
-        return self._design_refusals(brief)
 
     def release(self, message: AnyMessage) -> AnyMessage:
         """The message as it may leave, a report's numbers rounded; or a `PolicyError`."""
@@ -541,19 +528,14 @@ def records_of(message: Message) -> tuple[FieldRecord, ...]:
     records = []
     for name, kind, value in message.items():
         if kind == "arrays":
-            records += [_array_record(f"{name}.{key}", array) for key, array in value.items()]
+            told = [(f"{name}.{key}", array.shape, array.tobytes()) for key, array in value.items()]
         elif isinstance(value, np.ndarray):
-            records.append(_array_record(name, value))
+            told = [(name, value.shape, value.tobytes())]
         else:
-            content = to_json(value).encode()
             shape = () if isinstance(value, str) or not hasattr(value, "__len__") else (len(value),)
-            records.append(FieldRecord(name, shape, len(content), digest(content)))
+            told = [(name, shape, to_json(value).encode())]
+        records += [FieldRecord(of, shape, len(wire), digest(wire)) for of, shape, wire in told]
     return (*records, *(FieldRecord(f"held.{name}", (), 0, "") for name in _held_classes(message)))
-
-
-def _array_record(name: str, array: NDArray[Any]) -> FieldRecord:
-    content = array.tobytes()
-    return FieldRecord(name, array.shape, len(content), digest(content))
 
 
 def _held_classes(message: Message) -> list[str]:

@@ -14,7 +14,6 @@ from fedcsa.models.chosen import Seen, sklearn_name, split_pipeline
 from fedcsa.models.convert import (
     AVERAGED_TREES,
     TREES,
-    agreed_grid,
     agreed_steps,
     boosting_link,
     linear_link,
@@ -23,7 +22,7 @@ from fedcsa.models.convert import (
 from fedcsa.models.description import GIVEN, RIDGE, WEIGHTED
 from fedcsa.models.given import model_digest
 from fedcsa.models.inputs import inputs_of
-from fedcsa.models.portable import Arrays, Form, PortableModel, open_model
+from fedcsa.models.portable import Arrays, Form, PortableModel, agreed_grid, open_model
 from fedcsa.models.sound import thawed
 from fedcsa.models.steps import Steps, steps_arrays, steps_form, without_nothing
 from fedcsa.models.trees import Forest
@@ -91,7 +90,7 @@ def check_agreed(
     n_classes : int
         Of the study's outcome; 0 for numbers.
     grid : array of shape (features,), optional
-        As `fedcsa.models.convert.agreed_grid` gives it; the steps of trees must be it.
+        As `fedcsa.models.portable.agreed_grid` gives it; the steps of trees must be it.
     """
     if description.get("name") in (RIDGE, WEIGHTED):
         _must(dict(form) == {"kind": "linear", "link": "identity"}, "format")

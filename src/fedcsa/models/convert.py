@@ -17,9 +17,6 @@ from fedcsa.models.steps import Steps, width_of, without_nothing
 from fedcsa.models.transformers import fold, in_sequence, unfitted_steps
 from fedcsa.models.trees import LEAF, MAX_BIN, MAX_NODES, MAX_TREE_DEPTH, Grid
 
-#: Steps of the grid in a target's sd: far too coarse for a threshold to stand between two patients,
-#: and fine enough to cost 1 to 4 % of the squared error on Friedman's functions, 300 to 1,000 rows.
-STEPS_PER_SD = 8
 #: Regressors whose score is exactly b₀ + xᵀb, and what turns it into a prediction. Only such as are
 #: fitted to all rows at once: SGDRegressor may end with a single row, TheilSenRegressor pass
 #: through a few.
@@ -49,32 +46,6 @@ BOOSTED_TREES = frozenset(
 TREES = AVERAGED_TREES | BOOSTED_TREES
 #: Links of boosting by its loss; of classes, by their number.
 BOOSTING_LINKS = {"squared_error": "identity", "poisson": "log", "gamma": "log"}
-
-
-def agreed_grid(sd: Array, *, scale: bool) -> Array:
-    """The step of thresholds per feature, in the units in which models see the features.
-
-    Follows from the brief alone (`brief.sd`, `brief.scale`).
-
-    Parameters
-    ----------
-    sd : array of shape (features,)
-        The target's standard deviations.
-    scale : bool
-        Whether models see features in units of the target's sds.
-
-    Returns
-    -------
-    array of shape (features,)
-
-    Examples
-    --------
-    >>> agreed_grid(np.array([4.0, 0.5]), scale=False)
-    array([0.5   , 0.0625])
-    >>> agreed_grid(np.array([4.0, 0.5]), scale=True)
-    array([0.125, 0.125])
-    """
-    return np.asarray((np.ones(len(sd)) if scale else sd) / STEPS_PER_SD)
 
 
 def seen_columns(

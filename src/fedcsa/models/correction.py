@@ -8,9 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, expit, logit
 from fedcsa.core.losses import LOG_FLOOR
-from fedcsa.core.special import expit, logit
 from fedcsa.errors import ModelError
 
 

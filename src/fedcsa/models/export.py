@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,45 +10,11 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.correction import Correction
-from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import Formula, Term
 from fedcsa.models.portable import LinearModel, mean_line
 
 #: Links of ours as a formula calls them.
 _LINKS = {"identity": "identity", "logistic": "logit"}
-
-
-def raw_lines(
-    models: Mapping[str, FittedModel], weights: Mapping[str, float], mean: Array, sd: Array
-) -> list[tuple[float, LinearModel]]:
-    """Weights and models of a mixture, each model as a line in raw units.
-
-    Parameters
-    ----------
-    models : mapping of str to FittedModel
-    weights : mapping of str to float
-    mean, sd : array of shape (features,)
-        What features were scaled by; zeros and ones if they were not.
-
-    Raises
-    ------
-    ModelError
-        If a model is no line.
-    """
-    found = []
-    for name in sorted(n for n in models if weights.get(n, 0.0) > 0.0):
-        model = models[name]
-        if not isinstance(model, LinearModel):
-            raise ModelError(
-                "Only linear models can be exported; this study's model is of another kind. The "
-                "result folder predicts with it: fedcsa predict."
-            )
-        slopes = model.coefficients / sd
-        line = LinearModel(slopes, float(model.intercept - slopes @ mean), model.link)
-        found.append((weights[name], line))
-    if not found:
-        raise ModelError("This result has no model that could be exported.")
-    return found
 
 
 def corrected_lines(

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array
-from fedcsa.core.special import logit
+from fedcsa.core.arrays import Array, logit
 from fedcsa.errors import ModelError
 from fedcsa.models.chosen import sklearn_name, split_pipeline
 from fedcsa.models.convert import (

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
-from fedcsa.core.special import logit
+from fedcsa.core.arrays import Array, logit
 from fedcsa.errors import ModelError, unknown
 from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, TreeModel
 from fedcsa.models.sound import thawed

@@ -7,38 +7,17 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.models.portable import Arrays, DesignModel, Form, PortableModel, TreeModel
+from fedcsa.models.sound import is_agreed_array
 from fedcsa.models.steps import apply_steps
 
 #: Numbers closer than that, as a share of their size, are the same: rounding while it is fitted.
 SAME = 1e-12
 #: Cells with no more are written by hand, and a mean of ten is often equal to one of them.
 DECIMALS = 6
-#: Arrays that follow from the study's words, and those of indices, hold nothing of the rows.
-_AGREED = ("step", "feature", "powers", "levels", "sizes", "dropped", "knots", "constant")
 #: Means of the outcomes of many rows, which the rule on rows per leaf looks after.
 _MEANS = ("value", "base")
 #: Kinds of steps whose numbers are means of the cells that are not empty.
 _OF_CELLS = ("fill", "affine")
-
-
-def count_parameters(arrays: Arrays) -> int:
-    """How many numbers a model holds that were fitted: all but what the study's words fix.
-
-    Examples
-    --------
-    >>> count_parameters({"coefficients": np.ones(3), "intercept": np.ones(1), "step": np.ones(3)})
-    4
-    """
-    return sum(array.size for name, array in arrays.items() if not is_agreed_array(name))
-
-
-def is_agreed_array(name: str) -> bool:
-    """Whether the array of this name follows from the study's words alone.
-
-    >>> is_agreed_array("step"), is_agreed_array("step0.0.knots"), is_agreed_array("step0.0.shift")
-    (True, True, False)
-    """
-    return name.rpartition(".")[2] in _AGREED
 
 
 def rows_per_leaf(model: PortableModel, X: Array, row_weights: Array | None = None) -> Array:

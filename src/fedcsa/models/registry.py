@@ -193,7 +193,16 @@ def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any],
         )
     if len(candidates) == 0:
         raise must("candidates", "at least one candidate", 0)
-    return tuple(_as_candidate(model_name, candidate) for candidate in candidates)
+    found = []
+    for candidate in candidates:
+        if not isinstance(candidate, Mapping):
+            if model_name not in _MAIN or isinstance(candidate, bool):
+                rule = "mappings of parameter names to values"
+                raise must("candidates", rule, type(candidate).__name__)
+            candidate = {_MAIN[model_name]: candidate}
+        plain = {str(key): describe(value) for key, value in candidate.items()}
+        found.append(checked_candidate(model_name, plain))
+    return tuple(found)
 
 
 def _as_list(name: str, values: Any) -> list[Any]:
@@ -208,25 +217,6 @@ def _as_list(name: str, values: Any) -> list[Any]:
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
         raise must(f"candidates[{name!r}]", "a list of values", type(values).__name__)
     return list(values)
-
-
-def _as_candidate(model_name: str, candidate: Any) -> dict[str, Any]:
-    """One candidate as a mapping of plain values, checked.
-
-    Parameters
-    ----------
-    model_name : str
-    candidate : number or mapping
-    """
-    if not isinstance(candidate, Mapping):
-        if model_name not in _MAIN or isinstance(candidate, bool):
-            raise must(
-                "candidates", "mappings of parameter names to values", type(candidate).__name__
-            )
-        candidate = {_MAIN[model_name]: candidate}
-    return checked_candidate(
-        model_name, {str(key): describe(value) for key, value in candidate.items()}
-    )
 
 
 def checked_candidate(model_name: str, candidate: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.special import expit, softmax
 from fedcsa.errors import ModelError
-
-if TYPE_CHECKING:
-    from fedcsa.core.arrays import Array
 
 #: Of one model in all: 2²³ numbers are 64 MB, far more than a model that keeps its rows' secrets.
 MAX_NUMBERS = 1 << 23
@@ -114,32 +110,25 @@ def check_link(form: Mapping[str, Any], n_classes: int) -> tuple[str, tuple[int,
     return link, classes
 
 
-def linked(scores: Array, link: str, classes: Sequence[int], n_classes: int) -> Array:
-    """Predictions from scores: (rows,) or (rows, classes).
-
-    Parameters
-    ----------
-    scores : array of shape (rows, outputs)
-    link : str
-    classes : sequence of int
-        Codes of the classes that the scores are about.
-    n_classes : int
-        Of the study's outcome; 0 for numbers.
+def count_parameters(arrays: Mapping[str, NDArray[Any]]) -> int:
+    """How many numbers a model holds that were fitted: all but what the study's words fix.
 
     Examples
     --------
-    >>> linked(np.array([[0.0]]), "logistic", (0, 2), 3)
-    array([[0.5, 0. , 0.5]])
+    >>> count_parameters({"coefficients": np.ones(3), "intercept": np.ones(1), "step": np.ones(3)})
+    4
     """
-    if link == "identity":
-        return scores[:, 0]
-    if link == "log":
-        return np.asarray(np.exp(scores[:, 0]))
-    if link == "probabilities":  # of leaves that were rounded before they left
-        return np.asarray(scores / scores.sum(axis=1, keepdims=True))
-    full = np.zeros((len(scores), n_classes))
-    if link == "logistic":
-        full[:, list(classes)] = np.column_stack([expit(-scores[:, 0]), expit(scores[:, 0])])
-    else:
-        full[:, list(classes)] = softmax(scores, axis=1)
-    return full
+    return sum(array.size for name, array in arrays.items() if not is_agreed_array(name))
+
+
+def is_agreed_array(name: str) -> bool:
+    """Whether the array of this name follows from the study's words alone.
+
+    >>> is_agreed_array("step"), is_agreed_array("step0.0.knots"), is_agreed_array("step0.0.shift")
+    (True, True, False)
+    """
+    return name.rpartition(".")[2] in _AGREED
+
+
+#: Arrays that follow from the study's words, and those of indices, hold nothing of the rows.
+_AGREED = ("step", "feature", "powers", "levels", "sizes", "dropped", "knots", "constant")

@@ -20,7 +20,7 @@ from fedcsa.plan import Plan
 from fedcsa.study import Study
 from fedcsa.study.given_section import is_given
 from fedcsa.study.toml import format_toml, parse_toml
-from fedcsa.target.joined import numbers_of_rounds
+from fedcsa.target.search import numbers_of_rounds
 
 #: Stands where a simulation has the path of a table.
 ELSEWHERE = "at the site"

@@ -42,7 +42,7 @@ from fedcsa.site.source_desk import ONE, check_rows, phase_of
 from fedcsa.source.certificate import Certificate
 from fedcsa.source.source import Source
 from fedcsa.target.accept import fitted_model
-from fedcsa.target.estimate import examination_for, score_design
+from fedcsa.target.estimate import ShownMixture, examination_for, score_design
 from fedcsa.target.judge_given import Given
 from fedcsa.target.target import Target
 
@@ -298,10 +298,11 @@ def _request(brief: Brief) -> ModelRequest:
 
 def _mixture(request: ModelRequest, plan: Plan, models: Mapping[str, FittedModel]) -> Examination:
     """A mixture of `models` in equal parts; of none, the recipient's own."""
-    weights = {name: 1.0 / len(models) for name in models} or {"": 1.0}
+    models = models or {"": LinearModel(np.zeros(len(plan.features)), 0.0)}  # it is not shown
+    weights = dict.fromkeys(models, 1.0 / len(models))
     outcome = np.full(max(len(plan.classes), 1), 1.0 / max(len(plan.classes), 1))
-    outcomes, design = dict.fromkeys(weights, outcome), score_design(plan, {})
-    return examination_for("", request, plan, weights, models, outcomes, design)
+    mixture = ShownMixture.of(weights, models, dict.fromkeys(weights, outcome))
+    return examination_for("", request, plan, mixture, score_design(plan, {}))
 
 
 def _given_model(given: Given) -> dict[str, FittedModel]:

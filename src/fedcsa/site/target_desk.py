@@ -319,7 +319,7 @@ class TargetDesk(Desk):
         from fedcsa.answer.page import write_report  # at the end: sites wait for the start
         from fedcsa.answer.store import save_result
 
-        result = replace(result, columns=self.agreed.study.target_columns)
+        result = replace(result, described=self.agreed.study.target_columns)
         folder = save_result(result, self.result_folder, self.agreed.text)
         (folder / "sources.json").write_text(json.dumps(self.fates, indent=1) + "\n", "utf-8")
         try:

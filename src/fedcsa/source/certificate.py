@@ -30,15 +30,10 @@ from fedcsa.messages.policy import Policy
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import Candidate
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.leaving import (
-    count_parameters,
-    long_arrays,
-    own_values,
-    rows_per_leaf,
-    rows_per_mean,
-)
+from fedcsa.models.leaving import long_arrays, own_values, rows_per_leaf, rows_per_mean
 from fedcsa.models.model import Model, Path
 from fedcsa.models.portable import PortableModel
+from fedcsa.models.sound import count_parameters
 from fedcsa.source.exposure import exposures
 from fedcsa.source.fits import Job, fits_of
 from fedcsa.source.measure import Work

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
-from fedcsa.core.batches import CACHED_ROWS, in_order, one_blas_thread
+from fedcsa.core.arrays import Array, logit
+from fedcsa.core.batches import CACHED_ROWS, one_blas_thread
 from fedcsa.core.conformal import ResidualCounts
 from fedcsa.core.folds import fold_key, generator_for
 from fedcsa.core.losses import REGRESSION, Loss, row_losses, sampling_variance
 from fedcsa.core.measures import measure_variances
-from fedcsa.core.scores import JACKKNIFE_GROUPS, TABLE_COLUMNS, ScoreDesign, ScoreSums
-from fedcsa.core.special import logit
+from fedcsa.core.random_effects import SMALLEST_VARIANCE
+from fedcsa.core.scores import JACKKNIFE_GROUPS, TABLE_COLUMNS, ScoreSums
 from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.core.tilt import Tilt
 from fedcsa.core.weights import useless_votes
@@ -24,7 +22,7 @@ from fedcsa.errors import DataError
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import FARTHEST, Brief, Examination
 from fedcsa.source.measure import Work
-from fedcsa.source.weigh import Batch, Folds, TableWeighing
+from fedcsa.source.weigh import Batch, Folds, TableWeighing, over_blocks
 
 if TYPE_CHECKING:
     from fedcsa.source.mixture import Predictor
@@ -32,9 +30,6 @@ if TYPE_CHECKING:
 #: Ridge of the regression of the loss on the table's functions of x, whose variances are about 1:
 #: too small to matter, large enough for functions that are nearly collinear.
 EXPLAINED_RIDGE = 0.01
-#: No variance on a log or logit scale is smaller: nothing is known better than to a millionth. An
-#: exact zero would outweigh every other source.
-SMALLEST_VARIANCE = 1e-12
 #: Takes the place of a sum that is zero where one divides by it or takes its logarithm.
 _TINY = 1e-300
 
@@ -47,9 +42,6 @@ _EXAMINED_ROWS = 2 * CACHED_ROWS
 #: A member's log ratio to the constant is off by a factor e where it is not known any better.
 _UNKNOWN = 1.0
 
-#: Predictions, losses of the mixture, of the constant, and of every member (members, rows), on the
-#: rows of a batch.
-Look = tuple[Array, Array, Array, Array]
 Number = TypeVar("Number", float, Array)
 
 
@@ -128,24 +120,15 @@ def examine(
         Fewest rows of a cell that is told; 1 merges none.
     """
     assert isinstance(work.weighing, TableWeighing)  # noqa: S101 - checked by the source
-    tilt, rate, constant = work.weighing.tilt, brief.loss == "zero-one", asked.constant
-    design = brief.score_bins(asked.centre, asked.unit)
-
-    def look(batch: Batch) -> Look:
-        y, (prediction, each) = batch.y, predict(batch)
-        shape = (len(y), len(constant)) if brief.classes else y.shape
-        same = np.broadcast_to(constant, shape).copy()
-        members = _member_losses(loss, each, y)
-        losses, constants = _losses(loss, prediction, y), row_losses(loss, same, y)
-        return same if prediction is None else prediction, losses, constants, members
-
+    tilt, rate = work.weighing.tilt, brief.loss == "zero-one"
     with one_blas_thread():
-        first = _pass(brief, work, look, design)
-        ess = 1.0 / first.spread.squares
-        risk, constant_risk = float(first.sums[1]), float(first.sums[2])
+        first = _pass(brief, work, predict, asked, loss)
+        ess, sums = 1.0 / first.spread.squares, first.groups.sum(axis=0)
+        risk, constant_risk = float(sums[1]), float(sums[2])
+        member_risk = sums[len(sums) - first.n_members :]
         if rate:  # no error in few rows does not mean none at all
             risk, constant_risk = _smooth(risk, ess), _smooth(constant_risk, ess)
-        member_risk = _smooth(first.members, ess) if rate else first.members
+            member_risk = _smooth(member_risk, ess)
         reason = first.reason(risk, constant_risk)
         if reason == "mixture_failed":  # then it matters the more whose fault that is
             unknown = np.full(len(member_risk), _UNKNOWN)
@@ -157,24 +140,25 @@ def examine(
             )
         if reason:
             return Examined(reason)
-    v, ratio, drift, *apart = sampling_variance(*first.spreads, ess).tolist()
-    without = first.without()
+    unit = float(np.sqrt(sums[4])) or 1.0  # of residuals; a level is told in shares of it
+    spreads, without = first.spreads(unit), first.without(sums)
+    v, ratio, drift, *apart = sampling_variance(*spreads, ess).tolist()
     if rate:
         v = max(v, risk**2 * _log_rate_variance(risk, ess))
-        if not (first.sums[1:3] > 0.0).all():
+        if not (sums[1:3] > 0.0).all():
             ratio = sum(_log_rate_variance(p, ess) for p in (risk, constant_risk))
     if brief.group:  # rows of one patient are not independent: leave out patients, not rows
         rest = _smooth(without[:, 1:3], ess) if rate else without[:, 1:3]
         rest = np.maximum(rest, _TINY)
         v = max(v, _jackknife(without[:, 1]))
         ratio = max(ratio, _jackknife(np.log(rest[:, 0] / rest[:, 1])))
-        drift = max(drift, _jackknife(without[:, 3] / first.unit))
+        drift = max(drift, _jackknife(without[:, 3] / unit))
         apart = _left_out_ratios(without, apart)
-    level, level_variance = np.array([first.sums[3] / first.unit]), np.array([drift])
+    level, level_variance = np.array([sums[3] / unit]), np.array([drift])
     if brief.classes:
-        level, level_variance = _rates(first.sums, without, ess, len(brief.classes))
+        level, level_variance = _rates(sums, without, ess, len(brief.classes))
     imbalance = float(np.mean(np.minimum(np.abs(first.difference), FARTHEST) ** 2))
-    explained = _explained(tilt, first.spread.with_functions, float(first.spreads[0][0]))
+    explained = _explained(tilt, first.spread.with_functions, float(spreads[0][0]))
     return Examined(
         risk=risk,
         risk_variance=max(v / risk**2 + imbalance**2, SMALLEST_VARIANCE),
@@ -392,28 +376,11 @@ class _First:
         finite = all(np.isfinite(array).all() for array in found.values())
         return found if finite and len(found["scores"]) else {}
 
-    @property
-    def sums(self) -> Array:
-        """Over all groups."""
-        total: Array = self.groups.sum(axis=0)
-        return total
-
-    @property
-    def members(self) -> Array:
-        """Risk of every member."""
-        return self.sums[len(self.sums) - self.n_members :]
-
-    @property
-    def unit(self) -> float:
-        """Root mean square of the residuals, of which a level is told in shares; 1 if it is 0."""
-        return float(np.sqrt(self.sums[4])) or 1.0
-
-    @property
-    def spreads(self) -> tuple[Array, Array]:
+    def spreads(self, unit: float) -> tuple[Array, Array]:
         """Σ w (·)² and Σ w² (·)² of L − f, of L/f − K/f_K, of r/unit, and of members' ratios."""
         own = self.spread
         each = np.divide(1.0, own.mean, out=np.zeros_like(own.mean), where=own.mean > 0.0)
-        plain = own.around(np.array([1.0, 0.0, 1.0 / self.unit, *np.zeros(self.n_members)]))
+        plain = own.around(np.array([1.0, 0.0, 1.0 / unit, *np.zeros(self.n_members)]))
         ratio = own.around(each, each[1], each * own.mean - each[1] * own.mean[1])
         found = [
             np.concatenate([[x[0], over[0] if min(own.mean[:2]) > 0.0 else 0.0, x[2]], over[3:]])
@@ -421,9 +388,9 @@ class _First:
         ]
         return found[0], found[1]
 
-    def without(self) -> Array:
+    def without(self, sums: Array) -> Array:
         """The sums without each group that has weight, over what weight is left."""
-        rest = self.sums - self.groups[self.groups[:, 0] > 0.0]
+        rest = sums - self.groups[self.groups[:, 0] > 0.0]
         found: Array = rest / np.maximum(rest[:, :1], _TINY)
         return found
 
@@ -446,51 +413,49 @@ class _First:
         return "" if min(risk, constant_risk) ** 2 > 0.0 else "no_loss"
 
 
-def _pass(brief: Brief, work: Work, look: Callable[[Batch], Look], design: ScoreDesign) -> _First:
+def _pass(brief: Brief, work: Work, predict: Predictor, asked: Examination, loss: Loss) -> _First:
     """Sums of weights, losses, residuals and classes; outcomes by score. One pass.
 
     The largest array is C of a block, on every core.
 
     Parameters
     ----------
-    brief : Brief
-    work : Work
-    look : function of a batch
-    design : ScoreDesign
-        The bins and units of scores.
+    brief, work, predict, asked, loss
+        As for `examine`.
     """
     assert isinstance(work.weighing, TableWeighing)  # noqa: S101 - checked by the source
     tilt, declared, features = work.weighing.tilt, thaw(brief.subgroups), brief.features
     key = fold_key(generator_for(brief.seed, work.rows.source, "jackknife"))
-    groups = Folds((), JACKKNIFE_GROUPS, key)
+    groups, design = Folds((), JACKKNIFE_GROUPS, key), brief.score_bins(asked.centre, asked.unit)
 
     def of_block(batch: Batch) -> _First:
-        y, (prediction, L, K, members) = batch.y, look(batch)
+        y, (mixed, each) = batch.y, predict(batch)
+        shape = (len(y), len(asked.constant)) if brief.classes else y.shape
+        constant = np.broadcast_to(asked.constant, shape).copy()
+        prediction = constant if mixed is None else mixed
+        members = _member_losses(loss, each, y)
+        L, K = _losses(loss, mixed, y), row_losses(loss, constant, y)
         functions = tilt.functions(batch.z)
         w = tilt.weights_at(functions)
         residual = np.zeros_like(w) if brief.classes else y - prediction
         columns = [w, w * L, w * K, w * residual, w * residual**2]
         for c in range(len(brief.classes)):
             columns += [w * (y == c), w * prediction[:, c]]
-        labels, n = groups.labels(batch), len(members)
+        labels = groups.labels(batch)
         sums = [np.bincount(labels, column, JACKKNIFE_GROUPS) for column in columns]
-        cells = np.arange(n)[:, None] * JACKKNIFE_GROUPS + labels
-        own = np.bincount(cells.ravel(), (w * members).ravel(), n * JACKKNIFE_GROUPS)
-        sums += list(own.reshape(n, JACKKNIFE_GROUPS))
+        by_group = np.zeros((len(w), JACKKNIFE_GROUPS))
+        by_group[np.arange(len(w)), labels] = w
         extremes = np.array([L.min(), y.min(), -y.max()])
         inside = members_of_subgroups(declared, features, batch.z, brief.mean, brief.sd)
         with np.errstate(over="ignore", invalid="ignore"):  # then no table is told
             scores = ScoreSums.of_rows(design, y, prediction, w, labels, inside)
             sizes = None if brief.classes else ResidualCounts.of(batch.z, residual / design.unit, w)
-        values = np.minimum([L, K, residual, *members], _LARGEST_LOSS)
+        values = np.minimum(np.vstack([L, K, residual, members]), _LARGEST_LOSS)
         spread, difference = _Spread.of(values, w, functions), w @ batch.z
-        table: Array = np.stack(sums, axis=1, dtype=np.float64)
+        table: Array = np.concatenate([np.stack(sums), members @ by_group]).T
         return _First(len(members), table, difference, extremes, scores, sizes, spread)
 
-    def of_batch(batch: Batch) -> _First:
-        return reduce(_First.merge, map(of_block, batch.cut(_EXAMINED_ROWS)))
-
-    return reduce(_First.merge, in_order(of_batch, work.rows))
+    return over_blocks(work.rows, of_block, _First.merge, _EXAMINED_ROWS)
 
 
 # Variances ----------------------------------------------------------------------------------

@@ -31,15 +31,14 @@ from fedcsa.core.batches import in_order, one_blas_thread
 from fedcsa.core.losses import Loss
 from fedcsa.core.ridge import merge_triangles, triangle
 from fedcsa.errors import PolicyError
-from fedcsa.messages.messages import Brief
 from fedcsa.models.description import Candidate
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import rows_per_leaf
 from fedcsa.models.model import LinearRegression, Model, Path, power_of
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
-from fedcsa.source.fits import Job, fits_of
-from fedcsa.source.measure import Work, held_out_losses, rows_at_a_time
+from fedcsa.source.fits import fits_of
+from fedcsa.source.measure import Work, fit_chosen, held_out_losses, job_of_chosen, rows_at_a_time
 from fedcsa.source.weigh import Batch
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def fit_unexposed(
     PolicyError
         If too many rows would have to be left out.
     """
-    path = fit_chosen(work.rows.brief, work, candidate)
+    path = fit_chosen(work, candidate)
     n_rows = path.n_rows  # told as it was: an exact count would tell how many are left out
     for _ in range(_MOST_ROUNDS):
         [model] = path.models
@@ -117,39 +116,8 @@ def _fit_without(work: Work, recipe: Model, candidate: Candidate, out: NDArray[n
     inside = replace(folds, n_folds=folds.n_folds + 1, dealt=dealt)
     with one_blas_thread():
         fits = fits_of(brief, work.rows, work.weighing, inside, recipe, [candidate])
-        [path] = fits.paths([job_of_chosen(brief, work)], [candidate])
+        [path] = fits.paths([job_of_chosen(work)], [candidate])
     return path
-
-
-def fit_chosen(brief: Brief, work: Work, candidate: Candidate) -> Path:
-    """The model that is sent, as a path of one.
-
-    Parameters
-    ----------
-    brief : Brief
-    work : Work
-    candidate : Candidate
-    """
-    if work.folds is None or work.fits is None:
-        return Path((None,))
-    with one_blas_thread():
-        [path] = work.fits.paths([job_of_chosen(brief, work)], [candidate])
-    return path
-
-
-def job_of_chosen(brief: Brief, work: Work) -> Job:
-    """On which rows, and with which weights, the model that is sent is fitted.
-
-    Parameters
-    ----------
-    brief : Brief
-    work : Work
-        With folds.
-    """
-    assert work.folds is not None  # noqa: S101 - else there is no model
-    if brief.refit:
-        return Job(range(work.folds.n_folds), work.weighing.n_columns - 1, "model-refit")
-    return Job(work.folds.turns[0].train, 0, "model-0")
 
 
 def exposures(work: Work, recipe: Model, candidate: Candidate, model: FittedModel) -> Array:
@@ -445,7 +413,7 @@ def _training_weights(work: Work, candidate: Candidate, batch: Batch) -> Array:
     batch : Batch
     """
     assert work.folds is not None  # noqa: S101 - there is a model
-    job = job_of_chosen(work.rows.brief, work)
+    job = job_of_chosen(work)
     taken = np.isin(work.folds.labels(batch), job.parts)
     if work.left_out is not None:
         taken &= ~work.left_out[batch.start : batch.stop]

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import in_order
 from fedcsa.core.folds import generator_for
 from fedcsa.core.ridge import merge_triangles, product_triangle, triangle, triangle_path
 from fedcsa.errors import PolicyError
@@ -25,7 +24,7 @@ from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.model import LinearRegression, Model, Path, power_of, predicted_or_why_not
 from fedcsa.models.portable import LinearModel
 from fedcsa.source.processes import on_all_cores, shared_zeros
-from fedcsa.source.weigh import Batch, Folds, StudyRows, Weighing
+from fedcsa.source.weigh import Batch, Folds, StudyRows, Weighing, over_blocks
 
 
 @dataclass(frozen=True)
@@ -228,7 +227,12 @@ class LinearFits:
             Whose powers of the training weights are needed.
         """
         first = next(iter(rows))
-        shift = _pilot_shift(first.seen, first.y, intercept=model.intercept)
+        columns = np.column_stack([first.seen, first.y])
+        # About the means; a constant column as a whole. A line through the origin stays there.
+        shift = np.zeros(columns.shape[1])
+        if model.intercept:
+            constant = np.ptp(columns, axis=0) == 0.0
+            shift = np.where(constant, columns[0], columns.mean(axis=0))
         powers = sorted({0.0, *map(power_of, candidates)})  # without a power, sums are counts
         kinds = [(c, p) for c in range(weighing.n_columns) for p in powers if p or not c]
 
@@ -277,22 +281,7 @@ class LinearFits:
                     found[kind, part] = of_rows(rooted[:, start:stop])
             return found
 
-        def of_batch(batch: Batch) -> Array:
-            return reduce(merge, map(of_block, batch.cut()))
-
-        return reduce(merge, in_order(of_batch, self.rows))
-
-    def _triangle(self, kind: int, parts: Sequence[int]) -> Array:
-        """The triangle of the rows of some parts.
-
-        Parameters
-        ----------
-        kind : int
-            Of weights.
-        parts : sequence of int
-        """
-        R = product_triangle(self.products[kind, parts].sum(axis=0))
-        return merge_triangles(*self.triangles[kind, parts]) if R is None else R
+        return over_blocks(self.rows, of_block, merge)
 
     def paths(self, jobs: Sequence[Job], candidates: Sequence[Candidate]) -> list[Path]:
         """Every candidate, once for every job.
@@ -326,12 +315,11 @@ class LinearFits:
                 failures.update(dict.fromkeys(members, "ZeroWeights"))
                 continue
             penalties = self.model.penalties([candidates[i] for i in members], total)
+            R = product_triangle(self.products[kind, parts].sum(axis=0))
+            if R is None:  # products have lost their digits
+                R = merge_triangles(*self.triangles[kind, parts])
             slopes, intercepts = triangle_path(
-                self._triangle(kind, parts),
-                penalties,
-                total,
-                n_rows,
-                intercept=self.model.intercept,
+                R, penalties, total, n_rows, intercept=self.model.intercept
             )
             intercepts = intercepts + y_shift - x_shift @ slopes
             for k, index in enumerate(members):
@@ -341,28 +329,6 @@ class LinearFits:
 
 #: Whatever fits the models of a source.
 Fits = LinearFits | RowFits
-
-
-def _pilot_shift(X: Array, y: Array, *, intercept: bool) -> Array:
-    """What to take off x and y: about their means, a constant column as a whole.
-
-    Parameters
-    ----------
-    X : array of shape (rows, features)
-    y : array of shape (rows,)
-    intercept : bool
-        Without one the line goes through the origin, and nothing is taken off.
-
-    Returns
-    -------
-    array of shape (features + 1,)
-    """
-    columns = np.column_stack([X, y])
-    if not intercept:
-        return np.zeros(columns.shape[1])
-    constant = np.ptp(columns, axis=0) == 0.0
-    shift: Array = np.where(constant, columns[0], columns.mean(axis=0))
-    return shift
 
 
 def turn_jobs(weighing: Weighing, folds: Folds) -> list[Job]:

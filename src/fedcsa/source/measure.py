@@ -16,21 +16,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import CACHED_ROWS, in_order, one_blas_thread
+from fedcsa.core.batches import CACHED_ROWS, one_blas_thread
 from fedcsa.core.losses import Loss, RiskMoments, row_losses, sampling_variance
-from fedcsa.errors import DataError
+from fedcsa.errors import DataError, PolicyError
 from fedcsa.findings import Finding
-from fedcsa.messages.messages import Brief, RiskReport
+from fedcsa.messages.fields import Message
+from fedcsa.messages.messages import Brief, Examination, MoreCandidates, RiskReport
 from fedcsa.models.description import Candidate
 from fedcsa.models.model import LinearRegression, Model, Path, path_losses
-from fedcsa.source.fits import Fits, LinearFits, fits_of, turn_jobs
+from fedcsa.source.fits import Fits, Job, LinearFits, fits_of, turn_jobs
 from fedcsa.source.weigh import (
     Batch,
     Folds,
@@ -39,6 +39,7 @@ from fedcsa.source.weigh import (
     TableWeighing,
     Weighing,
     folds_of,
+    over_blocks,
 )
 
 #: Correlations are sent for at most so many features: 435 numbers.
@@ -157,6 +158,29 @@ def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
     )
 
 
+def fit_chosen(work: Work, candidate: Candidate) -> Path:
+    """The model that is sent, as a path of one.
+
+    Parameters
+    ----------
+    work : Work
+    candidate : Candidate
+    """
+    if work.folds is None or work.fits is None:
+        return Path((None,))
+    with one_blas_thread():
+        [path] = work.fits.paths([job_of_chosen(work)], [candidate])
+    return path
+
+
+def job_of_chosen(work: Work) -> Job:
+    """On which rows, and with which weights, the model that is sent is fitted."""
+    assert work.folds is not None  # noqa: S101 - else there is no model
+    if work.rows.brief.refit:
+        return Job(range(work.folds.n_folds), work.weighing.n_columns - 1, "model-refit")
+    return Job(work.folds.turns[0].train, 0, "model-0")
+
+
 # Judging ------------------------------------------------------------------------------------
 
 
@@ -196,7 +220,6 @@ def measure(
     risk[[*failed]], variance[[*failed]] = 0.0, 0.0
     before, weighted = sums.before / work.rows.n_rows, work.weighing.total > 0.0
     moments = vars(sums.moments or _NO_MOMENTS)
-    findings = (*work.weighing.findings, *_warnings(work.paths), *dangers)
     return RiskReport(
         study=brief.study,
         source=work.rows.source,
@@ -214,7 +237,7 @@ def measure(
         risk=risk,
         variance=variance,
         failed={str(index): reason for index, reason in sorted(failed.items())},
-        findings=_plain(findings),
+        findings=_findings(work, dangers),
         **{name: value for name, value in moments.items() if name != "n_rows"},
     )
 
@@ -333,10 +356,7 @@ def _judge(brief: Brief, work: Work, loss: Loss, most: Array | None) -> _Measure
             failed=failed,
         )
 
-    def of_batch(batch: Batch) -> _Measured:
-        return reduce(_Measured.merge, map(of_block, batch.cut(rows_at_a_time(n_candidates))))
-
-    return reduce(_Measured.merge, in_order(of_batch, work.rows))
+    return over_blocks(work.rows, of_block, _Measured.merge, rows_at_a_time(n_candidates))
 
 
 def rows_at_a_time(n_candidates: int) -> int:
@@ -384,18 +404,22 @@ def held_out_losses(
     return losses, rows, failed
 
 
-def _warnings(paths: Sequence[Path]) -> list[Finding]:
-    """What the model library warned of, and how often."""
-    warned = sum((Counter(path.warned) for path in paths), Counter[str]())
-    return [
+def _findings(work: Work, dangers: Sequence[Finding]) -> list[dict[str, Any]]:
+    """All findings as a message holds them, each once: what the model library warned of, too.
+
+    Parameters
+    ----------
+    work : Work
+    dangers : sequence of Finding
+        What else is to be told.
+    """
+    warned = sum((Counter(path.warned) for path in work.paths), Counter[str]())
+    warnings = [
         Finding("fit-warning", evidence={"warning": name, "count": float(count)})
         for name, count in warned.items()
     ]
-
-
-def _plain(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Findings as a message holds them, each once."""
-    distinct = {(f.code, tuple(f.evidence.items())): f for f in findings}
+    found = (*work.weighing.findings, *warnings, *dangers)
+    distinct = {(f.code, tuple(f.evidence.items())): f for f in found}
     return [{"code": f.code, "evidence": dict(f.evidence)} for f in distinct.values()]
 
 
@@ -413,3 +437,56 @@ def _correlations(brief: Brief, work: Work) -> Array:
         return np.empty(0)
     own: Array = work.weighing.tilt.own_correlations[np.triu_indices(d, 1)]
     return np.round(own, 2)
+
+
+@dataclass
+class Remembered:
+    """One study.
+
+    Attributes
+    ----------
+    brief : Brief
+    rounds : list of MoreCandidates
+        What came after the brief in a search, in order.
+    work : Work or None
+        Of the brief's candidates, or after a restart or a search of the chosen one.
+    asked : dict of str to Message
+        Place of a question -> the question that was taken up; another for that place is refused.
+    sent : dict of str to (Message, Message)
+        Place of a question -> question and answer.
+    """
+
+    brief: Brief
+    rounds: list[MoreCandidates] = field(default_factory=list)
+    work: Work | None = field(default=None, repr=False)
+    asked: dict[str, Message] = field(default_factory=dict)
+    sent: dict[str, tuple[Message, Message]] = field(default_factory=dict)
+
+    @property
+    def design(self) -> Brief:
+        """The brief with the candidates of all rounds."""
+        if not self.rounds:
+            return self.brief
+        more = [candidate for asked in self.rounds for candidate in asked.candidates]
+        return replace(self.brief, candidates=(*self.brief.candidates, *more))
+
+    def with_round(self, more: MoreCandidates) -> Remembered:
+        """The same after the next round, or a `PolicyError` if another is due."""
+        before = self.rounds[: more.round - 2]
+        over = bool(self.asked)  # a model was asked for, or a mixture shown
+        if len(before) != more.round - 2 or not self.brief.candidates or over:
+            raise PolicyError("phase_order", "The rounds of a search must come one by one.")
+        if self.rounds[len(before) :] not in ([], [more]):
+            raise PolicyError(
+                "one_round",
+                "This site answers one question a round; give another study another name.",
+            )
+        return replace(self, rounds=[*before, more])
+
+
+def remembered_as(question: Message) -> str:
+    """Under which a question is remembered: one of every kind, round and examination."""
+    if isinstance(question, MoreCandidates):
+        return f"{question.name} {question.round}"
+    second = isinstance(question, Examination) and question.again
+    return f"{question.name} again" if second else question.name

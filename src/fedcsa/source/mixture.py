@@ -15,7 +15,7 @@ from fedcsa.messages.messages import Brief, Examination
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.portable import Arrays, LinearModel, mean_line
+from fedcsa.models.portable import Arrays, LinearModel, Lines
 from fedcsa.source.weigh import Batch, StudyRows
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Predictor = Callable[[Batch], tuple[Array | None, "Array | list[Array | None]"]]
 
 
-def members_of(asked: Examination, brief: Brief) -> list[FittedModel]:
+def members_of(asked: Examination, brief: Brief) -> Sequence[FittedModel]:
     """The models in an examination, opened and bound to what was agreed.
 
     Parameters
@@ -63,7 +63,7 @@ def members_of(asked: Examination, brief: Brief) -> list[FittedModel]:
     return _alike(found[0], asked.together) if asked.alike else found
 
 
-def _alike(first: FittedModel, together: Arrays) -> list[FittedModel]:
+def _alike(first: FittedModel, together: Arrays) -> Lines:
     """Lines of the form and the shapes of the first, which was checked.
 
     Parameters
@@ -74,8 +74,7 @@ def _alike(first: FittedModel, together: Arrays) -> list[FittedModel]:
     """
     if not isinstance(first, LinearModel):
         raise MessageError("An examination must have a form for every model that is no line.")
-    pairs = zip(together["coefficients"], together["intercept"][:, 0].tolist(), strict=True)
-    return [LinearModel(slopes, intercept, first.link) for slopes, intercept in pairs]
+    return Lines(together["coefficients"], together["intercept"][:, 0], first.link)
 
 
 def check_given(rows: StudyRows) -> None:
@@ -130,19 +129,20 @@ def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -
     work : Work
         Whose paths hold the chosen candidate alone, if the source's own model takes part.
     """
-    mixed, weights = _shortened(asked, members)
+    lines = Lines.of(members)
+    # A mean of lines is a line.
+    one = lines.mean(asked.weights) if lines is not None and asked.combine == "mean" else None
+    mixed, weights = members if one is None else [one], asked.weights
+    if one is not None:
+        weights = np.array([weights.sum()])
     if asked.own_weight:
         weights = np.append(weights, asked.own_weight)
 
-    lines = [m for m in members if isinstance(m, LinearModel) and m.link == "identity"]
-    slopes = np.array([line.coefficients for line in lines])
-    intercepts = np.array([line.intercept for line in lines])
-
     def predict(batch: Batch) -> tuple[Array | None, Array | list[Array | None]]:
         each: Array | list[Array | None]
-        if mixed is not members and len(lines) == len(members):
+        if one is not None and lines is not None and lines.link == "identity":
             with np.errstate(all="ignore"):  # what is not finite is looked for
-                each = (batch.seen @ slopes.T + intercepts).T
+                each = (batch.seen @ lines.coefficients.T + lines.intercepts).T
         else:
             each = [_output(member, batch) for member in members]
         taken = each if mixed is members else [_output(member, batch) for member in mixed]
@@ -159,24 +159,6 @@ def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -
         return total, each
 
     return predict
-
-
-def _shortened(
-    asked: Examination, members: Sequence[FittedModel]
-) -> tuple[Sequence[FittedModel], Array]:
-    """The same mixture of as few models as possible, and their weights: a mean of lines is a line.
-
-    Parameters
-    ----------
-    asked : Examination
-    members : sequence of FittedModel
-    """
-    pairs = zip(asked.weights.tolist(), members, strict=True)
-    lines = [(weight, member) for weight, member in pairs if isinstance(member, LinearModel)]
-    if asked.combine != "mean" or len(lines) < max(len(members), 1):
-        return members, asked.weights
-    one = mean_line(lines)
-    return (members, asked.weights) if one is None else ([one], np.array([asked.weights.sum()]))
 
 
 def _output(member: FittedModel, batch: Batch) -> Array | None:

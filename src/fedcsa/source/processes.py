@@ -1,10 +1,7 @@
 """Work on all cores by forked processes, for fits that do not let go of the interpreter.
 
-Threads were measured against processes on two cores, with fits held to one thread each (wall
-against one core, 20 columns): logistic regression on 300 and 2,000 rows 1.5 and 1.4 by threads, 0.9
-and 0.7 by processes (a run of 40 fits, 0.1 s); a forest of 100 trees 1.0 and 0.6 by threads, 0.7
-and 0.5 by processes; histogram gradient boosting on 300 rows 3.1 and 0.7. Only forests on long
-tables gain from threads, and these gain as much from processes.
+Threads gain only where a fit lets go of the interpreter for long, as forests on long tables do, and
+these gain as much from processes; ``benchmarks/fits.py`` measures two cores against one.
 
 A child has everything by the fork, so nothing is pickled on the way there; what it finds it writes
 into shared memory, beside a short text. No child outlives its parent by more than one task.
@@ -21,8 +18,9 @@ import struct
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import NoReturn
 
@@ -39,11 +37,42 @@ TASKS_AHEAD = 2
 #: here. A child has none of its parent's threads, so it waits for ever for a lock that one of them
 #: held at the fork, such as a library's.
 STALLED = 20.0
+#: Seconds between two words about how many tasks are done: a user who waits for two sees one.
+TOLD_EVERY = 1.0
 #: A task's number, before an answer its length too.
 _NUMBER, _HEAD = struct.Struct("<I"), struct.Struct("<II")
 
 #: From the number of a task to a text about it; its numbers are written into shared memory.
 Task = Callable[[int], str]
+#: Called with how many tasks are done, and how many there are.
+Watcher = Callable[[int, int], None]
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched(tell: Watcher) -> Iterator[None]:
+    """Let `tell` know now and then how far tasks are that take long, wherever they are done."""
+    before = _watcher.set(tell)
+    try:
+        yield
+    finally:
+        _watcher.reset(before)
+
+
+class _Count:
+    """Tasks that are done, told to whoever watches."""
+
+    def __init__(self, n_tasks: int) -> None:
+        self._n_tasks, self._n_done = n_tasks, 0
+        self._tell, self._told = _watcher.get(), time.perf_counter()
+
+    def add(self) -> None:
+        """One more is done."""
+        self._n_done += 1
+        now = time.perf_counter()
+        if self._tell is not None and now - self._told >= TOLD_EVERY:
+            self._told = now
+            self._tell(self._n_done, self._n_tasks)
 
 
 def shared_zeros(shape: Sequence[int]) -> Array:
@@ -79,17 +108,20 @@ def on_all_cores(task: Task, n_tasks: int, workers: int | None = None) -> list[s
     if workers is None:  # a fork of a process that has used Apple's libraries crashes
         workers = available_cores() if sys.platform == "linux" else 1
     found: dict[int, str] = {}
-    start = time.perf_counter()
+    count, start = _Count(n_tasks), time.perf_counter()
     for index in range(n_tasks):
         found[index] = task(index)
+        count.add()
         left = (time.perf_counter() - start) / len(found) * (n_tasks - len(found))
         if workers > 1 and left > WORTH_STARTING:
-            found |= _by_processes(task, range(len(found), n_tasks), workers)
+            found |= _by_processes(task, range(len(found), n_tasks), workers, count)
             break
     return [found[index] if index in found else task(index) for index in range(n_tasks)]
 
 
-def _by_processes(task: Task, numbers: Sequence[int], workers: int) -> Mapping[int, str]:
+def _by_processes(
+    task: Task, numbers: Sequence[int], workers: int, count: _Count
+) -> Mapping[int, str]:
     """Answers of the processes, without those of tasks at which one died.
 
     Parameters
@@ -98,6 +130,8 @@ def _by_processes(task: Task, numbers: Sequence[int], workers: int) -> Mapping[i
     numbers : sequence of int
         Of the tasks.
     workers : int
+    count : _Count
+        Of those that are done.
     """
     found: dict[int, str] = {}
     ask_from, ask = os.pipe()
@@ -131,6 +165,7 @@ def _by_processes(task: Task, numbers: Sequence[int], workers: int) -> Mapping[i
                         ready.unregister(key.fd)
                         continue
                     found[index] = text.decode()
+                    count.add()
                     ask = _ask(ask, waiting, 1)
     finally:  # also of an interrupt: nobody works on
         for answers, child in children.items():

@@ -40,10 +40,10 @@ from fedcsa.messages.policy import (
     told_rule,
     utc_now,
 )
-from fedcsa.models.convert import agreed_grid
 from fedcsa.models.description import Candidate
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.model import Model
+from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
 from fedcsa.source.certificate import Certificate, certify
@@ -55,9 +55,8 @@ from fedcsa.source.exposure import (
     largest_losses,
 )
 from fedcsa.source.fits import model_report
-from fedcsa.source.measure import Work, measure, prepare
+from fedcsa.source.measure import Remembered, Work, fit_chosen, measure, prepare, remembered_as
 from fedcsa.source.mixture import check_given, check_second, members_of, mixture_of
-from fedcsa.source.remembered import Remembered, remembered_as
 from fedcsa.source.weigh import SiteRows, TableWeighing, folds_of
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
@@ -196,8 +195,13 @@ class Source:
                 "A source answers a brief, more candidates, a model request or an examination, "
                 f"not a {message.name}."
             )
+        key, study = remembered_as(message), self._studies.get(message.study)
+        asked, sent = study.sent.get(key, (None, None)) if study else (None, None)
         try:
-            return self._send(message, lambda: make(message, in_reply_to))
+            answer = sent if sent is not None and asked == message else make(message, in_reply_to)
+            released = cast(_Reply, self.ledger.release(answer, [TARGET]))
+            self._studies[message.study].sent[key] = message, released
+            return released
         except PolicyError as error:
             self.refusal = self._explained(error, message)
             refusal = Refusal(message.study, self.name, in_reply_to, told_rule(error.rule))
@@ -210,27 +214,6 @@ class Source:
                 f"Source {self.name!r} could not carry out a {message.name} message: "
                 f"{what} came inside. Check the study's options and functions."
             ) from (error if self._tell_errors else None)
-
-    def _send(self, message: Message, make: Callable[[], _Reply]) -> _Reply:
-        """What `make` makes, once: whoever asks the same again gets the same again.
-
-        On rows that have changed in between, the difference would be about those that did.
-
-        Parameters
-        ----------
-        message : Message
-            The question.
-        make : function
-            Computes the answer.
-        """
-        study = self._studies.get(message.study)
-        asked, sent = (
-            study.sent.get(remembered_as(message), (None, None)) if study else (None, None)
-        )
-        answer = sent if sent is not None and asked == message else make()
-        released = cast(_Reply, self.ledger.release(answer, [TARGET]))
-        self._studies[message.study].sent[remembered_as(message)] = message, released
-        return released
 
     def recall(
         self,
@@ -318,9 +301,8 @@ class Source:
         """
         study = self._reported(more.study, more.brief)
         extended = study.with_round(more)
-        self._policy.check_candidates(len(extended.design.candidates))
+        self._admit(extended.design)
         brief = replace(study.brief, candidates=more.candidates)
-        self._admit(brief)
         failed = self.failures
         report, work = self._measured(brief, in_reply_to)
         before = len(study.design.candidates)
@@ -338,7 +320,7 @@ class Source:
         in_reply_to : str
             Hash of the question.
         """
-        model, candidates = self._model_of(brief)
+        model, candidates = self._model_of(brief, brief.candidates)
         loss = self._loss_of(brief)
         work = self._prepared(brief, model, candidates)
         self.failures = work.texts
@@ -381,7 +363,10 @@ class Source:
         if policy.models == "never":
             raise PolicyError("models", "This site examines models and sends none.")
         work = self._work(study, model, chosen, request.candidate)
-        path, work = fit_unexposed(work, model, chosen, policy.max_row_leverage)
+        if policy.max_row_leverage >= 1.0:
+            path = fit_chosen(work, chosen)
+        else:
+            path, work = fit_unexposed(work, model, chosen, policy.max_row_leverage)
         report = model_report(request, in_reply_to, self.name, path, show=policy.show_model)
         report = policy.release(report)  # rounded: the very message that leaves is looked at
         if policy.looks_at_models:
@@ -583,16 +568,24 @@ class Source:
         """
         if index >= max(len(brief.candidates), 1):
             raise MessageError("A message must name a candidate of the brief.")
-        model, candidates = self._model_of(brief)
-        return model, candidates[index] if candidates else {}
+        model, chosen = self._model_of(brief, brief.candidates[index : index + 1])
+        return model, chosen[0] if chosen else {}
 
-    def _model_of(self, brief: Brief) -> tuple[Model | None, list[dict[str, Any]]]:
+    def _model_of(
+        self, brief: Brief, candidates: Sequence[Candidate]
+    ) -> tuple[Model | None, list[dict[str, Any]]]:
+        """The brief's model, None if it is given, and some of its candidates.
+
+        Parameters
+        ----------
+        brief : Brief
+        candidates : sequence of Candidate
+        """
         if not brief.candidates:
             return None, []
         grid = agreed_grid(brief.sd, scale=brief.scale)
-        return instantiate(
-            thaw(brief.model), thaw(brief.candidates), len(brief.classes), self._trusted, grid
-        )
+        told = thaw(brief.model), thaw(candidates)
+        return instantiate(*told, len(brief.classes), self._trusted, grid)
 
     def _loss_of(self, brief: Brief) -> Loss:
         check_loss(brief.loss, len(brief.classes), self._losses)

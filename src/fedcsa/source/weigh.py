@@ -7,11 +7,11 @@ be held: those of a table follow from the row alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from fedcsa.core.batches import (
     BandedBatches,
     Batches,
     HeldBatches,
+    in_order,
     known_moments,
     summarise,
 )
@@ -44,6 +45,10 @@ from fedcsa.models.description import given_column
 
 if TYPE_CHECKING:
     from fedcsa.messages.messages import Brief
+
+
+#: What a pass over rows sums up.
+Sums = TypeVar("Sums")
 
 
 @dataclass(frozen=True)
@@ -167,6 +172,28 @@ class StudyRows:
         return Batch(0, raw, self.brief, y, np.concatenate(told) if told else None)
 
 
+def over_blocks(
+    rows: StudyRows,
+    of_block: Callable[[Batch], Sums],
+    merge: Callable[[Sums, Sums], Sums],
+    size: int = CACHED_ROWS,
+) -> Sums:
+    """One pass: what `of_block` makes of all rows, merged block by block, batches on all cores.
+
+    Parameters
+    ----------
+    rows : StudyRows
+    of_block : function
+        Of a few rows.
+    merge : function
+        Of two of its results.
+    size : int
+        Rows of a block.
+    """
+    of_batch = lambda batch: reduce(merge, map(of_block, batch.cut(size)))  # noqa: E731
+    return reduce(merge, in_order(of_batch, rows))
+
+
 class SiteRows:
     """The rows of one source.
 
@@ -181,6 +208,8 @@ class SiteRows:
 
     def __init__(self, source: str, rows: Batches, y: NDArray[Any] | None = None) -> None:
         self.source = source
+        #: Names of all columns, the group among them.
+        self.columns = rows.columns
         self._rows = rows
         self._y = y
         self._judged: dict[str, tuple[Array, list[Any]]] = {}
@@ -232,11 +261,6 @@ class SiteRows:
 
     def __repr__(self) -> str:
         return "rows in batches" if self._y is None else f"{self.n_rows} rows"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns."""
-        return self._rows.columns
 
     @cached_property
     def _looked(self) -> tuple[int, Array, Array]:
@@ -292,7 +316,9 @@ class SiteRows:
             )
         rows = self._rows
         if self._y is not None:
-            rows = HeldBatches(self.columns, rows.X, self._outcome(brief, self._y))  # type: ignore[attr-defined]
+            where = f"The outcome of source {self.source!r}"
+            outcome = as_outcome(self._y, thaw(brief.classes), where)
+            rows = HeldBatches(self.columns, rows.X, outcome)  # type: ignore[attr-defined]
         columns = [self.columns.index(name) for name in brief.features]
         group, given = (
             self.columns.index(name) if name else None for name in (brief.group, column)
@@ -300,18 +326,6 @@ class SiteRows:
         return StudyRows(
             self.source, rows, columns, group, brief, self.n_rows, given, self._judged
         )  # fmt: skip
-
-    def _outcome(self, brief: Brief, y: NDArray[Any]) -> Array:
-        """Outcomes as numbers, or as codes of the study's classes.
-
-        Parameters
-        ----------
-        brief : Brief
-        y : array of shape (rows,)
-            As it came.
-        """
-        where = f"The outcome of source {self.source!r}"
-        return as_outcome(y, thaw(brief.classes), where)
 
 
 #: Training weights are never below this share of their mean, so that no row is lost.
@@ -427,7 +441,8 @@ class TableWeighing:
         """
         table = brief.table
         flags = np.array(table.flags, dtype=bool)
-        return cls(fit_tilt(rows, flags, table.correlations, blocks=_blocks_of_z))
+        in_units = lambda batch: (block.z for block in batch.cut())  # noqa: E731
+        return cls(fit_tilt(rows, flags, table.correlations, blocks=in_units))
 
     @property
     def total(self) -> float:
@@ -441,11 +456,6 @@ class TableWeighing:
     def judging(self, batch: Batch) -> Array:
         """W of every row."""
         return self.tilt.weights(batch.z)
-
-
-def _blocks_of_z(batch: Batch) -> Iterator[Array]:
-    """The features in the target's units, a block at a time."""
-    return (block.z for block in batch.cut())
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import TARGET, Brief
 from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import FittedModel
+from fedcsa.option_rules import is_value, preset_values
 from fedcsa.plan import OPTIONS, Plan, make_plan
-from fedcsa.preset import is_value, preset_values
 from fedcsa.run import InProcess, KeptAnswers, Progress, run_study
 from fedcsa.source.source import Source
 from fedcsa.study.given_section import (
@@ -295,7 +295,7 @@ class Study:
         stream : bool
             Read all tables in batches and never hold them.
         progress : function, optional
-            Called with the phase, the source and "started" or "done".
+            Called with the phase, the source and "started" or "done": see `fedcsa.run.Progress`.
         kept : Path, optional
             Folder for the answers of a search so far: if that is interrupted, it goes on there.
 
@@ -316,11 +316,11 @@ class Study:
         target = Target(told, plan, policy=policy, trusted_types=trusted_types, given=given)
         courier = InProcess(sources, progress, KeptAnswers(kept) if kept and plan.space else None)
         try:
-            return replace(run_study(target, courier), columns=columns)
+            return replace(run_study(target, courier), described=columns)
         except WITHOUT_MODEL as error:
             left = target.without_model(error.rule, str(error))
             ledgers = {**left.ledgers, **courier.ledgers()}
-            error.adaptation = replace(left, ledgers=ledgers, columns=columns)
+            error.adaptation = replace(left, ledgers=ledgers, described=columns)
             raise
 
     def problems(self, trusted_types: Collection[str] = ()) -> list[str]:

@@ -14,8 +14,9 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.losses import BOUNDED, CLASSIFICATION, REGRESSION
+from fedcsa.core.random_effects import SMALLEST_VARIANCE
 from fedcsa.core.units import CONVERSIONS, DIRECTIONS
-from fedcsa.errors import BindingError, FedCSAError, MessageError, ModelError, ProtocolError
+from fedcsa.errors import BindingError, FedCSAError, MessageError, ModelError
 from fedcsa.findings import FROM_SOURCES
 from fedcsa.messages.fields import Message, thaw
 from fedcsa.messages.messages import (
@@ -33,7 +34,7 @@ from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.fitted import FittedModel
 from fedcsa.target.accept_scores import score_problem
 from fedcsa.target.estimate import reaches, wild_models
-from fedcsa.target.joined import check_same_rows
+from fedcsa.target.search import check_same_rows
 
 if TYPE_CHECKING:
     from fedcsa.plan import Plan
@@ -121,21 +122,6 @@ def accept(answer: Message, asked: Asked) -> None:
         _accept_examination(answer, asked)
 
 
-def could_be_honest(answer: Message, asked: Asked) -> bool:
-    """Whether `accept` takes the answer.
-
-    Parameters
-    ----------
-    answer : Message
-    asked : Asked
-    """
-    try:
-        accept(answer, asked)
-    except ProtocolError:
-        return False
-    return True
-
-
 def _accept_report(report: RiskReport, brief: Brief) -> None:
     """The bounds of a report that need the brief; its own it has checked when it was made.
 
@@ -214,8 +200,9 @@ def _accept_examination(report: ExaminationReport, asked: Asked) -> None:
         return
     if len(report.level) != (1 if classes in (0, 2) else classes):
         raise MessageError(f"The examination of source {name!r} must be of the study's outcome.")
-    positive = (report.risk, report.constant_risk, report.risk_variance, report.ratio_variance)
-    sound = min(*positive, *report.level_variance.tolist()) > 0.0
+    told = [report.level_variance, report.member_variance]
+    least = min(report.risk_variance, report.ratio_variance, *np.concatenate(told).tolist())
+    sound = min(report.risk, report.constant_risk) > 0.0 and least >= SMALLEST_VARIANCE / SLACK
     bounded = brief.loss not in BOUNDED or max(report.risk, report.constant_risk) <= SLACK
     # The explained part of V/f² is at most V/f², of which the variance is at least 1/ESS.
     rows = 1.0 if said is None else max(said.effective_rows, 1.0)

@@ -21,7 +21,7 @@ from fedcsa.core.measures import (
     on_link,
     smallest_variances,
 )
-from fedcsa.core.scores import TABLE_COLUMNS, ScoreDesign, Told, complement, told_by
+from fedcsa.core.scores import NUMBER_SUMS, TABLE_COLUMNS, ScoreDesign, Told, complement, told_by
 from fedcsa.messages.messages import SLACK, ExaminationReport, RiskReport
 
 #: Sums of rounded numbers of either sign differ by this share of their size at most.
@@ -45,8 +45,12 @@ def score_problem(
     said : RiskReport or None
         What the source reported before: its rows, and how heavy one can be.
     """
-    if (wrong := _residual_problem(report.residuals, design)) is not None:
-        return wrong
+    residuals = report.residuals
+    if residuals.size and (design.n_classes or residuals.shape != RESIDUAL_SHAPE):
+        return "residuals of another study"
+    whole = 1.0 / SLACK <= residuals.sum() <= SLACK and (residuals >= 0.0).all()
+    if residuals.size and not whole:
+        return "residuals that are no shares"
     table, sums, variances = report.scores, report.score_sums, report.measure_variance
     if not len(table):
         return None
@@ -54,44 +58,28 @@ def score_problem(
     shapes = (n, len(design.sum_names)), (n + design.n_subgroups, columns)
     if (sums.shape, variances.shape) != shapes:
         return "sums or variances of another study"
-    found = next(_layout_problems(table, design), None) or next(_cell_problems(table, design), None)
-    if found is not None:
-        return found
+    if wrong := next(_table_problems(table, design), None):
+        return wrong
     told = told_by(design, table, sums)
     untold = [s for s in range(n) if s not in told]
     silent = [*untold, *(s + design.n_subgroups for s in untold)]
     if sums[untold].any() or (variances[silent] != NOT_ESTIMABLE).any():
         return "numbers of a subgroup without a table"
+    of_sums = _class_problems if design.n_classes else _number_problems
     for s, part in told.items():
         rows = table[table[:, 0] == s]
         wrong = (
             next(_weight_problems(rows, part, said, whole=s == 0), None)
-            or next(_sum_problems(part), None)
-            or next(_part_problems(told[0], part), None)
+            or next(of_sums(part), None)
+            or (next(_part_problems(told[0], part), None) if s else None)
         )
         if wrong:
             return wrong
     return _variance_problem(variances, told, design)
 
 
-def _residual_problem(residuals: Array, design: ScoreDesign) -> str | None:
-    """Residuals are shares of rows, and only of numbers.
-
-    Parameters
-    ----------
-    residuals : array of shape (bands, bins)
-    design : ScoreDesign
-    """
-    if residuals.size == 0:
-        return None
-    if design.n_classes or residuals.shape != RESIDUAL_SHAPE:
-        return "residuals of another study"
-    whole = 1.0 / SLACK <= residuals.sum() <= SLACK
-    return None if whole and (residuals >= 0.0).all() else "residuals that are no shares"
-
-
-def _layout_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
-    """Cells cover all bins once, of every class of a subgroup, everybody first.
+def _table_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
+    """What cannot be of the cells of a table: their places, then the numbers in them.
 
     Parameters
     ----------
@@ -100,7 +88,6 @@ def _layout_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
     """
     if table.shape[1] != len(TABLE_COLUMNS) or (table[:, :4] != np.floor(table[:, :4])).any():
         yield "cells that are not whole numbers"
-        return
     places = [tuple(place) for place in table[:, :3]]
     if places != sorted(set(places)):
         yield "cells out of order"
@@ -114,17 +101,10 @@ def _layout_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
             ends = table[(table[:, 0] == s) & (table[:, 1] == c), 2]
             if not len(ends) or ends[0] < 0 or ends[-1] != design.n_bins - 1:
                 yield "cells that leave bins out"
-
-
-def _cell_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
-    """Σwy lies between 0 and Σw, and Σwp/Σw inside the cell; nobody has no weight.
-
-    Parameters
-    ----------
-    table : array of shape (cells, 7)
-    design : ScoreDesign
-    """
-    first, last, (rows, w, wy, wp) = _first_bins(table), table[:, 2].astype(int), table[:, 3:].T
+    previous = np.concatenate([[-1.0], table[:-1, 2]])
+    fresh = np.concatenate([[True], (table[1:, :2] != table[:-1, :2]).any(axis=1)])
+    first, last = np.where(fresh, 0, previous + 1).astype(np.intp), table[:, 2].astype(int)
+    rows, w, wy, wp = table[:, 3:].T
     if (rows < 0.0).any() or (w < 0.0).any() or (table[rows == 0.0, 4:] != 0.0).any():
         yield "cells with impossible counts"
     floor, ceiling = (0.0, 1.0) if design.n_classes else (-np.inf, np.inf)
@@ -138,13 +118,6 @@ def _cell_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
         yield "predictions outside their cell"
     if design.n_classes and ((wy < 0.0) | (wy > SLACK * w)).any():
         yield "more events than rows"
-
-
-def _first_bins(table: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
-    """First bin of every cell: after the last one of the cell before, in the same class."""
-    previous = np.concatenate([[-1.0], table[:-1, 2]])
-    fresh = np.concatenate([[True], (table[1:, :2] != table[:-1, :2]).any(axis=1)])
-    return np.where(fresh, 0, previous + 1).astype(np.intp)
 
 
 def _part_problems(everybody: Told, part: Told) -> Iterator[str]:
@@ -199,17 +172,9 @@ def _weight_problems(
         yield "impossible squares of weights"
 
 
-def _sum_problems(told: Told) -> Iterator[str]:
-    """Sums agree with the cells, and with each other by Cauchy and Schwarz.
-
-    Parameters
-    ----------
-    told : Told
-    """
+def _class_problems(told: Told) -> Iterator[str]:
+    """Sums agree with the cells, and with each other by Cauchy and Schwarz."""
     w = float(told.sum_of("weight"))
-    if not told.design.n_classes:
-        yield from _number_problems(told, w)
-        return
     brier, log_loss = float(told.sum_of("brier")), float(told.sum_of("log_loss"))
     most = w if told.design.n_classes == 2 else 2.0 * w
     if not 0.0 <= brier <= SLACK * most or not 0.0 <= log_loss <= -SLACK * np.log(LOG_FLOOR) * w:
@@ -226,18 +191,10 @@ def _sum_problems(told: Told) -> Iterator[str]:
             yield "impossible squares of weights"
 
 
-def _number_problems(told: Told, w: float) -> Iterator[str]:
-    """The same for an outcome of numbers.
-
-    Parameters
-    ----------
-    told : Told
-    w : float
-        Σw.
-    """
-    y, yy, p, pp, py, absolute, squared = (
-        float(told.sum_of(name))
-        for name in ("y", "y_squares", "p", "p_squares", "products", "absolute", "squared")
+def _number_problems(told: Told) -> Iterator[str]:
+    """The same for an outcome of numbers."""
+    w, y, yy, p, pp, py, absolute, squared = (
+        float(told.sum_of(name)) for name in NUMBER_SUMS if name != "weight_squares"
     )
     size = yy + pp + 2.0 * abs(py)
     for first, second in ((y, yy), (p, pp), (absolute, squared)):

@@ -30,15 +30,10 @@ from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.correction import Correction
 from fedcsa.models.description import GIVEN, given_column
-from fedcsa.models.export import (
-    corrected_lines,
-    estimator_of_lines,
-    formula_of_lines,
-    raw_lines,
-)
+from fedcsa.models.export import corrected_lines, estimator_of_lines, formula_of_lines
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import Formula
-from fedcsa.models.portable import LinearModel, mean_line
+from fedcsa.models.portable import LinearModel, mean_line, raw_lines
 from fedcsa.target.estimate import NO_OVERLAP, combine, reaches, score_design
 from fedcsa.target.per_patient import PATIENT_LEVEL, Limits, coverage_by_distance, limits_of
 from fedcsa.target.promised_curves import (
@@ -142,8 +137,10 @@ class Adaptation:
     correction : Correction or None
         What outcomes at the target changed in the model, see `fedcsa.update`. The promise and all
         measures are of the model without it.
-    columns : Columns or None
-        How tables and frames of the target become rows.
+    described : Columns or None
+        How the tables of the study are described.
+    by_name : bool
+        Whether further tables may be read without a description, too: see `columns`.
     """
 
     plan: Plan
@@ -163,7 +160,8 @@ class Adaptation:
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
     stopped: Stopped | None = None
     correction: Correction | None = None
-    columns: Columns | None = field(default=None, repr=False)
+    described: Columns | None = field(default=None, repr=False)
+    by_name: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.rounds:  # candidates that are listed are one round
@@ -300,20 +298,23 @@ class Adaptation:
             findings += (Finding(f"backtest-{backtest.verdict}", evidence=evidence),)
         return replace(self, backtest=backtest, findings=findings + backtest.findings)
 
-    def with_columns(self, coding: Columns | None) -> Adaptation:
-        """The same with how further tables are read; without a description, as numbers by name.
+    @cached_property
+    def columns(self) -> Columns | None:
+        """How further tables are read: as they are described, else as numbers by name.
 
-        The outcome is called as the description says, else ``"outcome"``.
+        The outcome is called as the description says, else ``"outcome"``. None if nobody said.
         """
+        if not self.by_name:
+            return self.described
         plan = self.plan
-        coding = coding or Columns(dict.fromkeys(plan.features, "number"))
+        coding = self.described or Columns(dict.fromkeys(plan.features, "number"))
         name = "outcome" if coding.outcome is None else coding.outcome.name
         taken = {feature.name for feature in coding.features}
         levels = tuple(int(c) if isinstance(c, float) else c for c in plan.classes)
         # Of one class alone there is nothing to read.
         outcome = None if name in taken or len(levels) == 1 else Outcome(name, levels)
         told = coding.missing_values, given_column(plan.model)
-        return replace(self, columns=Columns(coding.features, outcome, *told))
+        return Columns(coding.features, outcome, *told)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -354,7 +355,7 @@ class Adaptation:
 
     def _matrix(self, X: Any) -> Array:
         """Rows as numbers: a frame by its columns, an array as it is."""
-        if self.columns is not None and column_names(X) is not None:
+        if column_names(X) is not None and self.columns is not None:
             return as_described_matrix(X, "X", self.columns)[0]
         return as_matrix(X, "X", n_columns=len(self.plan.features))
 

@@ -13,8 +13,9 @@ from typing import Literal
 
 import numpy as np
 
+from fedcsa.core.arrays import bdtrc
+from fedcsa.core.normal import normal_quantile
 from fedcsa.core.realised import Place, place
-from fedcsa.core.special import bdtrc, ndtri
 from fedcsa.findings import Finding
 from fedcsa.target.realised_measures import MeasureOutcome, MeasureRecord, measure_records
 from fedcsa.target.risk_units import RiskScale, on_scale, ratio_on, risk_word
@@ -71,7 +72,7 @@ class BacktestRow:
 
     def slack(self, level: float) -> float:
         """How far the realised risk may be off by the chance in its own rows."""
-        return float(ndtri(0.5 + level / 2.0)) * (self.standard_error or 0.0)
+        return normal_quantile(0.5 + level / 2.0) * (self.standard_error or 0.0)
 
     def place(self, level: float) -> Place | None:
         """Where the realised risk lies, its own sampling error allowed for; None without one."""

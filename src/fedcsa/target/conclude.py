@@ -1,23 +1,26 @@
-"""Named dangers in a finished adaptation. It computes no estimate and changes none."""
+"""Named dangers: models that examiners find useless, and what a finished adaptation shows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedcsa.core.arrays import Array
 from fedcsa.core.losses import risk_terms
 from fedcsa.core.units import OtherUnit
+from fedcsa.core.weights import useless_votes
 from fedcsa.errors import NoOverlapError
 from fedcsa.findings import CAUSES, Finding
 from fedcsa.messages.fields import thaw
-from fedcsa.messages.messages import RiskReport
+from fedcsa.messages.messages import ExaminationReport, RiskReport
 from fedcsa.models.description import PENALTY, RATIO_POWER
 from fedcsa.models.registry import takes_weights
 from fedcsa.models.space import at_edges
 from fedcsa.target.estimate import (
+    FEWEST_FOR_MIDDLE,
     FEWEST_TO_COMPARE,
     MAX_IMBALANCE,
     MIN_EFFECTIVE_ROWS,
@@ -47,6 +50,73 @@ CORRELATION_GAP, CORRELATION_ERRORS = 0.4, 4.0
 MISSED = 3.0
 #: Bounds that no wider grid could pass.
 NATURAL_BOUNDS = {PENALTY: (0.0,), RATIO_POWER: (0.0, 1.0)}
+
+#: Larger log ratios are all the same: nobody reads e to the 50.
+FARTHEST_LOG = 50.0
+
+
+def useless_models(
+    found: Mapping[str, ExaminationReport],
+    members: Mapping[str, Sequence[str]],
+    weights: Mapping[str, float],
+) -> dict[str, dict[str, float]]:
+    """Sources whose model most examiners find useless, with how many, and its risk to them.
+
+    Two or more must have looked. Where four or more did and half of them find it useless, the
+    middle of how much they find the mixture spoilt decides. Where half of the models are found
+    useless, nobody can say which are: then none is.
+
+    Parameters
+    ----------
+    found : mapping of str to ExaminationReport
+        Of sources that reach the target.
+    members : mapping of str to sequence of str
+        Whose models each of them examined, in their order.
+    weights : mapping of str to float
+        a_j of every model.
+    """
+    position = {n: k for k, n in enumerate(dict.fromkeys(chain.from_iterable(members.values())))}
+    a = np.array([weights[n] for n in position])
+    told = {name: report for name, report in found.items() if len(report.member_risk)}
+    looked = np.zeros((len(told), len(a)), dtype=bool)
+    ratios, spoils, votes = (np.zeros(looked.shape) for _ in range(3))
+    for row, (name, report) in enumerate(told.items()):
+        at = [position[n] for n in members[name]]
+        looked[row, at] = True
+        ratios[row, at], spoils[row, at], votes[row, at] = useless_votes(
+            report.member_risk, report.member_variance, report.constant_risk, a[at]
+        )
+    named = {}
+    for n, k in sorted(position.items()):
+        here = looked[:, k]
+        of, against = int(here.sum()), int(votes[:, k].sum())
+        if of >= FEWEST_TO_COMPARE - 1 and _outvoted(against, spoils[here, k]):
+            middle = min(float(np.median(ratios[here, k])), FARTHEST_LOG)
+            named[n] = {
+                "examiners": float(against), "of": float(of),
+                "times a constant's risk": float(np.exp(middle)),
+            }  # fmt: skip
+    return named if 2 * len(named) < len(position) else {}
+
+
+def _outvoted(against: int, spoiled: Sequence[float] | Array) -> bool:
+    """Whether a model is found useless: by most, or by half, whose middle finds the same.
+
+    Parameters
+    ----------
+    against : int
+        Examiners that call it useless.
+    spoiled : sequence of float
+        Of every examiner: how much it spoils the mixture, in parts of what may be.
+
+    Examples
+    --------
+    >>> _outvoted(2, [9.0, 5.0, -1.0, 0.5]), _outvoted(2, [1.5, 1.2, -1.0, 0.5])
+    (True, False)
+    """
+    if len(spoiled) < FEWEST_FOR_MIDDLE or 2 * against != len(spoiled):
+        return 2 * against > len(spoiled)
+    return float(np.median(spoiled)) > 1.0
 
 
 def refuse_without_overlap(adaptation: Adaptation) -> None:
@@ -123,8 +193,8 @@ def _claims(adaptation: Adaptation) -> Iterator[Finding]:
             yield Finding("rows-claimed", name, {"effective rows": rows, "counted": most})
     if not adaptation.kept:  # of a given model
         return
-    for name, regret in out_of_line(plan, reports, adaptation.kept).items():
-        yield Finding("report-moves-choice", name, {"risk for the others times": 1.0 + regret})
+    for name, times in out_of_line(plan, reports, adaptation.kept).items():
+        yield Finding("report-moves-choice", name, {"risk for the others times": times})
 
 
 def _ratio(adaptation: Adaptation, name: str, report: RiskReport) -> Iterator[Finding]:

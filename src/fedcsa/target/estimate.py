@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,25 +14,25 @@ from fedcsa.core.losses import RiskMoments, RiskTerms, risk_terms
 from fedcsa.core.scores import ScoreDesign
 from fedcsa.core.tilt import target_equivalent_rows
 from fedcsa.core.weights import (
+    MAX_WEIGHT,
     MEDIAN_MODELS,
     Estimate,
+    capped,
     estimate,
     limited,
     median_mixture,
     model_weights,
-    useless_votes,
     validated_estimate,
 )
 from fedcsa.errors import CandidatesError, ModelError, NoSourcesError, must
 from fedcsa.messages.messages import (
     Examination,
-    ExaminationReport,
     ModelRequest,
     RiskReport,
 )
 from fedcsa.models.description import RATIO_POWER
 from fedcsa.models.fitted import EstimatorModel, FittedModel
-from fedcsa.models.portable import Form, LinearModel
+from fedcsa.models.portable import Form, Lines
 
 if TYPE_CHECKING:
     from fedcsa.plan import Plan
@@ -43,8 +44,6 @@ MIN_EFFECTIVE_ROWS = 10.0
 MAX_IMBALANCE = 0.06
 #: Beyond this the weighted means lie a whole sd off throughout: nothing is told of the target.
 NO_OVERLAP = 1.0
-#: Larger log ratios are all the same: nobody reads e to the 50.
-FARTHEST_LOG = 50.0
 #: A model with more weight is examined together with the others': without it, little is left.
 MOSTLY_OWN = 0.5
 #: Effective rows count up to this many times the median source's rows: honest sites of thirty
@@ -52,10 +51,12 @@ MOSTLY_OWN = 0.5
 MOST_CLAIMED = 30.0
 #: With fewer sources nobody can say which of them stands out.
 FEWEST_TO_COMPARE = 3
-#: With fewer examiners one that lies would be half of them.
+#: With fewer sources one that lies would be half of the others.
 FEWEST_FOR_MIDDLE = 4
 #: The most by which one source's report may move the choice, in the risk that the others report.
 MOST_REGRET = 0.1
+#: A risk that is more times another is told as so many: nobody reads more, and it stays finite.
+MOST_TIMES = 1e6
 #: Typical errors by which a source's mean outcome may lie from the median one: weighted to the same
 #: population, honest ones differ by less than one.
 MOST_OFF = 2.0
@@ -95,8 +96,9 @@ def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
     """Indices of the candidates to choose from.
 
     A candidate that failed at one source is left out there. It stays in the choice if the
-    sources that fitted it are worth at least half of those that fitted the most common one; under
-    a median, if enough sources fitted it.
+    sources that fitted it are worth at least half of those that fitted the most common one; of
+    four or more that reach the target none counts for more than a third of them. Under a median
+    it stays if enough sources fitted it.
 
     Parameters
     ----------
@@ -105,6 +107,9 @@ def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
     """
     fitted = _fitted_by(plan, reports)
     value = worth(reports) if plan.method == "validated" else np.ones(len(reports))
+    near = np.array([reaches(reports[name]) for name in sorted(reports)])
+    if near.sum() >= FEWEST_FOR_MIDDLE:  # whoever claims many rows takes no candidate from all
+        value[near] = value[near].sum() * capped(value[near], MAX_WEIGHT)
     weight = fitted @ value
     enough = fitted.sum(axis=1) >= (MEDIAN_MODELS if plan.combine == "median" else 1)
     kept = np.flatnonzero(enough & (weight > 0.0) & (weight >= 0.5 * weight.max(initial=0.0)))
@@ -182,10 +187,11 @@ def _validated(
 def out_of_line(
     plan: Plan, reports: Mapping[str, RiskReport], kept: Sequence[int]
 ) -> dict[str, float]:
-    """Sources that alone would move the choice to a candidate which the others find much worse.
+    """The source that alone moves the choice to a candidate which most others find worse.
 
-    With how much larger their risk would be. Without the source the others must still be two
-    or more that reach the target, and must have fitted every candidate.
+    With how many times larger their risk would be, in the middle. Those that reach the target and
+    fitted both candidates are asked, each with one voice whatever its rows; two or more must be,
+    and where only two are asked, both must find it worse.
 
     Parameters
     ----------
@@ -195,18 +201,43 @@ def out_of_line(
         Indices of candidates.
     """
     near = [name for name in sorted(reports) if reaches(reports[name])]
-    fitted = _fitted_by(plan, reports)[list(kept)]
-    if len(near) < FEWEST_TO_COMPARE or plan.combine == "median" or not fitted.all():
+    if len(near) < FEWEST_TO_COMPARE or plan.combine == "median":
         return {}
-    without, found = _validated(plan, reports, kept), {}
-    chosen = without([]).chosen
-    for name in near:
-        others = without([name])
-        best = float(others.risk[others.chosen])
-        regret = float(others.risk[chosen]) / best - 1.0 if best > 0.0 else 0.0
-        if regret > MOST_REGRET:
-            found[name] = regret
-    return found if len(found) == 1 else {}  # of two, who is to say
+    without, found = _validated(plan, reports, kept), dict[str, float]()
+    fitted, chosen = _fitted_by(plan, reports)[list(kept)], without([]).chosen
+    for index, name in enumerate(sorted(reports)):
+        others = without([name]).chosen
+        alone = fitted[:, index] & (fitted.sum(axis=1) == 1)
+        if others == chosen or alone.any():
+            continue
+        both = [kept[chosen], kept[others]]
+        asked = [reports[other] for other in near if other != name]
+        told = [r.risk[both] for r in asked if not any(str(k) in r.failed for k in both)]
+        times = [_times(taken, mine) for taken, mine in told]
+        if len(times) >= FEWEST_TO_COMPARE:
+            found[name] = float(np.median(times))
+        elif len(times) == FEWEST_TO_COMPARE - 1:  # one of two may lie: both must find it so
+            found[name] = min(times)
+    worst = max(found, key=lambda name: found[name], default="")
+    return {worst: found[worst]} if worst and found[worst] > 1.0 + MOST_REGRET else {}
+
+
+def _times(taken: float, best: float) -> float:
+    """How many times as large one risk is as another.
+
+    Parameters
+    ----------
+    taken, best : float
+        Risks, not negative.
+
+    Examples
+    --------
+    >>> _times(3.0, 2.0), _times(0.0, 0.0), _times(1.0, 0.0) == MOST_TIMES
+    (1.5, 1.0, True)
+    """
+    if best <= 0.0:
+        return MOST_TIMES if taken > 0.0 else 1.0
+    return min(float(taken / best), MOST_TIMES)
 
 
 def _fitted_by(plan: Plan, reports: Mapping[str, RiskReport]) -> NDArray[np.bool_]:
@@ -342,13 +373,56 @@ def members_for(name: str, weights: Mapping[str, float]) -> list[str]:
     return [n for n, a in weights.items() if n != name and a > 0.0]
 
 
+@dataclass(frozen=True)
+class ShownMixture:
+    """The mixture that sources examine, of which each is shown what is not its own.
+
+    Attributes
+    ----------
+    names : list of str
+        Sources whose models have weight.
+    weights : array of shape (names,)
+        a_j.
+    models : sequence of FittedModel
+        Lines stand together.
+    outcomes : array of shape (names, outcomes)
+        Mean outcome of every source, or its share of every class: they make the constant that the
+        mixture must beat.
+    """
+
+    names: list[str]
+    weights: Array = field(repr=False)
+    models: Sequence[FittedModel] = field(repr=False)
+    outcomes: Array = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        weights: Mapping[str, float],
+        models: Mapping[str, FittedModel],
+        outcomes: Mapping[str, Array],
+    ) -> ShownMixture:
+        """What is shown of a mixture.
+
+        Parameters
+        ----------
+        weights : mapping of str to float
+            a_j of every model.
+        models : mapping of str to FittedModel
+        outcomes : mapping of str to array
+        """
+        names = [name for name, a in weights.items() if a > 0.0]
+        members = [models[name] for name in names]
+        means = np.array([np.atleast_1d(outcomes[name]) for name in names])
+        a = np.array([weights[name] for name in names])
+        return cls(names, a, Lines.of(members) or members, means)
+
+
 def examination_for(
     name: str,
     request: ModelRequest,
     plan: Plan,
-    weights: Mapping[str, float],
-    models: Mapping[str, FittedModel],
-    outcomes: Mapping[str, Array],
+    shown: ShownMixture,
     design: ScoreDesign,
     *,
     again: bool = False,
@@ -362,118 +436,58 @@ def examination_for(
     request : ModelRequest
         Which candidate the models are of.
     plan : Plan
-    weights : mapping of str to float
-        a_j of every model.
-    models : mapping of str to FittedModel
-    outcomes : mapping of str to array
-        Mean outcome of every source, or its share of every class: they make the constant that the
-        mixture must beat.
+    shown : ShownMixture
+        The whole mixture.
     design : ScoreDesign
         Of the study, in whose units scores are counted.
     again : bool
         Whether it is the second one.
     """
-    others = {n: weights[n] for n in members_for(name, weights)}
-    rest = sum(others.values())
-    shares = {n: a / rest for n, a in others.items()} if rest > 0.0 else {name: 1.0}
-    constant = sum(a * outcomes[n] for n, a in shares.items())
-    own = weights.get(name, 0.0)
+    its = np.array([other == name for other in shown.names], dtype=bool)
+    own = float(shown.weights[its].sum())
     own = own if own > MOSTLY_OWN else 0.0
-    taken = others if own else shares
-    a = np.array(list(taken.values()))
-    members = [models[name] for name in taken]
-    held = tuple(m if isinstance(m, EstimatorModel) else None for m in members)
-    forms, arrays = _together(members)
+    others = its if its.all() else ~its  # alone, it makes its own constant
+    shares = shown.weights[others] / shown.weights[others].sum()
+    taken = ~its if own else others
+    forms, arrays, held = _together(shown.models, taken)
     return Examination(
         study=plan.study,
         brief=request.brief,
         candidate=request.candidate,
         combine=plan.combine,
         own_weight=own,
-        weights=a,
+        weights=shown.weights[taken] if own else shares,
         forms=forms,
         arrays=arrays,
-        constant=np.atleast_1d(constant),
+        constant=shares @ shown.outcomes[others],
         centre=design.centre,
         unit=design.unit,
         again=again,
-        held=held if any(held) else (),
+        held=held,
     )
 
 
-def _together(members: Sequence[FittedModel]) -> tuple[list[Form], dict[str, NDArray[Any]]]:
-    """Forms and arrays of an examination's members; of several lines one form and two arrays."""
-    lines = [member for member in members if isinstance(member, LinearModel)]
-    if len(lines) == len(members) > 1:
-        coefficients = np.array([line.coefficients for line in lines])
-        intercepts = np.array([[line.intercept] for line in lines])
-        return [lines[0].form], {"0.coefficients": coefficients, "0.intercept": intercepts}
+def _together(
+    models: Sequence[FittedModel], taken: NDArray[np.bool_]
+) -> tuple[list[Form], dict[str, NDArray[Any]], tuple[EstimatorModel | None, ...]]:
+    """Forms and arrays of an examination's members; of several lines one form and two arrays.
+
+    At last the members that have no format of ours, if there is one.
+
+    Parameters
+    ----------
+    models : sequence of FittedModel
+    taken : array of bool of shape (models,)
+        Which of them are members.
+    """
+    if isinstance(models, Lines) and taken.sum() > 1:
+        intercepts = models.intercepts[taken, None]
+        arrays = {"0.coefficients": models.coefficients[taken], "0.intercept": intercepts}
+        return [models[0].form], arrays, ()
+    members = [models[k] for k in np.flatnonzero(taken).tolist()]
+    held = tuple(m if isinstance(m, EstimatorModel) else None for m in members)
     named = [(f"{k}.{key}", a) for k, m in enumerate(members) for key, a in m.arrays.items()]
-    return [member.form for member in members], dict(named)
-
-
-def useless_models(
-    found: Mapping[str, ExaminationReport],
-    members: Mapping[str, Sequence[str]],
-    weights: Mapping[str, float],
-) -> dict[str, dict[str, float]]:
-    """Sources whose model most examiners find useless, with how many, and its risk to them.
-
-    Two or more must have looked. Where four or more did and half of them find it useless, the
-    middle of how much they find the mixture spoilt decides. Where half of the models are found
-    useless, nobody can say which are: then none is.
-
-    Parameters
-    ----------
-    found : mapping of str to ExaminationReport
-        Of sources that reach the target.
-    members : mapping of str to sequence of str
-        Whose models each of them examined, in their order.
-    weights : mapping of str to float
-        a_j of every model.
-    """
-    looked: dict[str, list[float]] = {n: [] for names in members.values() for n in names}
-    spoiled: dict[str, list[float]] = {n: [] for n in looked}
-    against: dict[str, int] = dict.fromkeys(looked, 0)
-    for name, report in found.items():
-        if len(report.member_risk):
-            ratios, spoils, votes = useless_votes(
-                report.member_risk,
-                report.member_variance,
-                report.constant_risk,
-                np.array([weights[n] for n in members[name]]),
-            )
-            for member, ratio, part, vote in zip(members[name], ratios, spoils, votes, strict=True):
-                looked[member].append(float(ratio))
-                spoiled[member].append(float(part))
-                against[member] += int(vote)
-    named = {
-        n: {"examiners": float(against[n]), "of": float(len(logs)),
-            "times a constant's risk": float(np.exp(min(np.median(logs), FARTHEST_LOG)))}
-        for n, logs in sorted(looked.items())
-        if len(logs) >= FEWEST_TO_COMPARE - 1 and _outvoted(against[n], spoiled[n])
-    }  # fmt: skip
-    return named if 2 * len(named) < len(looked) else {}
-
-
-def _outvoted(against: int, spoiled: Sequence[float]) -> bool:
-    """Whether a model is found useless: by most, or by half, whose middle finds the same.
-
-    Parameters
-    ----------
-    against : int
-        Examiners that call it useless.
-    spoiled : sequence of float
-        Of every examiner: how much it spoils the mixture, in parts of what may be.
-
-    Examples
-    --------
-    >>> _outvoted(2, [9.0, 5.0, -1.0, 0.5]), _outvoted(2, [1.5, 1.2, -1.0, 0.5])
-    (True, False)
-    """
-    if len(spoiled) < FEWEST_FOR_MIDDLE or 2 * against != len(spoiled):
-        return 2 * against > len(spoiled)
-    return float(np.median(spoiled)) > 1.0
+    return [member.form for member in members], dict(named), held if any(held) else ()
 
 
 def score_design(plan: Plan, reports: Mapping[str, RiskReport]) -> ScoreDesign:

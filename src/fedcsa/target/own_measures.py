@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from fedcsa.core.arrays import stdtrit
 from fedcsa.core.few_outcomes import FEWEST_ALONE, Alone, chance, worth_rows
 from fedcsa.core.losses import BOUNDED
 from fedcsa.core.measures import Measure, from_link
 from fedcsa.core.realised import mean_interval
-from fedcsa.core.special import stdtrit
 from fedcsa.target.own_outcomes import OwnOutcomes, Quantity
 from fedcsa.target.realised_measures import in_units
 from fedcsa.target.risk_units import OF_LOSS

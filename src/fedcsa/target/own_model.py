@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: Why the model stays as it was.
 MANY_CLASSES = "with three classes or more, one line gives no probabilities"
+ONE_NUMBER = "all outcomes are the same number, so nobody can see how they follow predictions"
 NO_SLOPE = "the sources could not tell how its calibration differs between them"
 #: Folds in which a correction is judged on rows that it has not seen.
 FOLDS = 10

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, logit
 from fedcsa.core.few_outcomes import Alone, ThisSite, pooled_variance, this_site
 from fedcsa.core.losses import Loss, loss_named, row_losses
 from fedcsa.core.measures import (
@@ -27,7 +27,6 @@ from fedcsa.core.measures import (
 )
 from fedcsa.core.random_effects import NewSite, new_site
 from fedcsa.core.scores import ScoreDesign, told_by
-from fedcsa.core.special import logit
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.target.estimate import outcome_means, score_design
 from fedcsa.target.realised_measures import score_sums
@@ -151,7 +150,7 @@ def quantity(
     nothing = not np.isfinite(estimate) or not rows > 0.0 or (np.isnan(own) and np.isnan(one_row))
     if nothing:
         return Quantity(before, None, None, one_row, loss)
-    variance, df = pooled_variance(rows, own, one_row)
+    variance, df = pooled_variance(rows, own, one_row, loss=loss)
     both = Alone(estimate, max(variance, LEAST_VARIANCE), df)
     shown = np.isfinite(own) and own > 0.0
     classical = Alone(estimate, own, max(rows - 1.0, 1.0)) if shown else None
@@ -356,11 +355,12 @@ class OwnOutcomes:
         sums = score_sums(self.plan, design, (rows.X, rows.y, rows.output), rows.weights)
         told = told_by(design, sums.table(1), sums.sums(1))
         variances, found = measure_variances(sums, 1), {}
+        all_same = rows.y.min() == rows.y.max()  # then no slope and no ranking can be seen
         for s, part in told.items():
             values, effective = measure_values(part)
             for k, column in enumerate(measure_columns(design)):
                 own = float(variances[s, k])
-                if own == NOT_ESTIMABLE and not is_mean(column.measure):
+                if (own == NOT_ESTIMABLE or all_same) and not is_mean(column.measure):
                     continue
                 x = float(on_link(column.measure, values[k], effective[k]))
                 known = np.nan if own == NOT_ESTIMABLE else own

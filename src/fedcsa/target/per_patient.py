@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, logit
 from fedcsa.core.conformal import BANDS, class_limit, distance, distance_band, half_widths
 from fedcsa.core.scores import ScoreDesign, told_by
-from fedcsa.core.special import logit
 from fedcsa.messages.messages import ExaminationReport, RiskReport
 from fedcsa.target.estimate import worth
 

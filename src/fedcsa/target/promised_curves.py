@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, expit, logit
 from fedcsa.core.formulas import Aspect, calibration_level, calibration_line, cell_log_odds, rmse
 from fedcsa.core.measures import (
     BENEFIT_SPREAD,
@@ -22,7 +22,6 @@ from fedcsa.core.measures import (
 from fedcsa.core.plug_in import lines_of, sums_of_cells
 from fedcsa.core.random_effects import new_site
 from fedcsa.core.scores import Told
-from fedcsa.core.special import expit, logit
 from fedcsa.target.promised_measures import (
     Calibration,
     DecisionCurve,

@@ -24,10 +24,10 @@ from fedcsa.core.measures import (
     on_link,
     spread_unit,
 )
+from fedcsa.core.normal import normal_quantile
 from fedcsa.core.plug_in import own_sampling, shifts
 from fedcsa.core.random_effects import NewSite, held_in, new_site
 from fedcsa.core.scores import OwnScores, ScoreDesign, Told, complement, told_by
-from fedcsa.core.special import ndtri
 from fedcsa.messages.messages import ExaminationReport
 
 if TYPE_CHECKING:
@@ -429,7 +429,7 @@ def _by_source(
         Subgroup and column.
     found : SiteEstimates
     """
-    times, by_source = float(ndtri(0.5 + evidence.level / 2.0)), {}
+    times, by_source = normal_quantile(0.5 + evidence.level / 2.0), {}
     for j, x, v in zip(found.sources, found.estimates, found.variances, strict=True):
         ends = x + times * np.sqrt(v) * np.array([-1.0, 1.0])
         value = float(evidence.values[j, s][0][k])
@@ -524,7 +524,7 @@ def _difference(evidence: Evidence, s: int, k: int) -> MeasurePromise:
         gap = float(value - evidence.rests[j, s][k])
         if not np.isfinite(gap):
             continue
-        slack = float(ndtri(0.5 + evidence.level / 2.0)) * variance**0.5
+        slack = normal_quantile(0.5 + evidence.level / 2.0) * variance**0.5
         by_source[evidence.names[j]] = (gap, max(gap - slack, -most), min(gap + slack, most))
         slope = float(link_slope(column.measure, on_link(column.measure, value, rows)))
         scales.append(slope * column.measure.spread * spread_unit(column, by_subgroup[0]))

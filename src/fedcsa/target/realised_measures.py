@@ -18,8 +18,8 @@ from fedcsa.core.measures import (
     measure_variances,
     on_link,
 )
+from fedcsa.core.normal import normal_quantile
 from fedcsa.core.scores import JACKKNIFE_GROUPS, ScoreDesign, ScoreSums, told_by
-from fedcsa.core.special import ndtri
 from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.target.risk_units import on_scale, risk_scale
 
@@ -95,7 +95,7 @@ def realised_rows(
     sums = score_sums(plan, design, rows, source=source, patients=patients)
     told = told_by(design, sums.table(min_rows), sums.sums(min_rows))
     variances = measure_variances(sums, min_rows)
-    z, found = float(ndtri(0.5 + plan.level / 2.0)), []
+    z, found = normal_quantile(0.5 + plan.level / 2.0), []
     for s, part in told.items():
         values, effective = measure_values(part)
         for k, column in enumerate(measure_columns(design)):

@@ -11,12 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.errors import MissingExtraError, ParameterError
+from fedcsa.errors import CandidatesError, MessageError, MissingExtraError, ParameterError, must
+from fedcsa.findings import Finding
+from fedcsa.messages.messages import RiskReport
+from fedcsa.messages.policy import Policy
 from fedcsa.models.description import Candidate
 from fedcsa.models.registry import checked_candidate, expand_candidates
 from fedcsa.models.space import (
@@ -26,6 +30,11 @@ from fedcsa.models.space import (
     is_function,
     is_whole_range,
 )
+from fedcsa.target.estimate import eligible, estimates
+from fedcsa.words import number
+
+if TYPE_CHECKING:
+    from fedcsa.plan import Plan
 
 #: Of the candidates of a search, the part that is drawn before any risk is looked at: a quarter is
 #: as many as Optuna takes by default of a budget of forty.
@@ -234,3 +243,262 @@ def _quietly(optuna: Any) -> Iterator[None]:
         yield
     finally:
         optuna.logging.set_verbosity(before)
+
+
+#: Why a search ends before its budget: a limit on numbers, a site's rule, nothing new to draw.
+NUMBERS, RULE, USED_UP = "numbers", "max_candidates", "space_used_up"
+
+
+class CandidateRounds:
+    """The rounds of one study.
+
+    Parameters
+    ----------
+    plan : Plan
+        With candidates, or with a space from which they are drawn.
+    policy : Policy
+        The target's own: it asks for no more candidates than it would answer for.
+    own : function, optional
+        The space, if it is a function.
+    earlier : sequence of lists of candidates
+        The rounds that were asked for before the search was interrupted: they stand, whatever
+        Optuna draws by now.
+
+    Attributes
+    ----------
+    plan : Plan
+        With the candidates of all rounds so far.
+    sizes : list of int
+        Candidates of every round.
+    ended : str
+        Why the search ended before its budget; empty if it did not.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        policy: Policy,
+        own: SpaceFunction | None = None,
+        earlier: Sequence[list[Candidate]] = (),
+    ) -> None:
+        self.plan, self._policy, self.ended = plan, policy, ""
+        self._earlier = earlier
+        self._refused: Sequence[str] = ()
+        self.sizes: list[int] = [] if plan.space else [len(plan.candidates)]
+        self._search: Search | None = None
+        if plan.space:
+            name, how = str(plan.model["name"]), str(plan.search)
+            self._search = Search(plan.space, name, how, plan.seed, plan.limits, own)
+
+    def begin(self) -> Plan:
+        """The plan with the candidates of the first round."""
+        if self._search is not None and not self.sizes:
+            if self._most() < 1:
+                least = numbers_of_rounds(self.plan, [1])
+                rule = f"so many numbers that one candidate can be told, at least {least}"
+                raise must("budget", rule, self.plan.limits.get("numbers"))
+            self._take(self._asked(self._search, (), self._most()))
+        return self.plan
+
+    def more(self, reports: Mapping[str, RiskReport]) -> list[Candidate]:
+        """The candidates of the next round; none if there is no other.
+
+        Parameters
+        ----------
+        reports : mapping of str to RiskReport
+            On all candidates so far.
+        """
+        if self._search is None or self.ended:
+            return []
+        left, most = self._search.left, self._most()
+        found = self._asked(self._search, risks_so_far(self.plan, reports), most)
+        if not found and left > 0:
+            self.ended = USED_UP if most > 0 else self._limit()
+        self._take(found)
+        return found
+
+    def undo(self, refused: Sequence[str]) -> None:
+        """Take the last round back: without the sources that `refused` it there are too few."""
+        self.ended, self._refused = RULE, refused
+        size = self.sizes.pop()
+        self.plan = replace(self.plan, candidates=self.plan.candidates[:-size])
+
+    def words(self, reports: Mapping[str, RiskReport]) -> str:
+        """How far a search has come; empty if candidates are listed.
+
+        Parameters
+        ----------
+        reports : mapping of str to RiskReport
+            On all candidates so far, or on those of all rounds but the last.
+        """
+        limits = self.plan.limits
+        if not limits or not self.sizes:
+            return ""
+        told = min((len(report.risk) for report in reports.values()), default=0)
+        risks = risks_so_far(replace(self.plan, candidates=self.plan.candidates[:told]), reports)
+        best = float(np.nanmin(risks)) if np.isfinite(risks).any() else None
+        so_far = "" if best is None else f", smallest risk so far {number(best)}"
+        return (
+            f"round {len(self.sizes)} of {limits['rounds']}, candidate "
+            f"{len(self.plan.candidates)} of {limits['candidates']}{so_far}"
+        )
+
+    def findings(self) -> list[Finding]:
+        """That the search ended before its budget, if so; because of whom, if sites refused."""
+        if not self.ended:
+            return []
+        tried, of = float(len(self.plan.candidates)), float(self.plan.limits["candidates"])
+        evidence: dict[str, float | str] = {"candidates": tried, "of": of, "reason": self.ended}
+        return [Finding("search-ended", name, evidence) for name in self._refused or ("",)]
+
+    def _asked(self, search: Search, risks: Sequence[float] | Array, most: int) -> list[Candidate]:
+        """The candidates of the next round: those of before the interruption, or new ones.
+
+        Parameters
+        ----------
+        search : Search
+        risks : sequence of float
+            Of every candidate so far.
+        most : int
+            That the round may have.
+        """
+        found = search.ask(risks, most)
+        told = next(iter(self._earlier[len(self.sizes) :]), found)
+        if told != found:
+            search.replace(len(found), told)
+        return told
+
+    def _take(self, found: list[Candidate]) -> None:
+        if found:
+            self.sizes.append(len(found))
+            self.plan = replace(self.plan, candidates=(*self.plan.candidates, *found))
+
+    def _most(self) -> int:
+        """Candidates that the next round may have."""
+        by_policy = math.inf
+        if self._policy.max_candidates is not None:
+            by_policy = self._policy.max_candidates - len(self.plan.candidates)
+        return int(max(min(by_policy, self._most_by_numbers(), 2**31), 0))
+
+    def _most_by_numbers(self) -> float:
+        limit = self.plan.limits.get("numbers")
+        if limit is None:
+            return math.inf
+        none, one = (numbers_of_rounds(self.plan, [*self.sizes, n]) for n in (0, 1))
+        return (limit - none) // (one - none)
+
+    def _limit(self) -> str:
+        return NUMBERS if self._most_by_numbers() < 1 else RULE
+
+
+def risks_so_far(plan: Plan, reports: Mapping[str, RiskReport]) -> Array:
+    """The risk of every candidate by the study's own method; NaN of those that cannot be chosen.
+
+    Parameters
+    ----------
+    plan : Plan
+        With the candidates that the reports are on.
+    reports : mapping of str to RiskReport
+    """
+    risks = np.full(len(plan.candidates), np.nan)
+    try:
+        kept = eligible(plan, reports)
+    except CandidatesError:  # the next may do better
+        return risks
+    risks[list(kept)] = estimates(plan, reports, kept)[plan.method].risk
+    return risks
+
+
+#: Fields with a number a candidate; empty where they are not asked for.
+PER_CANDIDATE = (
+    "risk", "variance", "loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment",
+)  # fmt: skip
+#: Fields about a source's rows: they are the same in every round.
+ABOUT_ROWS = (
+    "n_rows", "n_judged", "n_folds", "effective_rows", "largest_share", "difference_before",
+    "difference_after", "outcome_mean", "outcome_sd", "ratio_mean", "ratio_m2",
+)  # fmt: skip
+
+
+def check_same_rows(later: RiskReport, first: RiskReport) -> None:
+    """Raise a `MessageError` unless a report of a later round is on the rows of the first.
+
+    Parameters
+    ----------
+    later, first : RiskReport
+        Of one source.
+    """
+    for name in ABOUT_ROWS:
+        if not np.array_equal(getattr(later, name), getattr(first, name)):
+            raise MessageError(
+                f"Source {later.source!r} must say the same of its rows in every round of a "
+                f"search; its {name} differs. Ask the site what has changed."
+            )
+    if len(later.correlations):
+        raise MessageError(f"Source {later.source!r} must tell correlations once.")
+
+
+def joined(first: RiskReport, later: RiskReport) -> RiskReport:
+    """Both reports as one, candidates numbered through.
+
+    Parameters
+    ----------
+    first, later : RiskReport
+        Of one source, on the same rows.
+    """
+    before = len(first.risk)
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(first, name), getattr(later, name)]) for name in PER_CANDIDATE
+    }
+    moved = {str(int(index) + before): reason for index, reason in later.failed.items()}
+    return replace(
+        first,
+        **arrays,
+        failed={**first.failed, **moved},
+        findings=_added_up([*first.findings, *later.findings]),
+    )
+
+
+def _added_up(findings: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Findings once each; how often a library warned is added up."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for item in findings:
+        evidence = dict(item["evidence"])
+        count = evidence.pop("count", None)
+        known = found.setdefault((item["code"], *evidence.items()), evidence)
+        if count is not None:
+            known["count"] = known.get("count", 0.0) + count
+    return tuple({"code": key[0], "evidence": evidence} for key, evidence in found.items())
+
+
+def numbers_of_rounds(plan: Plan, sizes: Sequence[int]) -> int:
+    """How many numbers the reports of a source hold at most, over all rounds of a search.
+
+    Parameters
+    ----------
+    plan : Plan
+    sizes : sequence of int
+        Candidates of every round.
+    """
+    d, moments = len(plan.features), bool(plan.compared)
+    each = (numbers_told(size, d, len(plan.classes), moments=moments) for size in sizes)
+    return d * (d - 1) // 2 + sum(each)  # correlations leave with the first, if the target has none
+
+
+def numbers_told(n_candidates: int, n_features: int, n_classes: int, *, moments: bool) -> int:
+    """How many numbers a report holds at most, correlations aside, which leave once.
+
+    Parameters
+    ----------
+    n_candidates, n_features, n_classes : int
+    moments : bool
+        Whether the paper's formulas are compared.
+
+    Examples
+    --------
+    >>> numbers_told(10, 4, 0, moments=False)
+    37
+    """
+    single = 8  # rows, judged rows, folds, effective rows, largest share, two of the ratio, an sd
+    each = 7 if moments else 2
+    return single + 2 * n_features + max(n_classes, 1) + each * n_candidates

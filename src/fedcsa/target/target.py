@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import RowBatches
-from fedcsa.core.scores import OwnScores, ScoreDesign
+from fedcsa.core.scores import OwnScores
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate
 from fedcsa.errors import MessageError, NoSourcesError, ProtocolError, raise_all
@@ -39,15 +40,14 @@ from fedcsa.target.accept import (
     Asked,
     Refuse,
     accept,
-    could_be_honest,
     open_models,
     predicted,
     raise_refusal,
 )
 from fedcsa.target.adaptation import Adaptation, Stopped
-from fedcsa.target.candidate_rounds import RULE, CandidateRounds
-from fedcsa.target.conclude import findings_of, refuse_without_overlap
+from fedcsa.target.conclude import findings_of, refuse_without_overlap, useless_models
 from fedcsa.target.estimate import (
+    ShownMixture,
     combine,
     eligible,
     estimates,
@@ -58,9 +58,7 @@ from fedcsa.target.estimate import (
     reaches,
     require_enough,
     score_design,
-    useless_models,
 )
-from fedcsa.target.joined import joined
 from fedcsa.target.judge_given import (
     Given,
     check_target_has,
@@ -69,9 +67,9 @@ from fedcsa.target.judge_given import (
     predictions_of,
     report_of_given,
 )
-from fedcsa.target.own_scores import own_scores_of
-from fedcsa.target.told_table import SMALL_LEVEL, rows_and_table, small_levels
-from fedcsa.target.verdict import promise_of
+from fedcsa.target.search import RULE, CandidateRounds, joined
+from fedcsa.target.target_rows import SMALL_LEVEL, own_scores_of, rows_and_table, small_levels
+from fedcsa.target.verdict import held_down, promise_of
 
 #: The rule that is named where nothing came.
 NOTHING_CAME = "no_answer"
@@ -140,6 +138,8 @@ class Target:
         self._findings: list[Finding] = []
         self._reports: dict[str, RiskReport] = {}
         self._sent: dict[str, ModelReport] = {}
+        #: Answers to the examination that were accepted.
+        self._honest: dict[str, ExaminationReport] = {}
         self._models: dict[str, FittedModel] = {}
         self._weights: dict[str, float] = {}
         #: The sources that are asked for a model.
@@ -220,7 +220,7 @@ class Target:
         self.plan = self._rounds.plan
         if candidates:
             self._more = MoreCandidates(
-                self.plan.study, self._brief_digest, len(self._rounds.sizes), candidates
+                self.plan.study, self._brief_digest, self.n_rounds, candidates
             )
             self.asked = sorted(self._reports)
             return self.ledger.release(self._more, self.asked)
@@ -250,7 +250,9 @@ class Target:
             self._rounds.undo(refused)
             self.plan, taken = self._rounds.plan, dict(before)
         left = {name: rules.get(name, NOTHING_CAME) for name in sorted(before.keys() - taken)}
-        self._findings += self._rounds.without(left)
+        told = float(self.n_rounds)
+        for name, rule in left.items():
+            self._findings.append(Finding("left-search", name, {"round": told, "rule": rule}))
         self._reports = taken
 
     @property
@@ -305,43 +307,28 @@ class Target:
         again : bool
             Whether they examined another one before.
         """
-        self._examinations = {}
+        self._examinations, self._honest = {}, {}
         outcomes = outcome_means(self._reports, self.plan.loss)
         design = score_design(self.plan, self._reports)
+        given = self.plan.method == GIVEN
+        shown = None if given else ShownMixture.of(self._weights, self._models, outcomes)
         for name in sorted(names):
             try:
-                asked = self._examination(name, outcomes, design, again=again)
+                asked = (
+                    examination_of_given(
+                        name, self._brief_digest, self.plan, self._weights,
+                        self._models.get(GIVEN), outcomes, design,
+                    )
+                    if shown is None
+                    else examination_for(
+                        name, self._request, self.plan, shown, design, again=again
+                    )
+                )  # fmt: skip
             except MessageError:  # the models have more bytes than a message may have
                 self._findings.append(Finding("not-examined", name, {"reason": "too_large"}))
                 continue
             self._examinations[name] = self.ledger.release(asked, [name])
         return dict(self._examinations)
-
-    def _examination(
-        self, name: str, outcomes: Mapping[str, Array], design: ScoreDesign, *, again: bool
-    ) -> Examination:
-        """What one source is asked to examine.
-
-        Parameters
-        ----------
-        name : str
-            Of the source.
-        outcomes : mapping of str to array
-            Mean outcome of every source, or its share of every class.
-        design : ScoreDesign
-            Of the score tables.
-        again : bool
-            Whether it examined another mixture before.
-        """
-        if self.plan.method == GIVEN:
-            return examination_of_given(
-                name, self._brief_digest, self.plan, self._weights, self._models.get(GIVEN),
-                outcomes, design,
-            )  # fmt: skip
-        return examination_for(
-            name, self._request, self.plan, self._weights, self._models, outcomes, design,
-            again=again,
-        )  # fmt: skip
 
     def _take(self, models: Mapping[str, Message]) -> set[str]:
         """Take the models that can be used; sources that sent neither a model nor a refusal."""
@@ -373,9 +360,13 @@ class Target:
             self._sent, self._reports, self.plan, self._seen, self.table.sd
         )  # fmt: skip
         self._models = opened.models
-        for name, reason in self._unable_elsewhere().items():
-            opened.unable[name] = reason
-            del self._models[name]
+        # Models were compared on a sample; each must be able to predict the other rows, too.
+        for X in self._rows.batches if self._rows and self._rows.is_sampled else ():
+            for name in list(self._models):
+                reason = predicted(self._models[name], self._in_units(X))[1]
+                if reason:
+                    opened.unable[name] = reason
+                    del self._models[name]
         for name, error in opened.refused.items():
             del self._sent[name]
             self._refuse(name, error)
@@ -399,16 +390,6 @@ class Target:
                 return
         for name in sorted(missing):
             self._findings.append(Finding("model-withheld", name, {"rule": NOTHING_CAME}))
-
-    def _unable_elsewhere(self) -> dict[str, str]:
-        """Models that fail on rows beside those on which all are compared, and why."""
-        unable: dict[str, str] = {}
-        for X in self._rows.batches if self._rows and self._rows.is_sampled else ():
-            for name in self._models.keys() - unable.keys():
-                reason = predicted(self._models[name], self._in_units(X))[1]
-                if reason:
-                    unable[name] = reason
-        return unable
 
     @property
     def _seen(self) -> Array:
@@ -451,8 +432,9 @@ class Target:
     def examine_again(self, found: Mapping[str, Message]) -> dict[str, Examination]:
         """What the sources are asked to examine instead, if they found models useless; once.
 
-        A model that the others find useless gets no weight, whatever its owner says. Where there
-        is none, nothing is asked, and `conclude` takes what was found.
+        A model that the others find useless gets no weight, whatever its owner says; where sites
+        differ, one with more than half gets less, whatever rows its owner claims. Where there is
+        neither, nothing is asked, and `conclude` takes what was found.
 
         Parameters
         ----------
@@ -461,21 +443,26 @@ class Target:
         """
         if any(asked.again for asked in self._examinations.values()) or not self._kept:
             return {}
-        honest = {
-            name: report
-            for name, asked in self._examinations.items()
-            if isinstance(report := found.get(name), ExaminationReport)
-            and could_be_honest(report, self._asked(name, asked))
-        }
+        honest: dict[str, ExaminationReport] = {}
+        for name, asked in self._examinations.items():
+            with suppress(ProtocolError):  # `conclude` says so, if nobody is asked again
+                if isinstance(report := found.get(name), ExaminationReport):
+                    accept(report, self._asked(name, asked))
+                    honest[name] = report
+        self._honest = honest
         members = {name: members_for(name, self._weights) for name in honest}
         near = {name: item for name, item in honest.items() if reaches(self._reports[name])}
         useless = useless_models(near, members, self._weights)
         shown = sum(self._sent[name].show for name in self._models) - len(useless)
-        if not useless or (self.plan.combine == "median" and shown < MEDIAN_MODELS):
+        if self.plan.combine == "median" and shown < MEDIAN_MODELS:
             return {}
-        for name, evidence in useless.items():
-            self._findings.append(Finding("useless-model", name, evidence))
-        self._weights = self._weigh(useless)
+        weights = self._weigh(useless) if useless else self._weights
+        weights, told = held_down(weights, near, self._weights, self.plan, self.n_rows)
+        if weights == self._weights:
+            return {}
+        self._findings += [Finding("useless-model", name, why) for name, why in useless.items()]
+        self._findings += told
+        self._weights = weights
         return self._ask_to_examine(honest, again=True)
 
     def conclude(self, found: Mapping[str, Message]) -> Adaptation:
@@ -556,7 +543,8 @@ class Target:
             Digest of the question.
         """
         try:
-            accept(answer, self._asked(name, question, asked))
+            if self._honest.get(name) is not answer:  # it was accepted before
+                accept(answer, self._asked(name, question, asked))
         except ProtocolError as error:
             self._refuse(name, error)
             return None

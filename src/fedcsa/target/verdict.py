@@ -18,8 +18,10 @@ from fedcsa.core.random_effects import (
     power,
     standing_out,
 )
-from fedcsa.findings import ADVICE, Advice
+from fedcsa.core.weights import MAX_WEIGHT, capped
+from fedcsa.findings import ADVICE, Advice, Finding
 from fedcsa.messages.messages import ExaminationReport
+from fedcsa.target.estimate import FEWEST_FOR_MIDDLE, MOSTLY_OWN
 from fedcsa.target.risk_units import RiskScale, beside_constant
 from fedcsa.words import percent, shown_probability
 
@@ -93,6 +95,11 @@ class Promise:
     power: float
     examined_by: tuple[str, ...]
 
+    @property
+    def differs(self) -> float:
+        """Probability that sites differ by more than the agreement leg allows."""
+        return max(self.differs_risk, self.differs_level)
+
 
 def promise_of(
     found: Mapping[str, ExaminationReport],
@@ -139,6 +146,44 @@ def promise_of(
         power=power(level_v.max(axis=1), scale, size),
         examined_by=tuple(names),
     )
+
+
+def held_down(
+    weights: Mapping[str, float],
+    found: Mapping[str, ExaminationReport],
+    examined: Mapping[str, float],
+    plan: Plan,
+    n_target_rows: int,
+) -> tuple[dict[str, float], list[Finding]]:
+    """The weights, bounded where sites differ, and whose was too large.
+
+    Parameters
+    ----------
+    weights : mapping of str to float
+        a_j of every model.
+    found, examined, plan, n_target_rows
+        As for `promise_of`: what was found of the mixture with the weights `examined`.
+    """
+    bounded = bounded_weights(weights)
+    heavy = [name for name, a in weights.items() if a > MOSTLY_OWN > bounded[name]]
+    promise = promise_of(found, examined, plan, n_target_rows) if heavy else None
+    if promise is None or promise.differs < PROBABLY:
+        return dict(weights), []
+    told = [Finding("weight-bounded", name, {"weight": weights[name]}) for name in heavy]
+    return bounded, told
+
+
+def bounded_weights(weights: Mapping[str, float]) -> dict[str, float]:
+    """The weights where sites differ: a model with more than half of the weight has a third.
+
+    Rows make up for chance, not for a difference between sites. With fewer than four models they
+    stay as they are.
+    """
+    names = [name for name, a in weights.items() if a > 0.0]
+    a = np.array([weights[name] for name in names])
+    if len(names) < FEWEST_FOR_MIDDLE or a.max() <= MOSTLY_OWN:
+        return dict(weights)
+    return {**weights, **dict(zip(names, capped(a, MAX_WEIGHT).tolist(), strict=True))}
 
 
 def risk_sites(
@@ -294,7 +339,7 @@ def _reach(n_reaching: int, n_target_rows: int) -> Leg:
 def _agreement(promise: Promise | None) -> Leg:
     if promise is None:
         return Leg("agreement", False, None, PROBABLY, _NOT_EXAMINED, _ASK)
-    value = max(promise.differs_risk, promise.differs_level)
+    value = promise.differs
     if value >= PROBABLY:
         what = "risk" if promise.differs_risk >= promise.differs_level else "level of outcomes"
         sentence = (

@@ -3,10 +3,15 @@
 import dataclasses
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
+import duckdb
+import pyarrow.csv
+import pyarrow.parquet
 from changes import any_of, change_text
 from of_messages import FOREST, Exchange, given_models, rows
+from test_places import write_xlsx
 
 from fedcsa.answer.store import (
     load_history,
@@ -19,6 +24,7 @@ from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Outcome
 from fedcsa.data.table1 import read_table1, write_table1
 from fedcsa.federation.federation_file import FEDERATION_TEMPLATE, Federation
+from fedcsa.federation.flare.certificates import DENIED, Authority, read_denied
 from fedcsa.federation.flare.kit_archive import KitArchive, pack_kit
 from fedcsa.federation.flare.kits import KIT_FILE, KIT_FILES, Kit
 from fedcsa.federation.kept import Shelf, new_kept
@@ -143,13 +149,38 @@ def write_files(folder):
         exchange = Exchange(model)
         role = Target(exchange.seen, exchange.plan, policy=Policy.open())
         done = run_study(role, InProcess([exchange.source(k) for k in "abc"]))
-        done = dataclasses.replace(done, columns=COLUMNS)
+        done = dataclasses.replace(done, described=COLUMNS)
         save_result(done, folder / name, STUDY)
     KeptAnswers(folder / "answers").put("one", exchange.reports["a"])
     _write_followup(folder / "lines")
     _write_logs(folder)
     _write_kit(folder / "kit")
+    _write_tables(folder)
+    _write_denied(folder)
     return folder
+
+
+def _write_tables(folder):
+    """The rows of a source as other programs keep them."""
+    rows = pyarrow.csv.read_csv(folder / "abbey.csv")
+    pyarrow.parquet.write_table(rows, folder / "abbey.parquet")
+    write_xlsx(folder / "abbey.xlsx", {"stays": rows.to_pydict()})
+    with duckdb.connect(folder / "abbey.duckdb") as database:
+        database.register("rows", rows)
+        database.execute("CREATE TABLE stays AS SELECT * FROM rows")
+    database = sqlite3.connect(folder / "abbey.sqlite")
+    database.execute("CREATE TABLE stays (age INTEGER, bmi REAL, sex TEXT, outcome INTEGER)")
+    values = [tuple(row.values()) for row in rows.to_pylist()]
+    database.executemany("INSERT INTO stays VALUES (?, ?, ?, ?)", values)
+    database.commit()
+    database.close()
+
+
+def _write_denied(folder):
+    """An authority, and its list of certificates that no longer count."""
+    authority = Authority(folder / "authority", "demo")
+    authority.issue("abbey", "source", 1)
+    authority.deny("abbey", folder / DENIED)
 
 
 #: How the tables of the saved results are read.
@@ -230,6 +261,15 @@ def read_rows(path):
     study.read_source("abbey")
 
 
+def read_table(path):
+    """A source's rows as another program keeps them."""
+    where = {"table": path.name}
+    if path.suffix in (".duckdb", ".sqlite"):
+        where = {"database": path.name, "query": "SELECT * FROM stays ORDER BY age, bmi, sex"}
+    study = Study.load(path.parent / "study.toml")
+    dataclasses.replace(study, sources={"abbey": where}).read_source("abbey")
+
+
 def read_kept(path):
     for kept in Shelf(path.parents[2]).all():
         kept.next, kept.waiting  # noqa: B018 - they are computed
@@ -259,6 +299,11 @@ READERS = {
     "federation.toml": Federation.load,
     "table1.csv": lambda path: read_table1(path, Study.load(path.parent / "study.toml").coding),
     "abbey.csv": read_rows,
+    "abbey.parquet": read_table,
+    "abbey.xlsx": read_table,
+    "abbey.duckdb": read_table,
+    "abbey.sqlite": read_table,
+    DENIED: lambda path: read_denied(path, Authority(path.parent / "authority", "").root),
     "lines/adaptation.json": read_result,
     "trees/adaptation.json": read_result,
     "trees/models/0.fcsa": read_result,

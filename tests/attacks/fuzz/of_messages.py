@@ -35,7 +35,7 @@ from fedcsa.plan import make_plan
 from fedcsa.source.source import Source
 from fedcsa.target.accept import Asked, accept, open_models
 from fedcsa.target.estimate import estimates
-from fedcsa.target.joined import joined
+from fedcsa.target.search import joined
 from fedcsa.target.target import Target
 
 #: A number that is missing where a flag is 1, and a text that the flag tells.

@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"  # threads would wait for each other on a busy machine
+sys.path.append(str(Path(__file__).parents[2] / "data"))  # where workbooks are written
 
 import numpy as np
 from of_files import files

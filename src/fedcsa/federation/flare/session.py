@@ -176,8 +176,11 @@ def _connect(folder: Path, kit: Kit, patience: float) -> Session:
     end = time.monotonic() + patience
     while True:
         try:
-            with contextlib.redirect_stdout(io.StringIO()):  # it greets, where we print JSON
-                return new_secure_session(kit.participant, str(folder.absolute()), timeout=10.0)
+            # It greets, where we print JSON; and it walks the whole current folder in search of
+            # settings, which takes seconds where that is large.
+            here = str(folder.absolute())
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.chdir(folder):
+                return new_secure_session(kit.participant, here, timeout=10.0)
         except api.AuthenticationError:
             raise PolicyError(
                 "authentication", f"The server does not know {kit.participant!r}."

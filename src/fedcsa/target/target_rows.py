@@ -1,9 +1,10 @@
-"""What the target tells of its rows: a Table 1 in the study's order, and its rarest level."""
+"""The target's rows: the table that they tell, and how the mixture scores them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, read_only
 from fedcsa.core.batches import HeldRows, RowBatches
-from fedcsa.core.moments import Moments
-from fedcsa.core.table import Table1
+from fedcsa.core.scores import OwnScores, ScoreDesign
+from fedcsa.core.subgroups import members_of_subgroups
+from fedcsa.core.table import Moments, Table1
 from fedcsa.errors import DataError, must
 from fedcsa.findings import Finding
 
@@ -157,3 +159,77 @@ def _in_order(table: Table1, plan: Plan) -> Table1:
         told = told[np.ix_(order, order)]
     mean, sd = table.mean[order], table.sd[order]
     return Table1(table.n_rows, plan.features, flags, mean, sd, told)
+
+
+def own_scores_of(
+    design: ScoreDesign,
+    plan: Plan,
+    table: Table1,
+    predicted: Iterable[tuple[Array, Array]],
+    min_rows: int,
+) -> OwnScores:
+    """Of the target's rows, with no bin of few rows.
+
+    Parameters
+    ----------
+    design : ScoreDesign
+    plan : Plan
+        Which subgroups there are.
+    table : Table1
+        The target's, for its means and sds.
+    predicted : iterable of (X, p)
+        Batches of rows, of shape (rows, features), and what is predicted for them, of shape
+        (rows,) or (rows, classes).
+    min_rows : int
+        Fewest rows of a bin; 1 merges none. A result may be told to whoever submitted the study.
+    """
+    parts = []
+    for rows, p in predicted:
+        z = (rows - table.mean) / table.sd
+        inside = members_of_subgroups(plan.subgroups, plan.features, z, table.mean, table.sd)
+        parts.append(OwnScores.of_rows(design, p, inside))
+    found = parts[0]
+    if len(parts) > 1:
+        counts = np.sum([part.shares * part.n_rows[:, None, None, None] for part in parts], axis=0)
+        n = np.sum([part.n_rows for part in parts], axis=0)
+        found = OwnScores(design, counts / np.maximum(n, 1.0)[:, None, None, None], n)
+    return found if min_rows < 2 else merged_bins(found, min_rows)
+
+
+def merged_bins(own: OwnScores, min_rows: int) -> OwnScores:
+    """The same with bins merged until each has enough rows; they stand at their mean score.
+
+    Parameters
+    ----------
+    own : OwnScores
+    min_rows : int
+    """
+    shares = np.zeros_like(own.shares)
+    n_rows = np.where(own.n_rows >= min_rows, own.n_rows, 0.0)
+    for s, n in enumerate(n_rows):
+        for c in range(shares.shape[1] if n else 0):
+            for cell in _cells(own.shares[s, c] * n, min_rows):
+                place = int(own.design.bins(np.array(cell[1] / cell[0])))
+                shares[s, c, place] += cell / n
+    return replace(own, shares=shares, n_rows=n_rows)
+
+
+def _cells(bins: Array, min_rows: int) -> list[Array]:
+    """Rows and their summed scores in every cell; what is left at the end joins the last.
+
+    Parameters
+    ----------
+    bins : array of shape (bins, 2)
+        Rows and summed scores of every bin.
+    min_rows : int
+    """
+    cells: list[Array] = []
+    held = np.zeros(2)
+    for one in bins:
+        held = held + one
+        if held[0] >= min_rows - 1e-9:  # counts from shares, but for rounding
+            cells.append(held)
+            held = np.zeros(2)
+    if cells:
+        cells[-1] = cells[-1] + held
+    return cells
