@@ -1,5 +1,7 @@
 """What all tests share: one thread for small matrices, and hypothesis's files out of the way."""
 
+import atexit
+import gc
 import getpass
 import os
 import tempfile
@@ -36,17 +38,34 @@ from fedcsa.target.target import Target
 from fedcsa.target.verdict import Verdict
 from fedcsa.update import Update, UpdateLook
 
+# No test pulls the plug, and waiting for a disk takes longer than most of what is written. Whether
+# a full disk is noticed is tested where a function of the test's own stands in its place.
+os.fsync = os.fstat
+
 # No test fails because the machine is slow.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
-#: Files that take minutes: where there are several processes, one begins with each.
-LONG = ("tests/federation/test_engine.py", "tests/test_console.py")
+#: Files that take longest, the engine's by far: the processes begin with them.
+LONG = (
+    "tests/federation/test_engine.py",
+    "tests/site/test_desks.py",
+    "tests/benchmarks/test_scripts.py",
+    "tests/test_tutorials.py",
+    "tests/test_console.py",
+)
 
 
 def pytest_collection_modifyitems(items):
     """Begin with the long files, so that none is left to one process at the end."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    first = {path: place for place, path in enumerate(LONG)}
+    items.sort(key=lambda item: first.get(item.nodeid.split("::")[0], len(LONG)))
+
+
+def pytest_collection_finish():
+    """All that was loaded stays: do not look through it for what can be freed, again and again."""
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # libraries complain of what is left at the end
 
 
 # One browser a file ---------------------------------------------------------------------------

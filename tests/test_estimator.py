@@ -1284,6 +1284,18 @@ def test_a_table_alone_gives_the_answer_of_rows_but_for_the_weights_of_models(fi
     np.testing.assert_allclose(told.predict(X_TARGET), fitted.predict(X_TARGET), atol=0.3)
 
 
+@pytest.mark.parametrize("use", [
+    lambda table, _: fit(target=X_TARGET).predict(table),
+    lambda table, y: fit(target=X_TARGET).update(table, y),
+    lambda table, y: FedCSA().fit({**SOURCES, "table": (table, y)}, X_TARGET),
+    lambda table, y: FedCSA().backtest({"a table": (table, y), **SOURCES}),
+], ids=["predict", "update", "fit", "backtest"])  # fmt: skip
+def test_a_table_cannot_take_the_place_of_rows(use):
+    table = Table1.of(X_TARGET, ["x0", "x1"], [False, False])
+    with pytest.raises(FedCSAError):
+        use(table, np.zeros(40))
+
+
 @pytest.mark.parametrize(
     ("table", "error", "match"),
     [

@@ -4,7 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Lasso
 
+from fedcsa import FedCSA
 from fedcsa.errors import BindingError, NoSourcesError, ParameterError
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.policy import Policy
@@ -60,6 +62,17 @@ def test_progress_is_told_phase_by_phase_and_source_by_source(method, phases):
         for name in ("a", "b")
         for state in ("started", "done")
     ]
+
+
+def test_long_fits_of_a_source_are_told_one_by_one(monkeypatch):
+    monkeypatch.setattr("fedcsa.source.processes.TOLD_EVERY", 0.0)
+    rng, seen = np.random.default_rng(0), []
+    X = rng.normal(size=(60, 2))
+    fedcsa = FedCSA(Lasso(), candidates={"alpha": [0.1, 0.2], "ratio_power": [0.0]})
+    fedcsa.fit({"a": (X, X.sum(axis=1))}, X, progress=lambda *event: seen.append(event))
+    fits = [event for event in seen if event[2] not in ("started", "done")]
+    assert fits == [("risk", "a", f"{done} of 10 fits") for done in range(1, 11)]  # in five folds
+    assert seen.index(fits[-1]) < seen.index(("risk", "a", "done"))
 
 
 def test_a_source_that_refused_is_not_asked_for_its_model():

@@ -4,7 +4,6 @@ import inspect
 from dataclasses import fields
 
 import pytest
-from typer.main import get_command
 
 from fedcsa.cli.app import app
 from fedcsa.cli.common import load_study
@@ -161,5 +160,5 @@ def test_a_sound_plan_has_no_problems_until_it_knows_the_sources():
 
 @pytest.mark.parametrize("name", ["run", "check", "backtest"])
 def test_commands_that_read_a_study_take_options(name):
-    command = get_command(app).commands[name]
+    command = app.commands[name]
     assert "--set" in [option for item in command.params for option in item.opts]

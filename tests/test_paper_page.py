@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from fedcsa.preset import PRESETS
+from fedcsa.option_rules import PRESETS
 from fedcsa.words import number, percent
 
 ROOT = Path(__file__).parents[1]

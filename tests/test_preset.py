@@ -10,8 +10,8 @@ from fedcsa import FedCSA, Plan, Policy
 from fedcsa.answer.view import view_of
 from fedcsa.core.weights import WEIGHT_RULES
 from fedcsa.errors import FedCSAError, ParameterError, ProtocolError
+from fedcsa.option_rules import EXAMINED, OPEN, PRESETS, THETA, method_title
 from fedcsa.plan import OPTIONS, make_plan
-from fedcsa.preset import EXAMINED, OPEN, PRESETS, THETA, method_title
 from fedcsa.study import Study
 
 PAPER = PRESETS["paper"]

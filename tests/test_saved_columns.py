@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from sklearn.linear_model import LogisticRegression
-from typer.testing import CliRunner
 
 from fedcsa import Columns, FedCSA, load_result
 from fedcsa.cli.app import app

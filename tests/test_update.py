@@ -15,6 +15,7 @@ from fedcsa import DataError, FedCSA, ModelError
 from fedcsa.core.realised import mean_interval
 from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
+from fedcsa.target.own_model import ONE_NUMBER
 from fedcsa.update import Update, UpdateLook, expected_interval, update
 
 PLANTED = 424242.125
@@ -101,6 +102,24 @@ def test_a_drop_is_a_finding(numbers):
     assert found.verdict.advice == "no" or not found.verdict.legs[1].passed
 
 
+@pytest.mark.parametrize(
+    ("spread", "conclusion", "why"),
+    [
+        (0.5, "probably better than promised", "the risk here probably lies off"),
+        (0.3, "better than promised", "outcomes here are unlike those of the sources"),
+        (0.1, "far better than promised", "outcomes here are unlike those of the sources"),
+    ],
+)
+def test_outcomes_better_than_promised_lower_the_advice_too(numbers, spread, conclusion, why):
+    rng = np.random.default_rng(1)
+    X = rng.normal(0.2, 1.0, (30, 2))
+    found = update(numbers, X, numbers.output(X) + spread * rng.normal(size=30))
+    assert found.conclusion == conclusion
+    assert (numbers.verdict.advice, found.verdict.advice) == ("use", "care")
+    assert [leg.passed for leg in found.verdict.legs] == [True, False, True]
+    assert found.verdict.legs[1].sentence.startswith(why)
+
+
 def test_one_outcome_changes_little_and_says_so(classes):
     X, y = hospital(1, True)
     found = update(classes, X, y)
@@ -119,6 +138,16 @@ def test_outcomes_that_are_all_the_same_are_a_finding(classes):
     assert "outcomes-same" in codes(found)
     assert np.isfinite(found.risk.after).all()
     assert {item.name: item.why_not for item in found.measures}["auroc"]
+
+
+def test_one_number_again_and_again_shows_no_slope_and_corrects_nothing(numbers):
+    found = update(numbers, hospital(20)[0], np.full(20, 1.5))
+    assert "outcomes-same" in codes(found)
+    assert found.correction is None
+    assert found.why_same_model == ONE_NUMBER
+    told = {item.name: item for item in found.measures}
+    assert told["calibration_slope"].why_not
+    assert not told["rmse"].why_not
 
 
 def test_every_look_is_remembered_and_the_strongest_evidence_counts(numbers):

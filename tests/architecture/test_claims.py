@@ -46,10 +46,10 @@ def rows(page, heading=""):
 NAMED = sorted({(p.name, *n) for p in (THREATS, PRIVACY, INDEX) for n in nodes(text_of(p))})
 
 
-@pytest.mark.parametrize(("page", "file", "test"), NAMED)
-def test_a_test_that_a_document_names_exists(page, file, test):  # noqa: ARG001
-    assert (TESTS / file).is_file()
-    assert test in functions_of(file)
+def test_a_test_that_a_document_names_exists():
+    assert len(NAMED) > 50
+    files = {file: functions_of(file) if (TESTS / file).is_file() else () for _, file, _ in NAMED}
+    assert [named for named in NAMED if named[2] not in files[named[1]]] == []
 
 
 @pytest.mark.parametrize("page", [THREATS, PRIVACY], ids=lambda page: page.name)

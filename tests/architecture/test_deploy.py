@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
-import typer
 
 from fedcsa.cli.app import app
 
@@ -24,9 +24,9 @@ SYSTEMD = shutil.which("systemd-analyze")
 
 def parse(words):
     """The command that these words call, parsed and not run."""
-    command, context = typer.main.get_command(app), None
+    command, context = app, None
     while hasattr(command, "commands"):
-        context = typer.Context(command, parent=context, info_name=words[0])
+        context = click.Context(command, parent=context, info_name=words[0])
         name, *words = words
         command = command.commands[name]
     return command.make_context(command.name, words, parent=context)

@@ -117,14 +117,17 @@ def names_of_reports():
         yield from re.findall(r"\bLeg\(\s*\"(\w+)\"", path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", sorted(set(names_of_reports())))
-def test_every_name_that_a_report_prints_is_in_the_glossary(name):
-    assert name in TERMS
+def test_every_name_that_a_report_prints_is_in_the_glossary():
+    names = set(names_of_reports())
+    assert len(names) > 20
+    assert names - TERMS == set()
 
 
-@pytest.mark.parametrize("word", TECHNICAL)
-def test_every_technical_word_of_the_reports_is_in_the_glossary(word):
+def test_every_technical_word_of_the_reports_is_in_the_glossary():
     shown = [*(SOURCE / "answer").rglob("*.py"), *(SOURCE / "target").rglob("*.py")]
     shown += [SOURCE / "findings.py", *(SOURCE / "site").rglob("*.py")]
-    assert any(word in path.read_text(encoding="utf-8") for path in shown), "no report says it"
-    assert any(word in term or word.replace(" sites", "-site") in term for term in TERMS)
+    texts = [path.read_text(encoding="utf-8") for path in shown]
+    for word in TECHNICAL:
+        assert any(word in text for text in texts), f"no report says {word!r}"
+        told = (word, word.replace(" sites", "-site"))
+        assert any(said in term for said in told for term in TERMS), word

@@ -4,8 +4,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 HEAVY = (
     "sklearn",
     "matplotlib",
@@ -14,9 +12,11 @@ HEAVY = (
     "adbc_driver_manager",
     "pandas",
     "polars",
-    "typer",
+    "click",
     "rich",
-    "flwr",
+    "nvflare",
+    "starlette",
+    "uvicorn",
 )
 
 
@@ -33,16 +33,46 @@ def test_importing_the_package_loads_no_library():
     assert not loaded & {"numpy", "scipy", *HEAVY}
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "from fedcsa import ULSIF, RiskMoments, Table1, estimate",
-        "from fedcsa import Source, Target, Plan, Policy, InProcess, run_study",
-        "import fedcsa.core.ulsif, fedcsa.messages.codec",
-    ],
-)
-def test_arithmetic_roles_and_messages_need_numpy_and_scipy_only(statement):
-    assert not loaded_by(statement) & set(HEAVY)
+def test_arithmetic_and_roles_need_numpy_and_scipy_only():
+    names = "ULSIF, RiskMoments, Table1, estimate, Source, Target, Plan, Policy, InProcess"
+    assert not loaded_by(f"from fedcsa import {names}, run_study") & set(HEAVY)
+
+
+def test_the_arithmetic_and_the_protocol_load_neither_models_nor_tables(trees):
+    modules = [
+        f"fedcsa.{place.removesuffix('.py').replace('/', '.')}"
+        for place in trees
+        if place.startswith(("core/", "messages/")) and not place.endswith("__init__.py")
+    ]
+    loaded = loaded_by("import " + ", ".join(modules))
+    assert "numpy" in loaded
+    assert not loaded & {"scipy", *HEAVY}
+
+
+def test_whoever_opens_a_message_or_carries_one_loads_no_arithmetic():
+    """Every site starts a process to open messages, and the server one for every study."""
+    assert "scipy" not in loaded_by(
+        "import fedcsa.site.opening_child, fedcsa.federation.coordinator"
+    )
+
+
+def test_numbers_are_read_and_written_without_pandas(tmp_path):
+    """Pyarrow loads it at many a step, and that takes as long as a small study."""
+    rows = tmp_path / "rows.csv"
+    rows.write_text("x\n1.5\n2.5\n", encoding="utf-8")
+    steps = [
+        "from fedcsa.data.coding import Columns",
+        "from fedcsa.data.streams import read_rows",
+        "from fedcsa.data.tables import open_table, write_table",
+        f"table = open_table({str(rows)!r})",
+        "X, _ = read_rows(table, Columns({'x': 'number'}), 'a', with_outcome=False)",
+        f"write_table({str(tmp_path / 'p.parquet')!r}, {{'x': X[:, 0]}})",
+    ]
+    assert "pandas" not in loaded_by("\n".join(steps))
+
+
+def test_the_command_line_and_a_sites_desk_load_no_engine():
+    assert "nvflare" not in loaded_by("import fedcsa.cli.app, fedcsa.site.source_desk")
 
 
 def loaded_by_command(*arguments, folder):
@@ -69,17 +99,22 @@ def loaded_by_command(*arguments, folder):
 
 def test_help_loads_no_library_that_computes_or_reads(tmp_path):
     loaded = loaded_by_command("--help", folder=tmp_path)
-    assert "typer" in loaded
-    assert not loaded & {"numpy", "scipy", *HEAVY} - {"typer", "rich"}
+    assert "click" in loaded
+    assert not loaded & {"numpy", "scipy", *HEAVY} - {"click", "rich"}
 
 
-def test_a_check_loads_what_reads_its_tables_and_no_library_that_computes(tmp_path):
+def test_a_check_of_a_plain_study_loads_no_library_that_computes_or_reads(tmp_path):
     loaded = loaded_by_command("check", "study.toml", folder=tmp_path)
+    assert not loaded & {"numpy", "scipy", *HEAVY} - {"click", "rich"}
+
+
+def test_a_closer_check_loads_what_reads_its_tables_and_no_library_that_computes(tmp_path):
+    loaded = loaded_by_command("check", "study.toml", "--set", "level=0.9", folder=tmp_path)
     assert "pyarrow" in loaded
-    assert not loaded & {"scipy", *HEAVY} - {"typer", "rich", "pyarrow"}
+    assert not loaded & {"scipy", *HEAVY} - {"click", "rich", "pyarrow"}
 
 
 def test_a_run_of_the_default_study_loads_no_model_library_and_draws_with_none(tmp_path):
     loaded = loaded_by_command("run", "study.toml", folder=tmp_path)
     assert (tmp_path / "study-result" / "report.html").exists()
-    assert not loaded & set(HEAVY) - {"typer", "rich", "pyarrow"}
+    assert not loaded & set(HEAVY) - {"click", "rich", "pyarrow"}

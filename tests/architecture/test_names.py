@@ -7,14 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import fedcsa
-
-HOME = Path(fedcsa.__file__).parent
-TREES = {
-    path.relative_to(HOME).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(HOME.rglob("*.py"))
-}
-
 
 def is_command(node):
     """A command of the command line has the name of its word, whatever it calls."""
@@ -40,16 +32,16 @@ def more_than_one(pairs):
     return {name: homes for name, homes in found.items() if len(homes) > 1}
 
 
-def test_no_two_modules_have_one_name():
-    modules = [(Path(path).stem, path) for path in TREES if not path.endswith("__init__.py")]
+def test_no_two_modules_have_one_name(trees):
+    modules = [(Path(path).stem, path) for path in trees if not path.endswith("__init__.py")]
     assert len(modules) > 50
     assert more_than_one(modules) == {}
 
 
-def test_no_public_name_is_defined_twice():
+def test_no_public_name_is_defined_twice(trees):
     names = {
         (name, path)
-        for path, tree in TREES.items()
+        for path, tree in trees.items()
         for name in defined(tree)
         if not name.startswith("_")
     }
@@ -59,8 +51,8 @@ def test_no_public_name_is_defined_twice():
 
 
 @pytest.mark.parametrize("word", ["face", "swept", "judged", "ending", "rehearsal", "noise"])
-def test_a_word_that_meant_several_things_is_gone_from_names(word):
+def test_a_word_that_meant_several_things_is_gone_from_names(word, trees):
     ours = re.compile(rf"(^|_){word}s?($|_)")
-    names = {name for tree in TREES.values() for name in defined(tree)}
-    modules = {Path(path).stem for path in TREES}
+    names = {name for tree in trees.values() for name in defined(tree)}
+    modules = {Path(path).stem for path in trees}
     assert [name for name in sorted(names | modules) if ours.search(name.lower())] == []

@@ -47,18 +47,17 @@ def declared():
 # Requirements ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.split(" ")[0])
-def test_every_requirement_has_one_version_and_hashes_and_no_address(entry):
-    assert PIN.fullmatch(entry.strip())
+def test_every_requirement_has_one_version_and_hashes_and_no_address():
+    assert len(ENTRIES) > 100
+    assert [entry for entry in ENTRIES if not PIN.fullmatch(entry.strip())] == []
 
 
-@pytest.mark.parametrize("wanted", sorted(set(declared())))
-def test_what_the_project_declares_is_pinned_to_a_version_it_allows(wanted):
+def test_what_the_project_declares_is_pinned_to_a_version_it_allows():
     pins = dict(PIN.match(entry).groups()[:2] for entry in ENTRIES)
-    need = Requirement(wanted)
-    name = re.sub(r"[-_.]+", "-", need.name).lower()
-    if name != "fedcsa":
-        assert need.specifier.contains(pins[name], prereleases=True)
+    for need in map(Requirement, declared()):
+        name = re.sub(r"[-_.]+", "-", need.name).lower()
+        if name != "fedcsa":
+            assert need.specifier.contains(pins[name], prereleases=True), name
 
 
 def test_no_package_is_pinned_twice_and_every_list_includes_the_one_before():

@@ -7,9 +7,9 @@ import json
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from typer.testing import CliRunner
 
 from fedcsa import FedCSA, load_result
 from fedcsa.cli.app import app

@@ -9,8 +9,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from sklearn.linear_model import LogisticRegression
-from typer.testing import CliRunner
 
 from fedcsa import Columns, FedCSA, Study, load_result
 from fedcsa.cli.app import app

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from fedcsa.cli.app import app
 from fedcsa.cli.study_screen import _save

@@ -1,7 +1,6 @@
 """A study between desks: the numbers of one process, one disclosure, and ordinary failures."""
 
 import dataclasses
-import itertools
 import json
 import shutil
 
@@ -569,30 +568,25 @@ def test_a_replayed_question_is_refused_by_name(federation, phase):
     assert refused(federation, envelope, payload) == "replayed"
 
 
-@pytest.mark.parametrize(
-    ("change", "rule"),
-    [
-        ({"study": "other@0"}, "other_study"),
-        ({"sender": "birch"}, "wrong_sender"),
-        ({"recipient": "birch"}, "wrong_recipient"),
-        ({"phase": "end"}, "phase_order"),
-        ({"digest": "0" * 64}, "digest"),
-    ],
+#: What an envelope may be changed to, and the rule under which it is refused.
+ELSEWHERE = (
+    ({"study": "other@0"}, "other_study"),
+    ({"sender": "birch"}, "wrong_sender"),
+    ({"recipient": "birch"}, "wrong_recipient"),
+    ({"phase": "end"}, "phase_order"),
+    ({"digest": "0" * 64}, "digest"),
+    *(({"phase": phase}, "phase_order") for phase in PHASES),
 )
+
+
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_question_bound_to_something_else_is_refused_by_name(federation, phase, change, rule):
+def test_a_question_bound_to_something_else_is_refused_by_name(federation, phase):
     federation.attempt()
-    envelope, payload = asked_again(federation, phase)
-    forged = dataclasses.replace(Envelope.from_bytes(envelope), **change).to_bytes()
-    assert refused(federation, forged, payload) == rule
-
-
-@pytest.mark.parametrize(("phase", "other"), [*itertools.permutations(PHASES, 2)])
-def test_a_question_under_the_name_of_another_phase_is_refused(federation, phase, other):
-    federation.attempt()
-    envelope, payload = asked_again(federation, phase)
-    forged = dataclasses.replace(Envelope.from_bytes(envelope), phase=other).to_bytes()
-    assert refused(federation, forged, payload) == "phase_order"
+    for change, rule in ELSEWHERE:
+        if change != {"phase": phase}:
+            envelope, payload = asked_again(federation, phase)
+            forged = dataclasses.replace(Envelope.from_bytes(envelope), **change).to_bytes()
+            assert refused(federation, forged, payload) == rule, change
 
 
 @pytest.mark.parametrize("phase", ["model", "examine"])

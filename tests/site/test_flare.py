@@ -4,7 +4,6 @@ import base64
 import dataclasses
 import functools
 import json
-import os
 import shutil
 from datetime import UTC, datetime, timedelta
 
@@ -219,8 +218,7 @@ def hurry(monkeypatch):
     monkeypatch.setattr(controller_module, "LINGER", 0.0)
     monkeypatch.setattr(controller_module, "_POLL", 0.001)
     monkeypatch.setattr(seal_module, "load_pem_private_key", read_key)
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # other tests are about the disk
-    monkeypatch.setattr(page, "write_report", lambda _: None)  # and the report
+    monkeypatch.setattr(page, "write_report", lambda _: None)  # other tests are about the report
 
 
 @pytest.fixture(autouse=True)

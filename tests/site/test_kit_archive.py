@@ -8,7 +8,7 @@ import zipfile
 from dataclasses import asdict
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
 

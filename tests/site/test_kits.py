@@ -6,7 +6,7 @@ import shutil
 from datetime import datetime, timedelta
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
 

@@ -329,6 +329,13 @@ def test_a_line_that_a_crash_cut_off_anywhere_is_as_if_never_written(log, folder
         assert SiteLog(folder).events == before
 
 
+def test_a_line_and_its_head_are_on_the_disk_before_anyone_relies_on_them(log, folder, monkeypatch):
+    synced = set()
+    monkeypatch.setattr("os.fsync", lambda file: synced.add(os.fstat(file).st_ino))
+    log.append("asked", nonce="2")
+    assert {(folder / name).stat().st_ino for name in (LOG, HEAD)} <= synced
+
+
 @pytest.mark.parametrize("where", ["line", "head"])
 def test_a_full_disk_is_an_error_and_the_log_goes_on_when_there_is_room(log, folder, where):
     def full(*_):

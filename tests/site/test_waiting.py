@@ -5,7 +5,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from fedcsa.cli.app import app
 from fedcsa.errors import PolicyError, ProtocolError, ResultError, StudyError
@@ -83,7 +83,6 @@ def long_looks(monkeypatch):
 
 @pytest.fixture
 def lead(federation, monkeypatch):
-    monkeypatch.setattr("os.fsync", lambda _: None)  # other tests are about the disk
     for name in ("abbey", "birch"):
         federation.configure(name, "approve = true")
     return Lead(federation, monkeypatch)

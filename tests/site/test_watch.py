@@ -6,7 +6,7 @@ from urllib.error import HTTPError
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from fedcsa.cli import study_command
 from fedcsa.cli.app import app
@@ -30,7 +30,6 @@ class Asked:
         monkeypatch.setattr(study_command, "_asker", lambda _, screen: self.bound(screen))
         monkeypatch.setattr("fedcsa.federation.rounds.time.sleep", lambda _: None)
         monkeypatch.setattr("fedcsa.federation.kept._SHORTEST", 0.0)
-        monkeypatch.setattr("os.fsync", lambda _: None)
 
     def bound(self, screen):
         def ask(kept, wait):
