@@ -6,8 +6,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from click.testing import CliRunner
 from playwright.sync_api import Browser, sync_playwright
-from typer.testing import CliRunner
 
 from fedcsa.cli.app import app
 from fedcsa.cli.federation_demo import write_sites
