@@ -1,8 +1,8 @@
 """What a source costs in a study of a thousand, against what it costs in a study of ten.
 
-The default study in one process, from rows to verdict: every message is encoded and decoded, and
-the target's own work is included. Seconds of work on one core, so that they do not depend on what
-else the machine does. Libraries are loaded before.
+The default study in one process, from rows to verdict: every message is checked and stands in a
+ledger, and the target's own work is included. Seconds of work on one core, so that they do not
+depend on what else the machine does. Libraries are loaded before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A study in one process: every message is encoded, moved in order, and written down."""
+"""A study in one process: every message is handed over in order, and written down."""
 
 import dataclasses
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -44,8 +44,8 @@ Result = TypeVar("Result")
 class InProcess:
     """All sites in one process: the sources are asked one after the other.
 
-    Every message is really encoded and decoded on its way, so that what works here also works
-    between sites. Only a model that has no format of ours is handed over as the object it is.
+    A message has checked itself and cannot change, so it is handed over as it is. It would come
+    out of its bytes as the same message; only a model that has no format of ours has no bytes.
     """
 
     def __init__(
@@ -74,34 +74,25 @@ class InProcess:
         """Send every source its message and return their answers by name."""
         answers, told = {}, f"{phase}: {self.far}" if phase == SEARCH else phase
         for name, message in messages.items():
-            if self._progress:
-                self._progress(told, name, "started")
-            with watched(partial(self._tell, told, name)):
-                answers[name] = _carried(self._answer(self._sources[name], _carried(message)))
-            if self._progress:
-                self._progress(told, name, "done")
+            source = self._sources[name]
+            with _told(self._progress, told, name) if self._progress else nullcontext():
+                answers[name] = (
+                    self._kept.answer(source, message) if self._kept else source.answer(message)
+                )
         return answers
-
-    def _tell(self, phase: str, source: str, n_done: int, n_fits: int) -> None:
-        """Say how far a source is with fits that take long."""
-        if self._progress:
-            self._progress(phase, source, f"{n_done} of {n_fits} fits")
-
-    def _answer(self, source: Source, message: Message) -> Message:
-        """What a source answers now, or answered before this run was interrupted."""
-        if self._kept is None or not isinstance(message, Brief | MoreCandidates):
-            return source.answer(message)
-        known = self._kept.find(source.answer_key(message))
-        told = source.name, digest_of(message)
-        if isinstance(known, RiskReport) and (known.source, known.in_reply_to) == told:
-            source.remember(message, known)
-        answer = source.answer(message)
-        self._kept.put(source.answer_key(message), answer)
-        return answer
 
     def ledgers(self) -> dict[str, tuple[LedgerEntry, ...]]:
         """What left every source."""
         return {name: tuple(source.ledger.entries) for name, source in self._sources.items()}
+
+
+@contextmanager
+def _told(progress: Progress, phase: str, source: str) -> Iterator[None]:
+    """Tell when a source is asked, how far it is with fits that take long, and when it is done."""
+    progress(phase, source, "started")
+    with watched(lambda n_done, n_fits: progress(phase, source, f"{n_done} of {n_fits} fits")):
+        yield
+    progress(phase, source, "done")
 
 
 class KeptAnswers:
@@ -115,6 +106,18 @@ class KeptAnswers:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    def answer(self, source: Source, message: Message) -> Message:
+        """What a source answers now, or answered before this run was interrupted."""
+        if not isinstance(message, Brief | MoreCandidates):
+            return source.answer(message)
+        known = self.find(source.answer_key(message))
+        told = source.name, digest_of(message)
+        if isinstance(known, RiskReport) and (known.source, known.in_reply_to) == told:
+            source.remember(message, known)
+        answer = source.answer(message)
+        self.put(source.answer_key(message), answer)
+        return answer
 
     def find(self, key: str) -> Message | None:
         """The answer that was kept under a key, if it is there and whole."""
@@ -138,10 +141,6 @@ class KeptAnswers:
                 f"The folder {str(self._folder)!r} cannot be written ({type(error).__name__}). "
                 "Choose another."
             ) from None
-
-
-def _carried(message: Message) -> Message:
-    return message if message.is_held else decode(encode(message))
 
 
 def run_study(target: Target, courier: InProcess) -> Adaptation:

@@ -19,8 +19,8 @@ from fedcsa.messages.codec import (
     digest,
     encode,
 )
-from fedcsa.messages.fields import Message, named
-from fedcsa.messages.messages import Refusal
+from fedcsa.messages.fields import ARRAY_KINDS, Message, named, wire_fields
+from fedcsa.messages.messages import MoreCandidates, Refusal
 
 
 def decoded_or_refused(wire):
@@ -56,14 +56,26 @@ def test_kept_bytes_are_neither_compared_nor_copied(message):
 
 def test_decoded_arrays_are_read_only_native_and_bit_for_bit_the_same(message):
     other = decode(encode(message))
-    for item in dataclasses.fields(message):
-        value = getattr(message, item.name)
-        if isinstance(value, np.ndarray):
-            received = getattr(other, item.name)
-            assert received.dtype == value.dtype
-            assert received.dtype.isnative
-            assert received.tobytes() == value.tobytes()
-            assert not received.flags.writeable
+    for (name, value), (_, received) in zip(message.buffers(), other.buffers(), strict=True):
+        assert received.dtype == value.dtype, name
+        assert received.dtype.isnative
+        assert received.tobytes() == value.tobytes()
+        assert not received.flags.writeable
+
+
+def test_values_have_the_same_types_before_and_after_their_way(message):
+    other = decode(encode(message))
+    for name, kind in wire_fields(message).items():
+        if kind not in ARRAY_KINDS:
+            assert repr(getattr(other, name)) == repr(getattr(message, name))
+
+
+def test_plain_values_of_numpy_become_pythons_own_when_a_message_is_made():
+    told = {np.str_("C"): np.float64(0.25), "kernel": np.str_("rbf"), "n": 3, "on": True}
+    [candidate] = MoreCandidates("study", "", 2, [told]).candidates
+    assert {type(key) for key in candidate} == {str}
+    assert [type(value) for value in candidate.values()] == [float, str, int, bool]
+    assert dict(candidate) == told
 
 
 def test_digest_is_the_sha256_of_the_bytes(message):

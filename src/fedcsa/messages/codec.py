@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from fedcsa.errors import MessageError
 from fedcsa.messages.fields import (
+    ARRAY_KINDS,
     ARRAY_TYPES,
     MAX_ARRAYS,
     MAX_DIMENSIONS,
@@ -47,42 +48,44 @@ MAX_HEADER_BYTES = 1 << 20
 EMPTY_SIDE = 1 << 16
 
 _PREFIX = struct.Struct("<4sHI")
-_ARRAYS = {"vector": ("<f8", 1), "matrix": ("<f8", 2), "blob": ("|u1", 1)}
 #: The word for a type in the header, by the array's own.
 _TYPE_WORDS = {np.dtype(kind): word for word, kind in ARRAY_TYPES.items()}
 
 
 def encode(message: Message) -> bytes:
-    """Bytes of a message as it leaves; the same message always gives the same bytes."""
+    """Bytes of a message as it leaves; the same message always gives the same bytes.
+
+    A message cannot change, so they are made once and kept with it.
+    """
     if message.is_held:
         raise MessageError(
             f"{named(type(message))} message that hands over an object cannot leave this process. "
             "Choose a model that has a format of ours."
         )
-    return written(message)
+    wire = written(message)
+    object.__setattr__(message, "_wire", wire)
+    return wire
 
 
 def written(message: Message) -> bytes:
-    """Every field of a message as bytes; of an object that it hands over, the class alone.
-
-    A message cannot change, so they are made once and kept with it.
-    """
+    """Every field of a message as bytes; of an object that it hands over, the class alone."""
     kept: bytes | None = message.__dict__.get("_wire")
     if kept is not None:
         return kept
     values: dict[str, Any] = {}
     shapes: dict[str, Any] = {}
-    for name, kind, value in message.items():
-        if kind in _ARRAYS:
-            shapes[name] = list(value.shape)
-        elif kind == "arrays":
+    arrays: list[NDArray[Any]] = []
+    for name, kind in wire_fields(message).items():
+        value = getattr(message, name)
+        if kind == "arrays":
             shapes[name] = {k: [_TYPE_WORDS[a.dtype], *a.shape] for k, a in value.items()}
+            arrays += value.values()
+        elif kind in ARRAY_KINDS:
+            shapes[name] = list(value.shape)
+            arrays.append(value)
         else:
             values[name] = value
-    chunks = [
-        array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-        for _, array in message.buffers()
-    ]
+    chunks = [a.astype(a.dtype.newbyteorder("<"), copy=False).tobytes() for a in arrays]
     content = {"kind": message.name, "shapes": shapes, "values": values}
     header = to_json(content).encode("ascii")
     if len(header) > MAX_HEADER_BYTES:
@@ -93,7 +96,6 @@ def written(message: Message) -> bytes:
     wire = _PREFIX.pack(MAGIC, PROTOCOL_VERSION, len(header)) + header + b"".join(chunks)
     if len(wire) > MAX_BYTES:
         raise MessageError(f"A message must have at most {MAX_BYTES} bytes; it has {len(wire)}.")
-    object.__setattr__(message, "_wire", wire)
     return wire
 
 
@@ -145,13 +147,17 @@ def digest(wire: bytes) -> str:
 
 
 def digest_of(message: Message) -> str:
-    """The digest of a message, by which a reply names its question."""
-    return digest(written(message))
+    """The digest of a message, by which a reply names its question; kept with it."""
+    kept: str | None = message.__dict__.get("_digest")
+    if kept is None:
+        kept = digest(written(message))
+        object.__setattr__(message, "_digest", kept)
+    return kept
 
 
 def _assemble(cls: type[Message], shapes: Any, values: Any, payload: memoryview) -> Message:
     fields = wire_fields(cls)
-    arrays = [name for name, kind in fields.items() if kind in _ARRAYS or kind == "arrays"]
+    arrays = [name for name, kind in fields.items() if kind in ARRAY_KINDS]
     plain = fields.keys() - set(arrays)
     if not isinstance(shapes, dict) or set(shapes) != set(arrays):
         raise MessageError(f"{named(cls)} message must have the arrays {arrays}, no others.")
@@ -164,7 +170,7 @@ def _assemble(cls: type[Message], shapes: Any, values: Any, payload: memoryview)
         if fields[name] == "arrays":
             content[name], offset = _take_named(where, payload, offset, shapes[name])
             continue
-        dtype, ndim = _ARRAYS[fields[name]]
+        (dtype,), (ndim,), _ = ARRAY_KINDS[fields[name]]
         content[name], offset = _take(where, payload, offset, shapes[name], dtype, ndim)
     if offset != len(payload):
         raise MessageError(f"{named(cls)} message must end with its arrays; more bytes follow.")
@@ -188,13 +194,13 @@ def _take_named(
         if not named or not isinstance(told[0], str) or told[0] not in ARRAY_TYPES:
             raise MessageError(f"{where} must have arrays of a known type and a shape.")
         word, *shape = told
-        array, offset = _take(where, payload, offset, shape, f"<{word}", len(shape))
+        array, offset = _take(where, payload, offset, shape, ARRAY_TYPES[word], len(shape))
         found[name] = array
     return found, offset
 
 
 def _take(
-    where: str, payload: memoryview, offset: int, shape: Any, dtype: str, ndim: int
+    where: str, payload: memoryview, offset: int, shape: Any, dtype: Any, ndim: int
 ) -> tuple[NDArray[Any], int]:
     whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
     if not whole or len(shape) != ndim:
@@ -202,6 +208,6 @@ def _take(
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size > len(payload) - offset or max(shape, default=0) > max(len(payload), EMPTY_SIDE):
         raise MessageError(f"{where} must fit into the message; the message is cut off.")
-    array = np.frombuffer(payload[offset : offset + size], dtype=dtype).reshape(shape)
-    native: NDArray[Any] = array.astype(array.dtype.newbyteorder("="), copy=False)
-    return native, offset + size
+    little = np.dtype(dtype).newbyteorder("<")
+    array = np.frombuffer(payload[offset : offset + size], dtype=little).reshape(shape)
+    return array.astype(dtype, copy=False), offset + size

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -33,6 +33,17 @@ MAX_ARRAYS_BYTES = 64 << 20
 ARRAY_TYPES: Mapping[str, Any] = {"f8": np.float64, "i4": np.int32}
 #: No array of a model has more dimensions than (nodes, classes).
 MAX_DIMENSIONS = 2
+#: Of every kind of array: its types, how many dimensions it may have, and how to say so.
+ARRAY_KINDS: Mapping[str, tuple[Sequence[Any], Sequence[int], str]] = {
+    "vector": ((np.float64,), (1,), "1 dimension(s) of float64"),
+    "matrix": ((np.float64,), (2,), "2 dimension(s) of float64"),
+    "blob": ((np.uint8,), (1,), "1 dimension(s) of uint8"),
+    "arrays": (
+        (*ARRAY_TYPES.values(),),
+        range(MAX_DIMENSIONS + 1),
+        f"at most {MAX_DIMENSIONS} dimensions of float64 or int32",
+    ),
+}
 #: Short and plain, so that a name carries nothing.
 _ARRAY_NAME = re.compile("[a-z0-9_.]{1,60}")
 
@@ -55,9 +66,9 @@ def wire_field(kind: Kind, make: Callable[[], Any] | None = None) -> Any:
     return field(default_factory=make, metadata={"kind": kind})
 
 
-def wire_fields(cls: type[Message]) -> dict[str, Kind]:
-    """Name and kind of every field that a message has on the wire."""
-    fields = dataclasses.fields(cls)
+def wire_fields(message: Message | type[Message]) -> dict[str, Kind]:
+    """Name and kind of every field that a message has on the wire, in their order."""
+    fields = dataclasses.fields(message)
     return {item.name: item.metadata["kind"] for item in fields if "kind" in item.metadata}
 
 
@@ -70,13 +81,21 @@ class Message:
     study: str = wire_field("text")
 
     def __post_init__(self) -> None:
-        for name, kind, value in self.items():
-            object.__setattr__(self, name, _checked(f"{self.name}.{name}", kind, value))
+        for name, kind in wire_fields(self).items():
+            where, value = f"{self.name}.{name}", getattr(self, name)
+            if kind == "plain":
+                value = _frozen(where, value, MAX_DEPTH)
+            elif kind == "arrays":
+                value = _named_arrays(where, value)
+            elif kind in ARRAY_KINDS:
+                value = _own_array(where, kind, value)
+            else:
+                holds, become, words = _SINGLE[kind]
+                if not holds(value):
+                    raise MessageError(f"{where} must be {words}.")
+                value = become(value)
+            object.__setattr__(self, name, value)
         self.check()
-
-    def items(self) -> list[tuple[str, Kind, Any]]:
-        """Name, kind and value of every field, in their order."""
-        return [(name, kind, getattr(self, name)) for name, kind in wire_fields(type(self)).items()]
 
     @property
     def is_held(self) -> bool:
@@ -86,10 +105,11 @@ class Message:
     def buffers(self) -> list[tuple[str, NDArray[Any]]]:
         """Name and content of every array, as they follow each other; ``"arrays.value"``."""
         found = []
-        for name, kind, value in self.items():
+        for name, kind in wire_fields(self).items():
+            value = getattr(self, name)
             if kind == "arrays":
                 found += [(f"{name}.{key}", array) for key, array in value.items()]
-            elif isinstance(value, np.ndarray):
+            elif kind in ARRAY_KINDS:
                 found.append((name, value))
         return found
 
@@ -104,8 +124,11 @@ class Message:
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return _objects(self) == _objects(other) and all(
-            _equal(kind, value, getattr(other, name)) for name, kind, value in self.items()
+        if self is other:
+            return True
+        arrays = zip(self.buffers(), other.buffers(), strict=False)
+        return _outline(self) == _outline(other) and all(
+            np.array_equal(one, another) for (_, one), (_, another) in arrays
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -115,19 +138,13 @@ class Message:
         return f"{type(self).__name__}(study={self.study!r}{shapes})"
 
 
-def _objects(message: Any) -> list[int]:
-    """Which objects a message hands over; two are the same only if they are one."""
+def _outline(message: Message) -> tuple[Any, ...]:
+    """All of a message but the numbers in its arrays; objects are the same only if they are one."""
     held = message.__dict__.get("held")
-    return [id(item) for item in (held if isinstance(held, tuple) else (held,))]
-
-
-def _equal(kind: Kind, one: Any, other: Any) -> bool:
-    if kind == "arrays":
-        return one.keys() == other.keys() and all(
-            one[key].dtype == other[key].dtype and np.array_equal(one[key], other[key])
-            for key in one
-        )
-    return bool(np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other)
+    objects = [id(item) for item in (held if isinstance(held, tuple) else (held,))]
+    arrays = [(name, array.dtype, array.shape) for name, array in message.buffers()]
+    kinds = wire_fields(message).items()
+    return objects, arrays, [getattr(message, n) for n, kind in kinds if kind not in ARRAY_KINDS]
 
 
 def thaw(value: Any) -> Any:
@@ -185,48 +202,34 @@ _SINGLE: Mapping[str, tuple[Callable[[Any], bool], type, str]] = {
 }
 
 
-def _checked(where: str, kind: Kind, value: Any) -> Any:
-    if kind == "plain":
-        return _frozen(where, value, MAX_DEPTH)
-    if kind == "arrays":
-        return _checked_arrays(where, value)
-    if kind not in _SINGLE:
-        return _checked_array(where, kind, value)
-    holds, become, words = _SINGLE[kind]
-    if not holds(value):
-        raise MessageError(f"{where} must be {words}.")
-    return become(value)
-
-
-def _checked_array(where: str, kind: Kind, value: Any) -> NDArray[Any]:
-    dtype, ndim = (np.uint8, 1) if kind == "blob" else (np.float64, 2 if kind == "matrix" else 1)
-    if not isinstance(value, np.ndarray) or value.dtype != dtype or value.ndim != ndim:
-        raise MessageError(f"{where} must be an array of {ndim} dimension(s) of {dtype.__name__}.")
-    if dtype is np.float64 and not np.isfinite(value).all():
-        raise MessageError(f"{where} must be finite.")
-    return _own(value)
-
-
-def _checked_arrays(where: str, value: Any) -> Mapping[str, NDArray[Any]]:
+def _named_arrays(where: str, value: Any) -> Mapping[str, NDArray[Any]]:
     """Arrays by name, in the names' order, so that equal models are equal bytes."""
     if not isinstance(value, Mapping) or len(value) > MAX_ARRAYS:
         raise MessageError(f"{where} must be at most {MAX_ARRAYS} arrays by name.")
-    total = 0
-    for name, array in value.items():
-        if not isinstance(name, str) or not _ARRAY_NAME.fullmatch(name):
-            raise MessageError(f"{where} must have short names of small letters and digits.")
-        known = isinstance(array, np.ndarray) and array.dtype in ARRAY_TYPES.values()
-        if not known or array.ndim > MAX_DIMENSIONS:
-            raise MessageError(
-                f"{where}.{name} must be an array of at most {MAX_DIMENSIONS} dimensions of "
-                "float64 or int32."
-            )
-        total += array.nbytes
-        if total > MAX_ARRAYS_BYTES:
-            raise MessageError(f"{where} must have at most {MAX_ARRAYS_BYTES} bytes in all.")
-        if not np.isfinite(array).all():
-            raise MessageError(f"{where}.{name} must be finite.")
-    return MappingProxyType({name: _own(value[name]) for name in sorted(value)})
+    if not all(isinstance(name, str) and _ARRAY_NAME.fullmatch(name) for name in value):
+        raise MessageError(f"{where} must have short names of small letters and digits.")
+    if sum(getattr(array, "nbytes", 0) for array in value.values()) > MAX_ARRAYS_BYTES:
+        raise MessageError(f"{where} must have at most {MAX_ARRAYS_BYTES} bytes in all.")
+    return MappingProxyType(
+        {name: _own_array(f"{where}.{name}", "arrays", value[name]) for name in sorted(value)}
+    )
+
+
+def _own_array(where: str, kind: Kind, value: Any) -> NDArray[Any]:
+    """An array of the right kind, read-only; a copy if anybody else could still change it."""
+    types, dimensions, words = ARRAY_KINDS[kind]
+    known = isinstance(value, np.ndarray) and value.dtype in types and value.ndim in dimensions
+    if not known:
+        raise MessageError(f"{where} must be an array of {words}.")
+    if not np.isfinite(value).all():
+        raise MessageError(f"{where} must be finite.")
+    base: Any = value
+    while isinstance(base, np.ndarray) and not base.flags.writeable:
+        base = base.base
+    held = base.readonly if isinstance(base, memoryview) else not isinstance(base, bytearray)
+    if isinstance(base, np.ndarray) or not held:
+        return read_only(value.copy())
+    return read_only(np.asarray(value, order="C"))
 
 
 def named(message: type[Message]) -> str:
@@ -249,17 +252,6 @@ def frozen_mapping(items: dict[str, Any]) -> MappingProxyType[str, Any]:
 copyreg.pickle(MappingProxyType, lambda view: (frozen_mapping, (dict(view),)))
 
 
-def _own(array: NDArray[Any]) -> NDArray[Any]:
-    """The array, read-only; a copy if anybody else could still change it."""
-    base: Any = array
-    while isinstance(base, np.ndarray) and not base.flags.writeable:
-        base = base.base
-    held = base.readonly if isinstance(base, memoryview) else not isinstance(base, bytearray)
-    if isinstance(base, np.ndarray) or not held:
-        return read_only(array.copy())
-    return read_only(np.asarray(array, order="C"))
-
-
 def _frozen(where: str, value: Any, depth: int) -> Any:
     if depth == 0:
         raise MessageError(f"{where} must not be nested more than {MAX_DEPTH} levels deep.")
@@ -268,15 +260,15 @@ def _frozen(where: str, value: Any, depth: int) -> Any:
     if isinstance(value, int | float):  # by far the most frequent
         if not _is_number(value):
             raise MessageError(f"{where} must hold finite numbers.")
-        return value
+        return float(value) if isinstance(value, float) else int(value)  # not one of numpy's
     if isinstance(value, str):
         if len(value) > 10 * MAX_TEXT:
             raise MessageError(f"{where} must hold texts of at most {10 * MAX_TEXT} characters.")
-        return value
+        return str(value)
     if type(value) is dict or isinstance(value, Mapping):
         if not all(isinstance(key, str) and len(key) <= MAX_TEXT for key in value):
             raise MessageError(f"{where} must have short texts as keys.")
-        return MappingProxyType({k: _frozen(where, v, depth - 1) for k, v in value.items()})
+        return MappingProxyType({str(k): _frozen(where, v, depth - 1) for k, v in value.items()})
     if isinstance(value, list | tuple):
         return tuple(_frozen(where, item, depth - 1) for item in value)
     raise MessageError(f"{where} must hold plain values only.")

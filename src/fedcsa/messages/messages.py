@@ -98,7 +98,7 @@ class Examination(Message):
         self.must(len(self.held) in (0, n), "no object, or one a member")
         held = self.held or (None,) * n
         rows = {array.shape[:-1] for array in self.arrays.values()}
-        whole = not self.alike or (rows == {(n,)} and not self.held)
+        whole = forms == n or (rows == {(n,)} and not self.held)
         self.must(whole, "a row a member where one form is for all")
         self.must(all(map(is_form, self.forms, held)), "members by their form")
         owners = {name.partition(".")[0] for name in self.arrays}
@@ -108,21 +108,19 @@ class Examination(Message):
         self.must(self.unit > 0.0, "a positive unit")
 
     @property
-    def alike(self) -> bool:
-        """Whether one form is for several members, whose arrays stand together."""
-        return len(self.forms) < len(self.weights)
-
-    @property
     def together(self) -> dict[str, NDArray[Any]]:
-        """Arrays of members that are alike, with a row a member."""
+        """Arrays with a row a member, where one form is for several; else none."""
+        if len(self.forms) == len(self.weights):
+            return {}
         return {name.partition(".")[2]: array for name, array in self.arrays.items()}
 
     @property
     def members(self) -> list[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
         """Form and arrays of every member."""
-        if self.alike:
-            rows = zip(*self.together.values(), strict=True)
-            return [(self.forms[0], dict(zip(self.together, row, strict=True))) for row in rows]
+        together = self.together
+        if together:
+            rows = zip(*together.values(), strict=True)
+            return [(self.forms[0], dict(zip(together, row, strict=True))) for row in rows]
         arrays: list[dict[str, NDArray[Any]]] = [{} for _ in self.forms]
         for name, array in self.arrays.items():
             owner, _, rest = name.partition(".")
@@ -376,7 +374,16 @@ class RiskReport(Message):
         self.must(self.outcome_sd >= 0.0, "an outcome's sd that is not negative")
         self.must(1 <= self.n_judged <= self.n_rows, "1 ≤ n_judged ≤ n_rows")
         self._check_failures(count)
-        self._check_weights()
+        rows, share = self.effective_rows, self.largest_share
+        for number in (self.ratio_mean, self.ratio_m2, rows, share):
+            self.must(number >= 0.0, "ratio moments, rows and shares that are not negative")
+        self.must(rows <= SLACK * self.n_judged, "effective rows ≤ n_judged")
+        self.must((rows == 0.0) == (share == 0.0), "all or no zero weights")
+        if rows > 0.0:
+            # Σw² ≤ max w ≤ √Σw², with Σw² = 1/ESS
+            self.must(SLACK * share * rows >= 1.0, "a largest share of at least 1 / effective rows")
+            most = SLACK / rows**0.5
+            self.must(share <= most, "a largest share of at most 1 / √(effective rows)")
         for array in (self.variance, self.loss_m2, self.product_m2):
             self.must((array >= 0.0).all(), "second moments that are not negative")
         bound = SLACK * (np.sqrt(self.product_m2) + TINY) * (np.sqrt(self.ratio_m2) + TINY)
@@ -397,19 +404,6 @@ class RiskReport(Message):
             self.must(isinstance(evidence, Mapping), "findings as code and evidence")
             told = all(isinstance(value, float | str) for value in evidence.values())
             self.must(told, "numbers and names as evidence")
-
-    def _check_weights(self) -> None:
-        """What weights must satisfy, whatever the data are."""
-        rows, share = self.effective_rows, self.largest_share
-        for number in (self.ratio_mean, self.ratio_m2, rows, share):
-            self.must(number >= 0.0, "ratio moments, rows and shares that are not negative")
-        self.must(rows <= SLACK * self.n_judged, "effective rows ≤ n_judged")
-        self.must((rows == 0.0) == (share == 0.0), "all or no zero weights")
-        if rows > 0.0:
-            # Σw² ≤ max w ≤ √Σw², with Σw² = 1/ESS
-            self.must(SLACK * share * rows >= 1.0, "a largest share of at least 1 / effective rows")
-            most = SLACK / rows**0.5
-            self.must(share <= most, "a largest share of at most 1 / √(effective rows)")
 
     @property
     def leverage(self) -> float:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -18,7 +20,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.errors import MessageError, PolicyError, must
 from fedcsa.messages.codec import digest, written
-from fedcsa.messages.fields import HELD, Message, thaw, to_json
+from fedcsa.messages.fields import HELD, Message, thaw, to_json, wire_fields
 from fedcsa.messages.messages import (
     BacktestReport,
     Brief,
@@ -236,7 +238,8 @@ class Policy:
             Its rows of every class of the outcome; none for numbers.
         """
         yield from self.announcement_refusals(brief)
-        if brief.candidates:  # else nothing is fitted, and no model leaves
+        looked_at = self.portable_models or self.min_rows_per_leaf or self.models is not None
+        if brief.candidates and looked_at:  # else nothing is fitted, and no model leaves
             yield from self._model_refusals(brief)
         if brief.n_rows < self.min_target_rows:
             why = f"the target must have {self.min_target_rows} rows or more"
@@ -248,7 +251,8 @@ class Policy:
             why = f"every class of the outcome must have {self.min_class_rows} rows here, or none"
             yield _refusal("min_class_rows", why)
         if brief.candidates:
-            if self._columns(brief) + 1 > self.max_parameters_per_row * train_rows:
+            most = self.max_parameters_per_row * train_rows
+            if most < math.inf and self._columns(brief) + 1 > most:
                 why = "the model has too many parameters for the rows here"
                 yield _refusal("max_parameters_per_row", why)
             if self.min_penalty > 0.0 and _weakest(brief, train_rows) < self.min_penalty:
@@ -306,15 +310,16 @@ class Policy:
                 raise _refusal("max_row_share", "a single row here would carry too much weight")
             self.check_leverage(message.leverage)
         if isinstance(message, ModelReport):
-            if message.is_held and self.portable_models:
+            if self.portable_models and message.is_held:
                 raise _refusal("portable_models", "its model has no format of ours")
-            if count_parameters(message.arrays) > self.max_parameters_per_row * message.n_rows:
+            most = self.max_parameters_per_row * message.n_rows
+            if most < math.inf and count_parameters(message.arrays) > most:
                 raise _refusal("max_parameters_per_row", "too many numbers for the rows here")
         if self.significant_digits is None or message.name not in _ROUNDED:
             return message
         rounded = {
-            name: _rounded(kind, value, self.significant_digits)
-            for name, kind, value in message.items()
+            name: _rounded(kind, getattr(message, name), self.significant_digits)
+            for name, kind in wire_fields(message).items()
             if kind in ("number", "vector", "matrix", "arrays")
         }
         return dataclasses.replace(message, **rounded)
@@ -429,11 +434,8 @@ def round_significant(values: Array, digits: int) -> Array:
 
 
 Clock = Callable[[], datetime]
-
-
-def utc_now() -> datetime:
-    """The time, in UTC."""
-    return datetime.now(UTC)
+#: The time, in UTC.
+utc_now: Clock = partial(datetime.now, UTC)
 
 
 @dataclass(frozen=True)
@@ -526,7 +528,8 @@ def entries_of(
 def records_of(message: Message) -> tuple[FieldRecord, ...]:
     """What a ledger tells about every field of a message."""
     records = []
-    for name, kind, value in message.items():
+    for name, kind in wire_fields(message).items():
+        value = getattr(message, name)
         if kind == "arrays":
             told = [(f"{name}.{key}", array.shape, array.tobytes()) for key, array in value.items()]
         elif isinstance(value, np.ndarray):
@@ -535,15 +538,11 @@ def records_of(message: Message) -> tuple[FieldRecord, ...]:
             shape = () if isinstance(value, str) or not hasattr(value, "__len__") else (len(value),)
             told = [(name, shape, to_json(value).encode())]
         records += [FieldRecord(of, shape, len(wire), digest(wire)) for of, shape, wire in told]
-    return (*records, *(FieldRecord(f"held.{name}", (), 0, "") for name in _held_classes(message)))
-
-
-def _held_classes(message: Message) -> list[str]:
-    """Classes of the objects that a message hands over, in one process."""
-    if not isinstance(message, ModelReport | Examination):
-        return []
-    forms = message.forms if isinstance(message, Examination) else (message.form,)
-    return [str(form["class"]) for form in forms if form["kind"] == HELD]
+    if isinstance(message, ModelReport | Examination):  # objects that they hand over, by class
+        forms = message.forms if isinstance(message, Examination) else (message.form,)
+        held = [form["class"] for form in forms if form["kind"] == HELD]
+        records += [FieldRecord(f"held.{name}", (), 0, "") for name in held]
+    return tuple(records)
 
 
 @dataclass

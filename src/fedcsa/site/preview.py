@@ -14,7 +14,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1
 from fedcsa.errors import FedCSAError, PolicyError
 from fedcsa.messages.codec import decode, digest_of, encode
-from fedcsa.messages.fields import Message, thaw
+from fedcsa.messages.fields import Message, thaw, wire_fields
 from fedcsa.messages.messages import (
     TARGET,
     Brief,
@@ -323,7 +323,7 @@ def _zero_models(plan: Plan, n_others: int) -> dict[str, FittedModel]:
 
 
 def _described(message: Message, recipient: str, exact: bool) -> dict[str, Any]:
-    values = {name: thaw(value) for name, _, value in message.items()}
+    values = {name: thaw(getattr(message, name)) for name in wire_fields(message)}
     values |= {name: array.tolist() for name, array in message.buffers()}
     fields = []
     for item in records_of(message):

@@ -43,12 +43,13 @@ def members_of(asked: Examination, brief: Brief) -> Sequence[FittedModel]:
         raise MessageError("An examination of a given model must hold it.")
     if column and (asked.own_weight != 1.0 or len(asked.forms)):
         raise MessageError("An examination must be of the sites' own column of predictions.")
-    if asked.alike and model.get("name") == GIVEN:
+    together = asked.together
+    if together and model.get("name") == GIVEN:
         raise MessageError("An examination of a given model must hold one.")
     candidate = thaw(brief.candidates[asked.candidate]) if brief.candidates else {}
     held = asked.held or (None,) * len(asked.forms)
-    first = {name: rows[0] for name, rows in asked.together.items()} if asked.alike else {}
-    members = [(asked.forms[0], first)] if asked.alike else asked.members
+    first = {name: rows[0] for name, rows in together.items()}
+    members = [(asked.forms[0], first)] if together else asked.members
     try:
         found = [
             own
@@ -60,7 +61,7 @@ def members_of(asked: Examination, brief: Brief) -> Sequence[FittedModel]:
         ]
     except ModelError as error:
         raise MessageError(f"An examination must hold models of the study. {error}") from None
-    return _alike(found[0], asked.together) if asked.alike else found
+    return _alike(found[0], together) if together else found
 
 
 def _alike(first: FittedModel, together: Arrays) -> Lines:
