@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from fedcsa.cli.app import app
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.messages import Examination, ModelRequest
-from fedcsa.messages.policy import Policy, records_of
+from fedcsa.messages.policy import Policy, entries_of
 from fedcsa.plan import make_plan
 from fedcsa.site.meanings import meaning_of
 from fedcsa.source.source import Source
@@ -50,7 +50,8 @@ def answers(X, y, told=None):
     return {
         (message.name, item.name): item.sha256
         for message in left
-        for item in records_of(message)
+        for entry in entries_of(message, "a", ["b"])
+        for item in entry.fields
         if item.name != "in_reply_to"  # a hash of the question
     }
 

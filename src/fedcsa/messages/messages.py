@@ -373,7 +373,20 @@ class RiskReport(Message):
         self.must(len(self.outcome_mean) >= 1, "a mean outcome")
         self.must(self.outcome_sd >= 0.0, "an outcome's sd that is not negative")
         self.must(1 <= self.n_judged <= self.n_rows, "1 ≤ n_judged ≤ n_rows")
-        self._check_failures(count)
+        self.must(isinstance(self.failed, Mapping), "failures by candidate")
+        for key, reason in self.failed.items():
+            known = key.isdecimal() and len(key) < 12 and int(key) < count
+            self.must(known and isinstance(reason, str), "failures of known candidates")
+        none = len(self.failed) == count
+        self.must((self.n_folds == 0) <= none, "folds, unless every candidate failed")
+        self.must(isinstance(self.findings, tuple), "findings as a list")
+        for item in self.findings:
+            named = isinstance(item, Mapping) and set(item) == {"code", "evidence"}
+            self.must(named and isinstance(item["code"], str), "findings as code and evidence")
+            evidence = item["evidence"]
+            self.must(isinstance(evidence, Mapping), "findings as code and evidence")
+            plain = all(isinstance(value, float | str) for value in evidence.values())
+            self.must(plain, "numbers and names as evidence")
         rows, share = self.effective_rows, self.largest_share
         for number in (self.ratio_mean, self.ratio_m2, rows, share):
             self.must(number >= 0.0, "ratio moments, rows and shares that are not negative")
@@ -388,22 +401,6 @@ class RiskReport(Message):
             self.must((array >= 0.0).all(), "second moments that are not negative")
         bound = SLACK * (np.sqrt(self.product_m2) + TINY) * (np.sqrt(self.ratio_m2) + TINY)
         self.must((np.abs(self.co_moment) <= bound).all(), "moments that obey Cauchy–Schwarz")
-
-    def _check_failures(self, count: int) -> None:
-        self.must(isinstance(self.failed, Mapping), "failures by candidate")
-        for key, reason in self.failed.items():
-            known = key.isdecimal() and len(key) < 12 and int(key) < count
-            self.must(known and isinstance(reason, str), "failures of known candidates")
-        none = len(self.failed) == count
-        self.must((self.n_folds == 0) <= none, "folds, unless every candidate failed")
-        self.must(isinstance(self.findings, tuple), "findings as a list")
-        for item in self.findings:
-            named = isinstance(item, Mapping) and set(item) == {"code", "evidence"}
-            self.must(named and isinstance(item["code"], str), "findings as code and evidence")
-            evidence = item["evidence"]
-            self.must(isinstance(evidence, Mapping), "findings as code and evidence")
-            told = all(isinstance(value, float | str) for value in evidence.values())
-            self.must(told, "numbers and names as evidence")
 
     @property
     def leverage(self) -> float:

@@ -508,25 +508,6 @@ def entries_of(
         The rules of the site's policy that the message passed.
     clock : function, optional
     """
-    wire, fields = written(message), records_of(message)
-    return [
-        LedgerEntry(
-            site=site,
-            recipient=recipient,
-            message=message.name,
-            study=message.study,
-            n_bytes=len(wire),
-            sha256=digest(wire),
-            time=clock().isoformat(timespec="milliseconds"),
-            fields=fields,
-            rules=rules,
-        )
-        for recipient in recipients
-    ]
-
-
-def records_of(message: Message) -> tuple[FieldRecord, ...]:
-    """What a ledger tells about every field of a message."""
     records = []
     for name, kind in wire_fields(message).items():
         value = getattr(message, name)
@@ -537,12 +518,27 @@ def records_of(message: Message) -> tuple[FieldRecord, ...]:
         else:
             shape = () if isinstance(value, str) or not hasattr(value, "__len__") else (len(value),)
             told = [(name, shape, to_json(value).encode())]
-        records += [FieldRecord(of, shape, len(wire), digest(wire)) for of, shape, wire in told]
+        records += [FieldRecord(of, shape, len(part), digest(part)) for of, shape, part in told]
     if isinstance(message, ModelReport | Examination):  # objects that they hand over, by class
         forms = message.forms if isinstance(message, Examination) else (message.form,)
         held = [form["class"] for form in forms if form["kind"] == HELD]
         records += [FieldRecord(f"held.{name}", (), 0, "") for name in held]
-    return tuple(records)
+    wire, fields = written(message), tuple(records)
+    sha256 = digest(wire)
+    return [
+        LedgerEntry(
+            site=site,
+            recipient=recipient,
+            message=message.name,
+            study=message.study,
+            n_bytes=len(wire),
+            sha256=sha256,
+            time=clock().isoformat(timespec="milliseconds"),
+            fields=fields,
+            rules=rules,
+        )
+        for recipient in recipients
+    ]
 
 
 @dataclass

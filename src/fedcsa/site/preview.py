@@ -24,7 +24,7 @@ from fedcsa.messages.messages import (
     MoreCandidates,
     Refusal,
 )
-from fedcsa.messages.policy import Policy, records_of
+from fedcsa.messages.policy import Policy, entries_of
 from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.portable import LinearModel
@@ -325,8 +325,9 @@ def _zero_models(plan: Plan, n_others: int) -> dict[str, FittedModel]:
 def _described(message: Message, recipient: str, exact: bool) -> dict[str, Any]:
     values = {name: thaw(getattr(message, name)) for name in wire_fields(message)}
     values |= {name: array.tolist() for name, array in message.buffers()}
+    [entry] = entries_of(message, "", [recipient])
     fields = []
-    for item in records_of(message):
+    for item in entry.fields:
         plain = values[item.name]
         if plain not in ("", [], {}):
             what, computed_from = meaning_of(message.name, item.name)
@@ -334,5 +335,5 @@ def _described(message: Message, recipient: str, exact: bool) -> dict[str, Any]:
             fields.append({"name": item.name, "numbers": item.numbers, **about})
     return {
         "message": message.name, "to": recipient, "exact": exact,
-        "sha256": digest_of(message), "fields": fields,
+        "sha256": entry.sha256, "fields": fields,
     }  # fmt: skip
