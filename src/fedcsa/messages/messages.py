@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -280,7 +281,7 @@ class Brief(Message):
         self.must(self.correlations.shape in squares, "correlations of its features, or none")
         if not by_rows:
             try:
-                self.table  # noqa: B018 - it checks itself
+                self.table  # noqa: B018 - made, and so checked
             except DataError:
                 self.must(False, "a table that does not contradict itself")
 
@@ -294,9 +295,9 @@ class Brief(Message):
         thresholds = tuple(self.thresholds.tolist())
         return ScoreDesign(len(self.classes), thresholds, len(self.subgroups), centre, unit)
 
-    @property
+    @cached_property
     def table(self) -> Table1:
-        """The target's Table 1."""
+        """The target's Table 1; it checks itself when it is made."""
         told = self.correlations if len(self.correlations) else None
         return Table1(
             self.n_rows, tuple(self.features), tuple(self.flags), self.mean, self.sd, told

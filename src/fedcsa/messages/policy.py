@@ -238,8 +238,9 @@ class Policy:
             Its rows of every class of the outcome; none for numbers.
         """
         yield from self.announcement_refusals(brief)
+        # Without candidates nothing is fitted, and no model leaves.
         looked_at = self.portable_models or self.min_rows_per_leaf or self.models is not None
-        if brief.candidates and looked_at:  # else nothing is fitted, and no model leaves
+        if brief.candidates and looked_at:
             yield from self._model_refusals(brief)
         if brief.n_rows < self.min_target_rows:
             why = f"the target must have {self.min_target_rows} rows or more"
