@@ -92,7 +92,7 @@ def test_an_unlike_site_is_found_and_the_model_repaired(kind, request):
         output = each.output(fresh[0])
         risks.append(np.mean(((output[:, 1] if kind == "classes" else output) - fresh[1]) ** 2))
     assert risks[1] < 0.9 * risks[0]
-    assert np.array_equal(updated.output_before(X), adaptation.output(X))
+    assert np.array_equal(updated.output(X, corrected=False), adaptation.output(X))
 
 
 def test_a_drop_is_a_finding(numbers):

@@ -56,7 +56,9 @@ def labelled(adaptation: Adaptation, X: Array, y: Array) -> Labelled:
     """
     rows = np.asarray(X, dtype=np.float64)
     outcome = np.asarray(y, dtype=np.float64)
-    return Labelled(rows, outcome, adaptation.output_before(rows), np.full(len(y), 1.0 / len(y)))
+    return Labelled(
+        rows, outcome, adaptation.output(rows, corrected=False), np.full(len(y), 1.0 / len(y))
+    )
 
 
 def study_of(

@@ -31,6 +31,7 @@ from fedcsa.data.frames import (
     named_pairs,
 )
 from fedcsa.errors import known_parameters, must, raise_all
+from fedcsa.findings import Finding
 from fedcsa.messages.policy import Policy
 from fedcsa.models.description import given_column
 from fedcsa.models.fitted import FittedModel
@@ -95,21 +96,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     ----------
     candidate_ : mapping
         The chosen candidate.
-    target_risk_ : float
-        Risk at the target, as promised.
-    interval_ : (float, float) or None
-        Prediction interval of the risk for a new site, at the level asked for.
-    between_sites_ : float or None
-        Standard deviation of the log risk between sites.
-    verdict_ : str
-        ``"use it"``, ``"use it with care"`` or ``"do not use it"``; ``"not judged"`` where no
-        source examined the model.
-    legs_ : mapping of str to Leg
-        What the verdict stands on: ``reach``, ``agreement`` and ``skill``, each with its number.
     examinations_ : mapping of str to ExaminationReport
         What every source found of the others' mixture.
     source_weights_ : mapping of str to float
-    findings_ : tuple of Finding
     adaptation_ : Adaptation
         The whole result.
     update_ : Update or None
@@ -208,13 +197,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         data, plan, common = self._prepare(sources, features, told)
         names = (*plan.features, *([plan.group] if plan.group else []))
         roles = [Source(name, *pair, features=names, **common) for name, pair in data.items()]
-        target = Target(
-            told,
-            plan,
-            policy=common["policy"],
-            trusted_types=common["trusted_types"],
-            space=self.candidates if callable(self.candidates) else None,
-        )
+        site = {key: common[key] for key in ("policy", "trusted_types")}
+        space = self.candidates if callable(self.candidates) else None
+        target = Target(told, plan, space=space, **site)
         coding = self._coding
         self._keep(replace(run_in_process(target, roles, progress), described=coding, by_name=True))
         inputs = features if coding is None else coding.needed(with_outcome=False)
@@ -357,16 +342,33 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         last = None if history is None else history.last
         self.adaptation_ = adaptation
         if last is not None:
-            self.adaptation_ = replace(adaptation, correction=last.correction)
+            self.adaptation_ = adaptation.with_correction(last.correction)
         self.update_, self.history_ = last, history
         self.candidate_ = dict(adaptation.candidate)
-        self.target_risk_ = adaptation.target_risk
-        self.interval_ = adaptation.interval
-        promise = adaptation.promise
-        self.between_sites_ = None if promise is None else promise.between_sites
         self.examinations_ = dict(adaptation.examinations)
         self.source_weights_ = dict(adaptation.source_weights)
-        self.findings_ = (*(() if last is None else last.findings), *adaptation.findings)
+
+    @property
+    def target_risk_(self) -> float:
+        """Risk at the target, as promised."""
+        return self.adaptation_.target_risk
+
+    @property
+    def interval_(self) -> tuple[float, float] | None:
+        """Prediction interval of the risk for a new site, at the level asked for."""
+        return self.adaptation_.interval
+
+    @property
+    def between_sites_(self) -> float | None:
+        """Standard deviation of the log risk between sites."""
+        promise = self.adaptation_.promise
+        return None if promise is None else promise.between_sites
+
+    @property
+    def findings_(self) -> tuple[Finding, ...]:
+        """Every danger by name, those that outcomes show first."""
+        told = () if self.update_ is None else self.update_.findings
+        return (*told, *self.adaptation_.findings)
 
     @property
     def _verdict(self) -> Verdict:
@@ -374,12 +376,12 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
 
     @property
     def verdict_(self) -> str:
-        """What to do with the model."""
+        """``"use it"``, ``"use it with care"``, ``"do not use it"`` or ``"not judged"``."""
         return self._verdict.words
 
     @property
     def legs_(self) -> dict[str, Leg]:
-        """What the verdict stands on."""
+        """What the verdict stands on: ``reach``, ``agreement`` and ``skill``, with numbers."""
         return {leg.name: leg for leg in self._verdict.legs}
 
     def _prepare(
@@ -422,8 +424,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         described = self._described([X for X, _ in data.values()], told)
         plan = make_plan(
             model, candidates, options, losses, self.trusted_types,
-            inputs=columns,
-            features=features, classes=classes, **described,
+            inputs=columns, features=features, classes=classes, **described,
         )  # fmt: skip
         if self._coding is not None:
             raise_all(unknown_levels(plan.subgroups, self._coding.levels))
@@ -477,8 +478,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         """What a plan says of the columns."""
         coding = self._coding
         if coding is not None:
-            names = ("flags", "group", "public_sd")
-            return {name: getattr(coding, name) for name in names}
+            return {name: getattr(coding, name) for name in ("flags", "group", "public_sd")}
         if preset_values(self.preset).get("exchange", self.exchange) != "table":
             return {}
         if isinstance(told, Table1):

@@ -268,7 +268,7 @@ def _output(adaptation: Adaptation, X: Array, predicted: Array | None) -> Array:
     predicted : array of shape (rows,) or None
     """
     if predicted is None:
-        return adaptation.output_before(X)
+        return adaptation.output(X, corrected=False)
     output = predictions_of(predicted, X, len(adaptation.plan.classes))
     assert output is not None  # noqa: S101 - there is a column
     return output

@@ -367,7 +367,7 @@ def labelled_rows(
             "Leave them out if all rows count alike."
         )
     if predicted is None:
-        output = adaptation.output_before(rows)
+        output = adaptation.output(rows, corrected=False)
     else:
         column = np.asarray(predicted, dtype=np.float64)
         check_target_has(column, plan, rows)

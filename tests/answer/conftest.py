@@ -18,7 +18,7 @@ from fedcsa.messages.messages import ExaminationReport, RiskReport
 from fedcsa.messages.policy import entries_of
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
-from fedcsa.target.adaptation import Adaptation, Stopped
+from fedcsa.target.adaptation import Adaptation, Concluded, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates
 from fedcsa.target.promised_measures import (
@@ -28,7 +28,6 @@ from fedcsa.target.promised_measures import (
     Recalibration,
     RiskDistribution,
 )
-from fedcsa.target.verdict import promise_of
 
 MOMENTS = ("loss_mean", "loss_m2", "product_mean", "product_m2", "co_moment")
 NASTY = (
@@ -150,15 +149,10 @@ def adaptation_of(
         plan=plan, table=Table1(n_target_rows, plan.features, plan.flags, np.zeros(d), np.ones(d)),
         kept=kept, estimates=estimates(plan, reports, kept), reports=reports, model_reports={},
         models={}, source_weights=weights or given, examinations=examined, backtest=backtest,
-        findings=(*findings, *silence), ledgers=ledgers_of(reports) if ledgers else {},
+        ledgers=ledgers_of(reports) if ledgers else {},
         rounds=(len(plan.candidates),),
     )  # fmt: skip
-    if a.refused or not validated:
-        return a
-    promise = promise_of(
-        {name: examined[name] for name in a.reaching}, a.source_weights, plan, n_target_rows
-    )
-    return replace(a, promise=promise)
+    return replace(a, concluded=Concluded(a.promise, (*findings, *silence)))
 
 
 def without_model(plan, text="Nobody is near.", reports=(), findings=(), rule="no_overlap"):
@@ -167,7 +161,8 @@ def without_model(plan, text="Nobody is near.", reports=(), findings=(), rule="n
     table = Table1(40, plan.features, plan.flags, np.zeros(d), np.ones(d))
     stopped = Stopped(rule, text)
     rounds = (len(plan.candidates),)
-    return Adaptation(plan, table, dict(reports), rounds, findings=tuple(findings), stopped=stopped)
+    concluded = Concluded(findings=tuple(findings))
+    return Adaptation(plan, table, dict(reports), rounds, concluded=concluded, stopped=stopped)
 
 
 def every_finding(source):

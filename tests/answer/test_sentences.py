@@ -12,6 +12,7 @@ from fedcsa.answer import sentences
 from fedcsa.answer.sentences import SECTIONS, by_kind, examined_sentence, said, whom_sentence
 from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
+from fedcsa.target.adaptation import Concluded
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.own_measures import MeasureUpdate
 from fedcsa.target.promised_measures import Calibration, MeasurePromise
@@ -254,7 +255,7 @@ def test_a_source_that_found_nothing_says_why(reason, says, making):
     adaptation = making.adaptation_of("abc", ["x"])
     examined = {name: found for name, found in adaptation.examinations.items() if name != "b"}
     findings = (Finding("not-examined", "b", {"reason": reason}),)
-    told = view_of(replace(adaptation, examinations=examined, findings=findings))
+    told = view_of(replace(adaptation, examinations=examined, concluded=Concluded(None, findings)))
     assert {line.name: line.found_text for line in told.sources}["b"] == says
 
 
@@ -274,7 +275,7 @@ def test_a_bounded_loss_is_found_to_be_at_most_one(making):
 
 def promised(**changes):
     """An adaptation whose promise is changed."""
-    return lambda whole: replace(whole, promise=replace(whole.promise, **changes))
+    return lambda a: replace(a, concluded=Concluded(replace(a.promise, **changes), a.findings))
 
 
 #: what changes an ordinary answer -> its advice, and why
@@ -286,7 +287,7 @@ VERDICTS = {
     "little skill": (promised(skill=0.89), "care", "better than a constant at a new site with"),
     "risks differ": (promised(differs_risk=0.5), "care", "sites probably differ in their risk"),
     "levels differ": (promised(differs_level=0.5), "care", "sites probably differ in their level"),
-    "nobody examined": (lambda a: replace(a, promise=None), "care", "nobody could examine"),
+    "nobody examined": (lambda a: replace(a, concluded=Concluded()), "care", "nobody could"),
     "failed back-test": (
         lambda a: a.with_backtest(Backtest((row(realised=9.0),), 0.95)), "no", "the back-test",
     ),

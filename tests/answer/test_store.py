@@ -154,12 +154,13 @@ def test_a_saved_result_predicts_the_same_bits(kind, saved):
         assert np.array_equal(after.predict_proba(rows), before.predict_proba(rows))
 
 
-#: Models are compared by what they predict; how tables are read, by the columns that follow.
-APART = ("models", "described", "by_name")
+#: Models are compared by what they predict; how tables are read, by the columns that follow;
+#: what was noted and concluded, by the findings and the promise.
+APART = ("models", "described", "by_name", "noted", "concluded")
 PARTS = (
     *(item.name for item in dataclasses.fields(Adaptation) if item.name not in APART),
-    "n_target_rows", "candidate", "target_risk", "interval", "verdict", "status", "sources",
-    "reaching", "refused", "columns",
+    "promise", "findings", "n_target_rows", "candidate", "target_risk", "interval", "verdict",
+    "status", "sources", "reaching", "refused", "columns",
 )  # fmt: skip
 
 

@@ -43,6 +43,7 @@ from fedcsa.cli.common import console
 from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
 from fedcsa.outcomes import History
+from fedcsa.target.adaptation import Concluded
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates
 from fedcsa.target.own_measures import MeasureUpdate
@@ -387,7 +388,7 @@ def test_a_source_that_reported_and_then_refused_stands_once_under_sources(makin
     whole = making.adaptation_of("abc", ["x"])
     told = (*whole.findings, Finding("source-refused", "b", {"rule": "models"}))
     found = {name: item for name, item in whole.examinations.items() if name != "b"}
-    view = view_of(replace(whole, findings=told, examinations=found))
+    view = view_of(replace(whole, concluded=Concluded(whole.promise, told), examinations=found))
     rows = source_table(view).rows
     assert sorted(row[0] for row in rows) == ["a", "b", "c"]
     assert {row[0]: row[1] for row in rows}["b"] == "refused: models"
@@ -413,7 +414,8 @@ def searched(making):
 )
 def test_a_terminal_says_how_long_a_search_was_and_why_it_ended(making, capsys, reason, words):
     ended = [Finding("search-ended", evidence={"reason": reason})] if reason else []
-    view = view_of(replace(searched(making), findings=tuple(ended)))
+    whole = searched(making)
+    view = view_of(replace(whole, concluded=Concluded(whole.promise, tuple(ended))))
     print_view(console(), view)
     lines = capsys.readouterr().out.splitlines()
     [line] = [x for x in lines if x.strip().startswith("searched")]

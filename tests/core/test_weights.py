@@ -15,7 +15,6 @@ from fedcsa.core.weights import (
     capped,
     divergence_weights,
     estimate,
-    limited,
     median_mixture,
     model_weights,
     validated_estimate,
@@ -471,5 +470,6 @@ def test_weights_that_are_all_in_one_hand_are_spread_equally():
 
 def test_only_a_median_limits_weights():
     weights = np.array([0.9, 0.05, 0.03, 0.02])
-    assert limited(weights, "mean") is weights
-    assert limited(weights, "median").max() == pytest.approx(1.0 / 3.0, rel=1e-12)
+    for combine, largest in (("mean", 0.9), ("median", 1.0 / 3.0)):
+        found = validated_estimate(np.ones((2, 4)), weights, np.zeros(2), np.ones((2, 4)), combine)
+        assert found.weights.max(axis=1) == pytest.approx(largest, rel=1e-12)

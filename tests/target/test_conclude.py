@@ -346,7 +346,7 @@ def test_every_finding_can_be_read_aloud(make):
 def test_judging_again_finds_the_same_and_changes_nothing(make):
     adaptation = crafted_study(make, trio(make), a=(np.zeros(N), LOSSES))
     assert findings_of(adaptation) == adaptation.findings
-    assert findings_of(dataclasses.replace(adaptation, findings=())) == adaptation.findings
+    assert findings_of(dataclasses.replace(adaptation, noted=())) == adaptation.findings
 
 
 # Rows and tables ------------------------------------------------------------------------------

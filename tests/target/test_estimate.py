@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedcsa.answer.store import summary
-from fedcsa.target.estimate import MOST_TIMES, eligible, out_of_line, wild_models
+from fedcsa.target.estimate import MOST_TIMES, eligible, validated, wild_models
 
 RNG = np.random.default_rng(21)
 SIZES = {"a": 40, "b": 25}
@@ -209,12 +209,12 @@ def test_whoever_claims_many_rows_takes_no_candidate_from_four_others():
 def test_a_source_that_moves_the_choice_is_named_though_another_has_no_loss():
     honest = {"a": claim([1.0, 0.5]), "b": claim([1.0, 0.0]), "c": claim([1.0, 0.5])}
     reports = {**honest, "liar": claim([0.0, 1000.0])}
-    assert out_of_line(TWO, reports, (0, 1)) == {"liar": 2.0}
+    assert validated(TWO, reports, (0, 1))[1] == {"liar": 2.0}
     without_loss = {name: claim([1.0, 0.0]) for name in "abc"}
-    found = out_of_line(TWO, {**without_loss, "liar": claim([0.0, 1000.0])}, (0, 1))
+    found = validated(TWO, {**without_loss, "liar": claim([0.0, 1000.0])}, (0, 1))[1]
     assert found == {"liar": MOST_TIMES}
 
 
 def test_of_three_sources_one_that_lies_has_no_honest_one_named():
     reports = {"a": claim([1.0, 1.5], rows=600), "b": claim([1.0, 1.0]), "liar": claim([1.3, 1.0])}
-    assert out_of_line(TWO, reports, (0, 1)) == {}
+    assert validated(TWO, reports, (0, 1))[1] == {}

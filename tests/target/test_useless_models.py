@@ -15,8 +15,8 @@ from fedcsa.target.conclude import useless_models
 from fedcsa.target.estimate import (
     MOST_CLAIMED,
     eligible,
-    out_of_line,
     outcome_means,
+    validated,
     worth,
 )
 from fedcsa.target.verdict import bounded_weights
@@ -192,26 +192,26 @@ def told(rows, risks, failed=()):
 def test_who_alone_moves_the_choice_is_found_by_one_voice_each():
     reports = {n: told(100.0, [1.0, 1.01, 1.3]) for n in "abcd"}
     reports["e"] = told(100.0, [1e4, 1e4, 1e-4])
-    assert out_of_line(PLAN, reports, (0, 1, 2)) == {"e": pytest.approx(1.3)}
+    assert validated(PLAN, reports, (0, 1, 2))[1] == {"e": pytest.approx(1.3)}
 
 
 def test_a_small_liar_does_not_have_a_large_honest_source_left_out():
     """Without the large one, the liar's candidate would be chosen: only the liar finds it good."""
     reports = {n: told(40.0, [1.0, 1.01, 1.3]) for n in "abc"}
     reports |= {"d": told(120.0, [0.9, 0.9, 1e-4]), "large": told(400.0, [1.0, 1.01, 1.3])}
-    assert out_of_line(PLAN, reports, (0, 1, 2)) == {}
+    assert validated(PLAN, reports, (0, 1, 2))[1] == {}
 
 
 def test_a_far_source_alone_moves_no_choice_either():
     reports = {n: told(100.0, [1.0, 1.01, 1.3]) for n in "abcd"} | {"e": told(5.0, [1e4, 1e4, 0])}
-    assert out_of_line(PLAN, reports, (0, 1, 2)) == {"e": pytest.approx(1.3)}
+    assert validated(PLAN, reports, (0, 1, 2))[1] == {"e": pytest.approx(1.3)}
 
 
 def test_whoever_failed_a_candidate_is_not_asked_about_it_and_does_not_end_the_asking():
     reports = {n: told(100.0, [1.0, 1.01, 1.2]) for n in "abc"}
     reports |= {"d": told(100.0, [0.0, 1.01, 1.2], failed=[0])}
     reports |= {"e": told(100.0, [1e4, 0.0, 1e-4], failed=[1])}
-    assert list(out_of_line(PLAN, reports, (0, 1, 2))) == ["e"]
+    assert list(validated(PLAN, reports, (0, 1, 2))[1]) == ["e"]
 
 
 def test_a_claim_of_many_rows_takes_no_candidate_from_the_others():

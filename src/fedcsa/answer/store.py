@@ -47,7 +47,7 @@ from fedcsa.outcomes import History
 from fedcsa.plan import Plan
 from fedcsa.target.accept import fitted_model
 from fedcsa.target.accept_scores import score_problem
-from fedcsa.target.adaptation import Adaptation, Stopped
+from fedcsa.target.adaptation import Adaptation, Concluded, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.estimate import estimates, score_design
 from fedcsa.target.realised_measures import MeasureOutcome
@@ -468,8 +468,8 @@ def _told(content: Mapping[str, Any]) -> Adaptation:
     )
     stopped = _record(Stopped, content["ended"]) if "ended" in content else None
     columns = _columns(content.get("columns"), plan)
-    told = Adaptation(plan, table, reports, rounds, findings=findings, described=columns)
-    return replace(told, stopped=stopped)
+    told = Adaptation(plan, table, reports, rounds, described=columns)
+    return replace(told, stopped=stopped, concluded=Concluded(None, findings))
 
 
 def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:
@@ -487,6 +487,7 @@ def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:
     for name, report in examined.items():
         _require(score_problem(report, design, told.reports[name]) is None)
     promise, played = content["promise"], content["backtest"]
+    promise = None if promise is None else _promise(promise, examined)
     if played is not None:
         rows = tuple(_played(row) for row in played["rows"])
         played = Backtest(rows, float(played["level"]), risk_scale(told.plan))
@@ -496,7 +497,7 @@ def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:
         estimates=_estimates(content["estimates"], told, kept),
         source_weights=weights,
         examinations=examined,
-        promise=None if promise is None else _promise(promise, examined),
+        concluded=Concluded(promise, told.findings),
         own_scores=_own_scores(content["own_scores"], told),
         backtest=played,
     )

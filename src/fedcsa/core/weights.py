@@ -97,9 +97,7 @@ def estimate(
     if method not in WEIGHT_RULES:
         raise one_of("method", list(WEIGHT_RULES), method, " here")
     terms, variances, weights = WEIGHT_RULES[method](sources, fedle_weights)
-    weights = _limited(weights, combine, fitted)
-    risk = _combined(terms, weights, combine)
-    errors = _standard_errors(weights, variances, combine)
+    risk, weights, errors = _over_sources(terms, variances, weights, combine, fitted)
     return Estimate(method, risk, weights, int(risk.argmin()), errors)
 
 
@@ -208,9 +206,8 @@ def validated_estimate(
         As for `estimate`.
     """
     share = worth / worth.sum()
-    weights = _limited(np.tile(share, (len(risks), 1)), combine, fitted)
-    risk = _combined(risks, weights, combine)
-    errors = _standard_errors(weights, variances, combine)
+    alike = np.tile(share, (len(risks), 1))
+    risk, weights, errors = _over_sources(risks, variances, alike, combine, fitted)
     score = risk + CAUTION * powers * errors
     if worth.sum() < MIN_WORTH and (powers == 0.0).any():
         score = np.where(powers > 0.0, np.inf, score)
@@ -250,50 +247,40 @@ def model_weights(worth: Array, outputs: Array) -> Array:
     return a
 
 
-def _limited(weights: Array, combine: str, fitted: NDArray[np.bool_] | None) -> Array:
-    """The weights of sources that fitted a candidate, none too large for a median.
+def _over_sources(
+    terms: Array,
+    variances: Array,
+    weights: Array,
+    combine: str,
+    fitted: NDArray[np.bool_] | None = None,
+) -> tuple[Array, Array, Array]:
+    """Mean or median over sources, their weights, and √Σ α_j² v_j, of every candidate.
+
+    Who failed to fit a candidate has no weight there. The sources are independent; under a median
+    no weight exceeds `MAX_WEIGHT`, and all v_j count alike.
 
     Parameters
     ----------
-    weights : array of shape (candidates, sources)
-    combine : {"mean", "median"}
-    fitted : array of bool of shape (candidates, sources), optional
-        False where a source failed to fit a candidate.
+    terms, variances, weights : array of shape (candidates, sources)
+        f_j, v_j and α_j.
+    combine, fitted
+        As for `estimate`.
     """
-    if fitted is None:
-        return np.array([limited(row, combine) for row in weights])
-    found = np.zeros_like(weights)
-    for index, (row, mine) in enumerate(zip(weights, fitted, strict=True)):
-        given = row[mine] if row[mine].any() else np.ones(int(mine.sum()))
-        found[index, mine] = limited(given / given.sum(), combine)
-    return found
-
-
-def _combined(values: Array, weights: Array, combine: str) -> Array:
-    """Mean or median over sources, shape (candidates,).
-
-    Parameters
-    ----------
-    values, weights : array of shape (candidates, sources)
-    combine : {"mean", "median"}
-    """
-    if combine == "median":
-        return weighted_median(values, weights)
-    return np.asarray(np.einsum("ck,ck->c", weights, values))
-
-
-def _standard_errors(weights: Array, variances: Array, combine: str) -> Array:
-    """√Σ α_j² v_j of every candidate: the sources are independent; all v_j alike for a median.
-
-    Parameters
-    ----------
-    weights, variances : array of shape (candidates, sources)
-    combine : {"mean", "median"}
-    """
-    squares = np.einsum("ck,ck->c", weights**2, variances)
-    if combine == "median":
+    weights, median = np.array(weights, order="C"), combine == "median"
+    if fitted is not None and not fitted.all():
+        for index, mine in enumerate(fitted):
+            given = weights[index, mine]
+            given = given if given.any() else np.ones(int(mine.sum()))
+            given = given / given.sum()
+            weights[index] = 0.0
+            weights[index, mine] = capped(given, MAX_WEIGHT) if median else given
+    elif median:
+        weights = np.array([capped(row, MAX_WEIGHT) for row in weights])
+    if median:
         squares = weighted_median(variances, weights) * (weights**2).sum(axis=1)
-    return np.asarray(np.sqrt(squares))
+        return weighted_median(terms, weights), weights, np.sqrt(squares)
+    squares = np.einsum("ck,ck->c", weights**2, variances)
+    return np.einsum("ck,ck->c", weights, terms), weights, np.asarray(np.sqrt(squares))
 
 
 def divergence_weights(n_rows: Array, divergence: Array) -> Array:
@@ -322,17 +309,6 @@ def divergence_weights(n_rows: Array, divergence: Array) -> Array:
     precision = np.where(zero.any(axis=1, keepdims=True), limit, precision)
     weights: Array = precision / precision.sum(axis=1, keepdims=True)
     return weights
-
-
-def limited(weights: Array, combine: str) -> Array:
-    """The weights, under a median with none above `MAX_WEIGHT`.
-
-    Parameters
-    ----------
-    weights : array of shape (sources,)
-    combine : {"mean", "median"}
-    """
-    return capped(weights, MAX_WEIGHT) if combine == "median" else weights
 
 
 def capped(weights: Array, largest: float) -> Array:

@@ -139,8 +139,8 @@ def _accept_report(report: RiskReport, brief: Brief) -> None:
             f"The report of source {name!r} must cover the study's {len(brief.candidates)} "
             f"candidates and {len(brief.features)} features."
         )
-    _check_words(report)
-    _check_units(report, brief)
+    if report.findings or report.failed:
+        _check_words(report, brief)
     if brief.scheme == "cross-fit" and report.n_judged != report.n_rows:
         raise MessageError(f"The report of source {name!r} must judge every row once.")
     if report.n_folds > brief.n_folds:
@@ -177,7 +177,10 @@ def _accept_model(report: ModelReport, asked: Asked) -> None:
         raise MessageError(
             f"The model of source {name!r} must be of the rows that its report was on. {_ASK}"
         )
-    _open(report, brief, brief.sd)
+    try:
+        fitted_model(report, brief, brief.sd)
+    except ModelError as error:
+        raise MessageError(f"The model of source {name!r} is refused. {error}") from None
 
 
 def _accept_examination(report: ExaminationReport, asked: Asked) -> None:
@@ -237,8 +240,16 @@ def _check_risks(report: RiskReport, *, bounded: bool) -> None:
         raise MessageError(f"The report of source {name!r} has an impossible variance. {_ASK}")
 
 
-def _check_words(report: RiskReport) -> None:
-    """A source may say only what it alone can know, in numbers and in names of classes."""
+def _check_words(report: RiskReport, brief: Brief) -> None:
+    """A source may say only what it alone can know, in numbers and in names of classes.
+
+    A column in another unit is a number of the study, and the conversion a known one.
+
+    Parameters
+    ----------
+    report : RiskReport
+    brief : Brief
+    """
     where, texts = f"The report of source {report.source!r}", list(report.failed.values())
     for item in report.findings:
         code, evidence = item["code"], item["evidence"]
@@ -247,16 +258,6 @@ def _check_words(report: RiskReport) -> None:
         texts += [text for text in evidence.values() if isinstance(text, str)]
     if not all(text.isidentifier() and len(text) <= LONGEST_NAME for text in texts):
         raise MessageError(f"{where} must give reasons by name, not in words. {_ASK}")
-
-
-def _check_units(report: RiskReport, brief: Brief) -> None:
-    """A column in another unit is a number of the study, and the conversion a known one.
-
-    Parameters
-    ----------
-    report : RiskReport
-    brief : Brief
-    """
     numbers = {float(i) for i, flag in enumerate(brief.flags) if not flag}
     told = [item["evidence"] for item in report.findings if item["code"] == "other-unit"]
     if len({item["column"] for item in told}) < len(told) or not all(
@@ -265,7 +266,6 @@ def _check_units(report: RiskReport, brief: Brief) -> None:
         and item["direction"] in DIRECTIONS
         for item in told
     ):
-        where = f"The report of source {report.source!r}"
         raise MessageError(f"{where} must name columns and conversions that there are. {_ASK}")
 
 
@@ -369,7 +369,7 @@ def open_models(
     """
     opened, outputs = Opened(), dict[str, Array]()
     for name, report in sorted(sent.items()):
-        model = _open(report, plan, sd)
+        model = fitted_model(report, plan, sd)
         output, reason = predicted(model, seen)
         if reason:
             opened.unable[name] = reason
@@ -399,23 +399,6 @@ def predicted(model: FittedModel, seen: Array) -> tuple[Array, str]:
     except Exception as error:  # its text may quote a cell
         return np.empty(0), type(error).__name__
     return output, "" if np.isfinite(output).all() else "NonFinitePrediction"
-
-
-def _open(report: ModelReport, design: Brief | Plan, sd: Array) -> FittedModel:
-    """The model in a report, or a `MessageError` that names its source.
-
-    Parameters
-    ----------
-    report : ModelReport
-    design : Brief or Plan
-    sd : array of shape (features,)
-        The target's, as it told them.
-    """
-    try:
-        return fitted_model(report, design, sd)
-    except ModelError as error:
-        text = f"The model of source {report.source!r} is refused. {error}"
-        raise MessageError(text) from None
 
 
 def fitted_model(report: ModelReport, design: Brief | Plan, sd: Array) -> FittedModel:

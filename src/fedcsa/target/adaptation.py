@@ -34,6 +34,7 @@ from fedcsa.models.export import corrected_lines, estimator_of_lines, formula_of
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import Formula
 from fedcsa.models.portable import LinearModel, mean_line, raw_lines
+from fedcsa.target.conclude import findings_of
 from fedcsa.target.estimate import NO_OVERLAP, combine, reaches, score_design
 from fedcsa.target.per_patient import PATIENT_LEVEL, Limits, coverage_by_distance, limits_of
 from fedcsa.target.promised_curves import (
@@ -53,7 +54,7 @@ from fedcsa.target.promised_measures import (
     subgroup_differences,
 )
 from fedcsa.target.risk_units import risk_scale
-from fedcsa.target.verdict import Promise, Verdict, verdict_of
+from fedcsa.target.verdict import Promise, Verdict, promise_of, verdict_of
 
 if TYPE_CHECKING:
     from fedcsa.plan import Plan
@@ -85,6 +86,20 @@ def _estimate_only(plan: Plan) -> str:
     if plan.preset == "paper":
         own = f"the paper's own estimate, {plan.method}"
     return f"{own}: no source examined the model, so there is no interval and no verdict"
+
+
+@dataclass(frozen=True)
+class Concluded:
+    """What was concluded of a study before, and stands whatever would be concluded now.
+
+    Attributes
+    ----------
+    promise : Promise or None
+    findings : tuple of Finding
+    """
+
+    promise: Promise | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,7 +143,12 @@ class Adaptation:
         How the target's own rows spread over the model's scores; None if it only told a table.
     backtest : Backtest or None
         What happened when the sources played the target, if that was tried.
+    noted : tuple of Finding
+        What was found on the way: refusals, failures, models without use.
     findings : tuple of Finding
+        These, and what all answers together show; sought when somebody asks.
+    concluded : Concluded or None
+        Promise and findings of an answer that was read from a file, or that stopped.
     ledgers : mapping of str to tuple of LedgerEntry
         What left each site, as far as this process can see.
     stopped : Stopped or None
@@ -146,26 +166,41 @@ class Adaptation:
     plan: Plan
     table: Table1 = field(repr=False)
     reports: Mapping[str, RiskReport] = field(repr=False)
-    rounds: tuple[int, ...] = ()
+    rounds: tuple[int, ...]
     kept: tuple[int, ...] = ()
     estimates: Mapping[str, Estimate] = field(default_factory=dict, repr=False)
     model_reports: Mapping[str, ModelReport] = field(default_factory=dict, repr=False)
     models: Mapping[str, FittedModel] = field(default_factory=dict, repr=False)
     source_weights: Mapping[str, float] = field(default_factory=dict)
     examinations: Mapping[str, ExaminationReport] = field(default_factory=dict, repr=False)
-    promise: Promise | None = None
     own_scores: OwnScores | None = field(default=None, repr=False)
     backtest: Backtest | None = field(default=None, repr=False)
-    findings: tuple[Finding, ...] = ()
+    noted: tuple[Finding, ...] = field(default=(), repr=False)
+    concluded: Concluded | None = field(default=None, repr=False)
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
     stopped: Stopped | None = None
     correction: Correction | None = None
     described: Columns | None = field(default=None, repr=False)
     by_name: bool = field(default=False, repr=False)
 
-    def __post_init__(self) -> None:
-        if not self.rounds:  # candidates that are listed are one round
-            object.__setattr__(self, "rounds", (len(self.plan.candidates),))
+    # What the answers show, concluded when somebody asks ------------------------------------
+
+    @cached_property
+    def promise(self) -> Promise | None:
+        """What a new site may expect, from what sources found that reach the target."""
+        if self.concluded is not None:
+            return self.concluded.promise
+        if self.refused:  # a number would be believed
+            return None
+        found = {n: item for n, item in self.examinations.items() if reaches(self.reports[n])}
+        return promise_of(found, self.source_weights, self.plan, self.n_target_rows)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every danger by name."""
+        if self.concluded is not None:
+            return self.concluded.findings
+        return (*self.noted, *findings_of(self))
 
     # What the sources' score tables say of the model at the target ------------------------------
 
@@ -255,7 +290,7 @@ class Adaptation:
         if not self.plan.examined:
             return False
         mean = sum(a * self.reports[name].imbalance for name, a in self.source_weights.items())
-        return not self.reaching or mean > NO_OVERLAP
+        return mean > NO_OVERLAP or not any(map(reaches, self.reports.values()))
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -296,7 +331,13 @@ class Adaptation:
                 "broken": float(backtest.broken),
             }
             findings += (Finding(f"backtest-{backtest.verdict}", evidence=evidence),)
-        return replace(self, backtest=backtest, findings=findings + backtest.findings)
+        concluded = Concluded(self.promise, findings + backtest.findings)
+        return replace(self, backtest=backtest, concluded=concluded)
+
+    def with_correction(self, correction: Correction | None) -> Adaptation:
+        """The same answer with predictions corrected; what was concluded of it stands."""
+        concluded = Concluded(self.promise, self.findings)
+        return replace(self, correction=correction, concluded=concluded)
 
     @cached_property
     def columns(self) -> Columns | None:
@@ -321,15 +362,15 @@ class Adaptation:
         """Names of the sources that reported, sorted."""
         return tuple(sorted(self.reports))
 
-    def output(self, X: ArrayLike) -> Array:
-        """The combined prediction: numbers (rows,), or probabilities (rows, classes)."""
-        found = self.output_before(X)
-        if self.correction is None:
-            return found
-        return self.correction.corrected(found, self.standardised(X))
+    def output(self, X: ArrayLike, *, corrected: bool = True) -> Array:
+        """The combined prediction: numbers (rows,), or probabilities (rows, classes).
 
-    def output_before(self, X: ArrayLike) -> Array:
-        """The same without a correction: what the promise is of."""
+        Parameters
+        ----------
+        X : array of shape (rows, features), or frame
+        corrected : bool
+            False leaves out what outcomes at the target corrected: what the promise is of.
+        """
         if given_column(self.plan.model):
             raise ModelError(
                 "This study judged a column of predictions, so it has no model that could predict. "
@@ -337,9 +378,13 @@ class Adaptation:
             )
         rows = self._matrix(X)
         if self._line is not None:
-            return self._line.predict(rows)
-        seen = self._in_units(rows) if self.plan.scale else rows
-        return combine(self.models, self._weights, seen, self.plan.combine)
+            found = self._line.predict(rows)
+        else:
+            seen = self._in_units(rows) if self.plan.scale else rows
+            found = combine(self.models, self._weights, seen, self.plan.combine)
+        if self.correction is None or not corrected:
+            return found
+        return self.correction.corrected(found, self._in_units(rows))
 
     @property
     def _weights(self) -> Mapping[str, float]:

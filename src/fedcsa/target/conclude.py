@@ -26,7 +26,7 @@ from fedcsa.target.estimate import (
     MIN_EFFECTIVE_ROWS,
     NO_OVERLAP,
     most_rows,
-    out_of_line,
+    validated,
 )
 from fedcsa.target.verdict import far_examiners
 
@@ -119,10 +119,8 @@ def _outvoted(against: int, spoiled: Sequence[float] | Array) -> bool:
     return float(np.median(spoiled)) > 1.0
 
 
-def refuse_without_overlap(adaptation: Adaptation) -> None:
-    """Raise a `NoOverlapError` if the verdict is that there is no answer."""
-    if not adaptation.refused or adaptation.plan.on_no_overlap == "predict":
-        return
+def no_overlap(adaptation: Adaptation) -> NoOverlapError:
+    """What a refusal says of the nearest source."""
     name = min(adaptation.sources, key=lambda name: adaptation.reports[name].imbalance)
     nearest = adaptation.reports[name]
     worst = int(np.argmax(np.abs(nearest.difference_after)))
@@ -134,7 +132,7 @@ def refuse_without_overlap(adaptation: Adaptation) -> None:
         off = (
             f"has {nearest.effective_rows:.1f} effective rows, fewer than {MIN_EFFECTIVE_ROWS:.0f}"
         )
-    raise NoOverlapError(
+    return NoOverlapError(
         f"At least one source must resemble the target; the nearest, {name!r}, {off}. Look for "
         "another source, or insist with on_no_overlap='predict' and get a model without an "
         "interval."
@@ -193,7 +191,7 @@ def _claims(adaptation: Adaptation) -> Iterator[Finding]:
             yield Finding("rows-claimed", name, {"effective rows": rows, "counted": most})
     if not adaptation.kept:  # of a given model
         return
-    for name, times in out_of_line(plan, reports, adaptation.kept).items():
+    for name, times in validated(plan, reports, adaptation.kept)[1].items():
         yield Finding("report-moves-choice", name, {"risk for the others times": times})
 
 

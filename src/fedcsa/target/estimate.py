@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from fedcsa.core.weights import (
     Estimate,
     capped,
     estimate,
-    limited,
     median_mixture,
     model_weights,
     validated_estimate,
@@ -136,29 +135,30 @@ def estimates(
     kept : sequence of int
         Indices of candidates.
     """
-    names, columns = sorted(reports), list(kept)
-    fitted = _fitted_by(plan, reports)[columns]
-    who = None if fitted.all() else fitted
-    found = {}
+    names, columns, found = sorted(reports), list(kept), {}
     if plan.method == "validated":
-        without = out_of_line(plan, reports, kept)
-        found["validated"] = _validated(plan, reports, kept)(without)
-    terms = [_terms(reports[name], columns) for name in names] if plan.compared else []
-    for method in plan.compared:
+        found["validated"] = validated(plan, reports, kept)[0]
+    compared = plan.compared
+    fitted = _fitted_by(plan, reports)[columns] if compared else None
+    terms = [_terms(reports[name], columns) for name in names] if compared else []
+    for method in compared:
         given = None
         if method == "fedle":
             given = [float((plan.fedle_weights or {})[name]) for name in names]
             if not any(given) and method != plan.method:
                 continue  # what is only compared must not stop a study of which some refused
         how = plan.combine if method == plan.method else "mean"
-        found[method] = estimate(method, terms, given, how, who)
+        found[method] = estimate(method, terms, given, how, fitted)
     return found
 
 
-def _validated(
+def validated(
     plan: Plan, reports: Mapping[str, RiskReport], kept: Sequence[int]
-) -> Callable[[Collection[str]], Estimate]:
-    """The default method's estimate over the `kept` candidates, without the risks of some sources.
+) -> tuple[Estimate, dict[str, float]]:
+    """The default method's estimate over the `kept` candidates, and whose risks it leaves out.
+
+    It is the source that alone moves the choice to a candidate which most others find worse, with
+    how many times larger their risk would be.
 
     Parameters
     ----------
@@ -168,76 +168,53 @@ def _validated(
         Indices of candidates.
     """
     names, columns = sorted(reports), list(kept)
-    position = {name: index for index, name in enumerate(names)}
+    told = (
+        np.column_stack([reports[name].risk[columns] for name in names]),
+        worth(reports),
+        np.array([float(plan.candidates[k].get(RATIO_POWER, 0.0)) for k in kept]),
+        np.column_stack([reports[name].variance[columns] for name in names]),
+        plan.combine,
+    )
     fitted = _fitted_by(plan, reports)[columns]
-    powers = np.array([float(plan.candidates[k].get(RATIO_POWER, 0.0)) for k in kept])
-    risks = np.column_stack([reports[name].risk[columns] for name in names])
-    variances = np.column_stack([reports[name].variance[columns] for name in names])
-    value = worth(reports)
-
-    def found(without: Collection[str]) -> Estimate:
-        who = fitted.copy()
-        who[:, [position[name] for name in without]] = False
-        told = None if who.all() else who
-        return validated_estimate(risks, value, powers, variances, plan.combine, told)
-
-    return found
-
-
-def out_of_line(
-    plan: Plan, reports: Mapping[str, RiskReport], kept: Sequence[int]
-) -> dict[str, float]:
-    """The source that alone moves the choice to a candidate which most others find worse.
-
-    With how many times larger their risk would be, in the middle. Those that reach the target and
-    fitted both candidates are asked, each with one voice whatever its rows; two or more must be,
-    and where only two are asked, both must find it worse.
-
-    Parameters
-    ----------
-    plan : Plan
-    reports : mapping of str to RiskReport
-    kept : sequence of int
-        Indices of candidates.
-    """
-    near = [name for name in sorted(reports) if reaches(reports[name])]
+    found, left_out = validated_estimate(*told, fitted), dict[str, float]()
+    near = [name for name in names if reaches(reports[name])]
     if len(near) < FEWEST_TO_COMPARE or plan.combine == "median":
-        return {}
-    without, found = _validated(plan, reports, kept), dict[str, float]()
-    fitted, chosen = _fitted_by(plan, reports)[list(kept)], without([]).chosen
-    for index, name in enumerate(sorted(reports)):
-        others = without([name]).chosen
+        return found, {}
+    chosen, most = found.chosen, 1.0 + MOST_REGRET
+    for index, name in enumerate(names):
+        without = validated_estimate(*told, fitted & (np.arange(len(names)) != index))
         alone = fitted[:, index] & (fitted.sum(axis=1) == 1)
-        if others == chosen or alone.any():
+        if without.chosen == chosen or alone.any():
             continue
-        both = [kept[chosen], kept[others]]
         asked = [reports[other] for other in near if other != name]
-        told = [r.risk[both] for r in asked if not any(str(k) in r.failed for k in both)]
-        times = [_times(taken, mine) for taken, mine in told]
-        if len(times) >= FEWEST_TO_COMPARE:
-            found[name] = float(np.median(times))
-        elif len(times) == FEWEST_TO_COMPARE - 1:  # one of two may lie: both must find it so
-            found[name] = min(times)
-    worst = max(found, key=lambda name: found[name], default="")
-    return {worst: found[worst]} if worst and found[worst] > 1.0 + MOST_REGRET else {}
+        times = _times_worse(asked, kept[chosen], kept[without.chosen])
+        if times > most:
+            found, left_out, most = without, {name: times}, times
+    return found, left_out
 
 
-def _times(taken: float, best: float) -> float:
-    """How many times as large one risk is as another.
+def _times_worse(asked: Sequence[RiskReport], taken: int, best: int) -> float:
+    """How many times larger sources find the risk of one candidate than of another, in the middle.
+
+    Each that fitted both has one voice whatever its rows; two or more must be, and where only two
+    are asked, both must find it worse.
 
     Parameters
     ----------
-    taken, best : float
-        Risks, not negative.
-
-    Examples
-    --------
-    >>> _times(3.0, 2.0), _times(0.0, 0.0), _times(1.0, 0.0) == MOST_TIMES
-    (1.5, 1.0, True)
+    asked : sequence of RiskReport
+        Of sources that reach the target.
+    taken, best : int
+        The candidates.
     """
-    if best <= 0.0:
-        return MOST_TIMES if taken > 0.0 else 1.0
-    return min(float(taken / best), MOST_TIMES)
+    both = [taken, best]
+    told = [r.risk[both] for r in asked if not any(str(k) in r.failed for k in both)]
+    if len(told) < FEWEST_TO_COMPARE - 1:
+        return 1.0
+    mine, theirs = np.transpose(told)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        times = np.where(theirs > 0.0, mine / theirs, np.where(mine > 0.0, np.inf, 1.0))
+    times = np.minimum(times, MOST_TIMES)
+    return float(np.median(times) if len(told) >= FEWEST_TO_COMPARE else times.min())
 
 
 def _fitted_by(plan: Plan, reports: Mapping[str, RiskReport]) -> NDArray[np.bool_]:
@@ -269,17 +246,16 @@ def _terms(report: RiskReport, columns: list[int]) -> RiskTerms:
     return risk_terms(RiskMoments(m.n_rows, m.ratio_mean, m.ratio_m2, *chosen))
 
 
-def require_enough(plan: Plan, n_sources: int, fewest: int) -> None:
+def require_median(n_sources: int, fewest: int) -> None:
     """Raise if there are sources, and too few of them for a median.
 
     Parameters
     ----------
-    plan : Plan
     n_sources : int
     fewest : int
         That a median needs.
     """
-    if plan.combine == "median" and 0 < n_sources < fewest:
+    if 0 < n_sources < fewest:
         raise must("combine", f"'mean' with fewer than {fewest} sources", "median")
 
 
@@ -309,15 +285,15 @@ def mixture_weights(
     how : {"mean", "median"}
         Under a median no weight exceeds a third.
     """
-    validated = found.method == "validated"
-    names = sorted(shown if validated else models)
+    by_worth = found.method == "validated"
+    names = sorted(shown if by_worth else models)
     if not names:
         raise NoSourcesError(
             "At least one model must be shown to the other sources, so that they can examine "
             "it; no site allows that. Ask their stewards."
         )
     position = {name: index for index, name in enumerate(sorted(reports))}
-    claimed = worth(reports) if validated else found.source_weights
+    claimed = worth(reports) if by_worth else found.source_weights
     value = claimed[[position[name] for name in names]]
     if value.sum() <= 0.0:
         raise NoSourcesError(
@@ -325,10 +301,11 @@ def mixture_weights(
             "combined. Look for a source whose rows resemble the target's."
         )
     a = value / value.sum()
-    if validated and seen is not None:
+    if by_worth and seen is not None:
         outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
         a = model_weights(value, outputs)
-    shares = dict(zip(names, limited(a, how).tolist(), strict=True))
+    a = capped(a, MAX_WEIGHT) if how == "median" else a
+    shares = dict(zip(names, a.tolist(), strict=True))
     return {name: shares.get(name, 0.0) for name in sorted(models)}
 
 
@@ -358,19 +335,6 @@ def combine(
     for name in names[1:]:
         total = total + weights[name] * models[name].predict(seen)
     return total
-
-
-def members_for(name: str, weights: Mapping[str, float]) -> list[str]:
-    """Whose models a source examines: those with weight but its own.
-
-    Parameters
-    ----------
-    name : str
-        Of the source.
-    weights : mapping of str to float
-        a_j of every model.
-    """
-    return [n for n, a in weights.items() if n != name and a > 0.0]
 
 
 @dataclass(frozen=True)
@@ -566,11 +530,11 @@ def wild_models(
     typical = float(np.median(list(error.values()) or [0.0]))
     centre = np.median(near, axis=0)
     middle = float(np.median([float(report.outcome_mean[0]) for report in reports.values()]))
-    largest, wild = worth(reports).max(), []
-    for name, worth_of in zip(sorted(reports), worth(reports), strict=True):
+    value, wild = worth(reports), []
+    for name, worth_of in zip(sorted(reports), value, strict=True):
         if name in outputs:
             own = max(error.get(name, 0.0), abs(float(reports[name].outcome_mean[0]) - middle))
-            share = 1.0 if reaches(reports[name]) else worth_of / largest
+            share = 1.0 if reaches(reports[name]) else worth_of / value.max()
             off = np.median(np.abs(outputs[name] - centre))
             if share * off > MAX_ERRORS_OFF * max(own, typical) > 0.0:
                 wild.append(name)

@@ -250,12 +250,12 @@ NUMBERS, RULE, USED_UP = "numbers", "max_candidates", "space_used_up"
 
 
 class CandidateRounds:
-    """The rounds of one study.
+    """The rounds of a search.
 
     Parameters
     ----------
     plan : Plan
-        With candidates, or with a space from which they are drawn.
+        With a space from which candidates are drawn.
     policy : Policy
         The target's own: it asks for no more candidates than it would answer for.
     own : function, optional
@@ -284,20 +284,18 @@ class CandidateRounds:
         self.plan, self._policy, self.ended = plan, policy, ""
         self._earlier = earlier
         self._refused: Sequence[str] = ()
-        self.sizes: list[int] = [] if plan.space else [len(plan.candidates)]
-        self._search: Search | None = None
-        if plan.space:
-            name, how = str(plan.model["name"]), str(plan.search)
-            self._search = Search(plan.space, name, how, plan.seed, plan.limits, own)
+        self.sizes: list[int] = []
+        name, how = str(plan.model["name"]), str(plan.search)
+        self._search = Search(plan.space, name, how, plan.seed, plan.limits, own)
 
     def begin(self) -> Plan:
         """The plan with the candidates of the first round."""
-        if self._search is not None and not self.sizes:
+        if not self.sizes:
             if self._most() < 1:
                 least = numbers_of_rounds(self.plan, [1])
                 rule = f"so many numbers that one candidate can be told, at least {least}"
                 raise must("budget", rule, self.plan.limits.get("numbers"))
-            self._take(self._asked(self._search, (), self._most()))
+            self._take(self._asked((), self._most()))
         return self.plan
 
     def more(self, reports: Mapping[str, RiskReport]) -> list[Candidate]:
@@ -308,10 +306,10 @@ class CandidateRounds:
         reports : mapping of str to RiskReport
             On all candidates so far.
         """
-        if self._search is None or self.ended:
+        if self.ended:
             return []
         left, most = self._search.left, self._most()
-        found = self._asked(self._search, risks_so_far(self.plan, reports), most)
+        found = self._asked(risks_so_far(self.plan, reports), most)
         if not found and left > 0:
             self.ended = USED_UP if most > 0 else self._limit()
         self._take(found)
@@ -324,7 +322,7 @@ class CandidateRounds:
         self.plan = replace(self.plan, candidates=self.plan.candidates[:-size])
 
     def words(self, reports: Mapping[str, RiskReport]) -> str:
-        """How far a search has come; empty if candidates are listed.
+        """How far the search has come; empty before its first round.
 
         Parameters
         ----------
@@ -332,7 +330,7 @@ class CandidateRounds:
             On all candidates so far, or on those of all rounds but the last.
         """
         limits = self.plan.limits
-        if not limits or not self.sizes:
+        if not self.sizes:
             return ""
         told = min((len(report.risk) for report in reports.values()), default=0)
         risks = risks_so_far(replace(self.plan, candidates=self.plan.candidates[:told]), reports)
@@ -351,21 +349,20 @@ class CandidateRounds:
         evidence: dict[str, float | str] = {"candidates": tried, "of": of, "reason": self.ended}
         return [Finding("search-ended", name, evidence) for name in self._refused or ("",)]
 
-    def _asked(self, search: Search, risks: Sequence[float] | Array, most: int) -> list[Candidate]:
+    def _asked(self, risks: Sequence[float] | Array, most: int) -> list[Candidate]:
         """The candidates of the next round: those of before the interruption, or new ones.
 
         Parameters
         ----------
-        search : Search
         risks : sequence of float
             Of every candidate so far.
         most : int
             That the round may have.
         """
-        found = search.ask(risks, most)
+        found = self._search.ask(risks, most)
         told = next(iter(self._earlier[len(self.sizes) :]), found)
         if told != found:
-            search.replace(len(found), told)
+            self._search.replace(len(found), told)
         return told
 
     def _take(self, found: list[Candidate]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,19 +44,19 @@ from fedcsa.target.accept import (
     predicted,
     raise_refusal,
 )
-from fedcsa.target.adaptation import Adaptation, Stopped
-from fedcsa.target.conclude import findings_of, refuse_without_overlap, useless_models
+from fedcsa.target.adaptation import Adaptation, Concluded, Stopped
+from fedcsa.target.conclude import no_overlap, useless_models
 from fedcsa.target.estimate import (
+    MOSTLY_OWN,
     ShownMixture,
     combine,
     eligible,
     estimates,
     examination_for,
-    members_for,
     mixture_weights,
     outcome_means,
     reaches,
-    require_enough,
+    require_median,
     score_design,
 )
 from fedcsa.target.judge_given import (
@@ -69,12 +69,18 @@ from fedcsa.target.judge_given import (
 )
 from fedcsa.target.search import RULE, CandidateRounds, joined
 from fedcsa.target.target_rows import SMALL_LEVEL, own_scores_of, rows_and_table, small_levels
-from fedcsa.target.verdict import held_down, promise_of
+from fedcsa.target.verdict import held_down
 
 #: The rule that is named where nothing came.
 NOTHING_CAME = "no_answer"
 #: And where an answer came that no honest source sends.
 NOT_ACCEPTED = MessageError.rule
+#: What is found where a source refuses a question, and what its rule is called; a round of a search
+#: has words of its own.
+REFUSED: Mapping[type[Message], tuple[str, str]] = {
+    Brief: ("source-refused", "rule"), ModelRequest: ("model-withheld", "rule"),
+    Examination: ("not-examined", "reason"),
+}  # fmt: skip
 
 
 class Target:
@@ -132,7 +138,8 @@ class Target:
         # Fails here, before anything is announced, if the model cannot be built.
         if plan.candidates:
             instantiate(plan.model, plan.candidates, len(plan.classes), trusted_types)
-        self._rounds = CandidateRounds(plan, self._policy, space, earlier)
+        #: Of a search; None if candidates are listed.
+        self._rounds = CandidateRounds(plan, self._policy, space, earlier) if plan.space else None
         self._given = given
         self.ledger = Ledger(TARGET, self._policy, clock)
         self._findings: list[Finding] = []
@@ -161,7 +168,8 @@ class Target:
         raise_all(self.plan.problems(recipients))  # before anyone has computed anything
         if recipients:
             self.check_given()
-        self.plan = self._rounds.begin()
+        if self._rounds is not None:
+            self.plan = self._rounds.begin()
         plan, table, none = self.plan, self.table, np.empty((0, 0))
         by_rows = plan.exchange == "rows"
         brief = Brief(
@@ -174,8 +182,9 @@ class Target:
         )
         for refusal in self._policy.announcement_refusals(brief):
             raise refusal
-        if not by_rows and self._rows and self._policy.min_level_rows < SMALL_LEVEL:
-            self._findings += small_levels(self._rows.moments, self.plan)
+        tells_few = not by_rows and self._policy.min_level_rows < SMALL_LEVEL
+        if tells_few and self._rows and any(plan.flags):
+            self._findings += small_levels(self._rows.moments, plan)
         self._brief = self.ledger.release(brief, recipients)
         self._brief_digest = digest_of(self._brief)
         self._more = None
@@ -205,7 +214,11 @@ class Target:
 
     def choose(self, reports: Mapping[str, Message]) -> ModelRequest | MoreCandidates:
         """Estimate the risk of every candidate; ask for more, or for the best one's models."""
-        self._take_reports(reports)
+        if self._more is None:
+            answers = self._accepted(self._brief, reports)
+            self._reports = {n: r for n, r in answers.items() if isinstance(r, RiskReport)}
+        else:
+            self._take_round(self._more, reports)
         if len(self._reports) < self._min_sources:
             raise NoSourcesError(
                 f"{len(self._reports)} of {len(reports)} answers were reports; the study needs at "
@@ -215,16 +228,16 @@ class Target:
             self._kept, self._estimates, self.asked = (), {}, []
             self._request = ModelRequest(self.plan.study, self._brief_digest, 0)
             return self._request
-        require_enough(self.plan, len(self._reports), MEDIAN_SOURCES)  # before anyone sends more
-        candidates = self._rounds.more(self._reports)
-        self.plan = self._rounds.plan
-        if candidates:
-            self._more = MoreCandidates(
-                self.plan.study, self._brief_digest, self.n_rounds, candidates
-            )
-            self.asked = sorted(self._reports)
-            return self.ledger.release(self._more, self.asked)
-        self._findings += self._rounds.findings()
+        if self.plan.combine == "median":  # before anyone sends more
+            require_median(len(self._reports), MEDIAN_SOURCES)
+        if self._rounds is not None:
+            candidates = self._rounds.more(self._reports)
+            self.plan = self._rounds.plan
+            if candidates:
+                told = (self.plan.study, self._brief_digest, self.n_rounds, candidates)
+                self._more, self.asked = MoreCandidates(*told), sorted(self._reports)
+                return self.ledger.release(self._more, self.asked)
+            self._findings += self._rounds.findings()
         self._kept, self._estimates, chosen = self._best(self._reports)
         request = ModelRequest(self.plan.study, self._brief_digest, chosen)
         # Where it failed there is no model to ask for.
@@ -234,36 +247,44 @@ class Target:
         self._request = self.ledger.release(request, self.asked)
         return self._request
 
-    def _take_reports(self, answers: Mapping[str, Message]) -> None:
-        """Take the reports of a round; of a later one, who sends none leaves the study."""
-        question, before = self._more or self._brief, self._reports if self._more else {}
-        taken, rules = dict[str, RiskReport](), dict[str, str]()
-        for name in sorted(answers.keys() & before.keys() if before else answers):
-            report = self._accepted(name, answers[name], question, digest_of(question))
+    def _take_round(self, question: MoreCandidates, answers: Mapping[str, Message]) -> None:
+        """Take the reports of a later round of a search; who sends none leaves the study.
+
+        Parameters
+        ----------
+        question : MoreCandidates
+        answers : mapping of str to Message
+        """
+        before, taken, rules = self._reports, dict[str, RiskReport](), dict[str, str]()
+        came = {name: answer for name, answer in answers.items() if name in before}
+        accepted = self._accepted(question, came)
+        for name in sorted(came):
+            report = accepted.get(name)
             if isinstance(report, RiskReport):
-                taken[name] = joined(before[name], report) if before else report
+                taken[name] = joined(before[name], report)
             else:
                 rules[name] = report.rule[:60] if isinstance(report, Refusal) else NOT_ACCEPTED
         refused = [name for name, rule in rules.items() if rule == RULE]
         fewest = max(self._min_sources, MEDIAN_SOURCES if self.plan.combine == "median" else 1)
-        if before and refused and len(taken) < fewest:  # what was told before stands; that was all
+        assert self._rounds is not None  # noqa: S101 - there was a round before
+        if refused and len(taken) < fewest:  # what was told before stands; that was all
             self._rounds.undo(refused)
             self.plan, taken = self._rounds.plan, dict(before)
-        left = {name: rules.get(name, NOTHING_CAME) for name in sorted(before.keys() - taken)}
-        told = float(self.n_rounds)
-        for name, rule in left.items():
-            self._findings.append(Finding("left-search", name, {"round": told, "rule": rule}))
+        for name in sorted(before.keys() - taken):
+            rule = rules.get(name, NOTHING_CAME)
+            evidence: dict[str, float | str] = {"round": float(self.n_rounds), "rule": rule}
+            self._findings.append(Finding("left-search", name, evidence))
         self._reports = taken
 
     @property
     def n_rounds(self) -> int:
         """How many rounds of candidates were asked for."""
-        return len(self._rounds.sizes)
+        return 1 if self._rounds is None else len(self._rounds.sizes)
 
     @property
     def progress(self) -> str:
         """How far a search has come, in words; empty if candidates are listed."""
-        return self._rounds.words(self._reports)
+        return "" if self._rounds is None else self._rounds.words(self._reports)
 
     def _best(
         self, reports: Mapping[str, RiskReport]
@@ -290,7 +311,8 @@ class Target:
                 self._sent, self._models = {GIVEN: report}, {GIVEN: self._given}  # type: ignore[dict-item]
             return self._ask_to_examine(self._reports)
         missing = self._take(models)
-        self._go_on_without(missing)
+        if missing:
+            self._go_on_without(missing)
         self._weights = self._weigh()
         if not self.plan.examined:
             return {}
@@ -332,16 +354,23 @@ class Target:
 
     def _take(self, models: Mapping[str, Message]) -> set[str]:
         """Take the models that can be used; sources that sent neither a model nor a refusal."""
-        asked, refused = digest_of(self._request), set[str]()
-        for name in self.asked:
-            if name in models:
-                report = self._accepted(name, models[name], self._request, asked)
-                if isinstance(report, ModelReport):
-                    self._sent[name] = report
-                elif report is not None:
-                    refused.add(name)
-        unable = self._open()
-        came = {*self._sent, *unable}
+        told = {name: models[name] for name in self.asked if name in models}
+        answers = self._accepted(self._request, told)
+        self._sent = {n: r for n, r in answers.items() if isinstance(r, ModelReport)}
+        refused = answers.keys() - self._sent
+        seen = self._in_units(self.table.mean[None] if self._rows is None else self._rows.sample)
+        opened = open_models(self._sent, self._reports, self.plan, seen, self.table.sd)
+        self._models = opened.models
+        if self._rows is not None and self._rows.is_sampled:
+            opened.unable.update(self._unable_elsewhere())
+        for name, error in opened.refused.items():
+            del self._sent[name]
+            self._refuse(name, error)
+        came = {*self._sent, *opened.unable}
+        for name, reason in opened.unable.items():
+            del self._sent[name]
+            evidence = {"candidates": 1.0, "of": float(len(self.plan.candidates))}
+            self._findings.append(Finding("candidate-failed", name, {**evidence, "reason": reason}))
         if len(came) < self._min_sources:
             raise NoSourcesError(
                 f"{len(came)} of {len(self.asked)} sources sent a model; the study needs at least "
@@ -354,27 +383,16 @@ class Target:
             )
         return set(self.asked) - came - refused
 
-    def _open(self) -> set[str]:
-        """Open the models that came; sources whose model cannot predict the target's rows."""
-        opened = open_models(
-            self._sent, self._reports, self.plan, self._seen, self.table.sd
-        )  # fmt: skip
-        self._models = opened.models
-        # Models were compared on a sample; each must be able to predict the other rows, too.
-        for X in self._rows.batches if self._rows and self._rows.is_sampled else ():
+    def _unable_elsewhere(self) -> dict[str, str]:
+        """Models that fail on rows outside the sample on which they are compared, and why."""
+        unable = {}
+        for X in self._rows.batches if self._rows else ():
             for name in list(self._models):
                 reason = predicted(self._models[name], self._in_units(X))[1]
                 if reason:
-                    opened.unable[name] = reason
+                    unable[name] = reason
                     del self._models[name]
-        for name, error in opened.refused.items():
-            del self._sent[name]
-            self._refuse(name, error)
-        for name, reason in opened.unable.items():
-            del self._sent[name]
-            evidence = {"candidates": 1.0, "of": float(len(self.plan.candidates))}
-            self._findings.append(Finding("candidate-failed", name, {**evidence, "reason": reason}))
-        return set(opened.unable)
+        return unable
 
     def _go_on_without(self, missing: Collection[str]) -> None:
         """As if sources that sent neither model nor refusal had never been there.
@@ -383,7 +401,7 @@ class Target:
         """
         kept = {name: report for name, report in self._reports.items() if name not in missing}
         enough = len(kept) >= MEDIAN_SOURCES or self.plan.combine == "mean"
-        if missing and enough:
+        if enough:
             candidates, found, chosen = self._best(kept)
             if chosen == self._request.candidate:
                 self._reports, self._kept, self._estimates = kept, candidates, found
@@ -391,39 +409,22 @@ class Target:
         for name in sorted(missing):
             self._findings.append(Finding("model-withheld", name, {"rule": NOTHING_CAME}))
 
-    @property
-    def _seen(self) -> Array:
-        """Rows as the models see them, on which they are compared; the means of a table alone."""
-        return self._in_units(self.table.mean[None] if self._rows is None else self._rows.sample)
-
     def _in_units(self, rows: Array) -> Array:
+        """Rows as the models see them."""
         return (rows - self.table.mean) / self.table.sd if self.plan.scale else rows
-
-    def _own_predictions(self) -> Iterator[tuple[Array, Array]]:
-        """Rows of this site, if it has any, and what is predicted for them, in batches.
-
-        Rows of shape (rows, features), predictions of shape (rows,) or (rows, classes).
-        """
-        for X, given in self._with_given():
-            if self.plan.method == GIVEN:
-                output = predictions_of(given, X, len(self.plan.classes))
-                if output is not None:
-                    yield X, output
-            elif self._models:
-                how = self.plan.combine
-                yield X, combine(self._models, self._weights, self._in_units(X), how)
 
     def _weigh(self, without: Collection[str] = ()) -> dict[str, float]:
         """Weight a_j of every model; 0 for those of sources in `without`."""
         shown = [n for n in self._models if self._sent[n].show and n not in without]
-        validated = self.plan.method == "validated"
-        require_enough(self.plan, len(shown if validated else self._models), MEDIAN_MODELS)
+        if self.plan.combine == "median":
+            validated = self.plan.method == "validated"
+            require_median(len(shown if validated else self._models), MEDIAN_MODELS)
         return mixture_weights(
             self._estimates[self.plan.method],
             self._reports,
             self._models,
             shown,
-            None if self._rows is None else self._seen,
+            None if self._rows is None else self._in_units(self._rows.sample),
             self.plan.combine,
         )
 
@@ -447,17 +448,20 @@ class Target:
         for name, asked in self._examinations.items():
             with suppress(ProtocolError):  # `conclude` says so, if nobody is asked again
                 if isinstance(report := found.get(name), ExaminationReport):
-                    accept(report, self._asked(name, asked))
+                    accept(report, self._asked(name, asked, digest_of(asked)))
                     honest[name] = report
         self._honest = honest
-        members = {name: members_for(name, self._weights) for name in honest}
+        weighted = [name for name, a in self._weights.items() if a > 0.0]
+        members = {name: [other for other in weighted if other != name] for name in honest}
         near = {name: item for name, item in honest.items() if reaches(self._reports[name])}
         useless = useless_models(near, members, self._weights)
         shown = sum(self._sent[name].show for name in self._models) - len(useless)
         if self.plan.combine == "median" and shown < MEDIAN_MODELS:
             return {}
         weights = self._weigh(useless) if useless else self._weights
-        weights, told = held_down(weights, near, self._weights, self.plan, self.n_rows)
+        told: list[Finding] = []
+        if max(weights.values()) > MOSTLY_OWN:
+            weights, told = held_down(weights, near, self._weights, self.plan, self.n_rows)
         if weights == self._weights:
             return {}
         self._findings += [Finding("useless-model", name, why) for name, why in useless.items()]
@@ -472,15 +476,9 @@ class Target:
             if found.get(name) is None:  # it died or was late: the others' word stands
                 self._findings.append(Finding("not-examined", name, {"reason": "missing"}))
                 continue
-            report = self._accepted(name, found[name], asked, digest_of(asked))
+            report = self._accepted(asked, {name: found[name]}).get(name)
             if isinstance(report, ExaminationReport):
                 examined[name] = report
-        promise = promise_of(
-            {name: item for name, item in examined.items() if reaches(self._reports[name])},
-            self._weights,
-            self.plan,
-            self.n_rows,
-        )
         adaptation = self._answer(
             kept=self._kept,
             estimates=self._estimates,
@@ -488,22 +486,31 @@ class Target:
             models=dict(self._models),
             source_weights=dict(self._weights),
             examinations=examined,
-            promise=promise,
             own_scores=self._own_scores(),
+            noted=tuple(self._findings),
         )
-        if adaptation.refused:  # a number would be believed
-            adaptation = replace(adaptation, promise=None)
-        self._findings += findings_of(adaptation)
-        refuse_without_overlap(adaptation)
-        return replace(adaptation, findings=tuple(self._findings))
+        if adaptation.refused and self.plan.on_no_overlap != "predict":
+            self._findings = list(adaptation.findings)
+            raise no_overlap(adaptation)
+        return adaptation
 
     def _own_scores(self) -> OwnScores | None:
         """How this site's own rows spread over the model's scores, if it has rows."""
         known = self._given is not None if self.plan.method == GIVEN else bool(self._models)
         if self._rows is None or not known or not self.plan.examined:
             return None
-        design, fewest = score_design(self.plan, self._reports), self._policy.min_cell_rows
-        return own_scores_of(design, self.plan, self.table, self._own_predictions(), fewest)
+        plan, models, weights = self.plan, self._models, self._weights
+        predicted = (
+            (X, combine(models, weights, self._in_units(X), plan.combine))
+            for X in self._rows.batches
+        )
+        if plan.method == GIVEN:
+            predicted = (
+                (X, cast(Array, predictions_of(given, X, len(plan.classes))))
+                for X, given in self._with_given()
+            )
+        design, fewest = score_design(plan, self._reports), self._policy.min_cell_rows
+        return own_scores_of(design, plan, self.table, predicted, fewest)
 
     def without_model(self, rule: str, text: str) -> Adaptation:
         """What this site knows of a study that stopped before it had a model.
@@ -515,49 +522,45 @@ class Target:
         text : str
             The same as a sentence.
         """
-        return self._answer(stopped=Stopped(rule, text), findings=tuple(self._findings))
+        concluded = Concluded(findings=tuple(self._findings))
+        return self._answer(stopped=Stopped(rule, text), concluded=concluded)
 
     def _answer(self, **known: Any) -> Adaptation:
+        sizes = () if self._rounds is None else tuple(self._rounds.sizes)
         return Adaptation(
             plan=self.plan,
             table=self.table,
             reports=dict(self._reports),
-            rounds=tuple(self._rounds.sizes),
+            rounds=sizes or (len(self.plan.candidates),),
             ledgers={TARGET: tuple(self.ledger.entries)},
             **known,
         )
 
     # The pieces -----------------------------------------------------------------------------
 
-    def _accepted(
-        self, name: str, answer: Message, question: Message, asked: str
-    ) -> Message | None:
-        """The answer of a source, if it can be honest; a refusal of its own is a finding.
+    def _accepted(self, question: Message, answers: Mapping[str, Message]) -> dict[str, Message]:
+        """The answers that can be honest, by source; a refusal of a source's own is a finding.
 
         Parameters
         ----------
-        name : str
-            Of the source.
-        answer, question : Message
-        asked : str
-            Digest of the question.
+        question : Message
+        answers : mapping of str to Message
         """
-        try:
-            if self._honest.get(name) is not answer:  # it was accepted before
-                accept(answer, self._asked(name, question, asked))
-        except ProtocolError as error:
-            self._refuse(name, error)
-            return None
-        if isinstance(answer, Refusal) and not isinstance(question, MoreCandidates):
-            code, key = ("source-refused", "rule")
-            if isinstance(question, ModelRequest):
-                code = "model-withheld"
-            if isinstance(question, Examination):
-                code, key = ("not-examined", "reason")
-            self._findings.append(Finding(code, name, {key: answer.rule[:60]}))
-        return answer
+        digest, taken = digest_of(question), dict[str, Message]()
+        for name, answer in sorted(answers.items()):
+            try:
+                if self._honest.get(name) is not answer:  # it was accepted before
+                    accept(answer, self._asked(name, question, digest))
+            except ProtocolError as error:
+                self._refuse(name, error)
+                continue
+            taken[name] = answer
+            if isinstance(answer, Refusal) and type(question) in REFUSED:
+                code, key = REFUSED[type(question)]
+                self._findings.append(Finding(code, name, {key: answer.rule[:60]}))
+        return taken
 
-    def _asked(self, name: str, question: Message, asked: str = "") -> Asked:
+    def _asked(self, name: str, question: Message, digest: str) -> Asked:
         """A question and what an answer to it is held against.
 
         Parameters
@@ -565,16 +568,16 @@ class Target:
         name : str
             Of the source.
         question : Message
-        asked : str
-            Its digest; by default it is computed.
+        digest : str
+            Of the question.
         """
-        told, brief = asked or digest_of(question), self._brief
+        brief = self._brief
         if question is brief:
-            return Asked(name, question, told, brief)
+            return Asked(name, question, digest, brief)
         if self._more is not None:
             of = question if isinstance(question, MoreCandidates) else self.plan
             brief = replace(brief, candidates=of.candidates)
-        return Asked(name, question, told, brief, self._reports.get(name))
+        return Asked(name, question, digest, brief, self._reports.get(name))
 
     _brief: Brief
     _brief_digest: str
