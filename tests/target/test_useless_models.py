@@ -39,7 +39,7 @@ def judged(risk_of, weights=None, names=NAMES, **changed):
     members = {n: [m for m in names if m != n] for n in names}
     found = {n: examined([risk_of(n, m) for m in members[n]], **changed) for n in names}
     given = weights or dict.fromkeys(names, 1.0 / len(names))
-    return useless_models(found, members, given)
+    return useless_models(found, given)
 
 
 # Votes ---------------------------------------------------------------------------------------
@@ -125,9 +125,8 @@ def test_a_model_that_cannot_predict_elsewhere_is_useless():
 
 def test_who_could_not_examine_has_no_vote():
     none = {"reason": "outcomes_alike", "level": np.empty(0), "level_variance": np.empty(0)}
-    members = {n: [m for m in "abc" if m != n] for n in "abc"}
     found = {n: examined([], **none) for n in "abc"}
-    assert useless_models(found, members, dict.fromkeys("abc", 1 / 3)) == {}
+    assert useless_models(found, dict.fromkeys("abc", 1 / 3)) == {}
 
 
 # Claims ----------------------------------------------------------------------------------------

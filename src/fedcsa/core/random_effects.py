@@ -132,7 +132,7 @@ def new_site(
     >>> round(site.quantile(0.5), 6) + 0.0, [round(end, 2) for end in site.interval(0.95)]
     (0.0, [-0.35, 0.35])
     """
-    taus = _grid(scale, points)
+    taus = np.linspace(0.0, FARTHEST_TAU * scale, points)
     W = 1.0 / (variances + taus[:, None] ** 2)
     total = W.sum(axis=1)
     means = (W * estimates).sum(axis=1) / total
@@ -209,8 +209,9 @@ def _expected(estimates: Array, variances: Array, scale: float) -> Iterator[NewS
     """
     if len(estimates) < FEWEST_SITES:
         return
-    middle, taus = np.median(estimates), _grid(scale)
-    near = np.clip(estimates, middle - FARTHEST_TAU * scale, middle + FARTHEST_TAU * scale)
+    middle, largest = np.median(estimates), FARTHEST_TAU * scale
+    near = np.clip(estimates, middle - largest, middle + largest)
+    taus = np.linspace(0.0, largest, POINTS)
     sites = [_Pooled.one(y, 1.0 / (v + taus**2)) for y, v in zip(near, variances, strict=True)]
     nobody = _Pooled(*np.zeros((4, len(taus))))
     after = [nobody]
@@ -274,7 +275,7 @@ def power(variances: Array, scale: float, size: float) -> float:
     """
     draws = np.random.default_rng(0).standard_normal((POWER_DRAWS, len(variances)))
     estimates = draws * np.sqrt(variances + size**2)
-    taus = _grid(scale, POWER_POINTS)
+    taus = np.linspace(0.0, FARTHEST_TAU * scale, POWER_POINTS)
     W = 1.0 / (variances[:, None] + taus**2)
     total = W.sum(axis=0)
     misfit = estimates**2 @ W - (estimates @ W) ** 2 / total  # about 0, where they were drawn
@@ -295,18 +296,6 @@ def _above(taus: Array, size: float) -> Array:
     """
     beyond: Array = np.where(np.isclose(taus, size, rtol=1e-9, atol=0.0), 0.5, taus > size)
     return beyond
-
-
-def _grid(scale: float, points: int = POINTS) -> Array:
-    """The values of τ.
-
-    Parameters
-    ----------
-    scale : float
-        Of τ's half-normal prior.
-    points : int
-    """
-    return np.linspace(0.0, FARTHEST_TAU * scale, points)
 
 
 def _log_density(taus: Array, scale: float, total: Array, misfit: Array, logs: Array) -> Array:

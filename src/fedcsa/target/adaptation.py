@@ -117,7 +117,8 @@ class Adaptation:
     target_risk : float
         Risk at the target: the promise's, else the estimate of the study's method.
     promise : Promise or None
-        What a new site may expect; None for the paper's formulas, or if nobody could examine.
+        What a new site may expect; None for the paper's formulas, if nobody could examine, or if no
+        source comes near the target.
     verdict : Verdict
         What to do with the model, on three legs.
     source_weights : mapping of str to float
@@ -148,7 +149,8 @@ class Adaptation:
     findings : tuple of Finding
         These, and what all answers together show; sought when somebody asks.
     concluded : Concluded or None
-        Promise and findings of an answer that was read from a file, or that stopped.
+        Promise and findings that stand: of an answer that was read from a file, back-tested or
+        corrected, or of a study that stopped.
     ledgers : mapping of str to tuple of LedgerEntry
         What left each site, as far as this process can see.
     stopped : Stopped or None

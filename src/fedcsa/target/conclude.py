@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, combinations
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedcsa.core.arrays import Array
 from fedcsa.core.losses import risk_terms
 from fedcsa.core.units import OtherUnit
 from fedcsa.core.weights import useless_votes
@@ -56,9 +55,7 @@ FARTHEST_LOG = 50.0
 
 
 def useless_models(
-    found: Mapping[str, ExaminationReport],
-    members: Mapping[str, Sequence[str]],
-    weights: Mapping[str, float],
+    found: Mapping[str, ExaminationReport], weights: Mapping[str, float]
 ) -> dict[str, dict[str, float]]:
     """Sources whose model most examiners find useless, with how many, and its risk to them.
 
@@ -69,54 +66,34 @@ def useless_models(
     Parameters
     ----------
     found : mapping of str to ExaminationReport
-        Of sources that reach the target.
-    members : mapping of str to sequence of str
-        Whose models each of them examined, in their order.
+        Of sources that reach the target, each on all models with weight but its own.
     weights : mapping of str to float
         a_j of every model.
     """
-    position = {n: k for k, n in enumerate(dict.fromkeys(chain.from_iterable(members.values())))}
-    a = np.array([weights[n] for n in position])
+    members = np.array([name for name, a in weights.items() if a > 0.0], dtype=object)
+    a = np.array([weights[name] for name in members])
     told = {name: report for name, report in found.items() if len(report.member_risk)}
-    looked = np.zeros((len(told), len(a)), dtype=bool)
+    looked = np.array([members != name for name in told], bool).reshape(len(told), len(members))
     ratios, spoils, votes = (np.zeros(looked.shape) for _ in range(3))
-    for row, (name, report) in enumerate(told.items()):
-        at = [position[n] for n in members[name]]
-        looked[row, at] = True
+    for row, report in enumerate(told.values()):
+        at = looked[row]
         ratios[row, at], spoils[row, at], votes[row, at] = useless_votes(
             report.member_risk, report.member_variance, report.constant_risk, a[at]
         )
     named = {}
-    for n, k in sorted(position.items()):
+    for k in np.argsort(members):
         here = looked[:, k]
         of, against = int(here.sum()), int(votes[:, k].sum())
-        if of >= FEWEST_TO_COMPARE - 1 and _outvoted(against, spoils[here, k]):
+        outvoted = 2 * against > of
+        if of >= FEWEST_FOR_MIDDLE and 2 * against == of:
+            outvoted = float(np.median(spoils[here, k])) > 1.0
+        if outvoted and of >= FEWEST_TO_COMPARE - 1:
             middle = min(float(np.median(ratios[here, k])), FARTHEST_LOG)
-            named[n] = {
+            named[members[k]] = {
                 "examiners": float(against), "of": float(of),
                 "times a constant's risk": float(np.exp(middle)),
             }  # fmt: skip
-    return named if 2 * len(named) < len(position) else {}
-
-
-def _outvoted(against: int, spoiled: Sequence[float] | Array) -> bool:
-    """Whether a model is found useless: by most, or by half, whose middle finds the same.
-
-    Parameters
-    ----------
-    against : int
-        Examiners that call it useless.
-    spoiled : sequence of float
-        Of every examiner: how much it spoils the mixture, in parts of what may be.
-
-    Examples
-    --------
-    >>> _outvoted(2, [9.0, 5.0, -1.0, 0.5]), _outvoted(2, [1.5, 1.2, -1.0, 0.5])
-    (True, False)
-    """
-    if len(spoiled) < FEWEST_FOR_MIDDLE or 2 * against != len(spoiled):
-        return 2 * against > len(spoiled)
-    return float(np.median(spoiled)) > 1.0
+    return named if 2 * len(named) < len(members) else {}
 
 
 def no_overlap(adaptation: Adaptation) -> NoOverlapError:

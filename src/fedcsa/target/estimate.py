@@ -287,6 +287,8 @@ def mixture_weights(
     """
     by_worth = found.method == "validated"
     names = sorted(shown if by_worth else models)
+    if how == "median":
+        require_median(len(names), MEDIAN_MODELS)
     if not names:
         raise NoSourcesError(
             "At least one model must be shown to the other sources, so that they can examine "

@@ -416,9 +416,6 @@ class Target:
     def _weigh(self, without: Collection[str] = ()) -> dict[str, float]:
         """Weight a_j of every model; 0 for those of sources in `without`."""
         shown = [n for n in self._models if self._sent[n].show and n not in without]
-        if self.plan.combine == "median":
-            validated = self.plan.method == "validated"
-            require_median(len(shown if validated else self._models), MEDIAN_MODELS)
         return mixture_weights(
             self._estimates[self.plan.method],
             self._reports,
@@ -451,10 +448,8 @@ class Target:
                     accept(report, self._asked(name, asked, digest_of(asked)))
                     honest[name] = report
         self._honest = honest
-        weighted = [name for name, a in self._weights.items() if a > 0.0]
-        members = {name: [other for other in weighted if other != name] for name in honest}
         near = {name: item for name, item in honest.items() if reaches(self._reports[name])}
-        useless = useless_models(near, members, self._weights)
+        useless = useless_models(near, self._weights)
         shown = sum(self._sent[name].show for name in self._models) - len(useless)
         if self.plan.combine == "median" and shown < MEDIAN_MODELS:
             return {}
