@@ -7,7 +7,7 @@ sites alike: in one process a refusal is raised, at a desk it costs that source 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -327,34 +327,18 @@ def _of_two_values(mean: Array) -> Array:
     return variance
 
 
-@dataclass(frozen=True)
-class Opened:
-    """The models of one study after they have been opened.
-
-    Attributes
-    ----------
-    models : dict of str to FittedModel
-        Those that can be used, by source.
-    unable : dict of str to str
-        Sources whose model cannot predict the target's rows, with the name of the reason. A
-        model may know nothing of a level that the target has; that is no lie.
-    refused : dict of str to FedCSAError
-        Sources whose model is not accepted, with what is wrong.
-    """
-
-    models: dict[str, FittedModel] = field(default_factory=dict)
-    unable: dict[str, str] = field(default_factory=dict)
-    refused: dict[str, FedCSAError] = field(default_factory=dict)
-
-
 def open_models(
     sent: Mapping[str, ModelReport],
     reports: Mapping[str, RiskReport],
     plan: Plan,
     seen: Array,
     sd: Array,
-) -> Opened:
+) -> tuple[dict[str, FittedModel], dict[str, str], dict[str, FedCSAError]]:
     """Open every model that was accepted, and let it predict the target's rows.
+
+    Those that can be used; of those that cannot predict the rows, the name of the reason; and of
+    those that no honest source sends, what is wrong. A model may know nothing of a level that the
+    target has; that is no lie.
 
     Parameters
     ----------
@@ -367,23 +351,24 @@ def open_models(
     sd : array of shape (features,)
         The target's, as it told them.
     """
-    opened, outputs = Opened(), dict[str, Array]()
+    models, outputs = dict[str, FittedModel](), dict[str, Array]()
+    unable, refused = dict[str, str](), dict[str, FedCSAError]()
     for name, report in sorted(sent.items()):
         model = fitted_model(report, plan, sd)
         output, reason = predicted(model, seen)
         if reason:
-            opened.unable[name] = reason
+            unable[name] = reason
         else:
-            opened.models[name], outputs[name] = model, output
+            models[name], outputs[name] = model, output
     for name in wild_models(outputs, reports, plan.loss):
-        del opened.models[name]
+        del models[name]
         if not reaches(reports[name]):  # an honest model may be far off where its site has no rows
-            opened.unable[name] = "WildModel"
+            unable[name] = "WildModel"
             continue
         text = f"The model of source {name!r} predicts what no honest model would. {_ASK}"
-        opened.refused[name] = wild = MessageError(text)
+        refused[name] = wild = MessageError(text)
         wild.rule = "wild_model"
-    return opened
+    return models, unable, refused
 
 
 def predicted(model: FittedModel, seen: Array) -> tuple[Array, str]:

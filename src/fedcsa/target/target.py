@@ -356,24 +356,22 @@ class Target:
         """Take the models that can be used; sources that sent neither a model nor a refusal."""
         told = {name: models[name] for name in self.asked if name in models}
         answers = self._accepted(self._request, told)
-        self._sent = {n: r for n, r in answers.items() if isinstance(r, ModelReport)}
-        refused = answers.keys() - self._sent
+        sent = {n: r for n, r in answers.items() if isinstance(r, ModelReport)}
         seen = self._in_units(self.table.mean[None] if self._rows is None else self._rows.sample)
-        opened = open_models(self._sent, self._reports, self.plan, seen, self.table.sd)
-        self._models = opened.models
+        sd = self.table.sd
+        self._models, unable, wild = open_models(sent, self._reports, self.plan, seen, sd)
         if self._rows is not None and self._rows.is_sampled:
-            opened.unable.update(self._unable_elsewhere())
-        for name, error in opened.refused.items():
-            del self._sent[name]
+            unable |= self._unable_elsewhere()
+        self._sent = {name: sent[name] for name in self._models}
+        for name, error in wild.items():
             self._refuse(name, error)
-        came = {*self._sent, *opened.unable}
-        for name, reason in opened.unable.items():
-            del self._sent[name]
+        for name, reason in unable.items():
             evidence = {"candidates": 1.0, "of": float(len(self.plan.candidates))}
             self._findings.append(Finding("candidate-failed", name, {**evidence, "reason": reason}))
-        if len(came) < self._min_sources:
+        came = len(sent) - len(wild)
+        if came < self._min_sources:
             raise NoSourcesError(
-                f"{len(came)} of {len(self.asked)} sources sent a model; the study needs at least "
+                f"{came} of {len(self.asked)} sources sent a model; the study needs at least "
                 f"{self._min_sources}. {rules_named(self._findings)}"
             )
         if not self._models:
@@ -381,7 +379,7 @@ class Target:
                 "At least one model must be able to predict the target's rows; all fail on them. "
                 "Check that the sources have every level that the target has."
             )
-        return set(self.asked) - came - refused
+        return set(self.asked) - (answers.keys() - wild)
 
     def _unable_elsewhere(self) -> dict[str, str]:
         """Models that fail on rows outside the sample on which they are compared, and why."""
