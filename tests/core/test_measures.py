@@ -51,13 +51,17 @@ def sums_of(design, y, p, w, labels=None, inside=None):
     return ScoreSums.of_rows(design, y, p, w, labels, inside)
 
 
+def variances_of(design, sums, min_rows=1, imbalance=0.0):
+    return measure_variances(sums.told(min_rows)[2], design, imbalance)
+
+
 def told_of(design, *rows, min_rows=1):
     sums = sums_of(design, *rows)
-    return told_by(design, sums.table(min_rows), sums.sums(min_rows))[0]
+    return told_by(design, *sums.told(min_rows)[:2])[0]
 
 
 def by_column(design, told):
-    values, _ = measure_values(told)
+    values, *_ = measure_values(told)
     columns = measure_columns(design)
     return {
         (c.measure.name, c.of_class, c.threshold): float(v)
@@ -176,15 +180,12 @@ def test_variances_are_those_of_a_jackknife_that_leaves_rows_out(n_classes):
     for g in range(JACKKNIFE_GROUPS):
         i = labels != g
         sums = sums_of(design, y[i], p[i], w[i], labels[i], inside[i])
-        told = told_by(design, sums.table(1), sums.sums(1))
+        told = told_by(design, *sums.told(1)[:2])
         for s in (0, 1):
-            values, rows = measure_values(told[s])
-            pieces[s].append(
-                [on_link(c.measure, values[k], rows[k]) for k, c in enumerate(columns)]
-            )
+            pieces[s].append(measure_values(told[s])[2])
         rest = measure_values(complement(told[0], told[1]))[0]
         pieces[2].append(measure_values(told[1])[0] - rest)
-    found = measure_variances(sums_of(design, y, p, w, labels, inside), 1)
+    found = variances_of(design, sums_of(design, y, p, w, labels, inside))
     assert found.shape == (3, len(columns))
     for s, each in pieces.items():
         for k, column in enumerate(columns):
@@ -206,7 +207,7 @@ def test_the_jackknife_of_a_mean_is_its_variance():
 def test_what_is_left_of_the_imbalance_widens_every_variance():
     design, rows = design_of(2), discrete_rows(2)
     sums = sums_of(design, *rows)
-    plain, wide = measure_variances(sums, 1), measure_variances(sums, 1, imbalance=0.05)
+    plain, wide = (variances_of(design, sums, imbalance=x) for x in (0.0, 0.05))
     rate = np.average(rows[0], weights=rows[2])
     for k, column in enumerate(measure_columns(design)):
         unit = rate if column.measure.name == "net_benefit" else 1.0
@@ -218,7 +219,7 @@ def test_a_rate_of_one_is_not_certain():
     y, p, w = discrete_rows(2)
     p[y == 1] = [0.01, 0.99]
     design = design_of(2)
-    variances = measure_variances(sums_of(design, y, p, w), 1)[0]
+    variances = variances_of(design, sums_of(design, y, p, w))[0]
     found = dict(zip([c.measure.name for c in measure_columns(design)], variances, strict=True))
     assert found["sensitivity"] > 0.5
 
@@ -228,7 +229,7 @@ def test_a_difference_of_two_rates_of_one_is_not_certain():
     p[y == 1] = [0.01, 0.99]
     inside = np.column_stack([np.ones(len(y), bool), np.arange(len(y)) % 2 == 0])
     design = design_of(2, 1)
-    variances = measure_variances(sums_of(design, y, p, w, None, inside), 1)[2]
+    variances = variances_of(design, sums_of(design, y, p, w, None, inside))[2]
     found = dict(zip([c.measure.name for c in measure_columns(design)], variances, strict=True))
     assert found["sensitivity"] > 1e-5
 
@@ -236,10 +237,10 @@ def test_a_difference_of_two_rates_of_one_is_not_certain():
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 def test_numbers_of_four_digits_suffice(n_classes):
     design, rows = design_of(n_classes), discrete_rows(n_classes, 2000)
-    sums = sums_of(design, *rows)
+    table, sums, _ = sums_of(design, *rows).told()
     rounded = np.vectorize(lambda v: float(f"{v:.3e}"))
-    exact = by_column(design, told_by(design, sums.table(), sums.sums())[0])
-    told = told_by(design, rounded(sums.table()), rounded(sums.sums()))[0]
+    exact = by_column(design, told_by(design, table, sums)[0])
+    told = told_by(design, rounded(table), rounded(sums))[0]
     for key, value in by_column(design, told).items():
         assert value == pytest.approx(exact[key], abs=0.002), key
 
@@ -292,8 +293,8 @@ def test_a_degenerate_site_tells_what_it_can(name, min_rows):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sums = sums_of(design, y, p, w)
-        found = measure_variances(sums, min_rows)[0]
-        told = told_by(design, sums.table(min_rows), sums.sums(min_rows))
+        found = variances_of(design, sums, min_rows)[0]
+        told = told_by(design, *sums.told(min_rows)[:2])
         for item in told.values():
             measure_values(item)
     assert np.isfinite(found).all()

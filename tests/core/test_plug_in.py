@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from fedcsa.core.measures import left_out_variance, measure_columns, measure_values, on_link
+from fedcsa.core.measures import left_out_variance, measure_columns, measure_values
 from fedcsa.core.plug_in import expected_outcomes, lines_of, own_sampling, shifts, sums_of_cells
 from fedcsa.core.scores import JACKKNIFE_GROUPS, OwnScores, ScoreDesign, ScoreSums, told_by
 
@@ -24,7 +24,7 @@ def told_of(design, y, p, min_rows=1):
     n = len(y)
     labels, inside = np.arange(n) % JACKKNIFE_GROUPS, np.ones((n, 1), bool)
     sums = ScoreSums.of_rows(design, y, p, np.full(n, 1.0 / n), labels, inside)
-    return told_by(design, sums.table(min_rows), sums.sums(min_rows))[0]
+    return told_by(design, *sums.told(min_rows)[:2])[0]
 
 
 def own_of(design, p):
@@ -32,9 +32,7 @@ def own_of(design, p):
 
 
 def linked(told):
-    values, rows = measure_values(told)
-    columns = measure_columns(told.design)
-    return np.array([on_link(c.measure, values[k], rows[k]) for k, c in enumerate(columns)])
+    return measure_values(told)[2]
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -14,7 +14,7 @@ from fedcsa.messages.codec import encode
 from fedcsa.messages.messages import ExaminationReport, Refusal
 from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import EstimatorModel
-from fedcsa.source.mixture import _alike
+from fedcsa.source import mixture
 
 NAMES = ("a", "b", "c", "d")
 
@@ -171,9 +171,12 @@ def test_lines_told_one_by_one_are_examined_like_lines_told_together(make):
     assert other.risk == found.risk
 
 
-def test_only_lines_are_told_together():
+def test_only_lines_are_told_together(make, monkeypatch):
+    target, asked = asked_of(make, sites(make))
+    assert asked["a"].alike
+    monkeypatch.setattr(mixture, "open_agreed", lambda *_, **__: EstimatorModel(SVR()))
     with pytest.raises(MessageError, match="a form for every model that is no line"):
-        _alike(EstimatorModel(SVR()), {})
+        mixture.members_of(asked["a"], target._brief)
 
 
 # What is asked ------------------------------------------------------------------------------

@@ -57,11 +57,11 @@ def told(kind, min_rows=1, digits=None, **how):
     if kind == "numbers":
         z = np.random.default_rng(9).normal(size=(len(y), 3))
         residuals = ResidualCounts.of(z, (y - p) / design.unit, w).told(min_rows)
-    table, none = sums.table(min_rows), np.empty((0, 0))
+    (table, exact, parts), none = sums.told(min_rows), np.empty((0, 0))
     tables = table, none, none, none
     if len(table):
-        variances = measure_variances(sums, min_rows, 0.001)
-        tables = table, sums.sums(min_rows), variances, residuals
+        variances = measure_variances(parts, design, 0.001)
+        tables = table, exact, variances, residuals
     report = ExaminationReport(
         "s", "a", "0" * 64, "", 0.3, 0.01, 0.1, 0.5, 0.01, np.zeros(1), np.full(1, 0.01),
         np.empty(0), np.empty(0), *tables,

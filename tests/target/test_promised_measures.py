@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from fedcsa.core.formulas import Aspect, auroc
+from fedcsa.core.formulas import auroc
 from fedcsa.core.measures import measure_columns, measure_values, measure_variances
 from fedcsa.core.plug_in import lines_of, own_sampling, shifts
 from fedcsa.core.random_effects import new_site
@@ -54,11 +54,12 @@ def report_of(design, y, p, inside, min_rows=5):
     """The fields of an examination's report that measures need."""
     n, labels = len(y), np.arange(len(y)) % JACKKNIFE_GROUPS
     sums = ScoreSums.of_rows(design, y, p, np.full(n, 1.0 / n), labels, inside)
+    table, exact, parts = sums.told(min_rows)
     return SimpleNamespace(
         reason="",
-        scores=sums.table(min_rows),
-        score_sums=sums.sums(min_rows),
-        measure_variance=measure_variances(sums, min_rows),
+        scores=table,
+        score_sums=exact,
+        measure_variance=measure_variances(parts, design),
     )
 
 
@@ -471,7 +472,7 @@ def test_corrected_numbers_are_those_of_corrected_rows():
     design, (y, p) = evidence.design, site_rows(np.random.default_rng(1), 200, 0)
     report = report_of(design, y, p, halves(200), min_rows=1)
     told = told_by(design, report.scores, report.score_sums)[0]
-    raw = design.centre + design.unit * (0.2 + 1.3 * design.units(p))
+    raw = design.centre + design.unit * (0.2 + 1.3 * design.scores(p)[:, 0])
     other = report_of(design, y, raw, halves(200), min_rows=1)
     expected = told_by(design, other.scores, other.score_sums)[0]
     names = [column.measure.name for column in measure_columns(design)]
@@ -498,4 +499,4 @@ def test_corrected_probabilities_are_those_of_corrected_rows():
             assert found[k] == pytest.approx(exact[k], abs=1e-9), column.measure.name
     own_line = recalibrated(told[0], lines_of(told[0])[0])
     assert lines_of(own_line)[0] == pytest.approx((0.0, 1.0), abs=1e-7)
-    assert auroc(Aspect(own_line, 1))[0] == auroc(Aspect(told[0], 1))[0]
+    assert auroc(own_line, 1)[0] == auroc(told[0], 1)[0]

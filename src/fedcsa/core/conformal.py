@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array, chdtri, erf, logit
 from fedcsa.core.random_effects import held_in, new_site
-from fedcsa.core.scores import FAR_END, ScoreDesign, Told
+from fedcsa.core.scores import FAR_END, Told
 
 #: Bands of distance: a fourth of normal rows lies in each.
 BANDS = 4
@@ -67,21 +67,10 @@ _TINY = 1e-300
 # At a source ----------------------------------------------------------------------------------
 
 
-def distance(z: Array) -> Array:
-    """How far rows lie from the target's centre: the mean of z² over features, shape (rows,).
-
-    Parameters
-    ----------
-    z : array of shape (rows, features)
-        In the target's units.
-    """
-    found: Array = np.einsum("ij,ij->i", z, z)
-    found /= z.shape[1]
-    return found
-
-
 def distance_band(z: Array) -> NDArray[np.intp]:
     """Band of every row, 0 nearest the target's centre; bands end at quarters of normal rows.
+
+    The distance is the mean of z² over features.
 
     Parameters
     ----------
@@ -95,18 +84,19 @@ def distance_band(z: Array) -> NDArray[np.intp]:
     """
     n_features = z.shape[1]
     ends = chdtri(n_features, 1.0 - np.arange(1, BANDS) / BANDS) / n_features
-    return np.searchsorted(ends, distance(z))
+    distance: Array = np.einsum("ij,ij->i", z, z) / n_features
+    return np.searchsorted(ends, distance)
 
 
 @dataclass(frozen=True)
 class ResidualCounts:
-    """Residuals by band and bin: sums that merge over batches.
+    """Residuals by band and bin: sums that merge over batches, and over bands.
 
     Attributes
     ----------
-    sums : array of shape (3, bands, bins)
+    sums : array of shape (3, bands, bins), or (3, bins) of one band
         Number of rows, Σw and Σw|r|.
-    heaviest : array of shape (bands, bins)
+    heaviest : array of shape (bands, bins) or (bins,)
         The largest w.
     """
 
@@ -156,43 +146,33 @@ class ResidualCounts:
             return unjoined
         shares: Array = np.zeros(RESIDUAL_SHAPE)
         for band, part in self._joined_bands(min_rows).items():
-            expected = part.as_if_normal()
-            for cell in part.cells(min_rows):
+            # Share of every bin if residuals were normal with the same mean size.
+            _, weight, size = part.sums.sum(axis=1)
+            mean = max(size / max(weight, _TINY), NEAREST)
+            below = erf(RESIDUAL_ENDS / (mean * np.sqrt(np.pi)))  # E|r| = sd sqrt(2/pi)
+            expected = np.maximum(np.diff(below, prepend=0.0), _TINY)
+            for cell in part._cells(min_rows):
                 shares[band, cell] = part.sums[1, cell].sum() * expected[cell]
                 shares[band, cell] /= expected[cell].sum()
         shares /= shares.sum()
         return shares
 
-    def _joined_bands(self, min_rows: int) -> dict[int, _Part]:
-        """Every band that may be told, from the farthest in; one that may not joins the next.
-
-        Parameters
-        ----------
-        min_rows : int
-        """
-        found: dict[int, _Part] = {}
-        carried = nothing = _Part(np.zeros((3, RESIDUAL_SHAPE[1])), np.zeros(RESIDUAL_SHAPE[1]))
+    def _joined_bands(self, min_rows: int) -> dict[int, ResidualCounts]:
+        """Every band that may be told, from the farthest in; one that may not joins the next."""
+        found: dict[int, ResidualCounts] = {}
+        carried = nothing = ResidualCounts(
+            np.zeros_like(self.sums[:, 0]), np.zeros(len(RESIDUAL_ENDS))
+        )
         for band in reversed(range(BANDS)):
-            carried = carried + _Part(self.sums[:, band], self.heaviest[band])
-            if carried.enough(slice(None), min_rows):
+            carried = carried.merge(ResidualCounts(self.sums[:, band], self.heaviest[band]))
+            if carried._enough(slice(None), min_rows):
                 found[band], carried = carried, nothing
         nearest = min(found, default=0)
-        found[nearest] = found.get(nearest, nothing) + carried
+        found[nearest] = found.get(nearest, nothing).merge(carried)
         return found
 
-
-@dataclass(frozen=True)
-class _Part:
-    """The sums of `ResidualCounts` in one band, or in several taken together."""
-
-    sums: Array  # (3, bins)
-    heaviest: Array  # (bins,)
-
-    def __add__(self, other: _Part) -> _Part:
-        return _Part(self.sums + other.sums, np.maximum(self.heaviest, other.heaviest))
-
-    def enough(self, bins: slice, min_rows: int) -> bool:
-        """Whether some bins hold enough rows, none of them with most of the weight.
+    def _enough(self, bins: slice, min_rows: int) -> bool:
+        """Whether some bins of a band hold enough rows, none of them with most of the weight.
 
         Parameters
         ----------
@@ -202,31 +182,18 @@ class _Part:
         rows, weight, _ = self.sums[:, bins].sum(axis=1)
         return bool(rows >= min_rows and 2.0 * self.heaviest[bins].max() <= weight)
 
-    def cells(self, min_rows: int) -> list[slice]:
-        """Neighbouring bins that are told together; what is left joins the last ones.
-
-        Parameters
-        ----------
-        min_rows : int
-        """
+    def _cells(self, min_rows: int) -> list[slice]:
+        """Neighbouring bins of a band that are told together; what is left joins the last ones."""
         cells: list[slice] = []
         start, end = 0, len(self.heaviest)
         for stop in range(1, end + 1):
-            if self.enough(slice(start, stop), min_rows):
+            if self._enough(slice(start, stop), min_rows):
                 cells.append(slice(start, stop))
                 start = stop
         if start < end:
             start = cells.pop().start if cells else start
             cells.append(slice(start, end))
         return cells
-
-    def as_if_normal(self) -> Array:
-        """Share of every bin if residuals were normal with the same mean size, shape (bins,)."""
-        _, weight, size = self.sums.sum(axis=1)
-        mean = max(size / max(weight, _TINY), NEAREST)
-        below = erf(RESIDUAL_ENDS / (mean * np.sqrt(np.pi)))  # E|r| = sd sqrt(2/pi)
-        expected: Array = np.maximum(np.diff(below, prepend=0.0), _TINY)
-        return expected
 
 
 # At the target --------------------------------------------------------------------------------
@@ -263,50 +230,13 @@ def split_limit(values: Array, shares: Array, rows: float, level: float) -> floa
     return float(values[order[position]]) if position < len(values) else float("inf")
 
 
-@dataclass(frozen=True)
-class Locations:
-    """Where every source's scores lie, with sampling variances, on a scale without walls."""
-
-    values: Array
-    variances: Array
-
-    @classmethod
-    def of(cls, values: Array, spreads: Array, rows: Array) -> Locations:
-        """Of means whose scores have a variance.
-
-        Parameters
-        ----------
-        values, spreads : array of shape (sources,)
-            Means, and the variance of single scores.
-        rows : array of shape (sources,)
-            Effective ones.
-        """
-        variances = np.maximum(spreads, SMALLEST_SPREAD) / np.maximum(rows - 1.0, 0.5)
-        return cls(values, variances)
-
-    def new_site(self, scale: float) -> Array:
-        """Equally probable locations of a new site, shape (places,).
-
-        Parameters
-        ----------
-        scale : float
-            Prior scale of the between-site sd.
-        """
-        held = held_in(self.values, self.variances, scale)
-        site = new_site(held, self.variances, scale)
-        places: list[float] = []
-        for k in range(PLACES):
-            places.append(site.quantile((k + 0.5) / PLACES, *places[-1:]))
-        return np.array(places)
-
-
 def new_site_limit(
     ends: Array,
     shares: Array,
     rows: Array,
     weights: Array,
     level: float,
-    locations: Locations,
+    locations: tuple[Array, Array],
     scale: float,
 ) -> float:
     """The limit of a score at a new site.
@@ -322,13 +252,18 @@ def new_site_limit(
     weights : array of shape (sources,)
         Of the sources: positive, sum one.
     level : float
-    locations : Locations
-        Of every source's scores.
+    locations : pair of array of shape (sources,)
+        Where every source's scores lie on that scale, and the variance of single scores.
     scale : float
         Prior scale of the locations' between-site sd.
     """
-    moved = locations.new_site(scale)[:, None, None] - locations.values[:, None]
-    points = ends + moved  # (places, sources, points)
+    values, spreads = locations
+    variances = np.maximum(spreads, SMALLEST_SPREAD) / np.maximum(rows - 1.0, 0.5)
+    site = new_site(held_in(values, variances, scale), variances, scale)
+    places: list[float] = []  # equally probable locations of a new site
+    for k in range(PLACES):
+        places.append(site.quantile((k + 0.5) / PLACES, *places[-1:]))
+    points = ends + (np.array(places)[:, None, None] - values[:, None])  # (places, sources, points)
     mass = np.broadcast_to(weights[:, None] * shares, points.shape)
     effective = 1.0 / float(weights**2 @ (1.0 / rows))
     return split_limit(points.ravel(), mass.ravel(), effective, level)
@@ -364,7 +299,7 @@ def half_widths(residuals: Array, rows: Array, weights: Array, level: float) -> 
     scaled = (ends / factors[:, None]).ravel()
     shares = residuals.reshape(len(residuals), -1)
     means = shares @ scaled
-    locations = Locations.of(np.log(means), shares @ scaled**2 / means**2 - 1.0, rows)
+    locations = np.log(means), shares @ scaled**2 / means**2 - 1.0
     limit = new_site_limit(
         np.log(scaled), shares, rows, weights, level, locations, RESIDUAL_LOG_SCALE
     )
@@ -427,9 +362,13 @@ def class_limit(sources: Sequence[Told], weights: Array, of_class: int, level: f
         return float("inf")
     weights = (weights * total)[known]
     shares, rows, weights = shares[known] / total[known, None], rows[known], weights / weights.sum()
-    ends = _class_ends(sources[0].design, of_class)
+    # The outermost bin is open, and its rows count as if they lay at its inner edge: one source
+    # alone, who may lie, puts no class into every set.
+    edges = logit(sources[0].design.edges)
+    has_table = of_class in sources[0].design.classes
+    ends = np.concatenate([[FAR_END], -edges]) if has_table else np.append(edges, FAR_END)
     means = shares @ ends
-    locations = Locations.of(means, shares @ ends**2 - means**2, rows)
+    locations = means, shares @ ends**2 - means**2
     limit = new_site_limit(ends, shares, rows, weights, level, locations, LOGIT_SCALE)
     return limit if limit < FAR_END else float("inf")
 
@@ -452,20 +391,3 @@ def _of_class(told: Told, of_class: int) -> tuple[Array, float]:
     bins = told.design.bins(predicted / np.maximum(weight, _TINY))
     shares = np.bincount(bins, events, told.design.n_bins).astype(np.float64)
     return shares, float(effective[0])
-
-
-def _class_ends(design: ScoreDesign, of_class: int) -> Array:
-    """Largest −logit of the class's probability in every bin of scores, (bins,).
-
-    The outermost bin is open, and its rows count as if they lay at its inner edge: one source
-    alone, who may lie, puts no class into every set.
-
-    Parameters
-    ----------
-    design : ScoreDesign
-    of_class : int
-    """
-    edges = logit(design.edges)
-    if of_class in design.classes:
-        return np.concatenate([[FAR_END], -edges])
-    return np.append(edges, FAR_END)

@@ -1,17 +1,16 @@
 """Formulas of measures: discrimination, calibration, loss and use, from what a site tells.
 
-Every formula takes arrays with leading axes, so that a jackknife is one call. It gives a value,
-NaN where there is none, and the effective rows that the value rests on.
+Every formula takes what a site told of a subgroup; then, if it is of one, a class and a declared
+threshold. Arrays may have leading axes, so that a jackknife is one call. It gives a value, NaN
+where there is none, and the effective rows that the value rests on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fedcsa.core.arrays import Array, expit, logit
-from fedcsa.core.scores import FAR_END, Told
+from fedcsa.core.scores import FAR_END, Told, over
 
 #: Newton steps of the calibration slope: ten are plenty where there is a maximum.
 NEWTON_STEPS = 30
@@ -26,64 +25,62 @@ CERTAIN = 1e-7
 Valued = tuple[Array, Array]
 
 
-@dataclass(frozen=True)
-class Aspect:
-    """What a formula looks at: a told subgroup, a class, a declared threshold.
-
-    A formula that is of no class, or at no threshold, leaves those out.
-    """
-
-    told: Told
-    of_class: int = 0
-    threshold: float = 0.0
-
-
-def _over(top: Array, bottom: Array) -> Array:
-    """A ratio, NaN where the denominator is not positive.
+def auroc(told: Told, of_class: int) -> Valued:
+    """Probability that a row with the event has the higher score; ties count half.
 
     Parameters
     ----------
-    top, bottom : array
+    told : Told
+    of_class : int
     """
-    some = bottom > 0.0
-    found: Array = np.where(some, top / np.where(some, bottom, 1.0), np.nan)
-    return found
-
-
-def auroc(at: Aspect) -> Valued:
-    """Probability that a row with the event has the higher score; ties count half."""
-    w, events, _ = at.told.table_of(at.of_class)
+    w, events, _ = told.table_of(of_class)
     others = np.maximum(w - events, 0.0)
     below = np.cumsum(others, axis=-1) - 0.5 * others
     pairs = events.sum(axis=-1) * others.sum(axis=-1)
-    with_event, without = at.told.effective_events(at.of_class)
-    return _over((events * below).sum(axis=-1), pairs), np.minimum(with_event, without)
+    with_event, without = told.effective_events(of_class)
+    return over((events * below).sum(axis=-1), pairs), np.minimum(with_event, without)
 
 
-def event_rate(at: Aspect) -> Valued:
-    """Weighted share of rows with the event."""
-    rate = _over(at.told.sum_of("events", at.of_class), at.told.sum_of("weight"))
-    return rate, at.told.effective_rows
+def event_rate(told: Told, of_class: int) -> Valued:
+    """Weighted share of rows with the event.
+
+    Parameters
+    ----------
+    told : Told
+    of_class : int
+    """
+    rate = over(told.sum_of("events", of_class), told.sum_of("weight"))
+    return rate, told.effective_rows
 
 
-def observed_expected(at: Aspect) -> Valued:
+def observed_expected(told: Told, of_class: int) -> Valued:
     """Share of rows with the event over its mean predicted probability.
 
     The effective rows are expected events.
+
+    Parameters
+    ----------
+    told : Told
+    of_class : int
     """
-    events, expected = (at.told.sum_of(name, at.of_class) for name in ("events", "expected"))
-    share = _over(expected, at.told.sum_of("weight"))
-    return _over(events, expected), at.told.effective_rows * share
+    events, expected = (told.sum_of(name, of_class) for name in ("events", "expected"))
+    share = over(expected, told.sum_of("weight"))
+    return over(events, expected), told.effective_rows * share
 
 
-def calibration_slope(at: Aspect) -> Valued:
+def calibration_slope(told: Told, of_class: int) -> Valued:
     """Slope of a weighted logistic regression of the event on the log-odds of the score.
 
     The score of a cell is its mean. NaN if scores are all alike, or separate the outcomes.
+
+    Parameters
+    ----------
+    told : Told
+    of_class : int
     """
-    w, events, predicted = at.told.table_of(at.of_class)
+    w, events, predicted = told.table_of(of_class)
     _, slope = calibration_line(w, events, cell_log_odds(w, predicted))
-    with_event, without = at.told.effective_events(at.of_class)
+    with_event, without = told.effective_events(of_class)
     return slope, np.minimum(with_event, without)
 
 
@@ -95,9 +92,8 @@ def cell_log_odds(weight: Array, predicted: Array) -> Array:
     weight, predicted : array of shape (…, cells)
         Σw and Σwp.
     """
-    mean = np.where(weight > 0.0, predicted / np.where(weight > 0.0, weight, 1.0), 0.5)
     ends = expit(np.array([-FAR_END, FAR_END]))
-    found: Array = logit(np.clip(mean, *ends))
+    found: Array = logit(np.clip(over(predicted, weight, 0.5), *ends))
     return found
 
 
@@ -153,92 +149,111 @@ def calibration_level(weight: Array, events: Array, x: Array, slope: float) -> f
     return a
 
 
-def brier_score(at: Aspect) -> Valued:
+def brier_score(told: Told) -> Valued:
     """Σ w (p − y)²; of three classes and more the sum over all of them, as in scikit-learn."""
-    return _over(at.told.sum_of("brier"), at.told.sum_of("weight")), at.told.effective_rows
+    return over(told.sum_of("brier"), told.sum_of("weight")), told.effective_rows
 
 
-def scaled_brier(at: Aspect) -> Valued:
+def scaled_brier(told: Told) -> Valued:
     """1 − Brier score over that of the event rate as everybody's prediction."""
-    total = at.told.sum_of("weight")
-    rates = [_over(at.told.sum_of("events", c), total) for c in at.told.design.classes]
+    total = told.sum_of("weight")
+    rates = [over(told.sum_of("events", c), total) for c in told.design.classes]
     constant = sum((rate * (1.0 - rate) for rate in rates), np.zeros_like(total))
-    return 1.0 - _over(_over(at.told.sum_of("brier"), total), constant), at.told.effective_rows
+    return 1.0 - over(over(told.sum_of("brier"), total), constant), told.effective_rows
 
 
-def log_loss(at: Aspect) -> Valued:
+def log_loss(told: Told) -> Valued:
     """−Σ w log p(y), with p at least `LOG_FLOOR`."""
-    return _over(at.told.sum_of("log_loss"), at.told.sum_of("weight")), at.told.effective_rows
+    return over(told.sum_of("log_loss"), told.sum_of("weight")), told.effective_rows
 
 
-def _at(at: Aspect) -> tuple[Array, ...]:
-    """True and false positives, false and true negatives; NaN if a cell holds the threshold."""
-    found = at.told.split(at.of_class, at.threshold)
-    return found if found is not None else (np.full(at.told.exact.shape[:-1], np.nan),) * 4
+def sensitivity(told: Told, of_class: int, threshold: float) -> Valued:
+    """Share of the rows with the event whose score reaches the threshold.
+
+    Parameters
+    ----------
+    told : Told
+    of_class : int
+    threshold : float
+    """
+    tp, _, fn, _ = told.split(of_class, threshold)
+    return over(tp, tp + fn), told.effective_events(of_class)[0]
 
 
-def sensitivity(at: Aspect) -> Valued:
-    """Share of the rows with the event whose score reaches the threshold."""
-    tp, _, fn, _ = _at(at)
-    return _over(tp, tp + fn), at.told.effective_events(at.of_class)[0]
+def specificity(told: Told, of_class: int, threshold: float) -> Valued:
+    """Share of the rows without the event whose score does not reach the threshold.
+
+    Parameters
+    ----------
+    told : Told
+    of_class : int
+    threshold : float
+    """
+    _, fp, _, tn = told.split(of_class, threshold)
+    return over(tn, tn + fp), told.effective_events(of_class)[1]
 
 
-def specificity(at: Aspect) -> Valued:
-    """Share of the rows without the event whose score does not reach the threshold."""
-    _, fp, _, tn = _at(at)
-    return _over(tn, tn + fp), at.told.effective_events(at.of_class)[1]
+def ppv(told: Told, of_class: int, threshold: float) -> Valued:
+    """Event rate of the rows whose score reaches the threshold.
+
+    Parameters
+    ----------
+    told : Told
+    of_class : int
+    threshold : float
+    """
+    tp, fp, *_ = told.split(of_class, threshold)
+    share = over(tp + fp, told.sum_of("weight"))
+    return over(tp, tp + fp), told.effective_rows * share
 
 
-def ppv(at: Aspect) -> Valued:
-    """Event rate of the rows whose score reaches the threshold."""
-    tp, fp, *_ = _at(at)
-    share = _over(tp + fp, at.told.sum_of("weight"))
-    return _over(tp, tp + fp), at.told.effective_rows * share
+def npv(told: Told, of_class: int, threshold: float) -> Valued:
+    """Share without the event of the rows whose score does not reach the threshold.
+
+    Parameters
+    ----------
+    told : Told
+    of_class : int
+    threshold : float
+    """
+    _, _, fn, tn = told.split(of_class, threshold)
+    share = over(tn + fn, told.sum_of("weight"))
+    return over(tn, tn + fn), told.effective_rows * share
 
 
-def npv(at: Aspect) -> Valued:
-    """Share without the event of the rows whose score does not reach the threshold."""
-    _, _, fn, tn = _at(at)
-    share = _over(tn + fn, at.told.sum_of("weight"))
-    return _over(tn, tn + fn), at.told.effective_rows * share
-
-
-def net_benefit(at: Aspect) -> Valued:
+def net_benefit(told: Told, of_class: int, threshold: float) -> Valued:
     """True positives, less false positives at the threshold's odds, per row.
 
     Vickers and Elkin (2006), "Decision curve analysis", Medical Decision Making 26.
+
+    Parameters
+    ----------
+    told : Told
+    of_class : int
+    threshold : float
     """
-    tp, fp, *_ = _at(at)
-    odds = at.threshold / (1.0 - at.threshold)
-    return _over(tp - odds * fp, at.told.sum_of("weight")), at.told.effective_rows
+    tp, fp, *_ = told.split(of_class, threshold)
+    odds = threshold / (1.0 - threshold)
+    return over(tp - odds * fp, told.sum_of("weight")), told.effective_rows
 
 
-def rmse(at: Aspect) -> Valued:
+def rmse(told: Told) -> Valued:
     """Root of Σ w (y − p)², in the outcome's units."""
-    mean = _over(at.told.sum_of("squared"), at.told.sum_of("weight"))
-    return at.told.design.unit * np.sqrt(mean), at.told.effective_rows
+    mean = over(told.sum_of("squared"), told.sum_of("weight"))
+    return told.design.unit * np.sqrt(mean), told.effective_rows
 
 
-def mae(at: Aspect) -> Valued:
+def mae(told: Told) -> Valued:
     """Σ w |y − p|, in the outcome's units."""
-    mean = _over(at.told.sum_of("absolute"), at.told.sum_of("weight"))
-    return at.told.design.unit * mean, at.told.effective_rows
+    mean = over(told.sum_of("absolute"), told.sum_of("weight"))
+    return told.design.unit * mean, told.effective_rows
 
 
-def r2(at: Aspect) -> Valued:
+def r2(told: Told) -> Valued:
     """1 − Σ w (y − p)² over the weighted variance of y; NaN if outcomes are all alike."""
-    total = at.told.sum_of("weight")
-    spread = _spread(at.told.sum_of("y"), at.told.sum_of("y_squares"), total)
-    return 1.0 - _over(at.told.sum_of("squared"), spread), at.told.effective_rows
-
-
-def number_line(told: Told) -> tuple[Array, Array]:
-    """Intercept and slope of the regression of outcomes on predictions, in agreed units."""
     total = told.sum_of("weight")
-    y, p = (_over(told.sum_of(name), total) for name in "yp")
-    spread = _spread(told.sum_of("p"), told.sum_of("p_squares"), total)
-    slope = _over(told.sum_of("products") - total * y * p, spread)
-    return y - slope * p, slope
+    spread = _spread(told.sum_of("y"), told.sum_of("y_squares"), total)
+    return 1.0 - over(told.sum_of("squared"), spread), told.effective_rows
 
 
 def _spread(total: Array, squares: Array, weight: Array) -> Array:
@@ -249,16 +264,19 @@ def _spread(total: Array, squares: Array, weight: Array) -> Array:
     total, squares, weight : array
         Σwv, Σwv², Σw.
     """
-    found = squares - _over(total**2, weight)
+    found = squares - over(total**2, weight)
     return np.where(found > 1e-9 * squares, found, 0.0)
 
 
-def number_slope(at: Aspect) -> Valued:
+def number_slope(told: Told) -> Valued:
     """Slope of the regression of outcomes on predictions; NaN if predictions are all alike."""
-    return number_line(at.told)[1], at.told.effective_rows
+    total = told.sum_of("weight")
+    y, p = (over(told.sum_of(name), total) for name in "yp")
+    spread = _spread(told.sum_of("p"), told.sum_of("p_squares"), total)
+    return over(told.sum_of("products") - total * y * p, spread), told.effective_rows
 
 
-def mean_residual(at: Aspect) -> Valued:
+def mean_residual(told: Told) -> Valued:
     """Σ w (y − p), in the outcome's units: calibration in the large."""
-    gap = _over(at.told.sum_of("y") - at.told.sum_of("p"), at.told.sum_of("weight"))
-    return at.told.design.unit * gap, at.told.effective_rows
+    gap = over(told.sum_of("y") - told.sum_of("p"), told.sum_of("weight"))
+    return told.design.unit * gap, told.effective_rows

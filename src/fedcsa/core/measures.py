@@ -5,7 +5,7 @@ A measure is one entry of `MEASURES`; its formula stands in `fedcsa.core.formula
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from fedcsa.core.arrays import Array, expit, logit
 from fedcsa.core.formulas import (
-    Aspect,
     Valued,
     auroc,
     brier_score,
@@ -33,7 +32,7 @@ from fedcsa.core.formulas import (
     sensitivity,
     specificity,
 )
-from fedcsa.core.scores import MIN_CELL_ROWS, ScoreDesign, ScoreSums, Told, complement
+from fedcsa.core.scores import ScoreDesign, Told, complement
 
 OutcomeKind = Literal["two classes", "classes", "number"]
 Link = Literal["identity", "log", "logit", "rest"]
@@ -81,7 +80,7 @@ class Measure:
     better : int
         1 if more is better, −1 if less is, 0 if a certain value is.
     compute : function
-        One of `fedcsa.core.formulas`.
+        One of `fedcsa.core.formulas`: of what is told, of a class and at a threshold if it has one.
     at_threshold, of_class : bool
         Whether there is one for every declared threshold, and for every class.
     fewest_events : float
@@ -104,7 +103,7 @@ class Measure:
     link: Link
     spread: float
     better: int
-    compute: Callable[[Aspect], Valued]
+    compute: Callable[..., Valued]
     at_threshold: bool = False
     of_class: bool = False
     fewest_events: float = 0.0
@@ -122,19 +121,19 @@ class Measure:
 
 @dataclass(frozen=True)
 class MeasureColumn:
-    """One column of the matrix of variances: a measure, of a class, at a threshold."""
+    """One column of the matrix of variances: a measure, of a class, at a threshold.
+
+    No variance is below `smallest`, and none of a difference of two values below `smallest_gap`.
+    """
 
     measure: Measure
-    of_class: int | None = None
-    threshold: float | None = None
-
-    def aspect(self, told: Told) -> Aspect:
-        """What the measure's formula looks at."""
-        threshold = 0.0 if self.threshold is None else self.threshold
-        return Aspect(told, self.of_class or 0, threshold)
+    of_class: int | None
+    threshold: float | None
+    smallest: float
+    smallest_gap: float
 
 
-def _rate(name: str, compute: Callable[[Aspect], Valued]) -> Measure:
+def _rate(name: str, compute: Callable[..., Valued]) -> Measure:
     """A rate at a threshold.
 
     Parameters
@@ -197,27 +196,52 @@ MEASURES: tuple[Measure, ...] = (
 def measure_columns(design: ScoreDesign) -> tuple[MeasureColumn, ...]:
     """The columns of every matrix of measures in a study.
 
+    Variances are at least `SMALLEST`, but of a number in the outcome's units in proportion to small
+    units: outcomes of 1e-5, such as mol/l, have variances below it.
+
     Examples
     --------
     >>> [column.measure.name for column in measure_columns(ScoreDesign(0))]
     ['rmse', 'mae', 'r2', 'calibration_slope', 'calibration_intercept']
     """
     kinds = {0: ("number",), 2: ("two classes", "classes")}.get(design.n_classes, ("classes",))
-    return tuple(
-        MeasureColumn(measure, of_class, threshold)
-        for measure in MEASURES
-        if measure.kind in kinds
-        for threshold in (design.thresholds if measure.at_threshold else (None,))
-        for of_class in (design.classes if measure.of_class else (None,))
-    )
+    in_units = max(SMALLEST * min(design.unit, 1.0) ** 2, np.finfo(np.float64).tiny)
+    found = []
+    for measure in MEASURES:
+        if measure.kind in kinds:
+            # A difference always is on the scale of the value itself.
+            gap = in_units if measure.in_units else SMALLEST
+            own = gap if measure.link == "identity" else SMALLEST
+            found += [
+                MeasureColumn(measure, of_class, threshold, own, gap)
+                for threshold in (design.thresholds if measure.at_threshold else (None,))
+                for of_class in (design.classes if measure.of_class else (None,))
+            ]
+    return tuple(found)
 
 
-def measure_values(told: Told) -> Valued:
-    """Every measure of a subgroup, and the effective rows of each, (…, columns); NaN if none."""
-    found = [c.measure.compute(c.aspect(told)) for c in measure_columns(told.design)]
-    empty = np.empty((*told.exact.shape[:-1], 0))
-    values, rows = ([part[..., None] for part in parts] for parts in zip(*found, strict=True))
-    return np.concatenate([empty, *values], axis=-1), np.concatenate([empty, *rows], axis=-1)
+def measure_values(
+    told: Told, columns: Sequence[MeasureColumn] | None = None
+) -> tuple[Array, Array, Array]:
+    """Measures of a subgroup, effective rows of each, and the same on its scale; NaN if none.
+
+    Parameters
+    ----------
+    told : Told
+    columns : sequence of MeasureColumn, optional
+        By default all of the study.
+
+    Returns
+    -------
+    three arrays of shape (…, columns)
+    """
+    found = []
+    for column in measure_columns(told.design) if columns is None else columns:
+        of = [x for x in (column.of_class, column.threshold) if x is not None]
+        value, rows = column.measure.compute(told, *of)
+        found.append([value, rows, on_link(column.measure, value, rows)])
+    values, effective, x = np.moveaxis(np.array(found), 0, -1)
+    return values, effective, x
 
 
 def on_link(measure: Measure, value: Array, rows: Array) -> Array:
@@ -281,27 +305,14 @@ def spread_unit(column: MeasureColumn, told: Told) -> float:
     column : MeasureColumn
     told : Told
     """
-    units = {"events": event_rate, "residuals": rmse}
-    if not column.measure.spread_in:
+    measure = column.measure
+    if not measure.spread_in:
         return 1.0
-    least = SMALLEST * (min(told.design.unit, 1.0) if column.measure.in_units else 1.0)
-    return max(float(units[column.measure.spread_in](column.aspect(told))[0]), least)
-
-
-def smallest_variances(design: ScoreDesign) -> Array:
-    """The floor of every variance, (1 + 2·subgroups, columns), as `measure_variances` has them.
-
-    `SMALLEST`, but of a number in the outcome's units in proportion to small units: outcomes of
-    1e-5, such as mol/l, have variances below it.
-    """
-    S, columns = design.n_subgroups, measure_columns(design)
-    found = np.full((1 + 2 * S, len(columns)), SMALLEST)
-    scaled = max(SMALLEST * min(design.unit, 1.0) ** 2, np.finfo(np.float64).tiny)
-    for k, column in enumerate(columns):
-        if column.measure.in_units:  # a difference always is on the scale of the value itself
-            found[S + 1 :, k] = scaled
-            found[: S + 1, k] = scaled if column.measure.link == "identity" else SMALLEST
-    return found
+    least = SMALLEST * (min(told.design.unit, 1.0) if measure.in_units else 1.0)
+    unit, _ = (
+        event_rate(told, column.of_class or 0) if measure.spread_in == "events" else rmse(told)
+    )
+    return max(float(unit), least)
 
 
 def left_out_variance(left_out: Array) -> Array:
@@ -313,7 +324,7 @@ def left_out_variance(left_out: Array) -> Array:
 
 
 def measure_variances(
-    sums: ScoreSums, min_rows: int = MIN_CELL_ROWS, imbalance: float = 0.0
+    parts: Mapping[int, tuple[Told, Told]], design: ScoreDesign, imbalance: float = 0.0
 ) -> Array:
     """Sampling variance of every measure on its own scale, (1 + 2·subgroups, columns).
 
@@ -322,68 +333,29 @@ def measure_variances(
 
     Parameters
     ----------
-    sums : ScoreSums
-        Of all rows.
-    min_rows : int
-        As for `ScoreSums.table`.
+    parts : mapping of int to pair of Told
+        Of every subgroup: whole, and without every jackknife group, as `ScoreSums.told` has them.
+    design : ScoreDesign
     imbalance : float
         ι: mean over features of the squared standardised difference that is left.
     """
-    design, S = sums.design, sums.design.n_subgroups
-    columns = measure_columns(design)
+    columns, S = measure_columns(design), design.n_subgroups
     found = np.full((1 + 2 * S, len(columns)), NOT_ESTIMABLE)
-    ends = sums.ends(min_rows)
-    if not len(ends[0][0]):
-        return found
-    everybody = sums.left_out(0, ends[0])
-    found[0] = _variances(*everybody, imbalance)
-    for s in range(1, S + 1):
-        if len(ends[s][0]):
-            inside = sums.left_out(s, ends[s])
-            outside = complement(everybody[0], inside[0]), complement(everybody[1], inside[1])
-            found[s] = _variances(*inside, imbalance)
-            found[S + s] = _difference_variances(inside, outside, imbalance)
+    for s, (told, left_out) in parts.items():
+        (_, rows, x), each = measure_values(told, columns), measure_values(left_out, columns)[2]
+        known = np.isfinite(x) & np.isfinite(each).all(axis=0)
+        known &= told.effective_rows >= FEWEST_ROWS
+        for k, column in enumerate(columns):
+            measure = column.measure
+            if known[k] and rows[k] >= measure.fewest_events:
+                chance = float(left_out_variance(each[:, k]))
+                if measure.binomial:
+                    chance = max(chance, least_variance(measure, x[k], rows[k]))
+                left = imbalance**measure.imbalance * spread_unit(column, told) ** 2
+                found[s, k] = max(chance + left, column.smallest)
+        if s:
+            found[S + s] = _difference_variances(parts[0], parts[s], columns, imbalance)
     return found
-
-
-def _variances(told: Told, left_out: Told, imbalance: float) -> Array:
-    """Of every column, on its scale.
-
-    Parameters
-    ----------
-    told, left_out : Told
-        Whole, and without every jackknife group.
-    imbalance : float
-        ι.
-    """
-    columns = measure_columns(told.design)
-    (values, rows), (rest, rest_rows) = measure_values(told), measure_values(left_out)
-    floors = smallest_variances(told.design)[0]
-    found = np.full(len(columns), NOT_ESTIMABLE)
-    for k, column in enumerate(columns):
-        measure = column.measure
-        x = on_link(measure, values[k], rows[k])
-        each = on_link(measure, rest[:, k], rest_rows[:, k])
-        if _estimable(column, told) and np.isfinite(x) and np.isfinite(each).all():
-            chance = max(float(left_out_variance(each)), least_variance(measure, x, rows[k]))
-            left = imbalance**measure.imbalance * spread_unit(column, told) ** 2
-            found[k] = max(chance + left, floors[k])
-    return found
-
-
-def _estimable(column: MeasureColumn, told: Told) -> bool:
-    """Whether there are enough effective rows, and events of each kind.
-
-    Parameters
-    ----------
-    column : MeasureColumn
-    told : Told
-    """
-    enough = bool(told.effective_rows >= FEWEST_ROWS)
-    if column.measure.fewest_events and told.design.n_classes:
-        with_event, without = told.effective_events(column.of_class or 0)
-        enough &= bool(np.minimum(with_event, without) >= column.measure.fewest_events)
-    return enough
 
 
 def least_variance(measure: Measure, x: Array, rows: Array) -> float:
@@ -392,41 +364,45 @@ def least_variance(measure: Measure, x: Array, rows: Array) -> float:
     Parameters
     ----------
     measure : Measure
+        With a share of a binomial variance.
     x, rows : array of shape ()
         Value on its scale, and effective rows.
     """
-    if not measure.binomial:
-        return 0.0
     share = float(expit(x) * expit(-x)) if measure.link == "logit" else float(np.exp(x))
     return measure.binomial / ((float(rows) + 1.0) * share)
 
 
 def _difference_variances(
-    inside: tuple[Told, Told], outside: tuple[Told, Told], imbalance: float
+    everybody: tuple[Told, Told],
+    inside: tuple[Told, Told],
+    columns: Sequence[MeasureColumn],
+    imbalance: float,
 ) -> Array:
     """Of the difference of a subgroup and the rest, in every column, on the value's own scale.
 
     Parameters
     ----------
-    inside, outside : pair of Told
+    everybody, inside : pair of Told
         Whole, and without every jackknife group.
+    columns : sequence of MeasureColumn
     imbalance : float
         ι.
     """
-    columns = measure_columns(inside[0].design)
-    found = np.full(len(columns), NOT_ESTIMABLE)
-    (a, n_a), (b, n_b) = (measure_values(side[0]) for side in (inside, outside))
-    apart = measure_values(inside[1])[0] - measure_values(outside[1])[0]
-    floors = smallest_variances(inside[0].design)[-1]
+    outside = tuple(map(complement, everybody, inside))
+    found, sides = np.full(len(columns), NOT_ESTIMABLE), (inside[0], outside[0])
+    (a, n_a, x_a), (b, n_b, x_b) = (measure_values(side, columns) for side in sides)
+    apart = measure_values(inside[1], columns)[0] - measure_values(outside[1], columns)[0]
+    known = np.isfinite(a - b) & np.isfinite(apart).all(axis=0)
+    known &= min(side.effective_rows for side in sides) >= FEWEST_ROWS
     for k, column in enumerate(columns):
-        enough = all(_estimable(column, side[0]) for side in (inside, outside))
-        if not (enough and np.isfinite(a[k] - b[k]) and np.isfinite(apart[:, k]).all()):
+        measure, chance, left = column.measure, 0.0, 0.0
+        if not (known[k] and min(n_a[k], n_b[k]) >= measure.fewest_events):
             continue
-        chance, left = 0.0, 0.0
-        for value, rows, side in ((a[k], n_a[k], inside), (b[k], n_b[k], outside)):
-            x = on_link(column.measure, value, rows)
-            slope = float(link_slope(column.measure, x)) ** 2
-            chance += slope * least_variance(column.measure, x, rows)
-            left += slope * imbalance**column.measure.imbalance * spread_unit(column, side[0]) ** 2
-        found[k] = max(float(left_out_variance(apart[:, k])), chance) + max(left, floors[k])
+        for told, x, rows in zip(sides, (x_a[k], x_b[k]), (n_a[k], n_b[k]), strict=True):
+            slope = float(link_slope(measure, x)) ** 2
+            if measure.binomial:
+                chance += slope * least_variance(measure, x, rows)
+            left += slope * imbalance**measure.imbalance * spread_unit(column, told) ** 2
+        chance = max(float(left_out_variance(apart[:, k])), chance)
+        found[k] = chance + max(left, column.smallest_gap)
     return found

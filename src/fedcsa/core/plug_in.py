@@ -19,8 +19,8 @@ import numpy as np
 from fedcsa.core.arrays import Array, expit
 from fedcsa.core.formulas import calibration_line, cell_log_odds
 from fedcsa.core.losses import LOG_FLOOR
-from fedcsa.core.measures import measure_columns, on_link
-from fedcsa.core.scores import OwnScores, ScoreDesign, Told, Whole
+from fedcsa.core.measures import measure_columns, measure_values
+from fedcsa.core.scores import OwnScores, ScoreDesign, Told, Whole, over
 
 #: Scores as they are: no recalibration.
 AS_PREDICTED = (0.0, 1.0)
@@ -54,7 +54,7 @@ def shifts(told: Told, own: OwnScores, s: int) -> Array:
     if lines is None:
         return np.zeros(len(columns))
     rows = float(told.effective_rows)
-    there = expected_outcomes(_own_cells(own, s), _all_bins(own), lines, told.design, rows)
+    there = expected_outcomes(list(own.shares[s]), _all_bins(own), lines, told.design, rows)
     cells = [np.stack(told.table_of(c)[::2], axis=-1) for c in told.design.classes]
     here = expected_outcomes(cells, told.ends, lines, told.design, rows)
     found = _linked(there) - _linked(here)
@@ -76,7 +76,7 @@ def own_sampling(own: OwnScores, s: int) -> Array:
     found = np.zeros(len(columns))
     if not own.design.n_classes or n < 2.0:
         return found
-    cells, lines = _own_cells(own, s), [AS_PREDICTED] * len(own.design.classes)
+    cells, lines = list(own.shares[s]), [AS_PREDICTED] * len(own.design.classes)
     for c, whole in enumerate(cells):
         some = np.flatnonzero(whole[:, 0] > 0.0)
         share = whole[some, 0]
@@ -134,7 +134,7 @@ def sums_of_cells(cells: Sequence[Array], design: ScoreDesign, rows: float) -> A
     brier, loss, each = np.zeros_like(total), np.zeros_like(total), []
     for x in cells:
         w, events, predicted = np.moveaxis(x, -1, 0)
-        p = np.where(w > 0.0, predicted / np.where(w > 0.0, w, 1.0), 0.5)
+        p = over(predicted, w, 0.5)
         brier += (w * p * p - 2.0 * p * events + events).sum(axis=-1)
         loss -= (events * np.log(np.maximum(p, LOG_FLOOR))).sum(axis=-1)
         if design.n_classes == 2:
@@ -146,25 +146,11 @@ def sums_of_cells(cells: Sequence[Array], design: ScoreDesign, rows: float) -> A
 
 def _linked(told: Told) -> Array:
     """Every column that is corrected on its scale, (…, columns); 0 for the others."""
-    found = []
-    for column in measure_columns(told.design):
-        if column.measure.plug_in:
-            found.append(on_link(column.measure, *column.measure.compute(column.aspect(told))))
-        else:
-            found.append(np.zeros(told.exact.shape[:-1]))
-    return np.stack(found, axis=-1)
-
-
-def _own_cells(own: OwnScores, s: int) -> list[Array]:
-    """Shares and sums of scores of every class.
-
-    Parameters
-    ----------
-    own : OwnScores
-    s : int
-        The subgroup.
-    """
-    return list(own.shares[s])
+    columns = measure_columns(told.design)
+    corrected = [k for k, column in enumerate(columns) if column.measure.plug_in]
+    found = np.zeros((*told.exact.shape[:-1], len(columns)))
+    found[..., corrected] = measure_values(told, [columns[k] for k in corrected])[2]
+    return found
 
 
 def _all_bins(own: OwnScores) -> list[Whole]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +22,12 @@ JACKKNIFE_GROUPS = 20
 MIN_CELL_ROWS = 5
 #: The edges of bins, as log-odds: a twentieth apart, where most scores lie. Rows of one bin count
 #: as ties, which changes an AUROC by less than 0.005 if log-odds spread by 0.3 or more.
-LOGIT_STEP, LOGIT_END = 0.05, 6.0
-#: Farther out, up to a probability of one in 22,000, wider bins do: few rows lie there.
-FAR_STEP, FAR_END = 0.5, 10.0
-#: The edges of bins of numbers, in units of the outcome's sd from the agreed centre. Predictions
-#: spread less than outcomes.
-NUMBER_STEP, NUMBER_END = 0.1, 5.0
+LOGIT_END, LOGIT_EDGES = 6.0, 241
+#: Farther out, up to a probability of one in 22,000, bins half a unit wide do: few rows lie there.
+FAR_END, FAR_EDGES = 10.0, 9
+#: The edges of bins of numbers, a tenth apart, in units of the outcome's sd from the agreed centre.
+#: Predictions spread less than outcomes.
+NUMBER_END, NUMBER_EDGES = 5.0, 101
 #: A row that has more of its cell's squared weights is hardly hidden by the others.
 HEAVIEST = 0.5
 
@@ -48,6 +47,19 @@ NUMBER_SUMS = (
 Whole = NDArray[np.intp]
 
 
+def over(top: Array, bottom: Array, none: float = np.nan) -> Array:
+    """A ratio, `none` where the denominator is not positive.
+
+    Parameters
+    ----------
+    top, bottom : array
+    none : float
+    """
+    some = bottom > 0.0
+    found: Array = np.where(some, top / np.where(some, bottom, 1.0), none)
+    return found
+
+
 @dataclass(frozen=True)
 class ScoreDesign:
     """What all sites agree on: bins, classes, subgroups and units.
@@ -62,6 +74,14 @@ class ScoreDesign:
         Declared ones; everybody is subgroup 0 and not counted.
     centre, unit : float
         Of numbers: tables and sums hold (v − centre)/unit.
+    classes : tuple of int
+        Those that have a table: of two the second; of numbers one table, called 0.
+    edges : array of shape (bins − 1,)
+        Inner edges of the bins, ascending: probabilities, or numbers in agreed units. The outer
+        bins are open.
+    n_bins : int
+    sum_names : tuple of str
+        Columns of the sums.
 
     Examples
     --------
@@ -75,74 +95,39 @@ class ScoreDesign:
     n_subgroups: int = 0
     centre: float = 0.0
     unit: float = 1.0
+    classes: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    edges: Array = field(init=False, repr=False, compare=False)
+    n_bins: int = field(init=False, repr=False, compare=False)
+    sum_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def edges(self) -> Array:
-        """Inner edges of the bins, ascending: probabilities, or numbers in agreed units."""
-        if not self.n_classes:
-            return _steps(-NUMBER_END, NUMBER_END, NUMBER_STEP)
-        far = _steps(LOGIT_END, FAR_END, FAR_STEP)[1:]
-        grid = expit(np.concatenate([-far[::-1], _steps(-LOGIT_END, LOGIT_END, LOGIT_STEP), far]))
-        declared = np.array(sorted(set(self.thresholds)))
-        if len(declared):  # an edge that a threshold equals but for rounding would be one twice
-            grid = grid[np.abs(grid[:, None] - declared).min(axis=1) > 1e-9]
-        return np.sort(np.concatenate([grid, declared]))
-
-    @property
-    def n_bins(self) -> int:
-        """One more than edges: the outer bins are open."""
-        return len(self.edges) + 1
-
-    @property
-    def classes(self) -> tuple[int, ...]:
-        """Classes that have a table: of two the second; of numbers one table, called 0."""
-        if self.n_classes == 2:
-            return (1,)
-        return tuple(range(max(self.n_classes, 1)))
-
-    @cached_property
-    def threshold_bins(self) -> Whole:
-        """First bin above every threshold, in the order of `thresholds`."""
-        found: Whole = np.searchsorted(self.edges, np.array(self.thresholds), side="right")
-        return found
-
-    @cached_property
-    def sum_names(self) -> tuple[str, ...]:
-        """Columns of the sums."""
-        if not self.n_classes:
-            return NUMBER_SUMS
-        return CLASS_SUMS + tuple(f"{name}_{c}" for c in self.classes for name in EACH_CLASS)
-
-    def units(self, values: Array) -> Array:
-        """Numbers in agreed units."""
-        found: Array = (values - self.centre) / self.unit
-        return found
+    def __post_init__(self) -> None:
+        """Derive classes, bins and sums."""
+        classes: tuple[int, ...] = (0,)
+        names: tuple[str, ...] = NUMBER_SUMS
+        edges = np.linspace(-NUMBER_END, NUMBER_END, NUMBER_EDGES)
+        if self.n_classes:
+            classes = (1,) if self.n_classes == 2 else tuple(range(self.n_classes))
+            names = CLASS_SUMS + tuple(f"{name}_{c}" for c in classes for name in EACH_CLASS)
+            far = np.linspace(LOGIT_END, FAR_END, FAR_EDGES)[1:]
+            near = np.linspace(-LOGIT_END, LOGIT_END, LOGIT_EDGES)
+            grid = expit(np.concatenate([-far[::-1], near, far]))
+            declared = np.array(sorted(set(self.thresholds)))
+            if len(declared):  # an edge that a threshold equals but for rounding would be one twice
+                grid = grid[np.abs(grid[:, None] - declared).min(axis=1) > 1e-9]
+            edges = np.sort(np.concatenate([grid, declared]))
+        vars(self).update(classes=classes, edges=edges, n_bins=len(edges) + 1, sum_names=names)
 
     def scores(self, p: Array) -> Array:
         """Scores of every class that has a table, (rows, classes), from what a model predicts."""
-        found: Array = p[:, self.classes] if self.n_classes else self.units(p)[:, None]
-        return found
-
-    def outcomes(self, y: Array) -> Array:
-        """Outcomes as tables hold them, (rows, classes): 0 and 1, or numbers in agreed units."""
-        return (
-            (y[:, None] == self.classes).astype(float) if self.n_classes else self.units(y)[:, None]
-        )
+        if self.n_classes:
+            found: Array = p[:, self.classes]
+            return found
+        return ((p - self.centre) / self.unit)[:, None]
 
     def bins(self, scores: Array) -> Whole:
         """Bin of every score."""
         found: Whole = np.searchsorted(self.edges, scores, side="right")
         return found
-
-
-def _steps(start: float, stop: float, step: float) -> Array:
-    """From `start` to `stop`, both included.
-
-    Parameters
-    ----------
-    start, stop, step : float
-    """
-    return start + step * np.arange(round((stop - start) / step) + 1.0)
 
 
 @dataclass(frozen=True)
@@ -176,7 +161,7 @@ class ScoreSums:
         p: Array,
         w: Array,
         labels: NDArray[np.integer],
-        inside: NDArray[np.bool_],
+        inside: NDArray[np.bool_] | None = None,
     ) -> ScoreSums:
         """Sums of some rows.
 
@@ -191,26 +176,35 @@ class ScoreSums:
             Weights; they sum to one over all batches.
         labels : array of int of shape (rows,)
             Jackknife group of every row.
-        inside : array of bool of shape (rows, 1 + subgroups)
+        inside : array of bool of shape (rows, 1 + subgroups), optional
             Who belongs to which subgroup; everybody to the first.
         """
-        G, S, C, B = JACKKNIFE_GROUPS, inside.shape[1], len(design.classes), design.n_bins
+        G, S, C, B = JACKKNIFE_GROUPS, 1 + design.n_subgroups, len(design.classes), design.n_bins
         cells, exact = np.zeros((G, S, C, B, 4)), np.zeros((G, S, len(design.sum_names)))
         hidden, heaviest = np.zeros((S, C, B, 2)), np.zeros((2, S, C, B))
-        scores, outcomes, each = design.scores(p), design.outcomes(y), _each_row(design, y, p, w)
-        bins, groups = design.bins(scores), labels.astype(np.intp)
+        scores, groups = design.scores(p), labels.astype(np.intp)
+        bins, each = design.bins(scores), [np.ones_like(w), w]
+        if design.n_classes:
+            outcomes = (y[:, None] == design.classes).astype(float)
+            each += [((scores - outcomes) ** 2).sum(axis=1), log(p, y)]
+            for event, score in zip(outcomes.T, scores.T, strict=True):
+                each += [event, w * event, score]
+        else:
+            outcomes = design.scores(y)
+            t, q = outcomes[:, 0], scores[:, 0]
+            each += [t, t * t, q, q * q, t * q, np.abs(t - q), (t - q) * (t - q)]
+        weighted = np.stack([w * column for column in each])
         for s in range(S):
-            everybody = s == 0
-            here = slice(None) if everybody else np.flatnonzero(inside[:, s])
+            here = slice(None) if inside is None or not s else np.flatnonzero(inside[:, s])
             group, u = groups[here], w[here]
-            exact[:, s] = _summed(group, each[:, here], G)
+            exact[:, s] = _summed(group, weighted[:, here], G)
             for c in range(C):
                 b, t, score = bins[here, c], outcomes[here, c], scores[here, c]
                 counts = [None, u, u * t, u * score]
                 cells[:, s, c] = _summed(group * B + b, counts, G * B).reshape(G, B, 4)
                 hidden[s, c] = _summed(b, [t, u * u], B)
                 np.maximum.at(heaviest[0, s, c], b, u)
-                if not everybody:
+                if inside is not None and s:
                     there = ~inside[:, s]
                     np.maximum.at(heaviest[1, s, c], bins[there, c], w[there])
         return cls(design, cells, exact, hidden, heaviest)
@@ -225,104 +219,98 @@ class ScoreSums:
             np.maximum(self.heaviest, other.heaviest),
         )
 
-    def ends(self, min_rows: int = MIN_CELL_ROWS) -> list[list[Whole]]:
-        """Last bin of every cell, by subgroup and class; none of a subgroup that is not told.
+    def told(
+        self, min_rows: int = MIN_CELL_ROWS
+    ) -> tuple[Array, Array, dict[int, tuple[Told, Told]]]:
+        """The told table, (cells, 7), and sums, (1 + subgroups, sums); then what they tell.
 
-        A subgroup's cells are unions of everybody's, and both it and the rest may be told in each.
-        A declared threshold lies between two cells unless that would leave one too small.
+        That is, by subgroup: whole, and without every jackknife group in turn. A subgroup's cells
+        are unions of everybody's, and both it and the rest may be told in each. Nothing is told of
+        a subgroup where that cannot be: its sums are zeros.
+
+        Parameters
+        ----------
+        min_rows : int
+            Fewest rows of a cell. 1 switches every rule off.
         """
-        design, classes = self.design, range(len(self.design.classes))
-        walls = np.unique(np.append(design.threshold_bins, design.n_bins) - 1)
-        bins: list[Whole] = [np.arange(design.n_bins)] * len(classes)
-        rows = self.cells[:, :, 0, :, 0].sum(axis=(0, 2))
-        found: list[list[Whole]] = []
-        for s in range(design.n_subgroups + 1):
-            some = rows[s] >= max(min_rows, 1) and (s == 0 or len(found[0][0]) > 0)
-            told = [
-                _merged(found[0][c] if s else bins[c], walls, self._may_tell(s, c, min_rows))
-                for c in classes
-                if some
-            ]
-            whole = len(told) == len(classes) and all(map(len, told))
-            found.append(told if whole else [np.empty(0, np.intp) for _ in classes])
-        return found
+        design, total, sums = self.design, self.cells.sum(axis=0), self.exact.sum(axis=0)
+        atoms = [np.arange(design.n_bins)] * len(design.classes)
+        table, parts = [np.empty((0, len(TABLE_COLUMNS)))], {}
+        for s, rows in enumerate(total[:, 0, :, 0].sum(axis=1)):
+            some = rows >= max(min_rows, 1) and (s == 0 or 0 in parts)
+            ends = [self._ends(s, c, e, min_rows) for c, e in enumerate(atoms) if some]
+            if not (some and all(map(len, ends))):
+                sums[s] *= 0.0
+                continue
+            atoms, cells = atoms if s else ends, []
+            for c, e in enumerate(ends):
+                starts = np.append(0, e[:-1] + 1)
+                place = np.tile([float(s), float(design.classes[c])], (len(e), 1))
+                of_all = np.add.reduceat(total[s, c], starts, axis=0)
+                table.append(np.column_stack([place, e, of_all]))
+                cells.append(np.add.reduceat(self.cells[:, s, c, :, 1:], starts, axis=1))
+            exact, known = self.exact[:, s], self.exact[:, 0, 0] > 0.0
+            rest = tuple(x.sum(axis=0) - x[known] for x in cells)
+            parts[s] = (
+                Told(design, tuple(x.sum(axis=0) for x in cells), tuple(ends), sums[s]),
+                Told(design, rest, tuple(ends), sums[s] - exact[known]),
+            )
+        return np.concatenate(table), sums, parts
 
-    def _may_tell(self, s: int, c: int, min_rows: int) -> Callable[[int, int], bool | None]:
-        """Whether a range of bins, both ends included, may be one cell; None if nobody is in it.
+    def _ends(self, s: int, c: int, atoms: Whole, min_rows: int) -> Whole:
+        """Last bin of every cell; none if not even all bins together may be told.
+
+        A declared threshold lies between two cells unless that would leave one too small.
 
         Parameters
         ----------
         s, c : int
             Subgroup, and place of the class in `design.classes`.
+        atoms : array of int
+            Last bins of what may be merged, ascending.
         min_rows : int
-            1 switches every rule off.
+            As for `told`.
         """
-        counts = np.concatenate(
-            [self.cells[:, :, c, :, :1].sum(axis=0), self.hidden[:, c]], axis=-1
-        )  # rows, events, squares
+        design, counts = self.design, self.cells[:, :, c, :, :1].sum(axis=0)
+        walls = np.append(design.bins(np.array(design.thresholds)), design.n_bins) - 1
+        walls = np.intersect1d(walls, atoms)
+        if s == 0 or min_rows < 2:
+            # Bins without rows join the next one with some, or the last one before a wall.
+            some = atoms[np.add.reduceat(counts[s, :, 0], np.append(0, atoms[:-1] + 1)) > 0.0]
+            wall = np.searchsorted(walls, some)
+            atoms = np.union1d(some[:-1][wall[:-1] == wall[1:]], walls)
+        if min_rows < 2:
+            return atoms
+        counts = np.concatenate([counts, self.hidden[:, c]], axis=-1)  # rows, events, squares
         sides = [counts[s], counts[0] - counts[s]] if s else [counts[0]]
         total, happened, _ = counts[0].sum(axis=0)
-        rare, classes, checked = 2.0 * happened <= total, self.design.n_classes > 0, min_rows > 1
+        rare = 2.0 * happened <= total
         # Sums over a range are differences of these.
         cumulated = [np.cumsum(np.pad(side, ((1, 0), (0, 0))), axis=0).tolist() for side in sides]
 
         def may_tell(first: int, last: int) -> bool | None:
-            """One range of bins.
+            """Whether these bins, both included, may be one cell; None if nobody is in them.
 
             Parameters
             ----------
             first, last : int
             """
-            some = None
+            found = None
             for side, sums in enumerate(cumulated):
                 n, events, squares = (
                     b - a for a, b in zip(sums[first], sums[last + 1], strict=True)
                 )
-                if side == 0 and n:
-                    some = True
-                if not (n and checked):
+                if not n:
                     continue
-                if n < min_rows or (classes and (events if rare else n - events) == n):
+                if n < min_rows or (design.n_classes and (events if rare else n - events) == n):
                     return False
                 top = float(self.heaviest[side, s, c, first : last + 1].max())
                 if top**2 > HEAVIEST * squares * (1.0 + 1e-9):
                     return False
-            return some
+                found = True if side == 0 else found
+            return found
 
-        return may_tell
-
-    def table(self, min_rows: int = MIN_CELL_ROWS) -> Array:
-        """The told table, (cells, 7), see `TABLE_COLUMNS`."""
-        total, rows = self.cells.sum(axis=0), [np.empty((0, len(TABLE_COLUMNS)))]
-        for s, of_classes in enumerate(self.ends(min_rows)):
-            for c, ends in enumerate(of_classes):
-                place = np.tile([float(s), float(self.design.classes[c])], (len(ends), 1))
-                cells = _in_cells(total[s, c], ends)
-                rows.append(np.column_stack([place, ends.astype(np.float64), cells]))
-        return np.concatenate(rows)
-
-    def sums(self, min_rows: int = MIN_CELL_ROWS) -> Array:
-        """The told sums, (1 + subgroups, sums); zeros of a subgroup that is not told."""
-        told = np.array([len(ends[0]) > 0 for ends in self.ends(min_rows)])
-        found: Array = self.exact.sum(axis=0) * told[:, None]
-        return found
-
-    def left_out(self, s: int, ends: list[Whole]) -> tuple[Told, Told]:
-        """A subgroup whole, and without every jackknife group in turn.
-
-        Parameters
-        ----------
-        s : int
-        ends : list of array of int
-            Last bin of every cell, by class.
-        """
-        cells = [_in_cells(self.cells[:, s, c, :, 1:], e) for c, e in enumerate(ends)]
-        exact, some = self.exact[:, s], self.exact[:, 0, 0] > 0.0
-        whole = Told(
-            self.design, tuple(x.sum(axis=0) for x in cells), tuple(ends), exact.sum(axis=0)
-        )
-        rest = tuple(x.sum(axis=0) - x[some] for x in cells)
-        return whole, Told(self.design, rest, tuple(ends), exact.sum(axis=0) - exact[some])
+        return _merged(atoms, walls, may_tell)
 
 
 def _merged(atoms: Whole, walls: Whole, may_tell: Callable[[int, int], bool | None]) -> Whole:
@@ -339,7 +327,7 @@ def _merged(atoms: Whole, walls: Whole, may_tell: Callable[[int, int], bool | No
     """
     ends: list[int] = []
     start, last = 0, int(atoms[-1])
-    for wall in walls[np.isin(walls, atoms)].tolist():
+    for wall in walls.tolist():
         here, first = [], start
         for end in atoms[(atoms >= start) & (atoms <= wall)].tolist():
             if may_tell(first, end):
@@ -381,21 +369,6 @@ def _ended(
     return []
 
 
-def _in_cells(bins: Array, ends: Whole) -> Array:
-    """Sums over the bins of every cell, (…, cells, columns).
-
-    Parameters
-    ----------
-    bins : array of shape (…, bins, columns)
-    ends : array of int of shape (cells,)
-        Last bin of every cell.
-    """
-    if not len(ends):
-        return bins[..., :0, :]
-    found: Array = np.add.reduceat(bins, np.append(0, ends[:-1] + 1), axis=-2)
-    return found
-
-
 def _summed(index: Whole, columns: Iterable[Array | None], size: int) -> Array:
     """Sum of every column by index, (size, columns).
 
@@ -407,29 +380,6 @@ def _summed(index: Whole, columns: Iterable[Array | None], size: int) -> Array:
     size : int
     """
     return np.column_stack([np.bincount(index, column, size) for column in columns])
-
-
-def _each_row(design: ScoreDesign, y: Array, p: Array, w: Array) -> Array:
-    """What the exact sums add up, (sums, rows).
-
-    Parameters
-    ----------
-    design : ScoreDesign
-    y : array of shape (rows,)
-    p : array of shape (rows,) or (rows, classes)
-    w : array of shape (rows,)
-    """
-    if not design.n_classes:
-        t, q = design.units(y), design.units(p)
-        r = t - q
-        columns = [np.ones_like(w), w, t, t * t, q, q * q, t * q, np.abs(r), r * r]
-        return np.stack([w * column for column in columns])
-    outcomes, scores = design.outcomes(y), design.scores(p)
-    squares = ((scores - outcomes) ** 2).sum(axis=1)
-    columns = [np.ones_like(w), w, squares, log(p, y)]
-    for event, score in zip(outcomes.T, scores.T, strict=True):
-        columns += [event, w * event, score]
-    return np.stack([w * column for column in columns])
 
 
 @dataclass(frozen=True)
@@ -473,19 +423,20 @@ class Told:
     @property
     def effective_rows(self) -> Array:
         """(Σw)²/Σw²."""
-        return _effective(self.sum_of("weight"), self.sum_of("weight_squares"))
+        return over(self.sum_of("weight") ** 2, self.sum_of("weight_squares"), 0.0)
 
     def effective_events(self, of_class: int) -> tuple[Array, Array]:
         """Effective rows with, and without, the event."""
         events, squares = self.sum_of("events", of_class), self.sum_of("event_squares", of_class)
         rest, others = self.sum_of("weight") - events, self.sum_of("weight_squares") - squares
         others = np.where(others > 1e-9 * squares, others, 0.0)  # less is rounding
-        return _effective(events, squares), _effective(rest, others)
+        return over(events**2, squares, 0.0), over(rest**2, others, 0.0)
 
-    def split(self, of_class: int, threshold: float) -> tuple[Array, Array, Array, Array] | None:
+    def split(self, of_class: int, threshold: float) -> tuple[Array, ...]:
         """Weights above a threshold: with and without the event; then those below.
 
-        None where a cell lies on both sides, so that nobody can say.
+        These are true and false positives, false and true negatives. NaN where a cell lies on both
+        sides, so that nobody can say.
 
         Parameters
         ----------
@@ -493,31 +444,14 @@ class Told:
         threshold : float
             A declared one.
         """
-        wall = self.design.threshold_bins[self.design.thresholds.index(threshold)] - 1
+        wall = self.design.bins(np.array(threshold)) - 1
         place = self.design.classes.index(of_class)
         if wall >= 0 and wall not in self.ends[place]:
-            return None
+            return (np.full(self.exact.shape[:-1], np.nan),) * 4
         above = self.ends[place] > wall
-        w, wy, _ = self.table_of(of_class)
-        events, others = wy, np.maximum(w - wy, 0.0)
-        return (
-            events[..., above].sum(axis=-1),
-            others[..., above].sum(axis=-1),
-            events[..., ~above].sum(axis=-1),
-            others[..., ~above].sum(axis=-1),
-        )
-
-
-def _effective(total: Array, squares: Array) -> Array:
-    """(Σw)²/Σw², 0 where there is nobody.
-
-    Parameters
-    ----------
-    total, squares : array
-    """
-    some = squares > 0.0
-    found: Array = np.where(some, total**2 / np.where(some, squares, 1.0), 0.0)
-    return found
+        w, events, _ = self.table_of(of_class)
+        kinds = events, np.maximum(w - events, 0.0)
+        return tuple(kind[..., side].sum(axis=-1) for side in (above, ~above) for kind in kinds)
 
 
 def told_by(design: ScoreDesign, table: Array, sums: Array) -> Mapping[int, Told]:
@@ -547,11 +481,10 @@ def complement(everybody: Told, subgroup: Told) -> Told:
     everybody, subgroup : Told
     """
     cells = []
-    for whole, part, finer, ends in zip(
-        everybody.cells, subgroup.cells, everybody.ends, subgroup.ends, strict=True
-    ):
-        places = np.searchsorted(finer, ends)  # of every end among everybody's
-        cells.append(_in_cells(whole, places) - part)
+    for c, (whole, part) in enumerate(zip(everybody.cells, subgroup.cells, strict=True)):
+        last = np.searchsorted(everybody.ends[c], subgroup.ends[c])  # of everybody's in each
+        starts = np.append(0, last[:-1] + 1)
+        cells.append(np.add.reduceat(whole, starts, axis=-2) - part)
     rest = everybody.exact - subgroup.exact
     return Told(everybody.design, tuple(cells), subgroup.ends, rest)
 
@@ -573,7 +506,9 @@ class OwnScores:
     n_rows: Array
 
     @classmethod
-    def of_rows(cls, design: ScoreDesign, p: Array, inside: NDArray[np.bool_]) -> OwnScores:
+    def of_rows(
+        cls, design: ScoreDesign, p: Array, inside: NDArray[np.bool_] | None = None
+    ) -> OwnScores:
         """Of rows without outcomes.
 
         Parameters
@@ -581,11 +516,12 @@ class OwnScores:
         design : ScoreDesign
         p : array of shape (rows,) or (rows, classes)
             Predictions.
-        inside : array of bool of shape (rows, 1 + subgroups)
+        inside : array of bool of shape (rows, 1 + subgroups), optional
+            As for `ScoreSums.of_rows`.
         """
-        scores = design.scores(p)
-        bins, n = design.bins(scores), inside.sum(axis=0).astype(np.float64)
-        shares = np.zeros((inside.shape[1], scores.shape[1], design.n_bins, 2))
+        inside = np.ones((len(p), 1), dtype=bool) if inside is None else inside
+        scores, n = design.scores(p), inside.sum(axis=0).astype(np.float64)
+        bins, shares = design.bins(scores), np.zeros((len(n), *scores.shape[1:], design.n_bins, 2))
         for s, here in enumerate(inside.T):
             for c, (b, score) in enumerate(zip(bins.T, scores.T, strict=True)):
                 shares[s, c] = _summed(b[here], [None, score[here]], design.n_bins) / max(n[s], 1.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -120,93 +122,78 @@ def examine(
         Fewest rows of a cell that is told; 1 merges none.
     """
     assert isinstance(work.weighing, TableWeighing)  # noqa: S101 - checked by the source
-    tilt, rate = work.weighing.tilt, brief.loss == "zero-one"
     with one_blas_thread():
-        first = _pass(brief, work, predict, asked, loss)
-        ess, sums = 1.0 / first.spread.squares, first.groups.sum(axis=0)
-        risk, constant_risk = float(sums[1]), float(sums[2])
-        member_risk = sums[len(sums) - first.n_members :]
-        if rate:  # no error in few rows does not mean none at all
-            risk, constant_risk = _smooth(risk, ess), _smooth(constant_risk, ess)
-            member_risk = _smooth(member_risk, ess)
-        reason = first.reason(risk, constant_risk)
-        if reason == "mixture_failed":  # then it matters the more whose fault that is
-            unknown = np.full(len(member_risk), _UNKNOWN)
-            return Examined(
-                reason,
-                constant_risk=constant_risk,
-                member_risk=member_risk,
-                member_variance=unknown,
-            )
-        if reason:
-            return Examined(reason)
+        first = _pass(brief, work, work.weighing.tilt, predict, asked, loss)
+    ess, sums, rate = 1.0 / first.spread.squares, first.groups.sum(axis=0), brief.loss == "zero-one"
+    risk, constant, members = float(sums[1]), float(sums[2]), sums[len(sums) - first.n_members :]
+    if rate:  # no error in few rows does not mean none at all
+        risk, constant = _smooth(risk, ess), _smooth(constant, ess)
+        members = _smooth(members, ess)
+    lowest, least, most = first.extremes
+    if least == -most:
+        return Examined("outcomes_alike")
+    if min(lowest, constant) < 0.0:
+        return Examined("loss_not_positive")
+    if risk > FAILED**0.5:  # no real loss comes near; it matters the more whose fault that is
+        return Examined(
+            "mixture_failed",
+            constant_risk=constant,
+            member_risk=members,
+            member_variance=np.full(len(members), _UNKNOWN),
+        )
+    if not min(risk, constant) ** 2 > 0.0:  # squares are divided by, and that of 1e-200 is 0
+        return Examined("no_loss")
     unit = float(np.sqrt(sums[4])) or 1.0  # of residuals; a level is told in shares of it
-    spreads, without = first.spreads(unit), first.without(sums)
-    v, ratio, drift, *apart = sampling_variance(*spreads, ess).tolist()
+    spread, variances = first.spread.variances(unit)
     if rate:
-        v = max(v, risk**2 * _log_rate_variance(risk, ess))
+        variances[0] = max(variances[0], risk**2 * _log_rate_variance(risk, ess))
         if not (sums[1:3] > 0.0).all():
-            ratio = sum(_log_rate_variance(p, ess) for p in (risk, constant_risk))
-    if brief.group:  # rows of one patient are not independent: leave out patients, not rows
-        rest = _smooth(without[:, 1:3], ess) if rate else without[:, 1:3]
-        rest = np.maximum(rest, _TINY)
-        v = max(v, _jackknife(without[:, 1]))
-        ratio = max(ratio, _jackknife(np.log(rest[:, 0] / rest[:, 1])))
-        drift = max(drift, _jackknife(without[:, 3] / unit))
-        apart = _left_out_ratios(without, apart)
-    level, level_variance = np.array([sums[3] / unit]), np.array([drift])
+            variances[1] = sum(_log_rate_variance(p, ess) for p in (risk, constant))
+    if brief.group:
+        by_patient = _of_patients(first.without(sums), len(members), unit, ess if rate else None)
+        variances = np.maximum(variances, by_patient)
+    level, level_variance = np.array([sums[3] / unit]), variances[2:3]
     if brief.classes:
-        level, level_variance = _rates(sums, without, ess, len(brief.classes))
+        level, level_variance = _rates(sums, first.without(sums), ess, len(brief.classes))
     imbalance = float(np.mean(np.minimum(np.abs(first.difference), FARTHEST) ** 2))
-    explained = _explained(tilt, first.spread.with_functions, float(spreads[0][0]))
+    explained = _explained(work.weighing.tilt, first.spread.with_functions, spread)
     return Examined(
         risk=risk,
-        risk_variance=max(v / risk**2 + imbalance**2, SMALLEST_VARIANCE),
+        risk_variance=max(float(variances[0]) / risk**2 + imbalance**2, SMALLEST_VARIANCE),
         explained=explained / risk**2,
-        constant_risk=constant_risk,
-        ratio_variance=max(ratio + imbalance**2, SMALLEST_VARIANCE),
+        constant_risk=constant,
+        ratio_variance=max(float(variances[1]) + imbalance**2, SMALLEST_VARIANCE),
         level=level,
         level_variance=np.maximum(level_variance + imbalance, SMALLEST_VARIANCE),
-        member_risk=member_risk,
-        member_variance=np.maximum(np.array(apart) + imbalance**2, SMALLEST_VARIANCE),
+        member_risk=members,
+        member_variance=np.maximum(variances[3:] + imbalance**2, SMALLEST_VARIANCE),
         **first.told(min_cell_rows, imbalance),
     )
 
 
-def _losses(loss: Loss, output: Array | None, y: Array) -> Array:
-    """Losses; `FAILED` where a model cannot predict, or predicts what has no finite loss.
+def _losses(loss: Loss, outputs: Array | Sequence[Array | None], y: Array) -> Array:
+    """Losses of every model, (models, rows); of lines all at once.
+
+    `FAILED` where one cannot predict, or predicts what has no finite loss.
 
     Parameters
     ----------
     loss : Loss
-    output : array of shape (rows,) or (rows, classes), or None
-    y : array of shape (rows,)
-    """
-    if output is not None:
-        try:
-            with np.errstate(over="ignore"):
-                return np.minimum(row_losses(loss, output, y), FAILED)
-        except DataError:
-            pass
-    return np.full(len(y), FAILED)
-
-
-def _member_losses(loss: Loss, each: Array | list[Array | None], y: Array) -> Array:
-    """Losses of every member, shape (members, rows); of lines all at once.
-
-    Parameters
-    ----------
-    loss : Loss
-    each : array of shape (members, rows), or list of arrays and None
+    outputs : array of shape (models, rows), or sequence of arrays and None
         What they predict.
     y : array of shape (rows,)
     """
-    if not isinstance(each, np.ndarray) or loss not in REGRESSION.values():
-        return np.array([_losses(loss, output, y) for output in each]).reshape(-1, len(y))
-    with np.errstate(over="ignore", invalid="ignore"):
-        losses: Array = loss(each, y)
-    losses[~np.isfinite(losses).all(axis=1)] = FAILED
-    return np.minimum(losses, FAILED)
+    if isinstance(outputs, np.ndarray) and loss in REGRESSION.values():
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses: Array = loss(outputs, y)
+        losses[~np.isfinite(losses).all(axis=1)] = FAILED
+        return np.minimum(losses, FAILED)
+    found = np.full((len(outputs), len(y)), FAILED)
+    for k, output in enumerate(outputs):
+        if output is not None:
+            with suppress(DataError), np.errstate(over="ignore"):
+                found[k] = np.minimum(row_losses(loss, output, y), FAILED)
+    return found
 
 
 @dataclass(frozen=True)
@@ -308,23 +295,31 @@ class _Spread:
             with_functions=self.with_functions + gap[0] * self.functions,
         )
 
-    def around(
-        self, scale: Array, constant: float = 0.0, off: Array | float = 0.0
-    ) -> tuple[Array, Array]:
-        """Σ w (·)² and Σ w² (·)² of scale·x − constant·K, less its mean, plus `off`.
+    def variances(self, unit: float) -> tuple[float, Array]:
+        """Σ w (L − f)², and sampling variances of means: of L − f, L/f − K/f_K, r/unit, ratios.
+
+        Ratios are those of the members.
 
         Parameters
         ----------
-        scale : array of shape (losses,)
-        constant : float
-        off : array of shape (losses,) or float
+        unit : float
         """
-        slope = scale * self.slope - constant
-        (first, second), (sums, spread, cross) = self.squared_sums, self.squared_rest
+        mean = self.mean
+        each = np.divide(1.0, mean, out=np.zeros_like(mean), where=mean > 0.0)
+        of = np.array([0, 0, *range(2, len(mean))])
+        # scale · x − constant · K, less its mean, plus `off`
+        scale, constant = each[of], np.full(len(of), each[1])
+        off = each[of] * mean[of] - each[1] * mean[1]
+        scale[[0, 2]], constant[[0, 2]], off[[0, 2]] = (1.0, 1.0 / unit), 0.0, 0.0
+        slope = scale * self.slope[of] - constant
+        (first, second), (sums, spread, cross) = self.squared_sums, self.squared_rest[:, of]
         squared = scale * (scale * spread + 2.0 * slope * cross) + slope**2 * second
         squared += off * (2.0 * (scale * sums + slope * first) + off * self.squares)
-        plain = scale**2 * self.rest + slope**2 * self.constant + off**2 * self.total
-        return plain, np.maximum(squared, 0.0)
+        plain = scale**2 * self.rest[of] + slope**2 * self.constant + off**2 * self.total
+        found = sampling_variance(plain, np.maximum(squared, 0.0), 1.0 / self.squares)
+        if not min(mean[:2]) > 0.0:
+            found[1] = 0.0
+        return float(plain[0]), found
 
 
 @dataclass(frozen=True)
@@ -366,27 +361,13 @@ class _First:
         imbalance : float
             ι, which adds to variances.
         """
-        found = {
-            "scores": self.scores.table(min_rows),
-            "score_sums": self.scores.sums(min_rows),
-            "measure_variance": measure_variances(self.scores, min_rows, imbalance),
-        }
+        scores, score_sums, parts = self.scores.told(min_rows)
+        variances = measure_variances(parts, self.scores.design, imbalance)
+        found = {"scores": scores, "score_sums": score_sums, "measure_variance": variances}
         if self.residuals is not None:
             found["residuals"] = self.residuals.told(min_rows)
         finite = all(np.isfinite(array).all() for array in found.values())
-        return found if finite and len(found["scores"]) else {}
-
-    def spreads(self, unit: float) -> tuple[Array, Array]:
-        """Σ w (·)² and Σ w² (·)² of L − f, of L/f − K/f_K, of r/unit, and of members' ratios."""
-        own = self.spread
-        each = np.divide(1.0, own.mean, out=np.zeros_like(own.mean), where=own.mean > 0.0)
-        plain = own.around(np.array([1.0, 0.0, 1.0 / unit, *np.zeros(self.n_members)]))
-        ratio = own.around(each, each[1], each * own.mean - each[1] * own.mean[1])
-        found = [
-            np.concatenate([[x[0], over[0] if min(own.mean[:2]) > 0.0 else 0.0, x[2]], over[3:]])
-            for x, over in zip(plain, ratio, strict=True)
-        ]
-        return found[0], found[1]
+        return found if finite and len(scores) else {}
 
     def without(self, sums: Array) -> Array:
         """The sums without each group that has weight, over what weight is left."""
@@ -394,26 +375,10 @@ class _First:
         found: Array = rest / np.maximum(rest[:, :1], _TINY)
         return found
 
-    def reason(self, risk: float, constant_risk: float) -> str:
-        """Why nothing can be said, or nothing.
 
-        Parameters
-        ----------
-        risk, constant_risk : float
-            Of the mixture and of the constant.
-        """
-        lowest, least, most = self.extremes
-        if least == -most:
-            return "outcomes_alike"
-        if min(lowest, constant_risk) < 0.0:
-            return "loss_not_positive"
-        if risk > FAILED**0.5:  # no real loss comes near
-            return "mixture_failed"
-        # Squares are divided by, and that of 1e-200 is 0.
-        return "" if min(risk, constant_risk) ** 2 > 0.0 else "no_loss"
-
-
-def _pass(brief: Brief, work: Work, predict: Predictor, asked: Examination, loss: Loss) -> _First:
+def _pass(
+    brief: Brief, work: Work, tilt: Tilt, predict: Predictor, asked: Examination, loss: Loss
+) -> _First:
     """Sums of weights, losses, residuals and classes; outcomes by score. One pass.
 
     The largest array is C of a block, on every core.
@@ -422,38 +387,45 @@ def _pass(brief: Brief, work: Work, predict: Predictor, asked: Examination, loss
     ----------
     brief, work, predict, asked, loss
         As for `examine`.
+    tilt : Tilt
+        The weights.
     """
-    assert isinstance(work.weighing, TableWeighing)  # noqa: S101 - checked by the source
-    tilt, declared, features = work.weighing.tilt, thaw(brief.subgroups), brief.features
+    declared, design = thaw(brief.subgroups), brief.score_bins(asked.centre, asked.unit)
     key = fold_key(generator_for(brief.seed, work.rows.source, "jackknife"))
-    groups, design = Folds((), JACKKNIFE_GROUPS, key), brief.score_bins(asked.centre, asked.unit)
+    groups = Folds((), JACKKNIFE_GROUPS, key)
 
     def of_block(batch: Batch) -> _First:
         y, (mixed, each) = batch.y, predict(batch)
         shape = (len(y), len(asked.constant)) if brief.classes else y.shape
         constant = np.broadcast_to(asked.constant, shape).copy()
         prediction = constant if mixed is None else mixed
-        members = _member_losses(loss, each, y)
-        L, K = _losses(loss, mixed, y), row_losses(loss, constant, y)
+        [L], members = _losses(loss, [mixed], y), _losses(loss, each, y)
+        K = row_losses(loss, constant, y)
         functions = tilt.functions(batch.z)
         w = tilt.weights_at(functions)
         residual = np.zeros_like(w) if brief.classes else y - prediction
         columns = [w, w * L, w * K, w * residual, w * residual**2]
         for c in range(len(brief.classes)):
             columns += [w * (y == c), w * prediction[:, c]]
-        labels = groups.labels(batch)
+        labels, inside = groups.labels(batch), None
         sums = [np.bincount(labels, column, JACKKNIFE_GROUPS) for column in columns]
         by_group = np.zeros((len(w), JACKKNIFE_GROUPS))
         by_group[np.arange(len(w)), labels] = w
-        extremes = np.array([L.min(), y.min(), -y.max()])
-        inside = members_of_subgroups(declared, features, batch.z, brief.mean, brief.sd)
+        if declared:
+            inside = members_of_subgroups(declared, brief.features, batch.z, brief.mean, brief.sd)
         with np.errstate(over="ignore", invalid="ignore"):  # then no table is told
             scores = ScoreSums.of_rows(design, y, prediction, w, labels, inside)
             sizes = None if brief.classes else ResidualCounts.of(batch.z, residual / design.unit, w)
         values = np.minimum(np.vstack([L, K, residual, members]), _LARGEST_LOSS)
-        spread, difference = _Spread.of(values, w, functions), w @ batch.z
-        table: Array = np.concatenate([np.stack(sums), members @ by_group]).T
-        return _First(len(members), table, difference, extremes, scores, sizes, spread)
+        return _First(
+            len(members),
+            np.concatenate([np.stack(sums), members @ by_group]).T,
+            w @ batch.z,
+            np.array([L.min(), y.min(), -y.max()]),
+            scores,
+            sizes,
+            _Spread.of(values, w, functions),
+        )
 
     return over_blocks(work.rows, of_block, _First.merge, _EXAMINED_ROWS)
 
@@ -469,19 +441,29 @@ def _jackknife(left_out: Array) -> float:
     return float((len(left_out) - 1.0) / len(left_out) * (deviation @ deviation))
 
 
-def _left_out_ratios(without: Array, variances: list[float]) -> list[float]:
-    """Variances of the members' log ratios, at least as large as the jackknife's.
+def _of_patients(without: Array, n_members: int, unit: float, ess: float | None) -> Array:
+    """Variances by leaving out groups of patients, whose rows are not independent.
 
     Parameters
     ----------
     without : array of shape (groups, columns)
         As in `_First`, members last.
-    variances : list of float
-        One a member.
+    n_members : int
+    unit : float
+        Of residuals.
+    ess : float or None
+        Effective rows, if the loss is a rate.
+
+    Returns
+    -------
+    array
+        As `_Spread.variances` gives them.
     """
-    start = without.shape[1] - len(variances)
-    logs = np.log(np.maximum(without[:, start:], _TINY) / np.maximum(without[:, [2]], _TINY))
-    return [max(v, _jackknife(column)) for v, column in zip(variances, logs.T, strict=True)]
+    both = without[:, 1:3] if ess is None else _smooth(without[:, 1:3], ess)
+    both, rest = np.maximum(both, _TINY), np.maximum(without, _TINY)
+    members = np.log(rest[:, rest.shape[1] - n_members :] / rest[:, [2]]).T
+    each = [without[:, 1], np.log(both[:, 0] / both[:, 1]), without[:, 3] / unit, *members]
+    return np.array([_jackknife(x) for x in each])
 
 
 def _rates(sums: Array, without: Array, ess: float, n_classes: int) -> tuple[Array, Array]:

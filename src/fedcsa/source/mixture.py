@@ -15,7 +15,7 @@ from fedcsa.messages.messages import Brief, Examination
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.portable import Arrays, LinearModel, Lines
+from fedcsa.models.portable import LinearModel, Lines
 from fedcsa.source.weigh import Batch, StudyRows
 
 if TYPE_CHECKING:
@@ -61,21 +61,12 @@ def members_of(asked: Examination, brief: Brief) -> Sequence[FittedModel]:
         ]
     except ModelError as error:
         raise MessageError(f"An examination must hold models of the study. {error}") from None
-    return _alike(found[0], together) if together else found
-
-
-def _alike(first: FittedModel, together: Arrays) -> Lines:
-    """Lines of the form and the shapes of the first, which was checked.
-
-    Parameters
-    ----------
-    first : FittedModel
-    together : mapping of str to array
-        Of all of them, with a row a member.
-    """
-    if not isinstance(first, LinearModel):
+    if not together:
+        return found
+    line = found[0]
+    if not isinstance(line, LinearModel):
         raise MessageError("An examination must have a form for every model that is no line.")
-    return Lines(together["coefficients"], together["intercept"][:, 0], first.link)
+    return Lines(together["coefficients"], together["intercept"][:, 0], line.link)
 
 
 def check_given(rows: StudyRows) -> None:

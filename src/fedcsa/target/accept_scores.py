@@ -13,15 +13,16 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.conformal import RESIDUAL_SHAPE
 from fedcsa.core.losses import LOG_FLOOR
-from fedcsa.core.measures import (
-    NOT_ESTIMABLE,
-    least_variance,
-    measure_columns,
-    measure_values,
-    on_link,
-    smallest_variances,
+from fedcsa.core.measures import NOT_ESTIMABLE, least_variance, measure_columns, measure_values
+from fedcsa.core.scores import (
+    NUMBER_SUMS,
+    TABLE_COLUMNS,
+    ScoreDesign,
+    Told,
+    complement,
+    over,
+    told_by,
 )
-from fedcsa.core.scores import NUMBER_SUMS, TABLE_COLUMNS, ScoreDesign, Told, complement, told_by
 from fedcsa.messages.messages import SLACK, ExaminationReport, RiskReport
 
 #: Sums of rounded numbers of either sign differ by this share of their size at most.
@@ -110,8 +111,7 @@ def _table_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
     floor, ceiling = (0.0, 1.0) if design.n_classes else (-np.inf, np.inf)
     edges = np.concatenate([[floor], design.edges, [ceiling]])
     lower, upper = edges[first], edges[last + 1]
-    some = w > 0.0
-    mean = np.where(some, wp / np.where(some, w, 1.0), 0.0)
+    some, mean = w > 0.0, over(wp, w, 0.0)
     slack = ROUNDED_SUMS * np.maximum(np.abs(mean), np.minimum(np.abs(lower), np.abs(upper)))
     slack += rows * _LAST_DIGIT * (1.0 + np.abs(mean)) / np.where(some, w, 1.0)
     if (some & ((mean < lower - slack) | (mean > upper + slack))).any():
@@ -223,17 +223,19 @@ def _variance_problem(
     told : mapping of int to Told
     design : ScoreDesign
     """
-    known = variances != NOT_ESTIMABLE
-    if (known & (variances < smallest_variances(design) / SLACK)).any():
+    columns, known = measure_columns(design), variances != NOT_ESTIMABLE
+    floors = [[c.smallest for c in columns]] * (design.n_subgroups + 1)
+    floors += [[c.smallest_gap for c in columns]] * design.n_subgroups
+    if (known & (variances < np.array(floors) / SLACK)).any():
         return "a variance below its floor"
     for s, part in told.items():
-        values, rows = measure_values(part)
-        for k, column in enumerate(measure_columns(part.design)):
-            x = on_link(column.measure, values[k], rows[k])
-            if not known[s, k]:
-                continue
-            if not np.isfinite(x):
+        _, rows, x = measure_values(part, columns)
+        for k in np.flatnonzero(known[s]):
+            measure = columns[k].measure
+            if not np.isfinite(x[k]):
                 return "a variance of a measure that has no value"
-            if variances[s, k] * SLACK**3 < least_variance(column.measure, x, rows[k]):
+            if measure.binomial and (
+                variances[s, k] * SLACK**3 < least_variance(measure, x[k], rows[k])
+            ):
                 return "a variance below its floor"
     return None

@@ -22,7 +22,6 @@ from fedcsa.core.measures import (
     measure_columns,
     measure_values,
     measure_variances,
-    on_link,
     spread_unit,
 )
 from fedcsa.core.random_effects import NewSite, new_site
@@ -353,18 +352,17 @@ class OwnOutcomes:
         """
         rows, design = self.labelled, self._design
         sums = score_sums(self.plan, design, (rows.X, rows.y, rows.output), rows.weights)
-        told = told_by(design, sums.table(1), sums.sums(1))
-        variances, found = measure_variances(sums, 1), {}
+        table, exact, parts = sums.told(1)
+        variances, found = measure_variances(parts, design), {}
         all_same = rows.y.min() == rows.y.max()  # then no slope and no ranking can be seen
-        for s, part in told.items():
-            values, effective = measure_values(part)
+        for s, part in told_by(design, table, exact).items():
+            values, effective, x = measure_values(part)
             for k, column in enumerate(measure_columns(design)):
                 own = float(variances[s, k])
                 if (own == NOT_ESTIMABLE or all_same) and not is_mean(column.measure):
                     continue
-                x = float(on_link(column.measure, values[k], effective[k]))
                 known = np.nan if own == NOT_ESTIMABLE else own
-                found[s, k] = (float(values[k]), x, float(effective[k]), known)
+                found[s, k] = (float(values[k]), float(x[k]), float(effective[k]), known)
         return found
 
     def _measure_row(self, evidence: Evidence, s: int, k: int) -> float:

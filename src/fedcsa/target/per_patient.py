@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array, logit
-from fedcsa.core.conformal import BANDS, class_limit, distance, distance_band, half_widths
+from fedcsa.core.conformal import BANDS, class_limit, distance_band, half_widths
 from fedcsa.core.scores import ScoreDesign, told_by
 from fedcsa.messages.messages import ExaminationReport, RiskReport
 from fedcsa.target.estimate import worth
@@ -131,5 +131,5 @@ def coverage_by_distance(inside: NDArray[np.bool_], z: Array) -> Array:
     """
     if len(inside) < BANDS:
         return np.empty(0)
-    order = np.argsort(distance(z), kind="stable")
+    order = np.argsort(np.einsum("ij,ij->i", z, z) / z.shape[1], kind="stable")
     return np.array([part.mean() for part in np.array_split(inside[order], BANDS)])

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from fedcsa.core.arrays import Array, expit, logit
-from fedcsa.core.formulas import Aspect, calibration_level, calibration_line, cell_log_odds, rmse
+from fedcsa.core.formulas import calibration_level, calibration_line, cell_log_odds, rmse
 from fedcsa.core.measures import (
     BENEFIT_SPREAD,
     LEVEL_SPREAD,
@@ -195,7 +195,7 @@ def _observed(
             v.append(1.0 / ((rows + more) * rate * (1.0 - rate)))
             units.append(1.0)
         else:
-            units.append(float(rmse(Aspect(told))[0]) / evidence.design.unit)
+            units.append(float(rmse(told)[0]) / evidence.design.unit)
             gaps.append(seen - mean)
             v.append(units[-1] ** 2 / rows + 1e-12)
     if not gaps:
@@ -431,7 +431,7 @@ class _Level:
             rate = float(np.clip(events.sum() / total, 1e-6, 1.0 - 1e-6))
             at = partial(calibration_level, w, events, cell_log_odds(w, predicted))
             return cls(at, 1.0 / (rows * rate * (1.0 - rate)), LEVEL_SPREAD)
-        unit = float(rmse(Aspect(told))[0]) / told.design.unit
+        unit = float(rmse(told)[0]) / told.design.unit
         y, p = events.sum(), predicted.sum()
         spread = max(RESIDUAL_SPREAD * unit, SMALLEST)
         return cls(

@@ -266,8 +266,8 @@ class Evidence:
         return self.labels[of_class] if of_class is not None and len(self.labels) > 2 else None
 
     @cached_property
-    def values(self) -> Mapping[tuple[int, int], tuple[Array, Array]]:
-        """Values and effective rows of every column, by source and subgroup."""
+    def values(self) -> Mapping[tuple[int, int], tuple[Array, Array, Array]]:
+        """Every column by source and subgroup, as `measure_values` gives it."""
         return {
             (j, s): measure_values(told)
             for j, by_subgroup in enumerate(self.told)
@@ -344,8 +344,7 @@ def site_estimates(evidence: Evidence, s: int, k: int) -> SiteEstimates:
     for j, by_subgroup in enumerate(evidence.told):
         if s not in by_subgroup or evidence.variances[j][s, k] < 0.0:
             continue
-        value, rows = (part[k] for part in evidence.values[j, s])
-        at = float(on_link(column.measure, value, rows))
+        at = float(evidence.values[j, s][2][k])
         if np.isfinite(at):
             sources.append(j)
             x.append(at)
@@ -491,7 +490,7 @@ def _why_not(evidence: Evidence, s: int, k: int) -> str:
         return TOO_FEW
     if column.threshold is not None:
         splits = [item.split(column.of_class or 0, column.threshold) for item in told]
-        return MERGED if all(split is None for split in splits) else NOBODY
+        return MERGED if np.isnan(splits).all() else NOBODY
     return ALIKE if column.measure.name == "calibration_slope" else TOO_FEW
 
 
@@ -520,13 +519,13 @@ def _difference(evidence: Evidence, s: int, k: int) -> MeasurePromise:
         variance = float(evidence.variances[j][S + s, k])
         if (j, s) not in evidence.rests or variance < 0.0:
             continue
-        value, rows = (part[k] for part in evidence.values[j, s])
+        value, _, x = (part[k] for part in evidence.values[j, s])
         gap = float(value - evidence.rests[j, s][k])
         if not np.isfinite(gap):
             continue
         slack = normal_quantile(0.5 + evidence.level / 2.0) * variance**0.5
         by_source[evidence.names[j]] = (gap, max(gap - slack, -most), min(gap + slack, most))
-        slope = float(link_slope(column.measure, on_link(column.measure, value, rows)))
+        slope = float(link_slope(column.measure, x))
         scales.append(slope * column.measure.spread * spread_unit(column, by_subgroup[0]))
         apart.append(gap)
         v.append(variance)

@@ -16,7 +16,6 @@ from fedcsa.core.measures import (
     measure_columns,
     measure_values,
     measure_variances,
-    on_link,
 )
 from fedcsa.core.normal import normal_quantile
 from fedcsa.core.scores import JACKKNIFE_GROUPS, ScoreDesign, ScoreSums, told_by
@@ -90,19 +89,18 @@ def realised_rows(
     patients : array of shape (rows,), optional
         Which rows are of one patient.
     min_rows : int
-        As for `ScoreSums.table`.
+        As for `ScoreSums.told`.
     """
     sums = score_sums(plan, design, rows, source=source, patients=patients)
-    told = told_by(design, sums.table(min_rows), sums.sums(min_rows))
-    variances = measure_variances(sums, min_rows)
+    table, exact, parts = sums.told(min_rows)
+    variances = measure_variances(parts, design)
     z, found = normal_quantile(0.5 + plan.level / 2.0), []
-    for s, part in told.items():
-        values, effective = measure_values(part)
+    for s, part in told_by(design, table, exact).items():
+        values, _, x = measure_values(part)
         for k, column in enumerate(measure_columns(design)):
             if variances[s, k] != NOT_ESTIMABLE:
-                x = on_link(column.measure, values[k], effective[k])
                 slack = z * np.sqrt(variances[s, k])
-                ends = np.sort(from_link(column.measure, x + slack * np.array([-1.0, 1.0])))
+                ends = np.sort(from_link(column.measure, x[k] + slack * np.array([-1.0, 1.0])))
                 found.append([s, k, values[k], *ends.tolist()])
     return np.array(found, dtype=np.float64).reshape(-1, 5)
 
@@ -137,7 +135,9 @@ def score_sums(
     labels = fold_labels(0, n, JACKKNIFE_GROUPS, key)
     if patients is not None:
         labels = group_labels(patients, JACKKNIFE_GROUPS, key)
-    inside = members_of_subgroups(plan.subgroups, plan.features, X, np.zeros(d), np.ones(d))
+    inside = None
+    if plan.subgroups:
+        inside = members_of_subgroups(plan.subgroups, plan.features, X, np.zeros(d), np.ones(d))
     w = np.full(n, 1.0 / n) if row_weights is None else row_weights
     return ScoreSums.of_rows(design, y, p, w, labels, inside)
 

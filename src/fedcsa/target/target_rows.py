@@ -185,8 +185,10 @@ def own_scores_of(
     """
     parts = []
     for rows, p in predicted:
-        z = (rows - table.mean) / table.sd
-        inside = members_of_subgroups(plan.subgroups, plan.features, z, table.mean, table.sd)
+        inside = None
+        if plan.subgroups:
+            z = (rows - table.mean) / table.sd
+            inside = members_of_subgroups(plan.subgroups, plan.features, z, table.mean, table.sd)
         parts.append(OwnScores.of_rows(design, p, inside))
     found = parts[0]
     if len(parts) > 1:
