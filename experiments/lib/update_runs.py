@@ -61,6 +61,18 @@ def labelled(adaptation: Adaptation, X: Array, y: Array) -> Labelled:
     )
 
 
+def first(rows: Labelled, n: int) -> Labelled:
+    """The first of them.
+
+    Parameters
+    ----------
+    rows : Labelled
+    n : int
+    """
+    w = rows.weights[:n]
+    return Labelled(rows.X[:n], rows.y[:n], rows.output[:n], w / w.sum())
+
+
 def study_of(
     adaptation: Adaptation, target: Rows, truth: Rows, n_rows: Sequence[int], *, every: bool
 ) -> dict[str, Any]:
@@ -84,7 +96,7 @@ def study_of(
     shown = {place: found[1] for place, found in whole.shown.items()}
     z, looks = adaptation.standardised(truth[0]), []
     for n in n_rows:
-        own = OwnOutcomes(adaptation, rows.first(n))
+        own = OwnOutcomes(adaptation, first(rows, n))
         found = _look(own, true, levels, shown)
         prior = line_prior(own)
         if prior is not None:
@@ -185,7 +197,7 @@ def _ever(adaptation: Adaptation, rows: Labelled, true: float, most: int) -> dic
     """
     missed, once, unlike = False, False, False
     for n in range(1, most + 1):
-        own = OwnOutcomes(adaptation, rows.first(n))
+        own = OwnOutcomes(adaptation, first(rows, n))
         after = own.risk.after(own.unlike)
         lower, upper = np.exp(after.anytime(LEVEL))
         missed |= not lower <= true <= upper

@@ -189,9 +189,9 @@ def this_site(
     loss : bool
         Whether it is the logarithm of a loss.
     """
-    middle, sd = _middle(site), _sd(site)
+    middle, sd = _moments(site)
     points = _grid(middle, sd, found)
-    p, u = _density(site, points), _wide(points, middle, *wide_scales(sd, loss=loss))
+    p, u = _density(site, points), _wide(points, middle, sd, loss=loss)
     likelihood = np.ones_like(points) if found is None else found.likelihood(points)
     like, other = p * likelihood, u * likelihood
     expected, wide = (float(np.trapezoid(each, points)) for each in (like, other))
@@ -229,7 +229,7 @@ def chance(site: NewSite, found: Alone) -> float:
     site : NewSite
     found : Alone
     """
-    middle, sd = _middle(site), _sd(site)
+    middle, sd = _moments(site)
     points = np.linspace(middle - GRID_REACH * sd, middle + GRID_REACH * sd, GRID)
     p = _density(site, points)
     lower = float(p @ stdtr(found.df, (found.estimate - points) / found.variance**0.5) / p.sum())
@@ -268,28 +268,18 @@ def worth_rows(width: float, one_row: float, level: float) -> float:
 FEWEST_ALONE, MOST_OUTCOMES = 1.1, 1e6
 
 
-def wide_scales(sd: float, *, loss: bool) -> tuple[float, float]:
-    """Scales of u below and above its middle.
-
-    Parameters
-    ----------
-    sd : float
-        Of what the other sites let expect.
-    loss : bool
-    """
-    below, above = (LOSS_BELOW, LOSS_ABOVE) if loss else (WIDE, WIDE)
-    return below * sd, above * sd
-
-
-def _wide(points: Array, middle: float, below: float, above: float) -> Array:
+def _wide(points: Array, middle: float, sd: float, *, loss: bool) -> Array:
     """The density u at every point: two halves of Student's with `WIDE_DF` degrees of freedom.
 
     Parameters
     ----------
     points : array of shape (points,)
-    middle, below, above : float
-        Where the halves meet, and the scale of each.
+    middle, sd : float
+        Of what the other sites let expect. The halves meet in the middle.
+    loss : bool
+        Whether it is the logarithm of a loss.
     """
+    below, above = (LOSS_BELOW * sd, LOSS_ABOVE * sd) if loss else (WIDE * sd, WIDE * sd)
     half = 0.5 * (WIDE_DF + 1.0)
     log = gammaln(half) - gammaln(0.5 * WIDE_DF) - 0.5 * np.log(np.pi * WIDE_DF)
     log -= np.log(0.5 * (below + above))
@@ -318,10 +308,7 @@ def _density(site: NewSite, points: Array) -> Array:
 MOST_TAUS = 100
 
 
-def _middle(site: NewSite) -> float:
-    return float(site.probabilities @ site.means)
-
-
-def _sd(site: NewSite) -> float:
-    mean = _middle(site)
-    return float(np.sqrt(site.probabilities @ (site.sds**2 + (site.means - mean) ** 2)))
+def _moments(site: NewSite) -> tuple[float, float]:
+    """Mean and standard deviation of what the other sites let expect."""
+    mean = float(site.probabilities @ site.means)
+    return mean, float(np.sqrt(site.probabilities @ (site.sds**2 + (site.means - mean) ** 2)))

@@ -37,8 +37,8 @@ def auroc(told: Told, of_class: int) -> Valued:
     others = np.maximum(w - events, 0.0)
     below = np.cumsum(others, axis=-1) - 0.5 * others
     pairs = events.sum(axis=-1) * others.sum(axis=-1)
-    with_event, without = told.effective_events(of_class)
-    return over((events * below).sum(axis=-1), pairs), np.minimum(with_event, without)
+    rows = np.minimum(*told.effective_events(of_class))
+    return over((events * below).sum(axis=-1), pairs), rows
 
 
 def event_rate(told: Told, of_class: int) -> Valued:
@@ -78,10 +78,19 @@ def calibration_slope(told: Told, of_class: int) -> Valued:
     told : Told
     of_class : int
     """
+    return calibration_of(told, of_class)[1], np.minimum(*told.effective_events(of_class))
+
+
+def calibration_of(told: Told, of_class: int) -> tuple[Array, Array]:
+    """Intercept and slope of that regression.
+
+    Parameters
+    ----------
+    told : Told
+    of_class : int
+    """
     w, events, predicted = told.table_of(of_class)
-    _, slope = calibration_line(w, events, cell_log_odds(w, predicted))
-    with_event, without = told.effective_events(of_class)
-    return slope, np.minimum(with_event, without)
+    return calibration_line(w, events, cell_log_odds(w, predicted))
 
 
 def cell_log_odds(weight: Array, predicted: Array) -> Array:

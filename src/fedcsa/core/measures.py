@@ -11,27 +11,9 @@ from typing import Literal
 
 import numpy as np
 
+from fedcsa.core import formulas
 from fedcsa.core.arrays import Array, expit, logit
-from fedcsa.core.formulas import (
-    Valued,
-    auroc,
-    brier_score,
-    calibration_slope,
-    event_rate,
-    log_loss,
-    mae,
-    mean_residual,
-    net_benefit,
-    npv,
-    number_slope,
-    observed_expected,
-    ppv,
-    r2,
-    rmse,
-    scaled_brier,
-    sensitivity,
-    specificity,
-)
+from fedcsa.core.formulas import Valued
 from fedcsa.core.scores import ScoreDesign, Told, complement
 
 OutcomeKind = Literal["two classes", "classes", "number"]
@@ -113,11 +95,6 @@ class Measure:
     plug_in: bool = False
     in_units: bool = False
 
-    @property
-    def widest_gap(self) -> float:
-        """How far apart two values can lie: rates and other shares at most 1."""
-        return 1.0 if self.link == "logit" else float("inf")
-
 
 @dataclass(frozen=True)
 class MeasureColumn:
@@ -151,40 +128,51 @@ def _rate(name: str, compute: Callable[..., Valued]) -> Measure:
 MEASURES: tuple[Measure, ...] = (
     # A third of the binomial variance is less than any AUROC's: each row meets all of the others.
     Measure(
-        "auroc", "classes", "logit", RISK_SPREAD, 1, auroc,
+        "auroc", "classes", "logit", RISK_SPREAD, 1, formulas.auroc,
         of_class=True, fewest_events=FEWEST_EVENTS, binomial=1.0 / 3.0, plug_in=True,
     ),
     Measure(
-        "event_rate", "classes", "logit", RATE_SPREAD, 0, event_rate,
+        "event_rate", "classes", "logit", RATE_SPREAD, 0, formulas.event_rate,
         of_class=True, binomial=1.0, plug_in=True,
     ),
     Measure(
-        "observed_expected", "classes", "log", LEVEL_SPREAD, 0, observed_expected,
+        "observed_expected", "classes", "log", LEVEL_SPREAD, 0, formulas.observed_expected,
         of_class=True, binomial=0.5, plug_in=True,
     ),
     Measure(
-        "calibration_slope", "classes", "identity", SLOPE_SPREAD, 0, calibration_slope,
+        "calibration_slope", "classes", "identity", SLOPE_SPREAD, 0, formulas.calibration_slope,
         of_class=True, fewest_events=FEWEST_EVENTS,
     ),
-    Measure("brier", "classes", "log", RISK_SPREAD, -1, brier_score, imbalance=2, plug_in=True),
     Measure(
-        "scaled_brier", "classes", "rest", SCALED_SPREAD, 1, scaled_brier, imbalance=2, plug_in=True
+        "brier", "classes", "log", RISK_SPREAD, -1, formulas.brier_score,
+        imbalance=2, plug_in=True,
     ),
-    Measure("log_loss", "classes", "log", LOG_LOSS_SPREAD, -1, log_loss, imbalance=2, plug_in=True),
-    _rate("sensitivity", sensitivity),
-    _rate("specificity", specificity),
-    _rate("ppv", ppv),
-    _rate("npv", npv),
     Measure(
-        "net_benefit", "two classes", "identity", BENEFIT_SPREAD, 1, net_benefit,
+        "scaled_brier", "classes", "rest", SCALED_SPREAD, 1, formulas.scaled_brier,
+        imbalance=2, plug_in=True,
+    ),
+    Measure(
+        "log_loss", "classes", "log", LOG_LOSS_SPREAD, -1, formulas.log_loss,
+        imbalance=2, plug_in=True,
+    ),
+    _rate("sensitivity", formulas.sensitivity),
+    _rate("specificity", formulas.specificity),
+    _rate("ppv", formulas.ppv),
+    _rate("npv", formulas.npv),
+    Measure(
+        "net_benefit", "two classes", "identity", BENEFIT_SPREAD, 1, formulas.net_benefit,
         at_threshold=True, of_class=True, spread_in="events", plug_in=True,
     ),
-    Measure("rmse", "number", "log", RISK_SPREAD / 2.0, -1, rmse, imbalance=2, in_units=True),
-    Measure("mae", "number", "log", RISK_SPREAD / 2.0, -1, mae, imbalance=2, in_units=True),
-    Measure("r2", "number", "rest", RISK_SPREAD, 1, r2, imbalance=2),
-    Measure("calibration_slope", "number", "identity", SLOPE_SPREAD, 0, number_slope),
     Measure(
-        "calibration_intercept", "number", "identity", RESIDUAL_SPREAD, 0, mean_residual,
+        "rmse", "number", "log", RISK_SPREAD / 2.0, -1, formulas.rmse, imbalance=2, in_units=True,
+    ),
+    Measure(
+        "mae", "number", "log", RISK_SPREAD / 2.0, -1, formulas.mae, imbalance=2, in_units=True,
+    ),
+    Measure("r2", "number", "rest", RISK_SPREAD, 1, formulas.r2, imbalance=2),
+    Measure("calibration_slope", "number", "identity", SLOPE_SPREAD, 0, formulas.number_slope),
+    Measure(
+        "calibration_intercept", "number", "identity", RESIDUAL_SPREAD, 0, formulas.mean_residual,
         spread_in="residuals", in_units=True,
     ),
 )  # fmt: skip
@@ -309,10 +297,9 @@ def spread_unit(column: MeasureColumn, told: Told) -> float:
     if not measure.spread_in:
         return 1.0
     least = SMALLEST * (min(told.design.unit, 1.0) if measure.in_units else 1.0)
-    unit, _ = (
-        event_rate(told, column.of_class or 0) if measure.spread_in == "events" else rmse(told)
-    )
-    return max(float(unit), least)
+    if measure.spread_in == "events":
+        return max(float(formulas.event_rate(told, column.of_class or 0)[0]), least)
+    return max(float(formulas.rmse(told)[0]), least)
 
 
 def left_out_variance(left_out: Array) -> Array:

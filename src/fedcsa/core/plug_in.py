@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedcsa.core.arrays import Array, expit
-from fedcsa.core.formulas import calibration_line, cell_log_odds
+from fedcsa.core.formulas import calibration_of, cell_log_odds
 from fedcsa.core.losses import LOG_FLOOR
 from fedcsa.core.measures import measure_columns, measure_values
 from fedcsa.core.scores import OwnScores, ScoreDesign, Told, Whole, over
@@ -30,11 +30,8 @@ Line = tuple[float, float]
 
 def lines_of(told: Told) -> list[Line] | None:
     """Calibration of every class that has a table; None if one cannot be estimated."""
-    found = []
-    for c in told.design.classes:
-        w, events, predicted = told.table_of(c)
-        intercept, slope = calibration_line(w, events, cell_log_odds(w, predicted))
-        found.append((float(intercept), float(slope)))
+    lines = [calibration_of(told, c) for c in told.design.classes]
+    found = [(float(intercept), float(slope)) for intercept, slope in lines]
     return found if np.isfinite(found).all() else None
 
 

@@ -62,9 +62,8 @@ class LinePrior:
         seen = np.array([self.intercept, self.slope, *self.coefficients])
         wide = np.full(len(seen), WIDE_COEFFICIENT**2 * self.noise)
         wide[:2] = WIDE_INTERCEPT**2 * self.noise, WIDE_SLOPE**2
-        most = len(seen) if len(self.coefficients) else 2
-        each = [np.where(np.arange(len(seen)) < k, np.maximum(seen, wide), seen) for k in (0, 1, 2)]
-        each += [np.maximum(seen, wide)] if most > 2 else []
+        unlike = (0, 1, 2, len(seen)) if len(self.coefficients) else (0, 1, 2)
+        each = [np.where(np.arange(len(seen)) < k, np.maximum(seen, wide), seen) for k in unlike]
         found: Array = np.maximum(np.array(each), LEAST)
         return found
 

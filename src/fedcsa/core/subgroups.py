@@ -92,16 +92,12 @@ def unknown_levels(
     >>> unknown_levels([{"feature": "sex", "level": "m"}], {"sex": ("F", "M")})
     ["The 'subgroups' parameter must be of levels that 'sex' has. Got 'm' instead."]
     """
-    strange = (
-        item
+    return [
+        str(must("subgroups", f"of levels that {item['feature']!r} has", item["level"]))
         for item in subgroups
         if "level" in item
         and item["feature"] in levels
         and str(item["level"]) not in levels[item["feature"]]
-    )
-    return [
-        str(must("subgroups", f"of levels that {item['feature']!r} has", item["level"]))
-        for item in strange
     ]
 
 
@@ -148,15 +144,14 @@ def members_of_subgroups(
     """
     inside = np.ones((len(z), 1 + len(subgroups)), dtype=bool)
     for k, item in enumerate(subgroups, start=1):
-        for column, test in _tests(item, list(features)):
-            value = (float(test[1]) - mean[column]) / sd[column]
-            here = z[:, column] >= value if test[0] == "from" else z[:, column] == value
-            inside[:, k] &= here
+        for column, value in _tests(item, list(features)):
+            at = (float(value) - mean[column]) / sd[column]
+            inside[:, k] &= z[:, column] >= at if "cut" in item else z[:, column] == at
     return inside
 
 
-def _tests(item: Mapping[str, Any], features: list[str]) -> Iterator[tuple[int, tuple[str, float]]]:
-    """The columns that decide, each with what its value must be: all must hold.
+def _tests(item: Mapping[str, Any], features: list[str]) -> Iterator[tuple[int, float]]:
+    """The columns that decide, each with what its value must be, or reach: all must hold.
 
     Parameters
     ----------
@@ -166,12 +161,12 @@ def _tests(item: Mapping[str, Any], features: list[str]) -> Iterator[tuple[int, 
     """
     feature = item["feature"]
     if "cut" in item:
-        yield features.index(feature), ("from", item["cut"])
+        yield features.index(feature), item["cut"]
     elif feature in features:
-        yield features.index(feature), ("equal", item["level"])
+        yield features.index(feature), item["level"]
     elif (own := f"{feature}={item['level']}") in features:
-        yield features.index(own), ("equal", 1.0)
+        yield features.index(own), 1.0
     else:  # the first level has no column of its own: whoever has none of the others
         for column, name in enumerate(features):
             if name.startswith(f"{feature}="):
-                yield column, ("equal", 0.0)
+                yield column, 0.0

@@ -270,7 +270,7 @@ class Brief(Message):
         self.must(len(self.mean) == d == len(self.sd), "one mean and one sd per feature")
         self.must((self.sd > 0.0).all(), "positive standard deviations")
         self.must(len(self.shares) == 3, "three fold shares")
-        sound = not subgroup_problems(self.subgroups, self.features)
+        sound = not (self.subgroups and subgroup_problems(self.subgroups, self.features))
         self.must(sound, "subgroups by a name, a feature, and a level or a cut")
         within = (self.thresholds > 0.0) & (self.thresholds < 1.0)
         self.must(within.all() and len(within) <= MOST_THRESHOLDS, "few thresholds between 0 and 1")

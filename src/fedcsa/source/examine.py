@@ -68,14 +68,8 @@ class Examined:
 
     def without_table(self) -> Examined:
         """The same without scores and residuals."""
-        none = Examined()
-        return replace(
-            self,
-            scores=none.scores,
-            score_sums=none.score_sums,
-            measure_variance=none.measure_variance,
-            residuals=none.residuals,
-        )
+        tables = ("scores", "score_sums", "measure_variance", "residuals")
+        return replace(self, **{name: getattr(Examined(), name) for name in tables})
 
 
 def finds_useless(found: Examined, weights: Array) -> bool:
@@ -125,7 +119,7 @@ def examine(
     with one_blas_thread():
         first = _pass(brief, work, work.weighing.tilt, predict, asked, loss)
     ess, sums, rate = 1.0 / first.spread.squares, first.groups.sum(axis=0), brief.loss == "zero-one"
-    risk, constant, members = float(sums[1]), float(sums[2]), sums[len(sums) - first.n_members :]
+    risk, constant, members = float(sums[1]), float(sums[2]), sums[5 + 2 * len(brief.classes) :]
     if rate:  # no error in few rows does not mean none at all
         risk, constant = _smooth(risk, ess), _smooth(constant, ess)
         members = _smooth(members, ess)
@@ -331,7 +325,6 @@ class _First:
     at the end the losses of every member.
     """
 
-    n_members: int
     groups: Array  # (groups, columns)
     difference: Array  # Σ w z
     extremes: Array  # smallest loss, smallest outcome, largest outcome with its sign changed
@@ -342,7 +335,6 @@ class _First:
     def merge(self, other: _First) -> _First:
         """Of both sets of rows."""
         return _First(
-            self.n_members,
             self.groups + other.groups,
             self.difference + other.difference,
             np.minimum(self.extremes, other.extremes),
@@ -418,7 +410,6 @@ def _pass(
             sizes = None if brief.classes else ResidualCounts.of(batch.z, residual / design.unit, w)
         values = np.minimum(np.vstack([L, K, residual, members]), _LARGEST_LOSS)
         return _First(
-            len(members),
             np.concatenate([np.stack(sums), members @ by_group]).T,
             w @ batch.z,
             np.array([L.min(), y.min(), -y.max()]),
@@ -480,24 +471,14 @@ def _rates(sums: Array, without: Array, ess: float, n_classes: int) -> tuple[Arr
         Of two classes only the second is told.
     """
 
-    def gap(sums: Array, c: int) -> Array:
-        """Log-odds of a class observed, minus those expected.
-
-        Parameters
-        ----------
-        sums : array of shape (..., sums)
-            As above; the last axis is used up.
-        c : int
-            The class.
-        """
-        shares = np.clip(sums[..., 5 + 2 * c : 7 + 2 * c], 0.0, 1.0)
+    def gaps(sums: Array) -> Array:
+        """Log-odds of every class observed, minus those expected; the last axis is used up."""
+        shares = np.clip(sums[..., 5 : 5 + 2 * n_classes], 0.0, 1.0)
         odds = logit(_smooth(shares, ess))
-        found: Array = odds[..., 0] - odds[..., 1]
-        return found
+        found: Array = odds[..., ::2] - odds[..., 1::2]
+        return found if n_classes > 2 else found[..., 1:]
 
-    classes = [1] if n_classes == 2 else range(n_classes)
-    level = np.array([float(gap(sums, c)) for c in classes])
-    return level, np.array([_jackknife(gap(without, c)) for c in classes])
+    return gaps(sums), np.array([_jackknife(column) for column in gaps(without).T])
 
 
 def _smooth(rate: Number, ess: float) -> Number:

@@ -121,12 +121,11 @@ def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -
     work : Work
         Whose paths hold the chosen candidate alone, if the source's own model takes part.
     """
-    lines = Lines.of(members)
+    lines, mixed, weights = Lines.of(members), members, asked.weights
     # A mean of lines is a line.
-    one = lines.mean(asked.weights) if lines is not None and asked.combine == "mean" else None
-    mixed, weights = members if one is None else [one], asked.weights
+    one = lines.mean(weights) if lines is not None and asked.combine == "mean" else None
     if one is not None:
-        weights = np.array([weights.sum()])
+        mixed, weights = [one], np.array([weights.sum()])
     if asked.own_weight:
         weights = np.append(weights, asked.own_weight)
 

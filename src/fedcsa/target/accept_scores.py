@@ -204,7 +204,7 @@ def _number_problems(told: Told) -> Iterator[str]:
         yield "sums that contradict Cauchy and Schwarz"
     if abs(yy + pp - 2.0 * py - squared) > ROUNDED_SUMS * size + _TINY:
         yield "residuals that do not follow from outcomes and predictions"
-    cell_w, cell_y, cell_p = told.table_of(0)
+    cell_w, cell_y, cell_p = told.cells[0].T
     for total, cells, squares in ((y, cell_y, yy), (p, cell_p, pp)):
         if (cells**2 > SLACK**2 * cell_w * squares + _TINY).any():
             yield "cells that contradict Cauchy and Schwarz"

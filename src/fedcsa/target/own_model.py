@@ -32,18 +32,11 @@ def line_prior(own: OwnOutcomes) -> LinePrior | None:
     ----------
     own : OwnOutcomes
     """
-    adaptation = own.adaptation
     if own.slope is None or not own.levels:
         return None
-    noise = 1.0
-    if not adaptation.plan.classes:
-        noise = own.residual**2
-    return LinePrior(
-        between(own.levels[0].before) * noise,
-        between(own.slope.before),
-        coefficient_variances(adaptation, noise),
-        noise,
-    )
+    noise = 1.0 if own.plan.classes else own.residual**2
+    intercept, slope = between(own.levels[0].before) * noise, between(own.slope.before)
+    return LinePrior(intercept, slope, coefficient_variances(own.adaptation, noise), noise)
 
 
 def between(site: NewSite) -> float:

@@ -6,7 +6,7 @@ labelled rows alone say on the same scale (`alone`). Both together: `fedcsa.core
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from fedcsa.core.measures import (
     spread_unit,
 )
 from fedcsa.core.random_effects import NewSite, new_site
-from fedcsa.core.scores import ScoreDesign, told_by
+from fedcsa.core.scores import told_by
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.target.estimate import outcome_means, score_design
 from fedcsa.target.realised_measures import score_sums
@@ -68,11 +68,6 @@ class Labelled:
     def effective_rows(self) -> float:
         """1/Σw²."""
         return float(1.0 / (self.weights @ self.weights))
-
-    def first(self, n_rows: int) -> Labelled:
-        """The first of them."""
-        w = self.weights[:n_rows]
-        return Labelled(self.X[:n_rows], self.y[:n_rows], self.output[:n_rows], w / w.sum())
 
     def mean(self, influence: Array) -> tuple[float, float]:
         """Weighted mean of something, and its variance; NaN of a single row.
@@ -198,19 +193,20 @@ class OwnOutcomes:
         a = [self.adaptation.source_weights.get(name, 0.0) for name in self.reports]
         return risk_sites(list(self.reports.values()), a, self.adaptation.n_target_rows)
 
-    def _one_row(self, variances: Mapping[str, float]) -> float:
+    def _one_row(self, variances: Iterable[float], power: int) -> float:
         """The median source's n times variance, the part of its imbalance taken off.
 
         Parameters
         ----------
-        variances : mapping of str to float
-            By source.
+        variances : iterable of float
+            Of every report.
+        power : int
+            Of the imbalance in it.
         """
-        rows = {name: self.adaptation.reports[name].effective_rows for name in variances}
-        return float(np.median([max(v, 0.0) * rows[name] for name, v in variances.items()]))
-
-    def _imbalance(self, name: str) -> float:
-        return self.adaptation.reports[name].imbalance
+        said = [self.adaptation.reports[name] for name in self.reports]
+        pairs = zip(said, variances, strict=True)
+        each = [max(v - r.imbalance**power, 0.0) * r.effective_rows for r, v in pairs]
+        return float(np.median(each))
 
     @cached_property
     def risk(self) -> Quantity:
@@ -231,9 +227,7 @@ class OwnOutcomes:
         rows : float
             Effective rows.
         """
-        one_row = self._one_row(
-            {k: r.risk_variance - self._imbalance(k) ** 2 for k, r in self.reports.items()}
-        )
+        one_row = self._one_row((r.risk_variance for r in self.reports.values()), 2)
         return quantity(self._sites[0], estimate, rows, own, one_row, loss=True)
 
     @cached_property
@@ -263,27 +257,20 @@ class OwnOutcomes:
         others = self._losses(np.broadcast_to(constant, shape).copy())
         mean, its = (max(self.labelled.mean(x)[0], LEAST_VARIANCE) for x in (self.losses, others))
         variance = self.labelled.mean(self.losses / mean - others / its)[1]
-        one_row = self._one_row(
-            {k: r.ratio_variance - self._imbalance(k) ** 2 for k, r in self.reports.items()}
-        )
-        rows = self.labelled.effective_rows
-        log = float(np.log(mean / its))
+        one_row = self._one_row((r.ratio_variance for r in self.reports.values()), 2)
+        rows, log = self.labelled.effective_rows, float(np.log(mean / its))
         return quantity(self._sites[1], log, rows, variance, one_row, loss=True)
 
     @cached_property
     def levels(self) -> tuple[Quantity, ...]:
         """Level of outcomes given predictions: in residual sds, or log-odds of every class."""
-        reports = self.reports
         scale = RATE_SCALE if self.plan.classes else RESIDUAL_SCALE
-        found = []
+        rows, found = self.labelled.effective_rows, []
         for k, (estimate, variance) in enumerate(self._own_levels()):
-            y = np.array([report.level[k] for report in reports.values()])
-            v = np.array([report.level_variance[k] for report in reports.values()])
-            one_row = self._one_row(
-                {n: r.level_variance[k] - self._imbalance(n) for n, r in reports.items()}
-            )
-            rows = self.labelled.effective_rows
-            found.append(quantity(new_site(y, v, scale), estimate, rows, variance, one_row))
+            y = np.array([report.level[k] for report in self.reports.values()])
+            v = np.array([report.level_variance[k] for report in self.reports.values()])
+            site, one_row = new_site(y, v, scale), self._one_row(v.tolist(), 1)
+            found.append(quantity(site, estimate, rows, variance, one_row))
         return tuple(found)
 
     def _own_levels(self) -> list[tuple[float, float]]:
@@ -315,34 +302,21 @@ class OwnOutcomes:
         evidence = self.adaptation.evidence
         if evidence is None:
             return {}
-        shown, found = self.shown, {}
-        for s in range(len(evidence.subgroups)):
-            for k in range(len(evidence.columns)):
-                before = evidence.sites.get((s, k))
-                if before is not None:
-                    x, rows, own = shown.get((s, k), NOTHING)[1:]
-                    one_row = self._measure_row(evidence, s, k)
-                    loss = is_loss(evidence.columns[k].measure)
-                    found[s, k] = quantity(before, x, rows, own, one_row, loss=loss)
+        found = {}
+        for (s, k), before in evidence.sites.items():
+            shown, one_row = self.shown.get((s, k), NOTHING)[1:], self._measure_row(evidence, s, k)
+            loss = is_loss(evidence.columns[k].measure)
+            found[s, k] = quantity(before, *shown, one_row, loss=loss)
         return found
 
     @cached_property
     def slope(self) -> Quantity | None:
         """The calibration slope; None if it was not promised, or there are three classes."""
-        names = [column.measure.name for column in measure_columns(self._design)]
-        places = [k for k, name in enumerate(names) if name == "calibration_slope"]
-        evidence = self.adaptation.evidence
-        if len(places) != 1 or evidence is None:
+        if len(self.plan.classes) > 2:
             return None
-        before = evidence.sites.get((0, places[0]))
-        if before is None:
-            return None
-        shown = self.shown.get((0, places[0]), NOTHING)[1:]
-        return quantity(before, *shown, self._measure_row(evidence, 0, places[0]))
-
-    @cached_property
-    def _design(self) -> ScoreDesign:
-        return score_design(self.plan, self.adaptation.reports)
+        columns = measure_columns(score_design(self.plan, self.adaptation.reports))
+        names = [column.measure.name for column in columns]
+        return self.measures.get((0, names.index("calibration_slope")))
 
     @cached_property
     def shown(self) -> Mapping[tuple[int, int], tuple[float, float, float, float]]:
@@ -350,7 +324,7 @@ class OwnOutcomes:
 
         Its value, the same on its scale, effective rows, and the variance on that scale.
         """
-        rows, design = self.labelled, self._design
+        rows, design = self.labelled, score_design(self.plan, self.adaptation.reports)
         sums = score_sums(self.plan, design, (rows.X, rows.y, rows.output), rows.weights)
         table, exact, parts = sums.told(1)
         variances, found = measure_variances(parts, design), {}
@@ -377,7 +351,8 @@ class OwnOutcomes:
         column, found = evidence.columns[k], evidence.found[s, k]
         each = []
         for j, v in zip(found.sources, found.variances, strict=True):
-            left = self._imbalance(evidence.names[j]) ** column.measure.imbalance
+            said = self.adaptation.reports[evidence.names[j]]
+            left = said.imbalance**column.measure.imbalance
             left *= spread_unit(column, evidence.told[j][s]) ** 2
             each.append(max(float(v) - left, 0.0) * float(evidence.values[j, s][1][k]))
         return float(np.median(each)) if each else float("nan")

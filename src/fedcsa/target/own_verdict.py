@@ -61,19 +61,19 @@ def _agreement_here(own: OwnOutcomes, against: float) -> Leg:
             f"({number(against)} times as probable if this site differs)"
         )
         advice = "use the corrected model, and the numbers with outcomes"
-        return Leg("agreement", False, value, PROBABLY, sentence, advice)
-    if value >= PROBABLY:
+    elif value >= PROBABLY:
         sentence = (
             f"the {what} here probably lies off what was promised "
             f"(probability {shown_probability(value)})"
         )
         advice = "use the corrected model; follow up more patients"
-        return Leg("agreement", False, value, PROBABLY, sentence, advice)
-    sentence = (
-        "outcomes here agree with the promise "
-        f"(probability that they do not: {shown_probability(value)})"
-    )
-    return Leg("agreement", True, value, PROBABLY, sentence)
+    else:
+        sentence = (
+            "outcomes here agree with the promise "
+            f"(probability that they do not: {shown_probability(value)})"
+        )
+        return Leg("agreement", True, value, PROBABLY, sentence)
+    return Leg("agreement", False, value, PROBABLY, sentence, advice)
 
 
 def _skill_here(ratio: ThisSite, scale: RiskScale) -> Leg:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
 from fedcsa.core.arrays import Array, expit, logit
-from fedcsa.core.formulas import calibration_level, calibration_line, cell_log_odds, rmse
+from fedcsa.core.formulas import calibration_level, calibration_of, cell_log_odds, rmse
 from fedcsa.core.measures import (
     BENEFIT_SPREAD,
     LEVEL_SPREAD,
@@ -44,6 +44,8 @@ BARS = 25
 SHOWN = (0.005, 0.995)
 #: Points of the grid over τ, of which a curve needs fewer than one promise.
 CURVE_TAUS = 201
+
+Score = TypeVar("Score", float, Array)
 
 
 def _told(evidence: Evidence) -> list[tuple[int, Told]]:
@@ -142,22 +144,21 @@ def _n_points(evidence: Evidence, of_class: int) -> int:
     evidence : Evidence
     of_class : int
     """
-    total = 0.0
-    for _, told in _told(evidence):
-        rows = [told.effective_rows]
-        if evidence.design.n_classes:
-            rows = list(told.effective_events(of_class))
-        total += float(min(rows))
+    classes = evidence.design.n_classes > 0
+    rows = (
+        t.effective_events(of_class) if classes else [t.effective_rows] for _, t in _told(evidence)
+    )
+    total = sum(float(min(each)) for each in rows)
     return int(np.clip(total / EVENTS_A_POINT, FEWEST_POINTS, MOST_POINTS))
 
 
-def _in_units(evidence: Evidence, score: float) -> float:
-    """A score in the outcome's units.
+def _in_units(evidence: Evidence, score: Score) -> Score:
+    """Scores in the outcome's units.
 
     Parameters
     ----------
     evidence : Evidence
-    score : float
+    score : float or array
     """
     design = evidence.design
     return score if design.n_classes else design.centre + design.unit * score
@@ -206,7 +207,7 @@ def _observed(
     if classes:
         ends = expit(logit(np.clip(predicted, 1e-9, 1.0 - 1e-9)) + ends)
     else:
-        ends = evidence.design.centre + evidence.design.unit * (predicted + ends)
+        ends = _in_units(evidence, predicted + ends)
     return float(ends[0]), float(ends[1]), float(ends[2])
 
 
@@ -336,8 +337,7 @@ def _events_at(evidence: Evidence, of_class: int, scores: Array, shares: Array) 
     """
     x, total, rate = cell_log_odds(np.ones_like(scores), scores), 0.0, np.zeros_like(scores)
     for j, told in _told(evidence):
-        w, events, predicted = told.table_of(of_class)
-        intercept, slope = calibration_line(w, events, cell_log_odds(w, predicted))
+        intercept, slope = calibration_of(told, of_class)
         if np.isfinite(slope):
             rate += evidence.shares[j] * expit(intercept + slope * x)
             total += float(evidence.shares[j])
@@ -367,93 +367,68 @@ def recalibration(evidence: Evidence) -> Recalibration | None:
     if len(found.sources) < 2:
         return None
     told = [evidence.told[j][0] for j in found.sources]
-    levels = [_Level.of(item) for item in told]
     moved = []
-    for j in range(len(told)):
+    for j, item in enumerate(told):
         rest = np.arange(len(told)) != j
-        others = [levels[i] for i in np.flatnonzero(rest)]
+        others = [*told[:j], *told[j + 1 :]]
         line = _pooled_line(others, found.estimates[rest], found.variances[rest])
-        moved.append(measure_values(recalibrated(told[j], line))[0])
+        moved.append(measure_values(recalibrated(item, line))[0])
     shown = [k for k, name in enumerate(names) if name in RECALIBRATED]
-    only = _only(evidence, found.sources)
+    only = replace(
+        evidence,
+        names=tuple(evidence.names[j] for j in found.sources),
+        told=tuple(evidence.told[j] for j in found.sources),
+        variances=tuple(evidence.variances[j] for j in found.sources),
+        shares=evidence.shares[list(found.sources)],
+    )
     before = tuple(promise_of_measure(evidence, 0, k) for k in shown)
     after = tuple(promise_of_measure(only, 0, k, np.array(moved)[:, k]) for k in shown)
-    intercept, slope = _pooled_line(levels, found.estimates, found.variances)
+    intercept, slope = _pooled_line(told, found.estimates, found.variances)
     if not evidence.design.n_classes:  # from agreed units to the outcome's
         centre, unit = evidence.design.centre, evidence.design.unit
         intercept = centre * (1.0 - slope) + unit * intercept
     return Recalibration(None, intercept, slope, before, after)
 
 
-def _only(evidence: Evidence, sources: Sequence[int]) -> Evidence:
-    """The evidence of some sources.
+def _level(told: Told, slope: float) -> tuple[float, float, float]:
+    """The level of outcomes at a source of two classes or numbers.
 
     Parameters
     ----------
-    evidence : Evidence
-    sources : sequence of int
-        Their places.
+    told : Told
+    slope : float
+        Of the calibration.
+
+    Returns
+    -------
+    intercept that goes with the slope, its sampling variance, prior scale of its sd between sites
     """
-    kept = list(sources)
-    return replace(
-        evidence,
-        names=tuple(evidence.names[j] for j in kept),
-        told=tuple(evidence.told[j] for j in kept),
-        variances=tuple(evidence.variances[j] for j in kept),
-        shares=evidence.shares[kept],
-    )
+    w, events, predicted = told.table_of(told.design.classes[0])
+    rows, total = float(told.effective_rows), float(w.sum())
+    if told.design.n_classes:
+        rate = float(np.clip(events.sum() / total, 1e-6, 1.0 - 1e-6))
+        level = calibration_level(w, events, cell_log_odds(w, predicted), slope)
+        return level, 1.0 / (rows * rate * (1.0 - rate)), LEVEL_SPREAD
+    unit = float(rmse(told)[0]) / told.design.unit
+    level = float(events.sum() - slope * predicted.sum()) / total
+    return level, max(unit**2 / rows, SMALLEST), max(RESIDUAL_SPREAD * unit, SMALLEST)
 
 
-@dataclass(frozen=True)
-class _Level:
-    """The level of outcomes at a site, given a slope; what does not depend on the slope, once.
-
-    Attributes
-    ----------
-    at : function of a slope
-        The intercept that goes with it.
-    variance : float
-        Of the intercept, by sampling.
-    spread : float
-        Prior scale of its sd between sites.
-    """
-
-    at: Callable[[float], float]
-    variance: float
-    spread: float
-
-    @classmethod
-    def of(cls, told: Told) -> _Level:
-        """From what a source told, of two classes or numbers."""
-        w, events, predicted = told.table_of(told.design.classes[0])
-        rows, total = float(told.effective_rows), float(w.sum())
-        if told.design.n_classes:
-            rate = float(np.clip(events.sum() / total, 1e-6, 1.0 - 1e-6))
-            at = partial(calibration_level, w, events, cell_log_odds(w, predicted))
-            return cls(at, 1.0 / (rows * rate * (1.0 - rate)), LEVEL_SPREAD)
-        unit = float(rmse(told)[0]) / told.design.unit
-        y, p = events.sum(), predicted.sum()
-        spread = max(RESIDUAL_SPREAD * unit, SMALLEST)
-        return cls(
-            lambda slope: float(y - slope * p) / total, max(unit**2 / rows, SMALLEST), spread
-        )
-
-
-def _pooled_line(levels: Sequence[_Level], slopes: Array, variances: Array) -> tuple[float, float]:
+def _pooled_line(told: Sequence[Told], slopes: Array, variances: Array) -> tuple[float, float]:
     """Intercept and slope at a new site: first the slope, then the intercept that goes with it.
 
     Parameters
     ----------
-    levels : sequence of _Level
-        Of every source.
+    told : sequence of Told
+        By every source.
     slopes, variances : array of shape (sources,)
         Calibration slopes, and their sampling variances.
     """
     slope = new_site(slopes, variances, SLOPE_SPREAD, points=CURVE_TAUS).quantile(0.5)
-    intercepts = np.array([level.at(slope) for level in levels])
-    v = np.array([level.variance for level in levels])
-    scale = float(np.mean([level.spread for level in levels]))
-    return new_site(intercepts, v, scale, points=CURVE_TAUS).quantile(0.5), slope
+    levels = [_level(item, slope) for item in told]
+    intercepts, v, scales = (np.array(part) for part in zip(*levels, strict=True))
+    site = new_site(intercepts, v, float(np.mean(scales)), points=CURVE_TAUS)
+    return site.quantile(0.5), slope
 
 
 def recalibrated(told: Told, line: tuple[float, float]) -> Told:

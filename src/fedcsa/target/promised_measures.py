@@ -7,7 +7,7 @@ scores corrects every estimate first (`fedcsa.core.plug_in`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -286,13 +286,12 @@ class Evidence:
 
     @cached_property
     def corrections(self) -> Mapping[tuple[int, int], Array]:
-        """What the target's own scores add to every column, by source and subgroup."""
+        """What the target's own scores add to every column, by source and subgroup, if known."""
         return {
             (j, s): shifts(told, self.own, s)
-            if self.own is not None
-            else np.zeros(len(self.columns))
             for j, by_subgroup in enumerate(self.told)
             for s, told in by_subgroup.items()
+            if self.own is not None
         }
 
     @cached_property
@@ -315,10 +314,11 @@ class Evidence:
 
     @cached_property
     def sampling(self) -> Array:
-        """Variance that the target's own rows add, (1 + subgroups, columns)."""
-        if self.own is None:
-            return np.zeros((len(self.subgroups), len(self.columns)))
-        return np.array([own_sampling(self.own, s) for s in range(len(self.subgroups))])
+        """Variance that the target's own rows add, (1 + subgroups, columns); zeros if unknown."""
+        found = np.zeros((len(self.subgroups), len(self.columns)))
+        if self.own is not None:
+            found[:] = [own_sampling(self.own, s) for s in range(len(found))]
+        return found
 
 
 @dataclass(frozen=True)
@@ -340,20 +340,15 @@ def site_estimates(evidence: Evidence, s: int, k: int) -> SiteEstimates:
     s, k : int
         Subgroup and column.
     """
-    column, sources, x, v, units = evidence.columns[k], [], [], [], []
-    for j, by_subgroup in enumerate(evidence.told):
-        if s not in by_subgroup or evidence.variances[j][s, k] < 0.0:
-            continue
-        at = float(evidence.values[j, s][2][k])
-        if np.isfinite(at):
-            sources.append(j)
-            x.append(at)
-            v.append(float(evidence.variances[j][s, k]))
-            units.append(spread_unit(column, by_subgroup[s]))
+    column = evidence.columns[k]
+    x = {j: float(found[2][k]) for (j, at), found in evidence.values.items() if at == s}
+    v = {j: float(evidence.variances[j][s, k]) for j in x}
+    known = [j for j in x if np.isfinite(x[j]) and v[j] >= 0.0]
+    units = [spread_unit(column, evidence.told[j][s]) for j in known]
     spread = column.measure.spread * (float(np.mean(units)) if units else 1.0)
-    told = np.array(v) <= SAYS_NOTHING * spread**2
-    kept = tuple(j for j, says in zip(sources, told, strict=True) if says)
-    return SiteEstimates(kept, np.array(x)[told], np.array(v)[told], spread)
+    kept = tuple(j for j in known if v[j] <= SAYS_NOTHING * spread**2)
+    estimates, variances = (np.array([each[j] for j in kept]) for each in (x, v))
+    return SiteEstimates(kept, estimates, variances, spread)
 
 
 # Promises -----------------------------------------------------------------------------------------
@@ -361,11 +356,7 @@ def site_estimates(evidence: Evidence, s: int, k: int) -> SiteEstimates:
 
 def measure_promises(evidence: Evidence) -> tuple[MeasurePromise, ...]:
     """Every measure for everybody, then for every subgroup."""
-    return tuple(
-        promise_of_measure(evidence, s, k)
-        for s in range(len(evidence.subgroups))
-        for k in range(len(evidence.columns))
-    )
+    return tuple(promise_of_measure(evidence, s, k) for s, k in evidence.found)
 
 
 def promise_of_measure(
@@ -391,8 +382,7 @@ def promise_of_measure(
         rows = np.array([evidence.values[j, s][1][k] for j in found.sources])
         x = on_link(measure, moved[list(found.sources)], rows)
         site, by_source = new_site_of(evidence, s, k, found, x), {}
-    told = from_link(measure, np.array(_three(site, evidence.level))).tolist()
-    numbers = (*_ordered(told), site.between_sites)
+    numbers = _numbers(site, from_link(measure, _three(site, evidence.level)))
     if s == 0 and moved is None and measure.name == evidence.loss and evidence.risk is not None:
         numbers = _of_risk(evidence, evidence.risk)
     return MeasurePromise(*evidence.place(s, k), *numbers, by_source)
@@ -410,9 +400,9 @@ def new_site_of(evidence: Evidence, s: int, k: int, found: SiteEstimates, x: Arr
     x : array of shape (sources,)
         Estimates on the measure's own scale.
     """
-    x = x + np.array([evidence.corrections[j, s][k] for j in found.sources])
-    kept = held_in(x, found.variances, found.spread)
-    own = float(evidence.sampling[s, k])
+    if evidence.own is not None:
+        x = x + np.array([evidence.corrections[j, s][k] for j in found.sources])
+    kept, own = held_in(x, found.variances, found.spread), float(evidence.sampling[s, k])
     return new_site(kept, found.variances, found.spread, own, MEASURE_TAUS)
 
 
@@ -437,7 +427,7 @@ def _by_source(
     return by_source
 
 
-def _three(site: NewSite, level: float) -> tuple[float, float, float]:
+def _three(site: NewSite, level: float) -> Array:
     """Median and ends of the interval.
 
     Parameters
@@ -445,13 +435,20 @@ def _three(site: NewSite, level: float) -> tuple[float, float, float]:
     site : NewSite
     level : float
     """
-    return site.quantile(0.5), *site.interval(level)
+    return np.array([site.quantile(0.5), *site.interval(level)])
 
 
-def _ordered(numbers: Sequence[float]) -> tuple[float, float, float]:
-    """Middle, lower and upper end, whichever way the scale runs."""
-    middle, *ends = map(float, numbers)
-    return middle, min(ends), max(ends)
+def _numbers(site: NewSite, told: Array) -> tuple[float, float, float, float]:
+    """Middle, lower and upper end, whichever way the scale runs; then the sd between sites.
+
+    Parameters
+    ----------
+    site : NewSite
+    told : array of shape (3,)
+        Its median and ends as they are told.
+    """
+    middle, *ends = told.tolist()
+    return middle, min(ends), max(ends), site.between_sites
 
 
 def _of_risk(
@@ -496,11 +493,7 @@ def _why_not(evidence: Evidence, s: int, k: int) -> str:
 
 def subgroup_differences(evidence: Evidence) -> tuple[MeasurePromise, ...]:
     """Every measure of a subgroup less that of the rest, on the scale of the value itself."""
-    return tuple(
-        _difference(evidence, s, k)
-        for s in range(1, len(evidence.subgroups))
-        for k in range(len(evidence.columns))
-    )
+    return tuple(_difference(evidence, s, k) for s, k in evidence.found if s)
 
 
 def _difference(evidence: Evidence, s: int, k: int) -> MeasurePromise:
@@ -513,7 +506,7 @@ def _difference(evidence: Evidence, s: int, k: int) -> MeasurePromise:
         Subgroup and column.
     """
     column, S = evidence.columns[k], len(evidence.subgroups) - 1
-    most = column.measure.widest_gap
+    most = 1.0 if column.measure.link == "logit" else np.inf  # rates are at most 1 apart
     apart, v, scales, by_source = [], [], [], {}
     for j, by_subgroup in enumerate(evidence.told):
         variance = float(evidence.variances[j][S + s, k])
@@ -534,5 +527,5 @@ def _difference(evidence: Evidence, s: int, k: int) -> MeasurePromise:
     spread = float(np.mean(scales))
     kept = held_in(np.array(apart), np.array(v), spread)
     site = new_site(kept, np.array(v), spread, points=MEASURE_TAUS)
-    numbers = _ordered(np.clip(_three(site, evidence.level), -most, most).tolist())
-    return MeasurePromise(*evidence.place(s, k), *numbers, site.between_sites, by_source)
+    numbers = _numbers(site, np.clip(_three(site, evidence.level), -most, most))
+    return MeasurePromise(*evidence.place(s, k), *numbers, by_source)
