@@ -144,6 +144,21 @@ def test_with_one_row_a_cell_everything_is_told():
     assert rows.tolist() == counts[counts > 0].tolist()
 
 
+def test_with_one_row_a_cell_every_threshold_lies_between_two_cells():
+    y, p, w, labels = rows_of(50)
+    design = ScoreDesign(2, (0.2, 0.9999, 1e-9), 1)
+    inside = everybody(50, p[:, 1] > 0.3)
+    table, _, parts = sums_of(design, y, p, w, labels, inside).told(1)
+    walls = {*(design.bins(np.array(design.thresholds)) - 1).tolist(), design.n_bins - 1}
+    for s in (0, 1):
+        _, _, ends, rows, *_ = table[table[:, 0] == s].T
+        assert walls <= set(ends)
+        assert set(ends[rows == 0.0]) <= walls  # nobody is there, and that is known
+        cell, n_cells = in_cells(design, table, s, p[inside[:, s], 1])
+        assert np.bincount(cell, minlength=n_cells).tolist() == rows.tolist()
+    assert np.isfinite([part.split(1, t) for part, _ in parts.values() for t in (0.2, 1e-9)]).all()
+
+
 @pytest.mark.parametrize("few", [3, 97])
 def test_a_subgroup_of_few_rows_or_with_a_small_rest_is_not_told(few):
     y, p, w, labels = rows_of(100)
