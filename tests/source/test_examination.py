@@ -173,7 +173,7 @@ def test_lines_told_one_by_one_are_examined_like_lines_told_together(make):
 
 def test_only_lines_are_told_together(make, monkeypatch):
     target, asked = asked_of(make, sites(make))
-    assert asked["a"].alike
+    assert asked["a"].together
     monkeypatch.setattr(mixture, "open_agreed", lambda *_, **__: EstimatorModel(SVR()))
     with pytest.raises(MessageError, match="a form for every model that is no line"):
         mixture.members_of(asked["a"], target._brief)
