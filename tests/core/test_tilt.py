@@ -33,15 +33,16 @@ def draws(n=300, d=3, seed=0, shift=0.4, flags=0):
 def test_numbers_have_squares_flags_have_none_and_pairs_come_last():
     z = np.array([[2.0, -1.0, 0.5]])
     R = np.array([[1.0, 0.2, 0.0], [0.2, 1.0, 0.1], [0.0, 0.1, 1.0]])
-    assert balanced(z, np.array([False, False, True])).tolist() == [[2.0, -1.0, 0.5, 3.0, 0.0]]
+    found = balanced(z, np.array([False, False, True]))
+    assert found.T.tolist() == [[1.0, 2.0, -1.0, 0.5, 3.0, 0.0]]
     found = balanced(z, no_flags(3), R)
-    expected = [2.0, -1.0, 0.5, 3.0, 0.0, -0.75, -2.0 - 0.2, 1.0, -0.5 - 0.1]
-    np.testing.assert_allclose(found, [expected], rtol=1e-15)
+    expected = [1.0, 2.0, -1.0, 0.5, 3.0, 0.0, -0.75, -2.0 - 0.2, 1.0, -0.5 - 0.1]
+    np.testing.assert_allclose(found.T, [expected], rtol=1e-15)
 
 
 def test_functions_are_clipped_on_both_sides():
     found = balanced(np.array([[100.0, -100.0]]), no_flags(2), np.eye(2))
-    assert found.tolist() == [[30.0, -30.0, 30.0, 30.0, -30.0]]
+    assert found.T.tolist() == [[1.0, 30.0, -30.0, 30.0, 30.0, -30.0]]
 
 
 # Closed forms -------------------------------------------------------------------------------
@@ -126,7 +127,7 @@ def test_what_is_left_of_the_imbalance_is_two_thousandths_of_lambda(shift, d, fl
     R = np.eye(d) if told else None
     tilt = fit_tilt([z], marks, R)
     w = tilt.weights(z)
-    left = w @ balanced(z, marks, R)
+    left = w @ tilt.functions(z)
     np.testing.assert_allclose(left, -2e-3 * tilt.coefficients, atol=1e-9)
     assert w.sum() == pytest.approx(1.0, abs=1e-9)  # of exponents in the hundred thousands
     assert (w >= 0.0).all()
@@ -135,7 +136,7 @@ def test_what_is_left_of_the_imbalance_is_two_thousandths_of_lambda(shift, d, fl
 @pytest.mark.parametrize("shift", [0.3, 2.0])
 def test_a_general_optimiser_finds_the_same_minimum(shift):
     z, marks = draws(120, 2, flags=1, shift=shift)
-    C = balanced(z, marks)
+    C = balanced(z, marks)[1:].T
 
     def objective(lam):
         u = C @ lam

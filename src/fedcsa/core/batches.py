@@ -152,24 +152,6 @@ def in_blocks(rows: Array) -> Iterator[Array]:
         yield rows[start : start + CACHED_ROWS]
 
 
-def first_of_many(batches: Iterable[Item], fewest: int) -> Item | None:
-    """The first batch if there are `fewest` or more, two at least.
-
-    Parameters
-    ----------
-    batches : iterable
-    fewest : int
-
-    Examples
-    --------
-    >>> first_of_many("abc", 3), first_of_many("ab", 3)
-    ('a', None)
-    """
-    coming = iter(batches)
-    first = next(coming)
-    return None if next(islice(coming, fewest - 2, None), None) is None else first
-
-
 def summarise(rows: Iterable[tuple[Array, Array]], n_columns: int) -> tuple[int, Array, Array]:
     """How many rows there are, means and sds of the columns, by one pass that checks every cell.
 
@@ -260,7 +242,9 @@ def one_blas_thread() -> Iterator[None]:
     with _held.lock:
         _held.users += 1
         if _held.users == 1:
-            _held.limits = _libraries().limit(limits=1, user_api="blas")
+            # Looking for the libraries takes longer than a small problem.
+            _held.libraries = _held.libraries or ThreadpoolController()
+            _held.limits = _held.libraries.limit(limits=1, user_api="blas")
     try:
         yield
     finally:
@@ -272,21 +256,16 @@ def one_blas_thread() -> Iterator[None]:
 
 
 class _Held:
-    """How many hold BLAS to one thread, and what it had before."""
+    """How many hold BLAS to one thread, what it had before, and the BLAS libraries here."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.users = 0
         self.limits: Any = None
+        self.libraries: ThreadpoolController | None = None
 
 
 _held = _Held()
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """The BLAS libraries in this process; looking for them takes longer than a small problem."""
-    return ThreadpoolController()
 
 
 def in_order(
@@ -310,10 +289,10 @@ def in_order(
     >>> list(in_order(lambda x: x * x, range(5), workers=2))
     [0, 1, 4, 9, 16]
     """
-    workers = workers or available_cores()
     coming = iter(items)
     first = list(islice(coming, 2))
-    if workers == 1 or len(first) < 2:
+    workers = 1 if len(first) < 2 else workers or available_cores()
+    if workers == 1:
         yield from map(function, chain(first, coming))
         return
     waiting: deque[Future[Found]] = deque()

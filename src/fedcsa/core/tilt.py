@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial, reduce
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import first_of_many, in_blocks, in_order
+from fedcsa.core.batches import in_blocks, in_order
 
 #: Weight of |λ|²: it keeps λ finite where no weights reach the target.
 TILT_PENALTY = 1e-3
@@ -46,7 +47,7 @@ _Flags: TypeAlias = NDArray[np.bool_]
 
 
 def balanced(z: Array, flags: _Flags, correlations: Array | None = None) -> Array:
-    """C(x): functions of x whose weighted means shall be the target's, less the target's.
+    """(1, C(x)): functions of x whose weighted means shall be the target's, less the target's.
 
     Parameters
     ----------
@@ -57,22 +58,15 @@ def balanced(z: Array, flags: _Flags, correlations: Array | None = None) -> Arra
     correlations : array of shape (features, features), optional
         Mean products of the target's z, where it tells them.
 
+    Returns
+    -------
+    array of shape (1 + functions, rows)
+        A function lies in one piece.
+
     Examples
     --------
-    >>> balanced(np.array([[2.0, 0.5]]), np.array([False, True]))
-    array([[2. , 0.5, 3. ]])
-    """
-    return _with_one(z, flags, correlations)[1:].T
-
-
-def _with_one(z: Array, flags: _Flags, correlations: Array | None) -> Array:
-    """(1, C(x)) of every row, shape (1 + functions, rows): a function lies in one piece.
-
-    Parameters
-    ----------
-    z : array of shape (rows, features)
-    flags : array of bool of shape (features,)
-    correlations : array of shape (features, features) or None
+    >>> balanced(np.array([[2.0, 0.5]]), np.array([False, True]))[:, 0]
+    array([1. , 2. , 0.5, 3. ])
     """
     d = len(flags)
     end = 1 + d + d - int(flags.sum())
@@ -122,15 +116,20 @@ class Tilt:
 
     def functions(self, z: Array) -> Array:
         """C of every row in the target's units, shape (rows, functions)."""
-        return balanced(z, self.flags, self.correlations)
+        return balanced(z, self.flags, self.correlations)[1:].T
 
-    def weights(self, z: Array) -> Array:
-        """W of every row, in the target's units; they sum to one over the source's rows."""
-        return self.weights_at(self.functions(z))
+    def weights(self, z: Array, functions: Array | None = None) -> Array:
+        """W of every row; they sum to one over the source's rows.
 
-    def weights_at(self, functions: Array) -> Array:
-        """W of rows whose C is known, shape (rows, functions)."""
-        exponent: Array = functions @ self.coefficients
+        Parameters
+        ----------
+        z : array of shape (rows, features)
+            In the target's units.
+        functions : array of shape (rows, functions), optional
+            Their C, where it is known already.
+        """
+        C = self.functions(z) if functions is None else functions
+        exponent: Array = C @ self.coefficients
         exponent -= self.log_total
         return np.exp(exponent, out=exponent)
 
@@ -188,11 +187,34 @@ def fit_tilt(
     size = len(flags) + int((~flags).sum())
     if correlations is not None:
         size += len(flags) * (len(flags) - 1) // 2
-    passing = partial(_point, flags=flags, correlations=correlations, base=base, blocks=blocks)
-    start, first = np.zeros(size), first_of_many(rows, BATCHES_TO_START)
-    if first is not None:
-        start = _newton(passing, [first], start).coefficients
-    at = _newton(passing, rows, start)
+    passing = partial(
+        _point, rows=rows, flags=flags, correlations=correlations, base=base, blocks=blocks
+    )
+    coming, start = iter(rows), np.zeros(size)
+    first = next(coming)
+    if next(islice(coming, BATCHES_TO_START - 2, None), None) is not None:
+        start = fit_tilt([first], flags, correlations, base, blocks).coefficients
+    at = passing(start)
+    for _ in range(MOST_STEPS):
+        mean = at.moments[0, 1:]
+        curvature = at.moments[1:, 1:] - np.outer(mean, mean)
+        curvature[np.diag_indices_from(curvature)] += 2.0 * TILT_PENALTY
+        step = np.linalg.solve(curvature, at.slope)
+        gain = float(at.slope @ step)
+        if not gain > SMALLEST_GAIN:
+            break
+        length = 1.0
+        while True:
+            trial = passing(at.coefficients - length * step)
+            if trial.value <= at.value - 1e-4 * length * gain or length < SHORTEST_STEP:
+                break
+            # Where only rounding is left to gain, the value cannot tell; the slope can.
+            if gain < 1e-10 and np.abs(trial.slope).max() <= np.abs(at.slope).max():
+                break
+            length /= 2.0
+        if length < SHORTEST_STEP:
+            break
+        at = trial
     return Tilt(flags, correlations, at.coefficients, at.log_total, at.n_rows, at.moments)
 
 
@@ -206,42 +228,6 @@ class _Point:
     moments: Array  # Σ w (1, C)(1, C)ᵀ
     value: float  # log mean exp(λᵀC) + 10⁻³|λ|²
     slope: Array
-
-
-def _newton(passing: Callable[..., _Point], rows: Iterable[Any], start: Array) -> _Point:
-    """Where the objective of `rows` is least, from `start` on.
-
-    Parameters
-    ----------
-    passing : function
-        `_point`, of λ and rows.
-    rows : iterable of batches
-        Anew every time.
-    start : array of shape (functions,)
-        λ to begin with.
-    """
-    at = passing(start, rows)
-    for _ in range(MOST_STEPS):
-        mean = at.moments[0, 1:]
-        curvature = at.moments[1:, 1:] - np.outer(mean, mean)
-        curvature[np.diag_indices_from(curvature)] += 2.0 * TILT_PENALTY
-        step = np.linalg.solve(curvature, at.slope)
-        gain = float(at.slope @ step)
-        if not gain > SMALLEST_GAIN:
-            break
-        length = 1.0
-        while True:
-            trial = passing(at.coefficients - length * step, rows)
-            if trial.value <= at.value - 1e-4 * length * gain or length < SHORTEST_STEP:
-                break
-            # Where only rounding is left to gain, the value cannot tell; the slope can.
-            if gain < 1e-10 and np.abs(trial.slope).max() <= np.abs(at.slope).max():
-                break
-            length /= 2.0
-        if length < SHORTEST_STEP:
-            break
-        at = trial
-    return at
 
 
 #: Number of rows, the largest exponent, and Σ exp(λᵀC − largest) (1, C)(1, C)ᵀ.
@@ -271,7 +257,7 @@ def _point(
     def of_batch(batch: Any) -> _Sums:
         found, n_rows = list[_Sums](), 0
         for z in blocks(batch):
-            functions = _with_one(z, flags, correlations)
+            functions = balanced(z, flags, correlations)
             root = coefficients @ functions[1:]
             if offset is not None:
                 root += offset[n_rows : n_rows + len(z)]

@@ -394,7 +394,7 @@ def _pass(
         [L], members = _losses(loss, [mixed], y), _losses(loss, each, y)
         K = row_losses(loss, constant, y)
         functions = tilt.functions(batch.z)
-        w = tilt.weights_at(functions)
+        w = tilt.weights(batch.z, functions)
         residual = np.zeros_like(w) if brief.classes else y - prediction
         columns = [w, w * L, w * K, w * residual, w * residual**2]
         for c in range(len(brief.classes)):
