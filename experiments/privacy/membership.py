@@ -121,18 +121,19 @@ class Fitter:
     def __call__(self, X: Array, y: Array) -> tuple[Any, Any]:
         """The model at the best candidate, and what the source's own attacks on it reach."""
         rows = SiteRows.in_memory("a", X, y, None, 1).of(self.brief)
-        work = prepare(self.brief, rows, self.model, self.candidates)
+        numbered, loss = dict(enumerate(self.candidates)), loss_named(self.brief.loss)
+        work = prepare(rows, self.model, numbered, loss)
         at = 0
         if len(self.candidates) > 1:
-            at = int(np.argmin(measure(self.brief, work, loss_named(self.brief.loss), "").risk))
-        chosen = self.candidates[at]
-        [model] = fit_chosen(work, chosen).models
+            at = int(np.argmin(measure(work, "").risk))
+        work = work.at(at)
+        [model] = fit_chosen(work).models
         report = ModelReport(
             study="membership", source="a", in_reply_to="", candidate=at, n_rows=len(y), show=True,
             form=model.form, arrays=model.arrays,
             held=model if isinstance(model, EstimatorModel) else None,
         )  # fmt: skip
-        return model, certify(report, model, work.at(at), self.model, chosen)
+        return model, certify(report, model, work)
 
     def told(self, model: Any, X: Array, y: Array) -> Array:
         """Prediction of the outcome, or the probability of the class that came."""

@@ -1,5 +1,7 @@
 """The leverage of the most exposed row, against the formula in plain loops and against refits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
@@ -43,11 +45,15 @@ def exposed(X, y, candidate, **options):
         **options,
     )
     brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
-    recipe, chosen = Ridge(), candidate
     site = SiteRows.in_memory("s", X, y, FEATURES, 10)
-    work = prepare(brief, site.of(brief), recipe, [chosen])
-    [model] = fit_chosen(work, chosen).models
-    return outcome_shares(work, recipe, chosen, model).max(), work, model
+    work = prepare(site.of(brief), Ridge(), {0: candidate}, loss_named("squared"))
+    [model] = fit_chosen(work).models
+    return outcome_shares(work, model).max(), work, model
+
+
+def shares_in(work, candidate, model):
+    """Of a model that a recipe of another library has fitted."""
+    return outcome_shares(replace(work, model=None, candidates={0: candidate}), model)
 
 
 def by_the_formula(work, candidate):
@@ -97,7 +103,7 @@ def test_columns_that_agreed_steps_make_count():
     model = to_portable(estimator, 0, None)
     design = np.column_stack([np.ones(len(y)), PolynomialFeatures(3).fit_transform(seen)])
     hat = design @ np.linalg.pinv(design)
-    np.testing.assert_allclose(outcome_shares(work, None, {}, model), np.diag(hat), rtol=1e-6)
+    np.testing.assert_allclose(shares_in(work, {}, model), np.diag(hat), rtol=1e-6)
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])
@@ -110,13 +116,13 @@ def test_the_share_in_the_outcomes_variance_is_that_of_plain_sums(power):
     w = work.weighing.training(whole)[:, -1] ** power
     mean = sum(w * whole.y) / sum(w)
     own = [w[i] * (whole.y[i] - mean) ** 2 for i in range(len(w))]
-    np.testing.assert_allclose(variance_shares(work, candidate), own / sum(own), rtol=1e-9)
+    np.testing.assert_allclose(variance_shares(work), own / sum(own), rtol=1e-9)
 
 
 def test_outcomes_that_do_not_vary_expose_nobody():
     X, _ = rows(rare=20)
     _, work, _ = exposed(X, np.full(len(X), 2.0), PLAIN)
-    assert variance_shares(work, PLAIN).max() == 0.0
+    assert variance_shares(work).max() == 0.0
 
 
 # What is left out -------------------------------------------------------------------------------
@@ -133,7 +139,7 @@ def test_of_counts_the_row_of_the_largest_is_exposed():
     seen = next(iter(work.rows)).seen
     fitted = PoissonRegressor(alpha=0.0, max_iter=1000, tol=1e-10).fit(seen[:, :2], y)
     model = DesignModel(np.append(fitted.coef_, 0.0)[None], np.array([fitted.intercept_]), "log")
-    shares = outcome_shares(work, None, {}, model)
+    shares = shares_in(work, {}, model)
     A = np.column_stack([np.ones(200), seen[:, :2]])
     G = (A * fitted.predict(seen[:, :2])[:, None]).T @ A
     h = fitted.predict(seen[:, :2]) * np.einsum("ij,jk,ik->i", A, np.linalg.inv(G), A)
@@ -158,7 +164,7 @@ def test_of_rare_classes_the_row_of_the_largest_probability_is_exposed():
     brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
     recipe, candidates = instantiate(thaw(brief.model), thaw(brief.candidates), 2, ())
     site = SiteRows.in_memory("s", X, labels, FEATURES, 10)
-    work = prepare(brief, site.of(brief), recipe, candidates)
+    work = prepare(site.of(brief), recipe, dict(enumerate(candidates)), loss_named("brier"))
     seen = next(iter(work.rows)).seen
     model = LinearModel(np.array([1.5, 0.0, 0.0]), -6.0, "logistic")
     p = model.predict(seen)[:, 1]
@@ -166,14 +172,14 @@ def test_of_rare_classes_the_row_of_the_largest_probability_is_exposed():
     G = (A * (p * (1.0 - p))[:, None]).T @ A
     h = p * (1.0 - p) * np.einsum("ij,jk,ik->i", A, np.linalg.inv(G), A)
     assert h[0] > 0.5 > np.diag(A @ np.linalg.inv(A.T @ A) @ A.T)[0]
-    shares = outcome_shares(work, None, candidates[0], model)
+    shares = shares_in(work, candidates[0], model)
     np.testing.assert_allclose(shares[0], h[0], rtol=1e-6)
 
 
 def test_a_model_without_the_exposed_rows_is_the_one_fitted_without_them():
     X, y = rows()
     _, work, _ = exposed(X, y, PLAIN)
-    path, after = fit_unexposed(work, Ridge(), PLAIN, 0.5)
+    path, after = fit_unexposed(work, 0.5)
     assert np.flatnonzero(after.left_out).tolist() == [0]
     assert path.n_rows == len(y)  # as it was told before
     seen = next(iter(work.rows)).seen[1:]
@@ -185,14 +191,14 @@ def test_a_model_without_the_exposed_rows_is_the_one_fitted_without_them():
 @pytest.mark.parametrize("most", [1.0, float("inf")])
 def test_without_the_rule_nobody_is_left_out(most):
     _, work, model = exposed(*rows(), PLAIN)
-    path, after = fit_unexposed(work, Ridge(), PLAIN, most)
+    path, after = fit_unexposed(work, most)
     assert after.left_out is None
     assert path.models[0].coefficients.tolist() == model.coefficients.tolist()
 
 
 def test_where_nobody_is_exposed_the_model_is_the_same_to_the_bit():
     _, work, model = exposed(*rows(rare=20), PLAIN)
-    path, after = fit_unexposed(work, Ridge(), PLAIN, 0.5)
+    path, after = fit_unexposed(work, 0.5)
     assert after.left_out is None
     assert path.models[0].coefficients.tolist() == model.coefficients.tolist()
 
@@ -201,7 +207,7 @@ def test_rows_that_hide_each_other_are_found_one_after_the_other():
     X, y = rows(rare=0)
     X[0, 0], X[1, 0] = 1e6, 1e3  # beside the first, the second is nothing
     _, work, _ = exposed(X, y, PLAIN)
-    _, after = fit_unexposed(work, Ridge(), PLAIN, 0.5)
+    _, after = fit_unexposed(work, 0.5)
     assert np.flatnonzero(after.left_out).tolist() == [0, 1]
 
 
@@ -209,7 +215,7 @@ def test_a_model_without_many_of_its_rows_does_not_leave():
     X, y = rows(n=120, rare=0)
     _, work, _ = exposed(X, y, PLAIN)
     with pytest.raises(PolicyError, match="single patients"):
-        fit_unexposed(work, Ridge(), PLAIN, 1.0 / 120 + 1e-6)
+        fit_unexposed(work, 1.0 / 120 + 1e-6)
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])
@@ -224,7 +230,7 @@ def test_a_row_in_a_tree_is_exposed_by_its_share_of_its_leaf(power):
     model = to_portable(estimator, 0, grid)
     [leaf] = model.leaves_of_rows(whole.seen)
     wanted = max(w[i] / w[leaf == leaf[i]].sum() for i in range(len(w)))
-    share = outcome_shares(work, None, candidate, model).max()
+    share = shares_in(work, candidate, model).max()
     np.testing.assert_allclose(share, wanted, rtol=1e-12)
     moved = whole.y.copy()
     one = int(np.argmax(w / np.array([w[leaf == k].sum() for k in leaf])))
@@ -247,13 +253,14 @@ def test_the_largest_losses_under_a_candidate_count_alike(alike, monkeypatch):
     plan = Plan(features=FEATURES, model=model_description("ridge"), candidates=candidates)
     brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
     site = SiteRows.in_memory("s", *rows(rare=20), FEATURES, 10)
-    work, loss = prepare(brief, site.of(brief), Ridge(), candidates), loss_named("squared")
+    numbered = dict(enumerate(candidates))
+    work = prepare(site.of(brief), Ridge(), numbered, loss_named("squared"))
     [batch] = work.rows
-    losses, judged, _ = held_out_losses(work, batch, 2, loss)
+    losses, judged, _ = held_out_losses(work, batch)
     w = work.weighing.judging(batch)[judged]
     monkeypatch.setattr(exposure, "rows_at_a_time", lambda _: 50)
-    most = largest_losses(work, 2, loss, alike)
-    report = measure(brief, work, loss, "", most=most)
+    most = largest_losses(work, alike)
+    report = measure(work, "", most)
     for k in range(2):
         weighted = sorted(w * losses[:, k])
         counted = [min(one, weighted[-alike]) for one in weighted]
@@ -264,4 +271,4 @@ def test_the_largest_losses_under_a_candidate_count_alike(alike, monkeypatch):
 
 def test_where_rows_are_fewer_than_count_alike_losses_stay_as_they_are():
     _, work, _ = exposed(*rows(), PLAIN)
-    assert largest_losses(work, 1, loss_named("squared"), 10_000).tolist() == [np.inf]
+    assert largest_losses(work, 10_000).tolist() == [np.inf]

@@ -28,10 +28,9 @@ from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import Brief, ModelReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.arrivals import open_agreed
-from fedcsa.models.description import Candidate
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import long_arrays, own_values, rows_per_leaf, rows_per_mean
-from fedcsa.models.model import Model, Path
+from fedcsa.models.model import Path
 from fedcsa.models.portable import PortableModel
 from fedcsa.models.sound import count_parameters
 from fedcsa.source.exposure import exposures
@@ -133,9 +132,7 @@ def _stays(rule: str, why: str) -> PolicyError:
     return PolicyError(rule, f"This site's model stays here: {why}.")
 
 
-def certify(
-    report: ModelReport, fitted: FittedModel, work: Work, recipe: Model, candidate: Candidate
-) -> Certificate:
+def certify(report: ModelReport, fitted: FittedModel, work: Work) -> Certificate:
     """Attack the model that is about to leave.
 
     Parameters
@@ -145,21 +142,17 @@ def certify(
     fitted : FittedModel
         The same before its numbers were rounded.
     work : Work
-        Whose paths hold the chosen candidate alone.
-    recipe : Model
-        What fitted the model.
-    candidate : Candidate
-        At which it was fitted.
+        Of the chosen candidate alone.
     """
     brief = work.rows.brief
     model = report.held if report.is_held else _as_it_arrives(report, brief)
     with one_blas_thread():
-        folds, models = _without_folds(brief, work, recipe, candidate)
+        folds, models = _without_folds(brief, work)
         loss, reference, n_rows = _membership(brief, work, model, models, folds)
         held = _own_values(report, fitted, work.rows)
         smallest = None if report.is_held else _smallest_leaf(model, work.rows)
     per_row = count_parameters(report.arrays) / max(report.n_rows, 1)
-    share = exposures(work, recipe, candidate, model).max(initial=0.0)
+    share = exposures(work, model).max(initial=0.0)
     return Certificate(loss, reference, n_rows, float(share), per_row, smallest, held)
 
 
@@ -331,36 +324,31 @@ def _sample(brief: Brief, work: Work) -> _Sample:
     key = fold_key(generator_for(brief.seed, work.rows.source, "certificate"))
 
     def picked(batch: Batch) -> NDArray[np.bool_]:
-        chosen: NDArray[np.bool_] = fold_labels(batch.start, batch.stop, step, key) == 0
+        chosen: NDArray[np.bool_] = fold_labels(batch.place.start, batch.place.stop, step, key) == 0
         return chosen
 
     return picked
 
 
-def _without_folds(
-    brief: Brief, work: Work, recipe: Model, candidate: Candidate
-) -> tuple[Folds, Sequence[FittedModel]]:
+def _without_folds(brief: Brief, work: Work) -> tuple[Folds, Sequence[FittedModel]]:
     """Models without every fold, the report's own or fitted anew; none if one is missing.
 
     Parameters
     ----------
     brief : Brief
     work : Work
-        Whose paths hold the chosen candidate alone.
-    recipe : Model
-    candidate : Candidate
+        Of the chosen candidate alone.
     """
-    folds = work.folds
-    assert folds is not None  # noqa: S101 - without folds there is no model
+    folds, sent = work.folds, work.sent
+    assert folds is not None and sent is not None and work.model  # noqa: S101, PT018 - it is sent
     if brief.scheme != "cross-fit":
-        parts = range(folds.n_folds) if brief.refit else folds.turns[0].train
-        folds = _folds_inside(brief, work, folds, parts)
-        fits = fits_of(brief, work.rows, work.weighing, folds, recipe, [candidate])
+        folds = _folds_inside(brief, work, folds, sent.parts)
+        fits = fits_of(work.rows, work.weighing, folds, work.model, [work.candidate])
         last = work.weighing.n_columns - 1
         jobs = [Job(t.train, last, f"certificate-{k}") for k, t in enumerate(folds.turns)]
-        paths: Sequence[Path] = fits.paths(jobs, [candidate])
+        paths: Sequence[Path] = fits.paths(jobs, [work.candidate])
     else:
-        paths = work.turn_paths(candidate)
+        paths = work.turn_paths()
     models = [path.models[0] for path in paths if path.models[0] is not None]
     return folds, models if len(models) >= max(FEWEST_FOLDS, len(paths)) else ()
 

@@ -28,18 +28,16 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order, one_blas_thread
-from fedcsa.core.losses import Loss
 from fedcsa.core.ridge import merge_triangles, triangle
 from fedcsa.errors import PolicyError
-from fedcsa.models.description import Candidate
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import rows_per_leaf
-from fedcsa.models.model import LinearRegression, Model, Path, power_of
+from fedcsa.models.model import LinearRegression, Path, power_of
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
 from fedcsa.source.fits import fits_of
-from fedcsa.source.measure import Work, fit_chosen, held_out_losses, job_of_chosen, rows_at_a_time
-from fedcsa.source.weigh import Batch
+from fedcsa.source.measure import Work, fit_chosen, held_out_losses, rows_at_a_time
+from fedcsa.source.weigh import Batch, over_blocks
 
 if TYPE_CHECKING:
     from fedcsa.source.mixture import Predictor
@@ -54,16 +52,13 @@ _MOST_ROUNDS = 10
 MOST_LEFT_OUT = 0.1
 
 
-def fit_unexposed(
-    work: Work, recipe: Model, candidate: Candidate, most: float
-) -> tuple[Path, Work]:
+def fit_unexposed(work: Work, most: float) -> tuple[Path, Work]:
     """The model that is sent, as a path of one, without rows that decide their own prediction.
 
     Parameters
     ----------
     work : Work
-    recipe : Model
-    candidate : Candidate
+        Of the chosen candidate.
     most : float
         The largest share that a row's outcome may have in its own prediction.
 
@@ -78,20 +73,20 @@ def fit_unexposed(
     PolicyError
         If too many rows would have to be left out.
     """
-    path = fit_chosen(work, candidate)
+    path = fit_chosen(work)
     n_rows = path.n_rows  # told as it was: an exact count would tell how many are left out
     for _ in range(_MOST_ROUNDS):
         [model] = path.models
         if most >= 1.0 or model is None:
             return path, work
-        shares = exposures(work, recipe, candidate, model)
+        shares = exposures(work, model)
         if shares.max(initial=0.0) <= most:
             return replace(path, n_rows=n_rows), work
         out = shares > most if work.left_out is None else work.left_out | (shares > most)
         if out.sum() > MOST_LEFT_OUT * n_rows:
             break
         work = replace(work, left_out=out)
-        path = _fit_without(work, recipe, candidate, out)
+        path = _fit_without(work, out)
     raise PolicyError(
         "max_row_leverage",
         "This site's model stays here: single patients would decide too much of it. Use fewer "
@@ -99,38 +94,31 @@ def fit_unexposed(
     )
 
 
-def _fit_without(work: Work, recipe: Model, candidate: Candidate, out: NDArray[np.bool_]) -> Path:
+def _fit_without(work: Work, out: NDArray[np.bool_]) -> Path:
     """The chosen candidate without the rows in `out`, which go to a part that nobody fits on.
 
     Parameters
     ----------
     work : Work
-    recipe : Model
-    candidate : Candidate
     out : array of bool of shape (rows,)
     """
-    brief, folds = work.rows.brief, work.folds
-    assert folds is not None  # noqa: S101 - there was a model
+    folds = work.folds
+    assert folds is not None and work.model is not None  # noqa: S101, PT018 - there was a model
     labels = np.concatenate([folds.labels(batch) for batch in work.rows])
     dealt = np.where(out, folds.n_folds, labels).astype(np.int16)
     inside = replace(folds, n_folds=folds.n_folds + 1, dealt=dealt)
     with one_blas_thread():
-        fits = fits_of(brief, work.rows, work.weighing, inside, recipe, [candidate])
-        [path] = fits.paths([job_of_chosen(work)], [candidate])
-    return path
+        fits = fits_of(work.rows, work.weighing, inside, work.model, [work.candidate])
+        return fit_chosen(replace(work, fits=fits))
 
 
-def exposures(work: Work, recipe: Model, candidate: Candidate, model: FittedModel) -> Array:
+def exposures(work: Work, model: FittedModel) -> Array:
     """The larger share of every row: in its own prediction, or in the variance of the outcomes.
 
     Parameters
     ----------
     work : Work
         What the model was fitted from.
-    recipe : Model
-        What fitted it.
-    candidate : Candidate
-        At which it was fitted.
     model : FittedModel
 
     Returns
@@ -138,22 +126,16 @@ def exposures(work: Work, recipe: Model, candidate: Candidate, model: FittedMode
     array of shape (rows,)
         Between 0 and 1.
     """
-    shares = outcome_shares(work, recipe, candidate, model)
+    shares = outcome_shares(work, model)
     if not isinstance(model, LinearModel | DesignModel):
         return shares  # a leaf tells no features
-    return np.maximum(shares, variance_shares(work, candidate))
+    return np.maximum(shares, variance_shares(work))
 
 
-def variance_shares(work: Work, candidate: Candidate) -> Array:
+def variance_shares(work: Work) -> Array:
     """The share of every row in the variance of the outcomes that a model is fitted on.
 
     Of classes, the largest over the indicators of each.
-
-    Parameters
-    ----------
-    work : Work
-    candidate : Candidate
-        At which the model is fitted.
 
     Returns
     -------
@@ -161,7 +143,7 @@ def variance_shares(work: Work, candidate: Candidate) -> Array:
         0 where outcomes do not vary.
     """
     n_classes = len(work.rows.brief.classes)
-    weights = [_training_weights(work, candidate, batch) for batch in work.rows]
+    weights = [_training_weights(work, batch) for batch in work.rows]
     w, y = np.concatenate(weights), np.concatenate([batch.y for batch in work.rows])
     outcomes = np.eye(n_classes)[y.astype(np.intp)] if n_classes else y[:, None]
     own = w[:, None] * np.square(outcomes - w @ outcomes / w.sum())
@@ -170,7 +152,7 @@ def variance_shares(work: Work, candidate: Candidate) -> Array:
     return shares
 
 
-def outcome_shares(work: Work, recipe: Model, candidate: Candidate, model: FittedModel) -> Array:
+def outcome_shares(work: Work, model: FittedModel) -> Array:
     """The leverage of every row in a linear model, or its largest share in a leaf of trees.
 
     A penalty counts where the recipe is our own; elsewhere it is taken for none.
@@ -179,10 +161,6 @@ def outcome_shares(work: Work, recipe: Model, candidate: Candidate, model: Fitte
     ----------
     work : Work
         What the model was fitted from.
-    recipe : Model
-        What fitted it.
-    candidate : Candidate
-        At which it was fitted.
     model : FittedModel
 
     Returns
@@ -192,15 +170,13 @@ def outcome_shares(work: Work, recipe: Model, candidate: Candidate, model: Fitte
     """
     with one_blas_thread():
         if isinstance(model, TreeModel):
-            return _shares_of_leaves(work, candidate, model)
+            return _shares_of_leaves(work, model)
         if isinstance(model, LinearModel | DesignModel):
-            return _leverages(work, recipe, candidate, model)
+            return _leverages(work, model)
     return np.zeros(work.rows.n_rows)
 
 
-def _leverages(
-    work: Work, recipe: Model, candidate: Candidate, model: LinearModel | DesignModel
-) -> Array:
+def _leverages(work: Work, model: LinearModel | DesignModel) -> Array:
     """The leverage h of every row.
 
     Under a log link a count counts as much as is expected of it, and the row of the largest may
@@ -210,8 +186,6 @@ def _leverages(
     Parameters
     ----------
     work : Work
-    recipe : Model
-    candidate : Candidate
     model : LinearModel or DesignModel
     """
 
@@ -224,16 +198,16 @@ def _leverages(
         of : int, optional
             An output of the model, as much as of which varies by chance w then counts.
         """
-        X, weights = batch.seen, _training_weights(work, candidate, batch)
+        X, weights = batch.seen, _training_weights(work, batch)
         if of is not None:
             weights = weights * _varies(model, X)[:, of]
         columns = apply_steps(model.steps, X) if isinstance(model, DesignModel) else X
         return np.sqrt(weights)[:, None] * np.column_stack([np.ones(len(X)), columns])
 
     def penalty(total: float) -> float:
-        if not isinstance(recipe, LinearRegression):
+        if not isinstance(work.model, LinearRegression):
             return 0.0
-        return float(recipe.penalties([candidate], total)[0])
+        return float(work.model.penalties([work.candidate], total)[0])
 
     shares = _shares_in_span(work, rooted, penalty)
     if model.link == "identity":
@@ -297,7 +271,7 @@ def largest_examined_share(work: Work, predict: Predictor, members: Sequence[Fit
     return float(shares.max(initial=0.0))
 
 
-def largest_losses(work: Work, n_candidates: int, loss: Loss, alike: int) -> Array:
+def largest_losses(work: Work, alike: int) -> Array:
     """The `alike`-th largest weighted loss w L of every candidate on rows that it has not seen.
 
     Losses count no more than so: the largest few count alike. A target may aim its table at an
@@ -307,8 +281,7 @@ def largest_losses(work: Work, n_candidates: int, loss: Loss, alike: int) -> Arr
     Parameters
     ----------
     work : Work
-    n_candidates : int
-    loss : Loss
+        Of all candidates.
     alike : int
         How many rows count alike.
 
@@ -317,20 +290,17 @@ def largest_losses(work: Work, n_candidates: int, loss: Loss, alike: int) -> Arr
     array of shape (candidates,)
         Infinite where there are fewer rows.
     """
+    n_candidates = len(work.rows.brief.candidates)
 
-    def kept(found: Array) -> Array:
-        return np.sort(found, axis=0)[-alike:]
+    def largest(*found: Array) -> Array:
+        return np.sort(np.concatenate(found), axis=0)[-alike:]
 
-    def of_batch(batch: Batch) -> Array:
-        found = np.zeros((0, n_candidates))
-        for block in batch.cut(rows_at_a_time(n_candidates)):
-            losses, rows, _ = held_out_losses(work, block, n_candidates, loss)
-            weighted = work.weighing.judging(block)[rows, None] * losses
-            found = kept(np.concatenate([found, weighted]))
-        return found
+    def of_block(batch: Batch) -> Array:
+        losses, rows, _ = held_out_losses(work, batch)
+        return largest(work.weighing.judging(batch)[rows, None] * losses)
 
     with one_blas_thread():
-        found = kept(np.concatenate(list(in_order(of_batch, work.rows))))
+        found = over_blocks(work.rows, of_block, largest, rows_at_a_time(n_candidates))
     return found[0] if len(found) == alike else np.full(n_candidates, np.inf)
 
 
@@ -381,43 +351,41 @@ def _shares_in_span(
     return np.concatenate(list(shares))
 
 
-def _shares_of_leaves(work: Work, candidate: Candidate, model: TreeModel) -> Array:
+def _shares_of_leaves(work: Work, model: TreeModel) -> Array:
     """The largest share of every row in the weight of one of its leaves.
 
     Parameters
     ----------
     work : Work
-    candidate : Candidate
     model : TreeModel
     """
     total = np.zeros(len(model.value))
     for batch in work.rows:
-        total += rows_per_leaf(model, batch.seen, _training_weights(work, candidate, batch))
+        total += rows_per_leaf(model, batch.seen, _training_weights(work, batch))
     total[total == 0.0] = 1.0
     found = []
     for batch in work.rows:
-        weights, largest = _training_weights(work, candidate, batch), np.zeros(len(batch.y))
+        weights, largest = _training_weights(work, batch), np.zeros(len(batch.y))
         for leaf in model.leaves_of_rows(batch.seen):
             np.maximum(largest, weights / total[leaf], out=largest)
         found.append(largest)
     return np.concatenate(found)
 
 
-def _training_weights(work: Work, candidate: Candidate, batch: Batch) -> Array:
+def _training_weights(work: Work, batch: Batch) -> Array:
     """Training weights of a batch's rows; 0 for those that the model is not fitted on.
 
     Parameters
     ----------
     work : Work
-    candidate : Candidate
     batch : Batch
     """
-    assert work.folds is not None  # noqa: S101 - there is a model
-    job = job_of_chosen(work)
-    taken = np.isin(work.folds.labels(batch), job.parts)
+    assert work.folds is not None and work.sent is not None  # noqa: S101, PT018 - there is a model
+    taken = np.isin(work.folds.labels(batch), work.sent.parts)
     if work.left_out is not None:
-        taken &= ~work.left_out[batch.start : batch.stop]
-    weights: Array = work.weighing.training(batch)[:, job.column] ** power_of(candidate)
+        taken &= ~work.left_out[batch.place]
+    weights: Array = work.weighing.training(batch)[:, work.sent.column]
+    weights = weights ** power_of(work.candidate)
     return taken * weights
 
 

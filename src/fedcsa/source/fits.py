@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.core.folds import generator_for
 from fedcsa.core.ridge import merge_triangles, product_triangle, triangle, triangle_path
-from fedcsa.errors import PolicyError
 from fedcsa.messages.fields import to_json
-from fedcsa.messages.messages import Brief, ModelReport, ModelRequest
 from fedcsa.models.description import Candidate
-from fedcsa.models.fitted import EstimatorModel, FittedModel
+from fedcsa.models.fitted import FittedModel
 from fedcsa.models.model import LinearRegression, Model, Path, power_of, predicted_or_why_not
 from fedcsa.models.portable import LinearModel
 from fedcsa.source.processes import on_all_cores, shared_zeros
@@ -50,7 +48,6 @@ class Job:
 class RowFits:
     """Fits of a model that needs its rows in memory."""
 
-    seed: int
     rows: StudyRows = field(repr=False)
     weighing: Weighing = field(repr=False)
     folds: Folds = field(repr=False)
@@ -89,7 +86,7 @@ class RowFits:
         ratios : array of shape (rows, columns)
             Their training weights.
         """
-        rng = generator_for(self.seed, self.rows.source, job.purpose)
+        rng = generator_for(self.rows.brief.seed, self.rows.source, job.purpose)
         train = np.isin(labels, job.parts)
         own = ratios[train, job.column]
         return self.model.fit(whole.seen[train], whole.y[train], own, candidates, rng)
@@ -160,7 +157,7 @@ class RowFits:
         brief, folds = self.rows.brief, self.folds
         if brief.scale or power_of(candidate) or folds.dealt is not None or has_trees(self.model):
             return ""
-        about = (brief.model, brief.features, brief.group, brief.classes, self.seed)
+        about = (brief.model, brief.features, brief.group, brief.classes, brief.seed)
         try:
             return to_json([*about, folds.n_folds, folds.key, dict(candidate)])
         except (TypeError, ValueError):  # it brings an estimator, or a number that is none
@@ -206,82 +203,43 @@ class LinearFits:
     kinds: Sequence[tuple[int, float]]
     shift: Array = field(repr=False)
 
-    @classmethod
-    def of(
-        cls,
-        model: LinearRegression,
-        rows: StudyRows,
-        weighing: Weighing,
-        folds: Folds,
-        candidates: Sequence[Candidate],
-    ) -> LinearFits:
-        """Fits of `candidates`.
-
-        Parameters
-        ----------
-        model : LinearRegression
-        rows : StudyRows
-        weighing : Weighing
-        folds : Folds
-        candidates : sequence of Candidate
-            Whose powers of the training weights are needed.
-        """
-        first = next(iter(rows))
-        columns = np.column_stack([first.seen, first.y])
-        # About the means; a constant column as a whole. A line through the origin stays there.
-        shift = np.zeros(columns.shape[1])
-        if model.intercept:
-            constant = np.ptp(columns, axis=0) == 0.0
-            shift = np.where(constant, columns[0], columns.mean(axis=0))
-        powers = sorted({0.0, *map(power_of, candidates)})  # without a power, sums are counts
-        kinds = [(c, p) for c in range(weighing.n_columns) for p in powers if p or not c]
-
-        return cls(model, rows, weighing, folds, kinds, shift)
-
     @cached_property
     def products(self) -> Array:
         """Σ t^γ aaᵀ of a part, a = (1, x, y) less the shift, shape (kinds, parts, size, size)."""
-        return self._pass(lambda a: a @ a.T, np.add)
+        return over_blocks(self.rows, partial(self._sums, lambda a: a @ a.T), np.add)
 
     @cached_property
     def triangles(self) -> Array:
         """R with RᵀR = Σ t^γ aaᵀ, of the same shape."""
-        return self._pass(lambda a: triangle(a.T), merge_triangles)
+        return over_blocks(self.rows, partial(self._sums, lambda a: triangle(a.T)), merge_triangles)
 
-    def _pass(
-        self, of_rows: Callable[[Array], Array], merge: Callable[[Array, Array], Array]
-    ) -> Array:
-        """Sums over the rows of every part with every kind of weights.
+    def _sums(self, of_rows: Callable[[Array], Array], batch: Batch) -> Array:
+        """Sums over a few rows, of every part with every kind of weights.
 
         Parameters
         ----------
         of_rows : function of an array of shape (size, rows)
             Gives one of shape (size, size).
-        merge : function of two stacks
-            That of the rows of both.
+        batch : Batch
         """
+        labels = self.folds.labels(batch)
+        order = labels.argsort(kind="stable")
+        ends = np.searchsorted(labels[order], np.arange(self.folds.n_folds + 1))
+        design = np.empty((batch.raw.shape[1] + 2, len(order)))
+        design[0] = 1.0
+        np.take(batch.seen.T, order, axis=1, out=design[1:-1], mode="clip")
+        design[-1] = batch.y[order]
+        design[1:] -= self.shift[:, None]
         weighted = any(power for _, power in self.kinds)
-
-        def of_block(batch: Batch) -> Array:
-            labels = self.folds.labels(batch)
-            order = labels.argsort(kind="stable")
-            ends = np.searchsorted(labels[order], np.arange(self.folds.n_folds + 1))
-            design = np.empty((batch.raw.shape[1] + 2, len(order)))
-            design[0] = 1.0
-            np.take(batch.seen.T, order, axis=1, out=design[1:-1], mode="clip")
-            design[-1] = batch.y[order]
-            design[1:] -= self.shift[:, None]
-            ratios = self.weighing.training(batch)[order] if weighted else None
-            found = np.zeros((len(self.kinds), self.folds.n_folds, len(design), len(design)))
-            for kind, (column, power) in enumerate(self.kinds):
-                rooted = design
-                if power and ratios is not None:
-                    rooted = design * ratios[:, column] ** (0.5 * power)
-                for part, (start, stop) in enumerate(pairwise(ends)):
-                    found[kind, part] = of_rows(rooted[:, start:stop])
-            return found
-
-        return over_blocks(self.rows, of_block, merge)
+        ratios = self.weighing.training(batch)[order] if weighted else None
+        found = np.zeros((len(self.kinds), self.folds.n_folds, len(design), len(design)))
+        for kind, (column, power) in enumerate(self.kinds):
+            rooted = design
+            if power and ratios is not None:
+                rooted = design * ratios[:, column] ** (0.5 * power)
+            for part, (start, stop) in enumerate(pairwise(ends)):
+                found[kind, part] = of_rows(rooted[:, start:stop])
+        return found
 
     def paths(self, jobs: Sequence[Job], candidates: Sequence[Candidate]) -> list[Path]:
         """Every candidate, once for every job.
@@ -291,60 +249,37 @@ class LinearFits:
         jobs : sequence of Job
         candidates : sequence of Candidate
         """
-        return [self._path(job, candidates) for job in jobs]
-
-    def _path(self, job: Job, candidates: Sequence[Candidate]) -> Path:
-        """Every candidate by one job.
-
-        Parameters
-        ----------
-        job : Job
-        candidates : sequence of Candidate
-        """
-        models: list[FittedModel | None] = [None] * len(candidates)
-        failures: dict[int, str] = {}
-        parts = list(job.parts)
-        n_rows = int(self.products[0, parts, 0, 0].sum())
-        x_shift, y_shift = self.shift[:-1], self.shift[-1]
-        powers = [power_of(candidate) for candidate in candidates]
-        for power in sorted(set(powers)):
-            members = [index for index, own in enumerate(powers) if own == power]
-            kind = self.kinds.index((job.column if power else 0, power))
-            total = float(self.products[kind, parts, 0, 0].sum())
-            if not total > 0.0:
-                failures.update(dict.fromkeys(members, "ZeroWeights"))
-                continue
-            penalties = self.model.penalties([candidates[i] for i in members], total)
-            R = product_triangle(self.products[kind, parts].sum(axis=0))
-            if R is None:  # products have lost their digits
-                R = merge_triangles(*self.triangles[kind, parts])
-            slopes, intercepts = triangle_path(
-                R, penalties, total, n_rows, intercept=self.model.intercept
-            )
-            intercepts = intercepts + y_shift - x_shift @ slopes
-            for k, index in enumerate(members):
-                models[index] = LinearModel(slopes[:, k].copy(), float(intercepts[k]))
-        return Path(tuple(models), failures, n_rows=n_rows)
+        powers, found = [power_of(candidate) for candidate in candidates], []
+        for job in jobs:
+            models: list[FittedModel | None] = [None] * len(candidates)
+            failures, parts = dict[int, str](), list(job.parts)
+            n_rows = int(self.products[0, parts, 0, 0].sum())
+            for power in sorted(set(powers)):
+                members = [index for index, own in enumerate(powers) if own == power]
+                kind = self.kinds.index((job.column if power else 0, power))
+                total = float(self.products[kind, parts, 0, 0].sum())
+                if not total > 0.0:
+                    failures.update(dict.fromkeys(members, "ZeroWeights"))
+                    continue
+                penalties = self.model.penalties([candidates[i] for i in members], total)
+                R = product_triangle(self.products[kind, parts].sum(axis=0))
+                if R is None:  # products have lost their digits
+                    R = merge_triangles(*self.triangles[kind, parts])
+                slopes, intercepts = triangle_path(
+                    R, penalties, total, n_rows, intercept=self.model.intercept
+                )
+                intercepts = intercepts + self.shift[-1] - self.shift[:-1] @ slopes
+                for k, index in enumerate(members):
+                    models[index] = LinearModel(slopes[:, k].copy(), float(intercepts[k]))
+            found.append(Path(tuple(models), failures, n_rows=n_rows))
+        return found
 
 
 #: Whatever fits the models of a source.
 Fits = LinearFits | RowFits
 
 
-def turn_jobs(weighing: Weighing, folds: Folds) -> list[Job]:
-    """The fits whose models are judged: one without each turn's part.
-
-    Parameters
-    ----------
-    weighing : Weighing
-    folds : Folds
-    """
-    last = weighing.n_columns - 1  # all turns share one column, or each has its own
-    return [Job(turn.train, min(k, last), f"model-{k}") for k, turn in enumerate(folds.turns)]
-
-
 def fits_of(
-    brief: Brief,
     rows: StudyRows,
     weighing: Weighing,
     folds: Folds,
@@ -355,47 +290,22 @@ def fits_of(
 
     Parameters
     ----------
-    brief : Brief
     rows : StudyRows
     weighing : Weighing
     folds : Folds
     model : Model
     candidates : sequence of Candidate
+        Whose powers of the training weights are needed.
     """
-    if isinstance(model, LinearRegression):
-        return LinearFits.of(model, rows, weighing, folds, candidates)
-    return RowFits(brief.seed, rows, weighing, folds, model)
-
-
-def model_report(
-    request: ModelRequest, in_reply_to: str, source: str, path: Path, *, show: bool
-) -> ModelReport:
-    """The message that carries the one model of a path.
-
-    Parameters
-    ----------
-    request : ModelRequest
-    in_reply_to : str
-        Hash of the request.
-    source : str
-    path : Path
-    show : bool
-        Whether the target may show the model.
-    """
-    [fitted] = path.models
-    if fitted is None:
-        raise PolicyError(
-            "fit_failed",
-            "The chosen candidate could not be fitted here; leave it out of the study.",
-        )
-    return ModelReport(
-        study=request.study,
-        source=source,
-        in_reply_to=in_reply_to,
-        candidate=request.candidate,
-        n_rows=path.n_rows,
-        show=show,
-        form=fitted.form,
-        arrays=fitted.arrays,
-        held=fitted if isinstance(fitted, EstimatorModel) else None,
-    )
+    if not isinstance(model, LinearRegression):
+        return RowFits(rows, weighing, folds, model)
+    first = next(iter(rows))
+    columns = np.column_stack([first.seen, first.y])
+    # About the means; a constant column as a whole. A line through the origin stays there.
+    shift = np.zeros(columns.shape[1])
+    if model.intercept:
+        constant = np.ptp(columns, axis=0) == 0.0
+        shift = np.where(constant, columns[0], columns.mean(axis=0))
+    powers = sorted({0.0, *map(power_of, candidates)})  # without a power, sums are counts
+    kinds = [(c, p) for c in range(weighing.n_columns) for p in powers if p or not c]
+    return LinearFits(model, rows, weighing, folds, kinds, shift)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,11 @@ from fedcsa.errors import DataError, PolicyError
 from fedcsa.findings import Finding
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import Brief, Examination, MoreCandidates, RiskReport
+from fedcsa.messages.policy import Policy, narrow_features
 from fedcsa.models.description import Candidate
 from fedcsa.models.model import LinearRegression, Model, Path, path_losses
-from fedcsa.source.fits import Fits, Job, LinearFits, fits_of, turn_jobs
+from fedcsa.source.fits import Fits, Job, LinearFits, fits_of
+from fedcsa.source.mixture import check_given
 from fedcsa.source.weigh import (
     Batch,
     Folds,
@@ -59,13 +62,22 @@ class Work:
     Attributes
     ----------
     rows : StudyRows
+    model : Model or None
+        What fits; None if the study's model is given.
+    candidates : mapping of int to Candidate
+        By their numbers in the study; a given model is one without values.
+    loss : Loss
     weighing : Weighing
     folds : Folds or None
         None where outcomes are too few to judge a model.
-    paths : sequence of Path
-        Of every turn; none without folds. They hold models only if these are linear.
+    turns : sequence of Job
+        The fits whose models are judged: one without each turn's part.
+    sent : Job or None
+        That of the model that is sent.
     fits : Fits or None
         None without folds.
+    paths : sequence of Path
+        Of every turn; none without folds. They hold models only if these are linear.
     outputs : array of shape (candidates, rows) or (candidates, rows, classes), or None
         What other models predict for rows that they have not seen.
     left_out : array of bool of shape (rows,), or None
@@ -73,71 +85,91 @@ class Work:
     """
 
     rows: StudyRows = field(repr=False)
+    model: Model | None
+    candidates: Mapping[int, Candidate]
+    loss: Loss = field(repr=False)
     weighing: Weighing = field(repr=False)
     folds: Folds | None = field(default=None, repr=False)
-    paths: Sequence[Path] = field(default=(), repr=False)
+    turns: Sequence[Job] = field(default=(), repr=False)
+    sent: Job | None = field(default=None, repr=False)
     fits: Fits | None = field(default=None, repr=False)
+    paths: Sequence[Path] = field(default=(), repr=False)
     outputs: Array | None = field(default=None, repr=False)
     left_out: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     def at(self, candidate: int) -> Work:
-        """The same with the models or predictions of one; after a restart there is no other."""
-        one = slice(candidate, candidate + 1)
-        paths = [replace(path, models=path.models[one] or path.models) for path in self.paths]
-        outputs = self.outputs
-        if outputs is not None and candidate < len(outputs):
-            outputs = outputs[one]
-        return replace(self, paths=paths, outputs=outputs)
-
-    def turn_paths(self, candidate: Candidate) -> Sequence[Path]:
-        """Models of the candidate that `at` chose, one without each part: kept, or fitted again."""
-        if self.outputs is None or self.folds is None or self.fits is None:
-            return self.paths
-        with one_blas_thread():
-            return self.fits.paths(turn_jobs(self.weighing, self.folds), [candidate])
+        """The same of one candidate alone."""
+        place = list(self.candidates).index(candidate)
+        one = slice(place, place + 1)
+        return replace(
+            self,
+            candidates={candidate: self.candidates[candidate]},
+            paths=[replace(path, models=path.models[one]) for path in self.paths],
+            outputs=None if self.outputs is None else self.outputs[one],
+        )
 
     @property
-    def texts(self) -> dict[int, str]:
-        """Why candidates failed, in the words of whatever failed; they never leave."""
-        return {index: text for path in self.paths for index, text in path.texts.items()}
+    def candidate(self) -> Candidate:
+        """The one that `at` chose."""
+        [chosen] = self.candidates.values()
+        return chosen
+
+    def turn_paths(self) -> Sequence[Path]:
+        """Models of the one candidate, one without each part: kept, or fitted again."""
+        if self.outputs is None or self.fits is None:
+            return self.paths
+        with one_blas_thread():
+            return self.fits.paths(self.turns, [self.candidate])
 
 
 def prepare(
-    brief: Brief, rows: StudyRows, model: Model, candidates: Sequence[Candidate], own: Any = None
+    rows: StudyRows,
+    model: Model | None,
+    candidates: Mapping[int, Candidate],
+    loss: Loss,
+    own: Any = None,
 ) -> Work:
     """Weight the rows and fit every candidate without each part in turn.
 
     Parameters
     ----------
-    brief : Brief
     rows : StudyRows
-    model : Model
-    candidates : sequence of Candidate
+    model : Model or None
+        None if it is given: then nothing is fitted.
+    candidates : mapping of int to Candidate
+    loss : Loss
     own : object with fit and predict, optional
         A density ratio in place of uLSIF, for ``exchange="rows"``.
     """
-    linear = isinstance(model, LinearRegression)
-    if not rows.held and not (linear and brief.exchange == "table"):
-        raise _too_large(rows, len(candidates))
+    brief, every = rows.brief, list(candidates.values())
+    by_table = model is None or brief.exchange == "table"
+    if model is None:
+        check_given(rows)
+    elif not rows.held and not (isinstance(model, LinearRegression) and by_table):
+        raise _too_large(rows, len(every))
     with one_blas_thread():  # threads go through batches; those of BLAS would fight them
-        folds = folds_of(brief, rows)
-        if brief.exchange == "table":
-            weighing: Weighing = TableWeighing.fit(brief, rows)
+        folds = None if model is None else folds_of(rows)
+        if by_table:
+            weighing: Weighing = TableWeighing.fit(rows)
         elif folds is not None:
-            weighing = RatioWeighing.fit(brief, rows, folds, own)
+            weighing = RatioWeighing.fit(rows, folds, own)
         else:
             raise DataError(
                 f"Source {rows.source!r} must have two rows or more a fold and every class in "
                 "all but one; its rows do not suffice. Leave it out or use fewer folds."
             )
-        if folds is None:
-            return Work(rows, weighing)
-        fits = fits_of(brief, rows, weighing, folds, model, candidates)
-        jobs = turn_jobs(weighing, folds)
+        work = Work(rows, model, candidates, loss, weighing, folds)
+        if model is None or folds is None:
+            return work
+        last = weighing.n_columns - 1  # all turns share one column, or each has its own
+        turns = [Job(t.train, min(k, last), f"model-{k}") for k, t in enumerate(folds.turns)]
+        sent = Job(range(folds.n_folds), last, "model-refit") if brief.refit else turns[0]
+        fits = fits_of(rows, weighing, folds, model, every)
+        work = replace(work, turns=turns, sent=sent, fits=fits)
         if isinstance(fits, LinearFits):
-            return Work(rows, weighing, folds, fits.paths(jobs, candidates), fits)
-        outputs, paths = fits.held_out(jobs, candidates)
-        return Work(rows, weighing, folds, paths, fits, outputs)
+            return replace(work, paths=fits.paths(turns, every))
+        outputs, paths = fits.held_out(turns, every)
+        return replace(work, paths=paths, outputs=outputs)
 
 
 def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
@@ -158,57 +190,33 @@ def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
     )
 
 
-def fit_chosen(work: Work, candidate: Candidate) -> Path:
-    """The model that is sent, as a path of one.
-
-    Parameters
-    ----------
-    work : Work
-    candidate : Candidate
-    """
-    if work.folds is None or work.fits is None:
+def fit_chosen(work: Work) -> Path:
+    """The model that is sent, as a path of one."""
+    if work.fits is None or work.sent is None:
         return Path((None,))
     with one_blas_thread():
-        [path] = work.fits.paths([job_of_chosen(work)], [candidate])
+        [path] = work.fits.paths([work.sent], [work.candidate])
     return path
-
-
-def job_of_chosen(work: Work) -> Job:
-    """On which rows, and with which weights, the model that is sent is fitted."""
-    assert work.folds is not None  # noqa: S101 - else there is no model
-    if work.rows.brief.refit:
-        return Job(range(work.folds.n_folds), work.weighing.n_columns - 1, "model-refit")
-    return Job(work.folds.turns[0].train, 0, "model-0")
 
 
 # Judging ------------------------------------------------------------------------------------
 
 
-def measure(
-    brief: Brief,
-    work: Work,
-    loss: Loss,
-    in_reply_to: str,
-    dangers: Sequence[Finding] = (),
-    most: Array | None = None,
-) -> RiskReport:
+def measure(work: Work, in_reply_to: str, most: Array | None = None) -> RiskReport:
     """Judge every candidate on rows that its models have not seen.
 
     Parameters
     ----------
-    brief : Brief
     work : Work
-    loss : Loss
     in_reply_to : str
-        Hash of the brief.
-    dangers : sequence of Finding
-        What else is to be told.
+        Hash of the question.
     most : array of shape (candidates,), optional
         What the loss of a row counts at most, times its weight.
     """
-    n_candidates = len(brief.candidates)
+    brief = work.rows.brief
+    n_candidates, of_block = len(brief.candidates), partial(_judged, work, most)
     with one_blas_thread():
-        sums = _judge(brief, work, loss, most)
+        sums = over_blocks(work.rows, of_block, _Measured.merge, rows_at_a_time(n_candidates))
     total = sums.total  # of the rows that are judged: 1, but for a split
     ess = total**2 / sums.squares if total > 0.0 else 0.0
     risk, variance = sums.mean.copy(), np.zeros(n_candidates)
@@ -219,7 +227,10 @@ def measure(
         failed = dict.fromkeys(range(n_candidates), "TooFewOutcomes")
     risk[[*failed]], variance[[*failed]] = 0.0, 0.0
     before, weighted = sums.before / work.rows.n_rows, work.weighing.total > 0.0
-    moments = vars(sums.moments or _NO_MOMENTS)
+    moments, d, own = vars(sums.moments or _NO_MOMENTS), len(brief.features), np.empty(0)
+    asked = not len(brief.correlations) and 2 <= d <= MOST_CORRELATED  # the target tells none
+    if asked and isinstance(work.weighing, TableWeighing):
+        own = np.round(work.weighing.tilt.own_correlations[np.triu_indices(d, 1)], 2)
     return RiskReport(
         study=brief.study,
         source=work.rows.source,
@@ -231,13 +242,13 @@ def measure(
         largest_share=sums.largest / total if ess and weighted else 0.0,
         difference_before=before,
         difference_after=sums.after / total if ess else before,
-        outcome_mean=sums.outcome_mean,
+        outcome_mean=sums.outcome / (total or 1.0),
         outcome_sd=0.0 if brief.classes or not ess else float((sums.outcome_spread / total) ** 0.5),
-        correlations=_correlations(brief, work),
+        correlations=own,
         risk=risk,
         variance=variance,
         failed={str(index): reason for index, reason in sorted(failed.items())},
-        findings=_findings(work, dangers),
+        findings=_findings(work),
         **{name: value for name, value in moments.items() if name != "n_rows"},
     )
 
@@ -264,11 +275,6 @@ class _Measured:
     moments: RiskMoments | None
     failed: Mapping[int, str]
 
-    @property
-    def outcome_mean(self) -> Array:
-        """Σ w y / Σ w; 0 without weight."""
-        return self.outcome / (self.total or 1.0)
-
     def about(self, mean: Array) -> tuple[Array, Array]:
         """Σ w² (L − mean) and Σ w² (L − mean)² about another mean."""
         gap = self.mean - mean
@@ -279,7 +285,8 @@ class _Measured:
         """Sums over the rows of both."""
         total = self.total + other.total
         share = other.total / total if total > 0.0 else 0.0
-        gap, apart = other.mean - self.mean, other.outcome_mean[0] - self.outcome_mean[0]
+        gap = other.mean - self.mean
+        own, others = (part.outcome[0] / (part.total or 1.0) for part in (self, other))
         mean = self.mean + share * gap
         (first, first_spread), (second, second_spread) = self.about(mean), other.about(mean)
         moments = self.moments or other.moments
@@ -292,7 +299,7 @@ class _Measured:
             outcome=self.outcome + other.outcome,
             outcome_spread=self.outcome_spread
             + other.outcome_spread
-            + self.total * share * float(apart) ** 2,
+            + self.total * share * float(others - own) ** 2,
             total=total,
             squares=self.squares + other.squares,
             largest=max(self.largest, other.largest),
@@ -305,58 +312,54 @@ class _Measured:
         )
 
 
-def _judge(brief: Brief, work: Work, loss: Loss, most: Array | None) -> _Measured:
-    """One pass: losses of every candidate under the weights.
+def _judged(work: Work, most: Array | None, batch: Batch) -> _Measured:
+    """Losses of every candidate under the weights, on a few rows.
 
     Parameters
     ----------
-    brief : Brief
     work : Work
-    loss : Loss
     most : array of shape (candidates,) or None
         What the loss of a row counts at most, times its weight.
+    batch : Batch
     """
+    brief = work.rows.brief
     n_candidates, n_classes = len(brief.candidates), len(brief.classes)
-
-    def of_block(batch: Batch) -> _Measured:
-        losses, rows, failed = held_out_losses(work, batch, n_candidates, loss)
-        weights = work.weighing.judging(batch)
-        w, y = weights[rows], batch.y[rows]
-        judged = weights if len(rows) == len(weights) else np.bincount(rows, w, len(weights))
-        if most is not None:
-            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-                np.fmin(losses, most / w[:, None], out=losses)  # of no weight: as they are
-        moments = None
-        if brief.moments and len(y):
-            moments = RiskMoments.of(work.weighing.total * w, losses)
-        outcome, total, squared = np.array([float(w @ y)]), float(w.sum()), w * w
-        both = np.stack([w, squared])
-        spread = float(w @ (y - outcome[0] / (total or 1.0)) ** 2)
-        if n_classes:
-            outcome = np.bincount(y.astype(np.intp), weights=w, minlength=n_classes)
-        mean = w @ losses / total if total > 0.0 else np.zeros(n_candidates)
-        losses -= mean  # in place from here on: these arrays are the largest of all
-        squared_sum = squared @ losses
-        losses *= losses
-        spread_of_losses, squared_spread = both @ losses
-        return _Measured(
-            n_judged=len(y),
-            before=batch.z.sum(axis=0),
-            after=judged @ batch.z,
-            outcome=outcome,
-            outcome_spread=spread,
-            total=total,
-            squares=float(squared.sum()),
-            largest=float(w.max(initial=0.0)),
-            mean=mean,
-            spread=spread_of_losses,
-            squared_sum=squared_sum,
-            squared_spread=squared_spread,
-            moments=moments,
-            failed=failed,
-        )
-
-    return over_blocks(work.rows, of_block, _Measured.merge, rows_at_a_time(n_candidates))
+    losses, rows, failed = held_out_losses(work, batch)
+    weights = work.weighing.judging(batch)
+    w, y = weights[rows], batch.y[rows]
+    judged = weights if len(rows) == len(weights) else np.bincount(rows, w, len(weights))
+    if most is not None:
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            np.fmin(losses, most / w[:, None], out=losses)  # of no weight: as they are
+    moments = None
+    if brief.moments and len(y):
+        moments = RiskMoments.of(work.weighing.total * w, losses)
+    outcome, total, squared = np.array([float(w @ y)]), float(w.sum()), w * w
+    both = np.stack([w, squared])
+    spread = float(w @ (y - outcome[0] / (total or 1.0)) ** 2)
+    if n_classes:
+        outcome = np.bincount(y.astype(np.intp), weights=w, minlength=n_classes)
+    mean = w @ losses / total if total > 0.0 else np.zeros(n_candidates)
+    losses -= mean  # in place from here on: these arrays are the largest of all
+    squared_sum = squared @ losses
+    losses *= losses
+    spread_of_losses, squared_spread = both @ losses
+    return _Measured(
+        n_judged=len(y),
+        before=batch.z.sum(axis=0),
+        after=judged @ batch.z,
+        outcome=outcome,
+        outcome_spread=spread,
+        total=total,
+        squares=float(squared.sum()),
+        largest=float(w.max(initial=0.0)),
+        mean=mean,
+        spread=spread_of_losses,
+        squared_sum=squared_sum,
+        squared_spread=squared_spread,
+        moments=moments,
+        failed=failed,
+    )
 
 
 def rows_at_a_time(n_candidates: int) -> int:
@@ -368,9 +371,7 @@ def rows_at_a_time(n_candidates: int) -> int:
     return max(min(CACHED_ROWS, MOST_LOSSES // max(n_candidates, 1)), 1)
 
 
-def held_out_losses(
-    work: Work, batch: Batch, n_candidates: int, loss: Loss
-) -> tuple[Array, NDArray[np.intp], dict[int, str]]:
+def held_out_losses(work: Work, batch: Batch) -> tuple[Array, NDArray[np.intp], dict[int, str]]:
     """Losses (judged rows, candidates), which rows these are, and candidates that cannot predict.
 
     Rows come fold by fold.
@@ -378,12 +379,10 @@ def held_out_losses(
     Parameters
     ----------
     work : Work
-        Without folds, all losses are 0.
+        Of all candidates. Without folds, all losses are 0.
     batch : Batch
-    n_candidates : int
-    loss : Loss
     """
-    failed = dict[int, str]()
+    n_candidates, failed = len(work.rows.brief.candidates), dict[int, str]()
     if work.folds is None:
         return np.zeros((len(batch.y), n_candidates)), np.arange(len(batch.y)), failed
     labels = work.folds.labels(batch)
@@ -395,48 +394,30 @@ def held_out_losses(
     for part, path in zip(parts, work.paths, strict=True):
         here = slice(start, start := start + len(part))
         if len(part) and work.outputs is None:
-            losses[here], fresh = path_losses(path, X[here], y[here], loss)
+            losses[here], fresh = path_losses(path, X[here], y[here], work.loss)
             failed.update(fresh)
         for index, output in enumerate(() if work.outputs is None else work.outputs):
             losses[here, index] = 0.0
             if len(part) and index not in path.failures:
-                losses[here, index] = row_losses(loss, output[batch.start + part], y[here])
+                losses[here, index] = row_losses(work.loss, output[batch.place][part], y[here])
     return losses, rows, failed
 
 
-def _findings(work: Work, dangers: Sequence[Finding]) -> list[dict[str, Any]]:
-    """All findings as a message holds them, each once: what the model library warned of, too.
-
-    Parameters
-    ----------
-    work : Work
-    dangers : sequence of Finding
-        What else is to be told.
-    """
+def _findings(work: Work) -> list[dict[str, Any]]:
+    """All dangers as a message holds them, each once."""
     warned = sum((Counter(path.warned) for path in work.paths), Counter[str]())
-    warnings = [
-        Finding("fit-warning", evidence={"warning": name, "count": float(count)})
-        for name, count in warned.items()
-    ]
-    found = (*work.weighing.findings, *warnings, *dangers)
+    found = [*work.weighing.findings]
+    for name, count in warned.items():  # by the model library
+        found.append(Finding("fit-warning", evidence={"warning": name, "count": float(count)}))
+    # The strict rule refuses such a table; where it is off, the danger is named.
+    narrow = narrow_features(work.rows.brief, work.rows.sd, Policy.min_sd_share)
+    if narrow:
+        found.append(Finding("narrow-table", evidence={"features": float(narrow)}))
+    for unit in work.rows.other_units():
+        told = {"conversion": unit.conversion, "direction": unit.direction}
+        found.append(Finding("other-unit", evidence={"column": float(unit.column), **told}))
     distinct = {(f.code, tuple(f.evidence.items())): f for f in found}
     return [{"code": f.code, "evidence": dict(f.evidence)} for f in distinct.values()]
-
-
-def _correlations(brief: Brief, work: Work) -> Array:
-    """Weighted correlations, (pairs,), or none where the target tells its own.
-
-    Parameters
-    ----------
-    brief : Brief
-    work : Work
-    """
-    d = len(brief.features)
-    told = brief.exchange == "rows" or len(brief.correlations) > 0
-    if told or not 2 <= d <= MOST_CORRELATED or not isinstance(work.weighing, TableWeighing):
-        return np.empty(0)
-    own: Array = work.weighing.tilt.own_correlations[np.triu_indices(d, 1)]
-    return np.round(own, 2)
 
 
 @dataclass
@@ -446,6 +427,8 @@ class Remembered:
     Attributes
     ----------
     brief : Brief
+    design : Brief
+        The brief with the candidates of all rounds.
     rounds : list of MoreCandidates
         What came after the brief in a search, in order.
     work : Work or None
@@ -457,18 +440,11 @@ class Remembered:
     """
 
     brief: Brief
+    design: Brief
     rounds: list[MoreCandidates] = field(default_factory=list)
     work: Work | None = field(default=None, repr=False)
     asked: dict[str, Message] = field(default_factory=dict)
     sent: dict[str, tuple[Message, Message]] = field(default_factory=dict)
-
-    @property
-    def design(self) -> Brief:
-        """The brief with the candidates of all rounds."""
-        if not self.rounds:
-            return self.brief
-        more = [candidate for asked in self.rounds for candidate in asked.candidates]
-        return replace(self.brief, candidates=(*self.brief.candidates, *more))
 
     def with_round(self, more: MoreCandidates) -> Remembered:
         """The same after the next round, or a `PolicyError` if another is due."""
@@ -481,7 +457,10 @@ class Remembered:
                 "one_round",
                 "This site answers one question a round; give another study another name.",
             )
-        return replace(self, rounds=[*before, more])
+        later = [candidate for asked in (*before, more) for candidate in asked.candidates]
+        design = replace(self.brief, candidates=(*self.brief.candidates, *later))
+        # Of the chosen candidate, work is made again.
+        return replace(self, design=design, rounds=[*before, more], work=None)
 
 
 def remembered_as(question: Message) -> str:

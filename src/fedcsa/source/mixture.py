@@ -180,7 +180,7 @@ def _held_out(work: Work, batch: Batch) -> Array:
         p = batch.given
         return np.column_stack([1.0 - p, p]) if work.rows.brief.classes else p
     if work.outputs is not None:
-        own: Array = work.outputs[0, batch.start : batch.stop]
+        own: Array = work.outputs[0, batch.place]
         return own
     assert work.folds is not None  # noqa: S101 - see above
     labels = work.folds.labels(batch)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Collection, Sequence
-from copy import copy
 from dataclasses import replace
 from typing import Any, cast
 
@@ -13,11 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import Batches, one_blas_thread
-from fedcsa.core.losses import Loss, check_loss, loss_named
-from fedcsa.core.units import OtherUnit, other_units
+from fedcsa.core.batches import Batches
+from fedcsa.core.losses import check_loss, loss_named
 from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
-from fedcsa.findings import Finding
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.fields import Message, thaw
 from fedcsa.messages.messages import (
@@ -36,13 +33,10 @@ from fedcsa.messages.policy import (
     Clock,
     Ledger,
     Policy,
-    narrow_features,
     told_rule,
     utc_now,
 )
-from fedcsa.models.description import Candidate
-from fedcsa.models.fitted import FittedModel
-from fedcsa.models.model import Model
+from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import LossFunctions
@@ -54,9 +48,8 @@ from fedcsa.source.exposure import (
     largest_examined_share,
     largest_losses,
 )
-from fedcsa.source.fits import model_report
 from fedcsa.source.measure import Remembered, Work, fit_chosen, measure, prepare, remembered_as
-from fedcsa.source.mixture import check_given, check_second, members_of, mixture_of
+from fedcsa.source.mixture import check_second, members_of, mixture_of
 from fedcsa.source.weigh import SiteRows, TableWeighing, folds_of
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
@@ -91,7 +84,7 @@ class Source:
     def __init__(
         self,
         name: str,
-        X: ArrayLike,
+        X: ArrayLike | SiteRows,
         y: ArrayLike,
         *,
         features: Sequence[str] | None = None,
@@ -102,12 +95,23 @@ class Source:
         tell_errors: bool = False,
         clock: Clock = utc_now,
     ) -> None:
-        policy = policy or Policy()
-        rows = SiteRows.in_memory(name, X, y, features, policy.count_band)
-        self._start(rows, policy, trusted_types, clock)
-        self._losses.update(losses or {})
-        self._ratio: Any = ratio
+        self.name = name
+        self._policy = policy or Policy()
+        if isinstance(X, SiteRows):
+            self._rows = X
+        else:
+            self._rows = SiteRows.in_memory(name, X, y, features, self._policy.count_band)
+        self._losses, self._ratio = dict(losses or {}), ratio
         self._tell_errors = tell_errors
+        self._trusted = tuple(trusted_types)
+        self.ledger = Ledger(name, self._policy, clock)
+        self._studies: dict[str, Remembered] = {}
+        #: Why this site last refused; only the name of a rule leaves, of some not even that.
+        self.refusal: PolicyError | None = None
+        #: Why candidates failed here, in the words of whatever failed; they never leave.
+        self.failures: dict[int, str] = {}
+        #: What attacks on the last model reached; it never leaves.
+        self.certificate: Certificate | None = None
 
     @classmethod
     def streaming(
@@ -132,50 +136,26 @@ class Source:
         policy, trusted_types, clock
             As for the class.
         """
-        source = cls.__new__(cls)
         policy = policy or Policy()
         read = SiteRows.in_batches(name, rows, policy.count_band)
-        source._start(read, policy, trusted_types, clock)
-        return source
+        return cls(name, read, (), policy=policy, trusted_types=trusted_types, clock=clock)
 
     def anew(self) -> Source:
         """The same rows and rules, of which nobody has asked anything yet."""
-        twin = copy(self)
-        twin._start(self._rows, self._policy, self._trusted, self.ledger.clock)
-        twin._losses, twin._ratio = self._losses, self._ratio
-        twin._tell_errors = self._tell_errors
-        return twin
-
-    def _start(
-        self, rows: SiteRows, policy: Policy, trusted_types: Collection[str], clock: Clock
-    ) -> None:
-        """What a source in memory and one that reads have in common.
-
-        Parameters
-        ----------
-        rows : SiteRows
-        policy : Policy
-        trusted_types : collection of str
-        clock : function
-        """
-        self.name = rows.source
-        self._rows = rows
-        self._policy = policy
-        self._losses: dict[str, Callable[..., Any]] = {}
-        self._ratio = None
-        self._tell_errors = False
-        self._trusted = tuple(trusted_types)
-        self.ledger = Ledger(self.name, policy, clock)
-        self._studies: dict[str, Remembered] = {}
-        #: Why this site last refused; only the name of a rule leaves, of some not even that.
-        self.refusal: PolicyError | None = None
-        #: Why candidates failed here, in the words of whatever failed; they never leave.
-        self.failures: dict[int, str] = {}
-        #: What attacks on the last model reached; it never leaves.
-        self.certificate: Certificate | None = None
+        return Source(
+            self.name,
+            self._rows,
+            (),
+            policy=self._policy,
+            losses=self._losses,
+            ratio=self._ratio,
+            trusted_types=self._trusted,
+            tell_errors=self._tell_errors,
+            clock=self.ledger.clock,
+        )
 
     def __repr__(self) -> str:
-        return f"Source({self.name!r}, {self._rows!r}, {len(self._rows.columns)} columns)"
+        return f"Source({self.name!r}, {self._rows!r}, {len(self._rows.rows.columns)} columns)"
 
     @property
     def fingerprint(self) -> str:
@@ -257,10 +237,10 @@ class Source:
         """
         if isinstance(question, Brief):
             self._admit(question)
-            study = self._studies.setdefault(question.study, Remembered(question))
+            study = self._studies.setdefault(question.study, Remembered(question, question))
         else:
-            study = self._reported(question.study, question.brief)
-            study.rounds, study.work = study.with_round(question).rounds, None
+            study = self._reported(question).with_round(question)
+            self._studies[question.study] = study
         study.sent[remembered_as(question)] = question, report
 
     def answer_key(self, question: Message) -> str:
@@ -286,7 +266,7 @@ class Source:
                 "This site answers one brief per study; give another study another name.",
             )
         self._admit(brief)
-        study = self._studies.setdefault(brief.study, Remembered(brief))
+        study = self._studies.setdefault(brief.study, Remembered(brief, brief))
         report, study.work = self._measured(brief, in_reply_to)
         return report
 
@@ -299,16 +279,14 @@ class Source:
         in_reply_to : str
             Its hash.
         """
-        study = self._reported(more.study, more.brief)
+        study = self._reported(more)
         extended = study.with_round(more)
         self._admit(extended.design)
+        before, failed = len(study.design.candidates), self.failures
         brief = replace(study.brief, candidates=more.candidates)
-        failed = self.failures
-        report, work = self._measured(brief, in_reply_to)
-        before = len(study.design.candidates)
-        self.failures = {**failed, **{before + k: text for k, text in work.texts.items()}}
-        study.rounds = extended.rounds
-        study.work = None  # of the chosen candidate it is made again
+        report, _ = self._measured(brief, in_reply_to)
+        self.failures = {**failed, **{before + k: text for k, text in self.failures.items()}}
+        self._studies[more.study] = extended
         return replace(report, correlations=np.empty(0))  # they were told with the first
 
     def _measured(self, brief: Brief, in_reply_to: str) -> tuple[RiskReport, Work]:
@@ -320,25 +298,36 @@ class Source:
         in_reply_to : str
             Hash of the question.
         """
-        model, candidates = self._model_of(brief, brief.candidates)
-        loss = self._loss_of(brief)
-        work = self._prepared(brief, model, candidates)
-        self.failures = work.texts
-        # The strict rule refuses such a table; where it is off, the danger is named.
-        _, sd = self._rows.moments(brief.features)
-        narrow = narrow_features(brief, sd, Policy.min_sd_share)
-        evidence = {"features": float(narrow)}
-        dangers = [Finding("narrow-table", evidence=evidence)] if narrow else []
-        for unit in self._other_units(brief):
-            told = {"conversion": unit.conversion, "direction": unit.direction}
-            dangers.append(Finding("other-unit", evidence={"column": float(unit.column), **told}))
+        work = self._prepared(brief)
+        self.failures = {i: text for path in work.paths for i, text in path.texts.items()}
         most = self._policy.max_row_share
         alike = math.ceil(1.0 / most) if most > 0.0 else 1  # a rule of 0 refuses the report
-        caps = largest_losses(work, len(candidates), loss, alike) if alike > 1 else None
-        report = measure(brief, work, loss, in_reply_to, dangers, caps)
+        report = measure(work, in_reply_to, largest_losses(work, alike) if alike > 1 else None)
         if most < 1.0 and len(report.correlations) and largest_column_share(work) > most:
             report = replace(report, correlations=np.empty(0))
         return report, work
+
+    def _prepared(self, brief: Brief, at: int | None = None) -> Work:
+        """Rows and weights, and unless the model is given, models of every candidate or of one.
+
+        Parameters
+        ----------
+        brief : Brief
+        at : int, optional
+            Number of the one.
+        """
+        n_classes, model = len(brief.classes), None
+        numbers, candidates = [0], list[dict[str, Any]]([{}])  # a given model has no values
+        if brief.candidates:
+            numbers = [*range(len(brief.candidates))] if at is None else [at]
+            grid = agreed_grid(brief.sd, scale=brief.scale)
+            told = thaw(brief.model), [thaw(brief.candidates[k]) for k in numbers]
+            model, candidates = instantiate(*told, n_classes, self._trusted, grid)
+        check_loss(brief.loss, n_classes, self._losses)
+        own = self._losses.get(brief.loss)
+        loss = loss_named(brief.loss) if own is None else own
+        chosen = dict(zip(numbers, candidates, strict=True))
+        return prepare(self._rows.of(brief), model, chosen, loss, self._ratio)
 
     # Phase 2: one model at the chosen candidate -------------------------------------------
 
@@ -351,28 +340,40 @@ class Source:
         in_reply_to : str
             Hash of the request.
         """
-        study = self._reported(request.study, request.brief)
-        model, chosen = self._chosen(study.design, request.candidate)
-        if model is None:
+        study, policy = self._reported(request), self._policy
+        if not study.brief.candidates:
             raise MessageError("A study of a given model must ask for no other.")
         if study.asked.setdefault(request.name, request) != request:
             raise PolicyError(
                 "one_model", "This site sends one model per study; give another study another name."
             )
-        policy = self._policy
         if policy.models == "never":
             raise PolicyError("models", "This site examines models and sends none.")
-        work = self._work(study, model, chosen, request.candidate)
+        work = self._chosen(study, request.candidate)
         if policy.max_row_leverage >= 1.0:
-            path = fit_chosen(work, chosen)
+            path = fit_chosen(work)
         else:
-            path, work = fit_unexposed(work, model, chosen, policy.max_row_leverage)
-        report = model_report(request, in_reply_to, self.name, path, show=policy.show_model)
+            path, work = fit_unexposed(work, policy.max_row_leverage)
+        [fitted] = path.models
+        if fitted is None:
+            raise PolicyError(
+                "fit_failed",
+                "The chosen candidate could not be fitted here; leave it out of the study.",
+            )
+        report = ModelReport(
+            study=request.study,
+            source=self.name,
+            in_reply_to=in_reply_to,
+            candidate=request.candidate,
+            n_rows=path.n_rows,
+            show=policy.show_model,
+            form=fitted.form,
+            arrays=fitted.arrays,
+            held=fitted if isinstance(fitted, EstimatorModel) else None,
+        )
         report = policy.release(report)  # rounded: the very message that leaves is looked at
         if policy.looks_at_models:
-            [fitted] = path.models
-            assert fitted is not None  # noqa: S101 - there is a report
-            self.certificate = certify(report, fitted, work, model, chosen)
+            self.certificate = certify(report, fitted, work)
             self.certificate.check(policy)
         return report
 
@@ -387,9 +388,8 @@ class Source:
         in_reply_to : str
             Hash of the examination.
         """
-        study = self._reported(asked.study, asked.brief)
+        study = self._reported(asked)
         brief = study.design
-        model, chosen = self._chosen(brief, asked.candidate)
         members = members_of(asked, brief)  # refuses what is not of the study
         if asked.again:
             check_second(asked, study.asked.get(asked.name) if brief.candidates else None)
@@ -398,7 +398,7 @@ class Source:
                 "one_examination",
                 "This site examines one mixture per study; give another study another name.",
             )
-        work = self._work(study, model, chosen, asked.candidate)
+        work = self._chosen(study, asked.candidate)
         found = self._examined(asked, members, brief, work)
         if self._policy.min_cell_rows > 1 and self._tells_no_table(asked, found, study, work):
             found = found.without_table()
@@ -423,7 +423,7 @@ class Source:
         predict, policy = mixture_of(asked, members, work), self._policy
         if policy.max_row_leverage < 1.0:
             policy.check_leverage(largest_examined_share(work, predict, members))
-        return examine(brief, work, predict, asked, self._loss_of(brief), policy.min_cell_rows)
+        return examine(brief, work, predict, asked, work.loss, policy.min_cell_rows)
 
     def _tells_no_table(
         self, asked: Examination, found: Examined, study: Remembered, work: Work
@@ -448,61 +448,37 @@ class Source:
         before = self._examined(first, members_of(first, study.design), study.design, work)
         return not before.reason and not finds_useless(before, first.weights)
 
-    def _work(self, study: Remembered, model: Model | None, chosen: Candidate, at: int) -> Work:
-        """What the report rests on, of one candidate; made again if this site was restarted.
+    # The pieces -----------------------------------------------------------------------------
+
+    def _reported(self, asked: MoreCandidates | ModelRequest | Examination) -> Remembered:
+        """The study, if this site has reported on that very brief and its candidate."""
+        study = self._studies.get(asked.study)
+        if study is None or Brief.name not in study.sent or digest_of(study.brief) != asked.brief:
+            raise PolicyError(
+                "phase_order", "A site goes on only with a study on whose brief it has reported."
+            )
+        index = 0 if isinstance(asked, MoreCandidates) else asked.candidate
+        if index >= max(len(study.design.candidates), 1):
+            raise MessageError("A message must name a candidate of the brief.")
+        return study
+
+    def _chosen(self, study: Remembered, candidate: int) -> Work:
+        """What the report rests on, of one candidate; made again after a search or a restart.
 
         Parameters
         ----------
         study : Remembered
-        model : Model or None
-            None if it is given.
-        chosen : Candidate
-        at : int
+        candidate : int
             Its number.
         """
-        if study.work is None:
-            study.work = self._prepared(study.design, model, [chosen])
-        return study.work.at(at)
-
-    def _prepared(self, brief: Brief, model: Model | None, candidates: Sequence[Candidate]) -> Work:
-        """Rows and weights, and the models of every candidate unless the model is given.
-
-        Parameters
-        ----------
-        brief : Brief
-        model : Model or None
-        candidates : sequence of Candidate
-        """
-        rows = self._rows.of(brief)
-        if model is not None:
-            return prepare(brief, rows, model, candidates, self._ratio)
-        check_given(rows)
-        with one_blas_thread():
-            return Work(rows, TableWeighing.fit(brief, rows))
-
-    # The pieces -----------------------------------------------------------------------------
-
-    def _reported(self, name: str, brief: str) -> Remembered:
-        """The study, if this site has reported on that very brief.
-
-        Parameters
-        ----------
-        name : str
-            Of the study.
-        brief : str
-            Hash of its brief.
-        """
-        study = self._studies.get(name)
-        if study is None or Brief.name not in study.sent or digest_of(study.brief) != brief:
-            raise PolicyError(
-                "phase_order", "A site goes on only with a study on whose brief it has reported."
-            )
-        return study
+        if study.work is None or candidate not in study.work.candidates:
+            study.work = self._prepared(study.design, candidate)
+        return study.work.at(candidate)
 
     def row_weights(self, brief: Brief) -> Array:
         """Weights of the rows for the table in `brief`, shape (rows,); they sum to one."""
         rows = self._rows.of(brief)
-        weighing = TableWeighing.fit(brief, rows)
+        weighing = TableWeighing.fit(rows)
         return np.concatenate([weighing.judging(batch) for batch in rows])
 
     def refusals(self, brief: Brief) -> list[PolicyError]:
@@ -525,7 +501,7 @@ class Source:
 
     def can_fit(self, brief: Brief) -> bool:
         """Whether its rows suffice for folds; else it only examines the others' models."""
-        return folds_of(brief, self._rows.of(brief)) is not None
+        return folds_of(self._rows.of(brief)) is not None
 
     def unit_warnings(self, brief: Brief) -> list[str]:
         """A sentence for every column that looks as if it were in another unit than the target's.
@@ -534,13 +510,8 @@ class Source:
         """
         return [
             f"Column {brief.features[unit.column]!r} here {unit.words}."
-            for unit in self._other_units(brief)
+            for unit in self._rows.of(brief).other_units()
         ]
-
-    def _other_units(self, brief: Brief) -> list[OtherUnit]:
-        """Columns that look as if they were in another unit than the target's."""
-        own, target = self._rows.moments_of_known(brief.features), (brief.mean, brief.sd)
-        return other_units(brief.features, brief.flags, self._rows.n_rows, own, target)
 
     def _refusals(self, brief: Brief) -> list[PolicyError]:
         rows = self._rows.of(brief)  # names a missing column
@@ -548,46 +519,10 @@ class Source:
         if brief.scheme != "cross-fit":
             smallest = int(rows.n_rows * min(brief.shares))
         train_rows = rows.n_rows if brief.refit else int(rows.n_rows * brief.shares[1])
-        _, sd = self._rows.moments(brief.features)
-        counts = rows.class_rows()
-        return list(self._policy.refusals(brief, smallest, train_rows, sd, counts))
+        counts = rows.class_rows() if brief.classes else np.empty(0)
+        return list(self._policy.refusals(brief, smallest, train_rows, rows.sd, counts))
 
     def _admit(self, brief: Brief) -> None:
         """Ask the site's policy whether to take part, before anything is computed."""
         for refusal in self._refusals(brief):
             raise refusal
-
-    def _chosen(self, brief: Brief, index: int) -> tuple[Model | None, Candidate]:
-        """The study's model and one of its candidates; None and nothing if the model is given.
-
-        Parameters
-        ----------
-        brief : Brief
-        index : int
-            Of a candidate.
-        """
-        if index >= max(len(brief.candidates), 1):
-            raise MessageError("A message must name a candidate of the brief.")
-        model, chosen = self._model_of(brief, brief.candidates[index : index + 1])
-        return model, chosen[0] if chosen else {}
-
-    def _model_of(
-        self, brief: Brief, candidates: Sequence[Candidate]
-    ) -> tuple[Model | None, list[dict[str, Any]]]:
-        """The brief's model, None if it is given, and some of its candidates.
-
-        Parameters
-        ----------
-        brief : Brief
-        candidates : sequence of Candidate
-        """
-        if not brief.candidates:
-            return None, []
-        grid = agreed_grid(brief.sd, scale=brief.scale)
-        told = thaw(brief.model), thaw(candidates)
-        return instantiate(*told, len(brief.classes), self._trusted, grid)
-
-    def _loss_of(self, brief: Brief) -> Loss:
-        check_loss(brief.loss, len(brief.classes), self._losses)
-        own = self._losses.get(brief.loss)
-        return loss_named(brief.loss) if own is None else own

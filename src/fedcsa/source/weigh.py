@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,6 +38,7 @@ from fedcsa.core.folds import (
 from fedcsa.core.table import MISSING_MARK
 from fedcsa.core.tilt import Tilt, fit_tilt
 from fedcsa.core.ulsif import ULSIF
+from fedcsa.core.units import OtherUnit, other_units
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
 from fedcsa.messages.fields import thaw
@@ -57,8 +58,8 @@ class Batch:
 
     Attributes
     ----------
-    start : int
-        Position of the first row in the table.
+    place : slice
+        Where they stand in the table.
     raw : array of shape (rows, features)
     brief : Brief
         With the target's means and sds, and whether models see features in these units.
@@ -70,7 +71,7 @@ class Batch:
         The column of predictions that is judged: numbers, or probabilities of the second class.
     """
 
-    start: int
+    place: slice
     raw: Array
     brief: Brief
     y: Array
@@ -90,18 +91,14 @@ class Batch:
         """The features as the models see them, shape (rows, features)."""
         return self.z if self.brief.scale else self.raw
 
-    @property
-    def stop(self) -> int:
-        """Position after the last row."""
-        return self.start + len(self.y)
-
     def cut(self, size: int = CACHED_ROWS) -> Iterator[Batch]:
         """The same rows, `size` at a time."""
         for first in range(0, len(self.y), size):
-            rows = slice(first, first + size)
+            rows = slice(first, min(first + size, len(self.y)))
+            place = slice(self.place.start + first, self.place.start + rows.stop)
             groups = None if self.groups is None else self.groups[rows]
             given = None if self.given is None else self.given[rows]
-            yield Batch(self.start + first, self.raw[rows], self.brief, self.y[rows], groups, given)
+            yield Batch(place, self.raw[rows], self.brief, self.y[rows], groups, given)
 
 
 @dataclass(frozen=True)
@@ -120,6 +117,10 @@ class StudyRows:
     brief : Brief
         With the target's means and sds, and whether models see features in these units.
     n_rows : int
+    mean, sd : array of shape (features,)
+        The source's own.
+    held : bool
+        Whether the rows are in memory.
     given : int or None
         The column of predictions that is judged.
     judged : dict of str to (array, list)
@@ -132,13 +133,11 @@ class StudyRows:
     group: int | None = field(repr=False)
     brief: Brief = field(repr=False)
     n_rows: int
+    mean: Array = field(repr=False)
+    sd: Array = field(repr=False)
+    held: bool
     given: int | None = field(default=None, repr=False)
     judged: dict[str, tuple[Array, list[Any]]] = field(default_factory=dict, repr=False)
-
-    @property
-    def held(self) -> bool:
-        """Whether the rows are in memory."""
-        return isinstance(self.rows, HeldBatches)
 
     def __iter__(self) -> Iterator[Batch]:
         """Start a pass."""
@@ -149,17 +148,30 @@ class StudyRows:
             # Laid out alike, rows give the same bits wherever they come from.
             raw = np.ascontiguousarray(X[:, picked])
             groups, given = (None if k is None else X[:, k] for k in (self.group, self.given))
-            yield Batch(start, raw, self.brief, y, groups, given)
-            start += len(y)
+            place = slice(start, start := start + len(y))
+            yield Batch(place, raw, self.brief, y, groups, given)
 
     def class_rows(self) -> Array:
-        """Rows of every class of the outcome, shape (classes,); empty for numbers."""
-        n_classes = len(self.brief.classes)
-        counts = np.zeros(n_classes)
-        if n_classes:
-            for _, y in self.rows:
-                counts += np.bincount(y.astype(np.intp), minlength=n_classes)
+        """Rows of every class of the outcome, shape (classes,)."""
+        counts = np.zeros(len(self.brief.classes))
+        for _, y in self.rows:
+            counts += np.bincount(y.astype(np.intp), minlength=len(counts))
         return counts
+
+    def other_units(self) -> list[OtherUnit]:
+        """Columns that look as if they were in another unit than the target's.
+
+        Of a column with gaps only those cells count that are no agreed value.
+        """
+        brief, names = self.brief, self.rows.columns
+        mean, sd = self.mean.copy(), self.sd.copy()
+        marks = [f"{name}{MISSING_MARK}" for name in brief.features]
+        gaps = [k for k, mark in enumerate(marks) if mark in names]
+        if gaps:
+            pairs = [(self.columns[k], names.index(marks[k])) for k in gaps]
+            mean[gaps], sd[gaps] = known_moments(self.rows, pairs)
+        target = brief.mean, brief.sd
+        return other_units(brief.features, brief.flags, self.n_rows, (mean, sd), target)
 
     def whole(self) -> Batch:
         """All rows at once: for models that need them in memory."""
@@ -169,7 +181,7 @@ class StudyRows:
         raw = np.concatenate([part.raw for part in parts])
         y = np.concatenate([part.y for part in parts])
         told = [part.groups for part in parts if part.groups is not None]
-        return Batch(0, raw, self.brief, y, np.concatenate(told) if told else None)
+        return Batch(slice(0, len(y)), raw, self.brief, y, np.concatenate(told) if told else None)
 
 
 def over_blocks(
@@ -194,25 +206,25 @@ def over_blocks(
     return reduce(merge, in_order(of_batch, rows))
 
 
+@dataclass(frozen=True)
 class SiteRows:
     """The rows of one source.
 
-    Parameters
+    Attributes
     ----------
     source : str
     rows : Batches
-        With classes in memory, `y` may be given as labels; batches hold codes of classes.
-    y : array, optional
-        Outcomes of rows in memory, as they came.
+        All columns, the group among them; with codes of classes as outcomes.
+    y : array of shape (rows,), or None
+        Of rows in memory the outcomes as they came, which may be labels.
+    judged : dict of str to (array, list)
+        See `StudyRows`.
     """
 
-    def __init__(self, source: str, rows: Batches, y: NDArray[Any] | None = None) -> None:
-        self.source = source
-        #: Names of all columns, the group among them.
-        self.columns = rows.columns
-        self._rows = rows
-        self._y = y
-        self._judged: dict[str, tuple[Array, list[Any]]] = {}
+    source: str
+    rows: Batches
+    y: NDArray[Any] | None = None
+    judged: dict[str, tuple[Array, list[Any]]] = field(default_factory=dict)
 
     @classmethod
     def in_memory(
@@ -260,72 +272,57 @@ class SiteRows:
         return cls(source, rows if band == 1 else BandedBatches(rows, band))
 
     def __repr__(self) -> str:
-        return "rows in batches" if self._y is None else f"{self.n_rows} rows"
+        return "rows in batches" if self.y is None else f"{len(self.y)} rows"
 
     @cached_property
-    def _looked(self) -> tuple[int, Array, Array]:
-        """Number of rows, means and sds, by one pass."""
-        n_rows, mean, sd = summarise(self._rows, len(self.columns))
-        if not n_rows:
+    def summary(self) -> tuple[int, Array, Array]:
+        """Number of rows, means and sds of all columns, by one pass."""
+        found = summarise(self.rows, len(self.rows.columns))
+        if not found[0]:
             raise DataError(f"Source {self.source!r} must have rows; its table has none.")
-        return n_rows, mean, sd
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
-        return self._looked[0] if self._y is None else len(self._y)
+        return found
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the rows and outcomes, by one pass."""
         sha256 = hashlib.sha256()
-        for X, y in self._rows:
+        for X, y in self.rows:
             sha256.update(np.ascontiguousarray(X).data)
             sha256.update(np.ascontiguousarray(y).data)
-        if self._y is not None:
-            y = self._y.astype(str) if self._y.dtype == object else self._y
+        if self.y is not None:
+            y = self.y.astype(str) if self.y.dtype == object else self.y
             sha256.update(np.ascontiguousarray(y).tobytes())
         return sha256.hexdigest()
 
-    def moments(self, features: Sequence[str]) -> tuple[Array, Array]:
-        """The source's own means and standard deviations of `features`."""
-        order = [self.columns.index(name) for name in features]
-        _, mean, sd = self._looked
-        return mean[order], sd[order]
-
-    def moments_of_known(self, features: Sequence[str]) -> tuple[Array, Array]:
-        """As `moments`, but of a column with gaps over the cells that are no agreed value."""
-        means, sds = self.moments(features)
-        marks = {name: f"{name}{MISSING_MARK}" for name in features}
-        gaps = [name for name in features if marks[name] in self.columns]
-        pairs = [(self.columns.index(name), self.columns.index(marks[name])) for name in gaps]
-        if pairs:
-            order = [list(features).index(name) for name in gaps]
-            means[order], sds[order] = known_moments(self._rows, pairs)
-        return means, sds
-
     def of(self, brief: Brief) -> StudyRows:
         """The rows as `brief` wants to see them."""
-        column = given_column(brief.model)
+        column, names = given_column(brief.model), self.rows.columns
         needed = [*brief.features, *filter(None, (brief.group, column))]
-        missing = [name for name in needed if name not in self.columns]
+        missing = [name for name in needed if name not in names]
         if missing:
             raise DataError(
                 f"Source {self.source!r} must have the study's {len(needed)} columns; "
                 f"missing: {', '.join(map(repr, missing[:5]))}."
             )
-        rows = self._rows
-        if self._y is not None:
+        rows = self.rows
+        if isinstance(rows, HeldBatches) and self.y is not None:
             where = f"The outcome of source {self.source!r}"
-            outcome = as_outcome(self._y, thaw(brief.classes), where)
-            rows = HeldBatches(self.columns, rows.X, outcome)  # type: ignore[attr-defined]
-        columns = [self.columns.index(name) for name in brief.features]
-        group, given = (
-            self.columns.index(name) if name else None for name in (brief.group, column)
-        )
+            rows = replace(rows, y=as_outcome(self.y, thaw(brief.classes), where))
+        columns = [names.index(name) for name in brief.features]
+        n_rows, mean, sd = self.summary
         return StudyRows(
-            self.source, rows, columns, group, brief, self.n_rows, given, self._judged
-        )  # fmt: skip
+            source=self.source,
+            rows=rows,
+            columns=columns,
+            group=names.index(brief.group) if brief.group else None,
+            brief=brief,
+            n_rows=n_rows,
+            mean=mean[columns],
+            sd=sd[columns],
+            held=self.y is not None,
+            given=names.index(column) if column else None,
+            judged=self.judged,
+        )
 
 
 #: Training weights are never below this share of their mean, so that no row is lost.
@@ -357,46 +354,42 @@ class Folds:
     def labels(self, batch: Batch) -> NDArray[np.int16]:
         """Part of every row of a batch."""
         if self.dealt is not None:
-            return self.dealt[batch.start : batch.stop]
+            return self.dealt[batch.place]
         if batch.groups is not None:
             return group_labels(batch.groups, self.n_folds, self.key)
-        return fold_labels(batch.start, batch.stop, self.n_folds, self.key)
+        return fold_labels(batch.place.start, batch.place.stop, self.n_folds, self.key)
 
 
-def folds_of(brief: Brief, rows: StudyRows) -> Folds | None:
+def folds_of(rows: StudyRows) -> Folds | None:
     """The folds of this source; fewer where outcomes are rare, none where they do not suffice.
 
     Every model must be fitted on rows of every class that the source has. A source for which no
     number of folds gives that can still examine the others' models.
-
-    Parameters
-    ----------
-    brief : Brief
-    rows : StudyRows
     """
+    brief = rows.brief
     rng = generator_for(brief.seed, rows.source, "folds")
     if brief.scheme != "cross-fit":
         dealt = dealt_labels(rows.n_rows, rng, brief.shares.tolist())
         return Folds(turns(brief.scheme, 3), 3, 0, dealt)
     key = fold_key(rng)
+    # Rows that are dealt one by one fill every part, and a streamed table is long.
+    sure = not rows.held or not (brief.classes or brief.group)
     for n_folds in range(min(brief.n_folds, rows.n_rows // 2), 1, -1):
         found = Folds(turns("cross-fit", n_folds), n_folds, key)
-        if not rows.held or _suffice(found, rows, brief):
+        if sure or _suffice(found, rows):
             return found
     return None
 
 
-def _suffice(folds: Folds, rows: StudyRows, brief: Brief) -> bool:
+def _suffice(folds: Folds, rows: StudyRows) -> bool:
     """Whether every part has rows, and every model sees every class.
 
     Parameters
     ----------
     folds : Folds
     rows : StudyRows
-        In memory: a streamed table is long.
-    brief : Brief
     """
-    n_classes = len(brief.classes)
+    n_classes = len(rows.brief.classes)
     counts = np.zeros((folds.n_folds, max(n_classes, 1)))
     for batch in rows:
         labels = folds.labels(batch)
@@ -420,6 +413,8 @@ class TableWeighing:
     Attributes
     ----------
     tilt : Tilt
+    total : float
+        What weights that sum to one are multiplied with to be ratios: the number of rows.
     findings : tuple of Finding
         What is dangerous about the weights.
     n_columns : int
@@ -427,27 +422,18 @@ class TableWeighing:
     """
 
     tilt: Tilt
+    total: float
     findings: tuple[Finding, ...] = ()
     n_columns: int = 1
 
     @classmethod
-    def fit(cls, brief: Brief, rows: StudyRows) -> TableWeighing:
-        """Weight `rows` to the table in `brief`.
-
-        Parameters
-        ----------
-        brief : Brief
-        rows : StudyRows
-        """
-        table = brief.table
+    def fit(cls, rows: StudyRows) -> TableWeighing:
+        """Weight `rows` to the table in their brief."""
+        table = rows.brief.table
         flags = np.array(table.flags, dtype=bool)
         in_units = lambda batch: (block.z for block in batch.cut())  # noqa: E731
-        return cls(fit_tilt(rows, flags, table.correlations, blocks=in_units))
-
-    @property
-    def total(self) -> float:
-        """What weights that sum to one are multiplied with to be ratios: the number of rows."""
-        return float(self.tilt.n_rows)
+        tilt = fit_tilt(rows, flags, table.correlations, blocks=in_units)
+        return cls(tilt, float(tilt.n_rows))
 
     def training(self, batch: Batch) -> Array:
         """Ratios n·w, at least a thousandth, shape (rows, 1)."""
@@ -478,19 +464,18 @@ class RatioWeighing:
     findings: tuple[Finding, ...] = ()
 
     @classmethod
-    def fit(cls, brief: Brief, rows: StudyRows, folds: Folds, own: Any = None) -> RatioWeighing:
+    def fit(cls, rows: StudyRows, folds: Folds, own: Any = None) -> RatioWeighing:
         """Fit the ratio on every turn's density part.
 
         Parameters
         ----------
-        brief : Brief
-            With the target's rows.
         rows : StudyRows
+            Their brief holds the target's.
         folds : Folds
         own : object with fit and predict, optional
             Takes the place of uLSIF.
         """
-        whole = rows.whole()
+        brief, whole = rows.brief, rows.whole()
         target = (brief.rows - brief.mean) / brief.sd if brief.scale else brief.rows
         labels = folds.labels(whole)
         columns, findings = [], list[Finding]()
@@ -518,12 +503,12 @@ class RatioWeighing:
 
     def training(self, batch: Batch) -> Array:
         """Ratios of a batch's rows, shape (rows, turns + 1)."""
-        rows: Array = self.ratios[batch.start : batch.stop]
+        rows: Array = self.ratios[batch.place]
         return rows
 
     def judging(self, batch: Batch) -> Array:
         """Weights of a batch's rows; where all ratios are 0, equal ones."""
-        rows: Array = self.judged[batch.start : batch.stop]
+        rows: Array = self.judged[batch.place]
         return rows
 
 
