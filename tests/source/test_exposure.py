@@ -46,14 +46,14 @@ def exposed(X, y, candidate, **options):
     )
     brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
     site = SiteRows.in_memory("s", X, y, FEATURES, 10)
-    work = prepare(site.of(brief), Ridge(), {0: candidate}, loss_named("squared"))
+    work = prepare(site.of(brief), Ridge(), {0: candidate}, loss_named("squared")).at(0)
     [model] = fit_chosen(work).models
     return outcome_shares(work, model).max(), work, model
 
 
 def shares_in(work, candidate, model):
     """Of a model that a recipe of another library has fitted."""
-    return outcome_shares(replace(work, model=None, candidates={0: candidate}), model)
+    return outcome_shares(replace(work, model=None, chosen=candidate), model)
 
 
 def by_the_formula(work, candidate):
@@ -260,7 +260,7 @@ def test_the_largest_losses_under_a_candidate_count_alike(alike, monkeypatch):
     w = work.weighing.judging(batch)[judged]
     monkeypatch.setattr(exposure, "rows_at_a_time", lambda _: 50)
     most = largest_losses(work, alike)
-    report = measure(work, "", most)
+    report = measure(work, "", most=most)
     for k in range(2):
         weighted = sorted(w * losses[:, k])
         counted = [min(one, weighted[-alike]) for one in weighted]

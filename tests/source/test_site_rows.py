@@ -120,16 +120,19 @@ def asked(make_source, brief):
         index = [c["ratio_power"] for c in brief.candidates].index(power) + 2
         told = digest(encode(brief))
         model = source.answer(ModelRequest("s", told, index))
-        d = len(brief.features)
-        own = 0.6 if power else 0.0
-        examination = Examination(
-            study="s", brief=told, candidate=index, combine="mean", own_weight=own,
-            weights=np.array([1.0 - own]), forms=[LinearModel(np.zeros(d), 0.0).form],
-            arrays={"0.coefficients": np.full(d, 0.7), "0.intercept": np.array([0.3])},
-            constant=np.array([0.1]), again=False,
-        )  # fmt: skip
+        examination = examination_of(brief, index, 0.6 if power else 0.0)
         answers += [model, replace(source.answer(examination), in_reply_to="")]
     return report, answers
+
+
+def examination_of(brief, candidate, own):
+    d = len(brief.features)
+    return Examination(
+        study="s", brief=digest(encode(brief)), candidate=candidate, combine="mean",
+        own_weight=own, weights=np.array([1.0 - own]), forms=[LinearModel(np.zeros(d), 0.0).form],
+        arrays={"0.coefficients": np.full(d, 0.7), "0.intercept": np.array([0.3])},
+        constant=np.array([0.1]), again=False,
+    )  # fmt: skip
 
 
 def held(monkeypatch, X, y, brief):
@@ -255,6 +258,19 @@ def test_a_site_that_was_restarted_answers_as_before():
     expected = flat(asked(lambda: Source("a", X, y, policy=OPEN), brief))
     for found, same in zip(flat(asked(restarted, brief)), expected, strict=True):
         assert_close(found, same, 1e-12)
+
+
+def test_a_restarted_site_knows_two_candidates_apart():
+    X, y, X_target = tables("plain")
+    brief = Target(X_target, plan_for(X), policy=OPEN).brief(["a"])
+    kept, restarted = (Source("a", X, y, policy=OPEN) for _ in range(2))
+    restarted.recall(brief, kept.answer(brief))
+    last = len(brief.candidates) - 1  # with another power than the first
+    for question in (
+        examination_of(brief, 0, 0.6),
+        ModelRequest("s", digest(encode(brief)), last),
+    ):
+        assert_close(restarted.answer(question), kept.answer(question), 1e-12)
 
 
 def flat(answer):

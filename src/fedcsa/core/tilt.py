@@ -114,10 +114,6 @@ class Tilt:
     n_rows: int
     moments: Array = field(repr=False)
 
-    def functions(self, z: Array) -> Array:
-        """C of every row in the target's units, shape (rows, functions)."""
-        return balanced(z, self.flags, self.correlations)[1:].T
-
     def weights(self, z: Array, functions: Array | None = None) -> Array:
         """W of every row; they sum to one over the source's rows.
 
@@ -128,8 +124,9 @@ class Tilt:
         functions : array of shape (rows, functions), optional
             Their C, where it is known already.
         """
-        C = self.functions(z) if functions is None else functions
-        exponent: Array = C @ self.coefficients
+        if functions is None:
+            functions = balanced(z, self.flags, self.correlations)[1:].T
+        exponent: Array = functions @ self.coefficients
         exponent -= self.log_total
         return np.exp(exponent, out=exponent)
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import in_order, one_blas_thread
+from fedcsa.core.batches import in_order
 from fedcsa.core.folds import fold_key, fold_labels, generator_for, turns
 from fedcsa.core.membership import Attack, jackknife_variance, loss_attack, reference_attack
 from fedcsa.errors import PolicyError
@@ -146,11 +146,10 @@ def certify(report: ModelReport, fitted: FittedModel, work: Work) -> Certificate
     """
     brief = work.rows.brief
     model = report.held if report.is_held else _as_it_arrives(report, brief)
-    with one_blas_thread():
-        folds, models = _without_folds(brief, work)
-        loss, reference, n_rows = _membership(brief, work, model, models, folds)
-        held = _own_values(report, fitted, work.rows)
-        smallest = None if report.is_held else _smallest_leaf(model, work.rows)
+    folds, models = _without_folds(brief, work)
+    loss, reference, n_rows = _membership(brief, work, model, models, folds)
+    held = _own_values(report, fitted, work.rows)
+    smallest = None if report.is_held else _smallest_leaf(model, work.rows)
     per_row = count_parameters(report.arrays) / max(report.n_rows, 1)
     share = exposures(work, model).max(initial=0.0)
     return Certificate(loss, reference, n_rows, float(share), per_row, smallest, held)
@@ -343,10 +342,10 @@ def _without_folds(brief: Brief, work: Work) -> tuple[Folds, Sequence[FittedMode
     assert folds is not None and sent is not None and work.model  # noqa: S101, PT018 - it is sent
     if brief.scheme != "cross-fit":
         folds = _folds_inside(brief, work, folds, sent.parts)
-        fits = fits_of(work.rows, work.weighing, folds, work.model, [work.candidate])
+        fits = fits_of(work.rows, work.weighing, folds, work.model, [work.chosen])
         last = work.weighing.n_columns - 1
         jobs = [Job(t.train, last, f"certificate-{k}") for k, t in enumerate(folds.turns)]
-        paths: Sequence[Path] = fits.paths(jobs, [work.candidate])
+        paths: Sequence[Path] = fits.paths(jobs, [work.chosen])
     else:
         paths = work.turn_paths()
     models = [path.models[0] for path in paths if path.models[0] is not None]

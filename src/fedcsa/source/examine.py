@@ -18,7 +18,7 @@ from fedcsa.core.measures import measure_variances
 from fedcsa.core.random_effects import SMALLEST_VARIANCE
 from fedcsa.core.scores import JACKKNIFE_GROUPS, TABLE_COLUMNS, ScoreSums
 from fedcsa.core.subgroups import members_of_subgroups
-from fedcsa.core.tilt import Tilt
+from fedcsa.core.tilt import Tilt, balanced
 from fedcsa.core.weights import useless_votes
 from fedcsa.errors import DataError
 from fedcsa.messages.fields import thaw
@@ -393,7 +393,7 @@ def _pass(
         prediction = constant if mixed is None else mixed
         [L], members = _losses(loss, [mixed], y), _losses(loss, each, y)
         K = row_losses(loss, constant, y)
-        functions = tilt.functions(batch.z)
+        functions = balanced(batch.z, tilt.flags, tilt.correlations)[1:].T
         w = tilt.weights(batch.z, functions)
         residual = np.zeros_like(w) if brief.classes else y - prediction
         columns = [w, w * L, w * K, w * residual, w * residual**2]

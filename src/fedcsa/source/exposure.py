@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import in_order, one_blas_thread
+from fedcsa.core.batches import in_order
 from fedcsa.core.ridge import merge_triangles, triangle
 from fedcsa.errors import PolicyError
 from fedcsa.models.fitted import FittedModel
@@ -107,9 +107,8 @@ def _fit_without(work: Work, out: NDArray[np.bool_]) -> Path:
     labels = np.concatenate([folds.labels(batch) for batch in work.rows])
     dealt = np.where(out, folds.n_folds, labels).astype(np.int16)
     inside = replace(folds, n_folds=folds.n_folds + 1, dealt=dealt)
-    with one_blas_thread():
-        fits = fits_of(work.rows, work.weighing, inside, work.model, [work.candidate])
-        return fit_chosen(replace(work, fits=fits))
+    fits = fits_of(work.rows, work.weighing, inside, work.model, [work.chosen])
+    return fit_chosen(replace(work, fits=fits))
 
 
 def exposures(work: Work, model: FittedModel) -> Array:
@@ -168,11 +167,10 @@ def outcome_shares(work: Work, model: FittedModel) -> Array:
     array of shape (rows,)
         Between 0 and 1; 0 for models of other kinds.
     """
-    with one_blas_thread():
-        if isinstance(model, TreeModel):
-            return _shares_of_leaves(work, model)
-        if isinstance(model, LinearModel | DesignModel):
-            return _leverages(work, model)
+    if isinstance(model, TreeModel):
+        return _shares_of_leaves(work, model)
+    if isinstance(model, LinearModel | DesignModel):
+        return _leverages(work, model)
     return np.zeros(work.rows.n_rows)
 
 
@@ -207,7 +205,7 @@ def _leverages(work: Work, model: LinearModel | DesignModel) -> Array:
     def penalty(total: float) -> float:
         if not isinstance(work.model, LinearRegression):
             return 0.0
-        return float(work.model.penalties([work.candidate], total)[0])
+        return float(work.model.penalties([work.chosen], total)[0])
 
     shares = _shares_in_span(work, rooted, penalty)
     if model.link == "identity":
@@ -265,9 +263,8 @@ def largest_examined_share(work: Work, predict: Predictor, members: Sequence[Fit
         design = np.concatenate([np.ones((len(batch.y), 1)), *columns], axis=1)
         return np.asarray(np.sqrt(work.weighing.judging(batch))[:, None] * design)
 
-    with one_blas_thread():
-        shares = _shares_in_span(work, partial(rooted, bent=True))
-        shares = shares - _shares_in_span(work, partial(rooted, bent=False))
+    shares = _shares_in_span(work, partial(rooted, bent=True))
+    shares = shares - _shares_in_span(work, partial(rooted, bent=False))
     return float(shares.max(initial=0.0))
 
 
@@ -299,8 +296,7 @@ def largest_losses(work: Work, alike: int) -> Array:
         losses, rows, _ = held_out_losses(work, batch)
         return largest(work.weighing.judging(batch)[rows, None] * losses)
 
-    with one_blas_thread():
-        found = over_blocks(work.rows, of_block, largest, rows_at_a_time(n_candidates))
+    found = over_blocks(work.rows, of_block, largest, rows_at_a_time(n_candidates))
     return found[0] if len(found) == alike else np.full(n_candidates, np.inf)
 
 
@@ -314,14 +310,13 @@ def largest_column_share(work: Work) -> float:
     work : Work
         Whose weights match the target's Table 1.
     """
-    with one_blas_thread():
-        mean = sum(in_order(lambda batch: work.weighing.judging(batch) @ batch.z, work.rows))
+    mean = sum(in_order(lambda batch: work.weighing.judging(batch) @ batch.z, work.rows))
 
-        def spread(batch: Batch) -> tuple[Array, Array]:
-            own = work.weighing.judging(batch)[:, None] * np.square(batch.z - mean)
-            return own.sum(axis=0), own.max(axis=0, initial=0.0)
+    def spread(batch: Batch) -> tuple[Array, Array]:
+        own = work.weighing.judging(batch)[:, None] * np.square(batch.z - mean)
+        return own.sum(axis=0), own.max(axis=0, initial=0.0)
 
-        found = list(in_order(spread, work.rows))
+    found = list(in_order(spread, work.rows))
     total = np.sum([of_batch for of_batch, _ in found], axis=0)
     heaviest = np.max([of_batch for _, of_batch in found], axis=0)
     return float((heaviest / np.where(total > 0.0, total, np.inf)).max())
@@ -385,7 +380,7 @@ def _training_weights(work: Work, batch: Batch) -> Array:
     if work.left_out is not None:
         taken &= ~work.left_out[batch.place]
     weights: Array = work.weighing.training(batch)[:, work.sent.column]
-    weights = weights ** power_of(work.candidate)
+    weights = weights ** power_of(work.chosen)
     return taken * weights
 
 

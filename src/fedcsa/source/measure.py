@@ -23,17 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import CACHED_ROWS, one_blas_thread
+from fedcsa.core.batches import CACHED_ROWS
 from fedcsa.core.losses import Loss, RiskMoments, row_losses, sampling_variance
 from fedcsa.errors import DataError, PolicyError
 from fedcsa.findings import Finding
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import Brief, Examination, MoreCandidates, RiskReport
-from fedcsa.messages.policy import Policy, narrow_features
 from fedcsa.models.description import Candidate
 from fedcsa.models.model import LinearRegression, Model, Path, path_losses
 from fedcsa.source.fits import Fits, Job, LinearFits, fits_of
-from fedcsa.source.mixture import check_given
 from fedcsa.source.weigh import (
     Batch,
     Folds,
@@ -82,6 +80,8 @@ class Work:
         What other models predict for rows that they have not seen.
     left_out : array of bool of shape (rows,), or None
         Rows that take no part in the model that is sent.
+    chosen : Candidate
+        The one that `at` chose.
     """
 
     rows: StudyRows = field(repr=False)
@@ -96,6 +96,7 @@ class Work:
     paths: Sequence[Path] = field(default=(), repr=False)
     outputs: Array | None = field(default=None, repr=False)
     left_out: NDArray[np.bool_] | None = field(default=None, repr=False)
+    chosen: Candidate = field(default_factory=dict)
 
     def at(self, candidate: int) -> Work:
         """The same of one candidate alone."""
@@ -103,23 +104,16 @@ class Work:
         one = slice(place, place + 1)
         return replace(
             self,
-            candidates={candidate: self.candidates[candidate]},
+            chosen=self.candidates[candidate],
             paths=[replace(path, models=path.models[one]) for path in self.paths],
             outputs=None if self.outputs is None else self.outputs[one],
         )
-
-    @property
-    def candidate(self) -> Candidate:
-        """The one that `at` chose."""
-        [chosen] = self.candidates.values()
-        return chosen
 
     def turn_paths(self) -> Sequence[Path]:
         """Models of the one candidate, one without each part: kept, or fitted again."""
         if self.outputs is None or self.fits is None:
             return self.paths
-        with one_blas_thread():
-            return self.fits.paths(self.turns, [self.candidate])
+        return self.fits.paths(self.turns, [self.chosen])
 
 
 def prepare(
@@ -144,32 +138,31 @@ def prepare(
     brief, every = rows.brief, list(candidates.values())
     by_table = model is None or brief.exchange == "table"
     if model is None:
-        check_given(rows)
+        rows.check_given()
     elif not rows.held and not (isinstance(model, LinearRegression) and by_table):
         raise _too_large(rows, len(every))
-    with one_blas_thread():  # threads go through batches; those of BLAS would fight them
-        folds = None if model is None else folds_of(rows)
-        if by_table:
-            weighing: Weighing = TableWeighing.fit(rows)
-        elif folds is not None:
-            weighing = RatioWeighing.fit(rows, folds, own)
-        else:
-            raise DataError(
-                f"Source {rows.source!r} must have two rows or more a fold and every class in "
-                "all but one; its rows do not suffice. Leave it out or use fewer folds."
-            )
-        work = Work(rows, model, candidates, loss, weighing, folds)
-        if model is None or folds is None:
-            return work
-        last = weighing.n_columns - 1  # all turns share one column, or each has its own
-        turns = [Job(t.train, min(k, last), f"model-{k}") for k, t in enumerate(folds.turns)]
-        sent = Job(range(folds.n_folds), last, "model-refit") if brief.refit else turns[0]
-        fits = fits_of(rows, weighing, folds, model, every)
-        work = replace(work, turns=turns, sent=sent, fits=fits)
-        if isinstance(fits, LinearFits):
-            return replace(work, paths=fits.paths(turns, every))
-        outputs, paths = fits.held_out(turns, every)
-        return replace(work, paths=paths, outputs=outputs)
+    folds = None if model is None else folds_of(rows)
+    if by_table:
+        weighing: Weighing = TableWeighing.fit(rows)
+    elif folds is not None:
+        weighing = RatioWeighing.fit(rows, folds, own)
+    else:
+        raise DataError(
+            f"Source {rows.source!r} must have two rows or more a fold and every class in "
+            "all but one; its rows do not suffice. Leave it out or use fewer folds."
+        )
+    work = Work(rows, model, candidates, loss, weighing, folds)
+    if model is None or folds is None:
+        return work
+    last = weighing.n_columns - 1  # all turns share one column, or each has its own
+    turns = [Job(t.train, min(k, last), f"model-{k}") for k, t in enumerate(folds.turns)]
+    sent = Job(range(folds.n_folds), last, "model-refit") if brief.refit else turns[0]
+    fits = fits_of(rows, weighing, folds, model, every)
+    work = replace(work, turns=turns, sent=sent, fits=fits)
+    if isinstance(fits, LinearFits):
+        return replace(work, paths=fits.paths(turns, every))
+    outputs, paths = fits.held_out(turns, every)
+    return replace(work, paths=paths, outputs=outputs)
 
 
 def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
@@ -194,15 +187,16 @@ def fit_chosen(work: Work) -> Path:
     """The model that is sent, as a path of one."""
     if work.fits is None or work.sent is None:
         return Path((None,))
-    with one_blas_thread():
-        [path] = work.fits.paths([work.sent], [work.candidate])
+    [path] = work.fits.paths([work.sent], [work.chosen])
     return path
 
 
 # Judging ------------------------------------------------------------------------------------
 
 
-def measure(work: Work, in_reply_to: str, most: Array | None = None) -> RiskReport:
+def measure(
+    work: Work, in_reply_to: str, n_narrow: int = 0, most: Array | None = None
+) -> RiskReport:
     """Judge every candidate on rows that its models have not seen.
 
     Parameters
@@ -210,13 +204,14 @@ def measure(work: Work, in_reply_to: str, most: Array | None = None) -> RiskRepo
     work : Work
     in_reply_to : str
         Hash of the question.
+    n_narrow : int
+        Features of the target's table that vary too little beside the source's own.
     most : array of shape (candidates,), optional
         What the loss of a row counts at most, times its weight.
     """
     brief = work.rows.brief
-    n_candidates, of_block = len(brief.candidates), partial(_judged, work, most)
-    with one_blas_thread():
-        sums = over_blocks(work.rows, of_block, _Measured.merge, rows_at_a_time(n_candidates))
+    n_candidates, of_block = len(brief.candidates), partial(_sums_of_block, work, most)
+    sums = over_blocks(work.rows, of_block, _Measured.merge, rows_at_a_time(n_candidates))
     total = sums.total  # of the rows that are judged: 1, but for a split
     ess = total**2 / sums.squares if total > 0.0 else 0.0
     risk, variance = sums.mean.copy(), np.zeros(n_candidates)
@@ -248,7 +243,7 @@ def measure(work: Work, in_reply_to: str, most: Array | None = None) -> RiskRepo
         risk=risk,
         variance=variance,
         failed={str(index): reason for index, reason in sorted(failed.items())},
-        findings=_findings(work),
+        findings=_findings(work, n_narrow),
         **{name: value for name, value in moments.items() if name != "n_rows"},
     )
 
@@ -312,7 +307,7 @@ class _Measured:
         )
 
 
-def _judged(work: Work, most: Array | None, batch: Batch) -> _Measured:
+def _sums_of_block(work: Work, most: Array | None, batch: Batch) -> _Measured:
     """Losses of every candidate under the weights, on a few rows.
 
     Parameters
@@ -403,16 +398,21 @@ def held_out_losses(work: Work, batch: Batch) -> tuple[Array, NDArray[np.intp], 
     return losses, rows, failed
 
 
-def _findings(work: Work) -> list[dict[str, Any]]:
-    """All dangers as a message holds them, each once."""
+def _findings(work: Work, n_narrow: int) -> list[dict[str, Any]]:
+    """All dangers as a message holds them, each once.
+
+    Parameters
+    ----------
+    work : Work
+    n_narrow : int
+        As for `measure`.
+    """
     warned = sum((Counter(path.warned) for path in work.paths), Counter[str]())
     found = [*work.weighing.findings]
     for name, count in warned.items():  # by the model library
         found.append(Finding("fit-warning", evidence={"warning": name, "count": float(count)}))
-    # The strict rule refuses such a table; where it is off, the danger is named.
-    narrow = narrow_features(work.rows.brief, work.rows.sd, Policy.min_sd_share)
-    if narrow:
-        found.append(Finding("narrow-table", evidence={"features": float(narrow)}))
+    if n_narrow:  # the strict rule refuses such a table; where it is off, the danger is named
+        found.append(Finding("narrow-table", evidence={"features": float(n_narrow)}))
     for unit in work.rows.other_units():
         told = {"conversion": unit.conversion, "direction": unit.direction}
         found.append(Finding("other-unit", evidence={"column": float(unit.column), **told}))

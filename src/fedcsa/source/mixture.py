@@ -9,14 +9,14 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.weights import median_mixture
-from fedcsa.errors import DataError, MessageError, ModelError, PolicyError
+from fedcsa.errors import MessageError, ModelError, PolicyError
 from fedcsa.messages.fields import Message, thaw, to_json
 from fedcsa.messages.messages import Brief, Examination
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.portable import LinearModel, Lines
-from fedcsa.source.weigh import Batch, StudyRows
+from fedcsa.source.weigh import Batch
 
 if TYPE_CHECKING:
     from fedcsa.source.measure import Work
@@ -67,19 +67,6 @@ def members_of(asked: Examination, brief: Brief) -> Sequence[FittedModel]:
     if not isinstance(line, LinearModel):
         raise MessageError("An examination must have a form for every model that is no line.")
     return Lines(together["coefficients"], together["intercept"][:, 0], line.link)
-
-
-def check_given(rows: StudyRows) -> None:
-    """Raise a `DataError` unless a site's column of predictions holds predictions."""
-    if rows.given is None or not rows.brief.classes:
-        return
-    for batch in rows:
-        assert batch.given is not None  # noqa: S101 - for the type checker
-        if ((batch.given < 0.0) | (batch.given > 1.0)).any():
-            raise DataError(
-                f"The column of predictions of source {rows.source!r} must hold probabilities "
-                "between 0 and 1. Divide percentages by 100."
-            )
 
 
 def check_second(asked: Examination, first: Message | None) -> None:

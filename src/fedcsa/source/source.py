@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import Batches
+from fedcsa.core.batches import Batches, one_blas_thread
 from fedcsa.core.losses import check_loss, loss_named
 from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.messages.codec import digest_of
@@ -33,6 +33,7 @@ from fedcsa.messages.policy import (
     Clock,
     Ledger,
     Policy,
+    narrow_features,
     told_rule,
     utc_now,
 )
@@ -97,7 +98,7 @@ class Source:
     ) -> None:
         self.name = name
         self._policy = policy or Policy()
-        if isinstance(X, SiteRows):
+        if isinstance(X, SiteRows):  # read in batches, or those of another source
             self._rows = X
         else:
             self._rows = SiteRows.in_memory(name, X, y, features, self._policy.count_band)
@@ -178,7 +179,10 @@ class Source:
         key, study = remembered_as(message), self._studies.get(message.study)
         asked, sent = study.sent.get(key, (None, None)) if study else (None, None)
         try:
-            answer = sent if sent is not None and asked == message else make(message, in_reply_to)
+            answer = sent if asked == message else None
+            if answer is None:
+                with one_blas_thread():  # threads go through batches; those of BLAS would fight
+                    answer = make(message, in_reply_to)
             released = cast(_Reply, self.ledger.release(answer, [TARGET]))
             self._studies[message.study].sent[key] = message, released
             return released
@@ -236,7 +240,8 @@ class Source:
             The answer.
         """
         if isinstance(question, Brief):
-            self._admit(question)
+            if refused := self._refusals(question):
+                raise refused[0]
             study = self._studies.setdefault(question.study, Remembered(question, question))
         else:
             study = self._reported(question).with_round(question)
@@ -265,7 +270,8 @@ class Source:
                 "one_brief",
                 "This site answers one brief per study; give another study another name.",
             )
-        self._admit(brief)
+        if refused := self._refusals(brief):
+            raise refused[0]
         study = self._studies.setdefault(brief.study, Remembered(brief, brief))
         report, study.work = self._measured(brief, in_reply_to)
         return report
@@ -281,7 +287,8 @@ class Source:
         """
         study = self._reported(more)
         extended = study.with_round(more)
-        self._admit(extended.design)
+        if refused := self._refusals(extended.design):
+            raise refused[0]
         before, failed = len(study.design.candidates), self.failures
         brief = replace(study.brief, candidates=more.candidates)
         report, _ = self._measured(brief, in_reply_to)
@@ -302,7 +309,9 @@ class Source:
         self.failures = {i: text for path in work.paths for i, text in path.texts.items()}
         most = self._policy.max_row_share
         alike = math.ceil(1.0 / most) if most > 0.0 else 1  # a rule of 0 refuses the report
-        report = measure(work, in_reply_to, largest_losses(work, alike) if alike > 1 else None)
+        caps = largest_losses(work, alike) if alike > 1 else None
+        n_narrow = narrow_features(brief, work.rows.sd, Policy.min_sd_share)
+        report = measure(work, in_reply_to, n_narrow, caps)
         if most < 1.0 and len(report.correlations) and largest_column_share(work) > most:
             report = replace(report, correlations=np.empty(0))
         return report, work
@@ -514,6 +523,7 @@ class Source:
         ]
 
     def _refusals(self, brief: Brief) -> list[PolicyError]:
+        """What the site's policy says to a brief, before anything is computed."""
         rows = self._rows.of(brief)  # names a missing column
         smallest = rows.n_rows // (brief.n_folds if brief.candidates else 1)
         if brief.scheme != "cross-fit":
@@ -521,8 +531,3 @@ class Source:
         train_rows = rows.n_rows if brief.refit else int(rows.n_rows * brief.shares[1])
         counts = rows.class_rows() if brief.classes else np.empty(0)
         return list(self._policy.refusals(brief, smallest, train_rows, rows.sd, counts))
-
-    def _admit(self, brief: Brief) -> None:
-        """Ask the site's policy whether to take part, before anything is computed."""
-        for refusal in self._refusals(brief):
-            raise refusal

@@ -158,6 +158,15 @@ class StudyRows:
             counts += np.bincount(y.astype(np.intp), minlength=len(counts))
         return counts
 
+    def check_given(self) -> None:
+        """Raise a `DataError` unless a column of predictions of classes holds probabilities."""
+        for batch in self if self.brief.classes else ():
+            if batch.given is not None and ((batch.given < 0.0) | (batch.given > 1.0)).any():
+                raise DataError(
+                    f"The column of predictions of source {self.source!r} must hold probabilities "
+                    "between 0 and 1. Divide percentages by 100."
+                )
+
     def other_units(self) -> list[OtherUnit]:
         """Columns that look as if they were in another unit than the target's.
 
