@@ -166,7 +166,7 @@ def test_predicting_says_how_many_rows_are_done_and_of_how_many(finished, tmp_pa
     import pyarrow.parquet
 
     from fedcsa.cli.predict_command import _told
-    from fedcsa.data.tables import n_rows_of
+    from fedcsa.data.tables import open_table
 
     pyarrow.parquet.write_table(
         pyarrow.csv.read_csv(finished() / "new.csv"), tmp_path / "new.parquet"
@@ -177,7 +177,7 @@ def test_predicting_says_how_many_rows_are_done_and_of_how_many(finished, tmp_pa
     ):
         told = []
         pieces = [{"prediction": [0.0] * 25}, {"prediction": [0.0] * 15}]
-        assert [*_told(pieces, n_rows_of(table), told.append)] == pieces
+        assert [*_told(pieces, open_table(table).n_rows(), told.append)] == pieces
         assert told[-1] == words
 
 

@@ -76,7 +76,7 @@ def predict(
     fedcsa predict result db.duckdb --query "SELECT * FROM t ORDER BY id"
     """
     from fedcsa.answer.store import load_result
-    from fedcsa.data.tables import n_rows_of
+    from fedcsa.data.tables import open_table
     from fedcsa.study.predicting import predicted_batches
 
     where = place_of(rows, query, sheet)
@@ -85,7 +85,7 @@ def predict(
     with working(f"predicting {shown_place(rows)}", quiet=quiet) as say:
         pieces = predicted_batches(columns, adaptation, where, keep=keep or (), level=interval)
         with closing(pieces):
-            told = _told(pieces, n_rows_of(where), say)
+            told = _told(pieces, open_table(where).n_rows(), say)
             _write(told, out, json=json, quiet=quiet)
 
 

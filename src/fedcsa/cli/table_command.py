@@ -33,7 +33,8 @@ from fedcsa.words import listed, number, printable
 if TYPE_CHECKING:
     from fedcsa.core.table import Moments, Table1
     from fedcsa.data.coding import Columns
-    from fedcsa.data.tables import AnyTable, Where
+    from fedcsa.data.table_file import AnyTable
+    from fedcsa.data.tables import Where
 
 #: Rows that tell what the columns are: more would take memory, and seldom tell anything else.
 FIRST_ROWS = 100_000

@@ -17,7 +17,7 @@ from fedcsa.errors import DataError, gathered, must, raise_all
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fedcsa.data.tables import AnyTable
+    from fedcsa.data.table_file import AnyTable
 
 
 @dataclass(frozen=True, init=False, repr=False)

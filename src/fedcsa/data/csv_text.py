@@ -55,7 +55,7 @@ def text_pieces(
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
-    names, separator = _header(path, kind, block_bytes, columns)
+    names, separator = header_of(path, kind, block_bytes, columns)
     wanted = list(names if columns is None else columns)
     ragged = _Ragged()
     commas = _DecimalCommas(path) if separator == ";" else None
@@ -90,8 +90,10 @@ def text_pieces(
     yield last
 
 
-def header_of(path: Path, kind: str, block_bytes: int) -> tuple[str, ...]:
-    """The names in the first line of a file.
+def header_of(
+    path: Path, kind: str, block_bytes: int, columns: Sequence[str] | None = None
+) -> tuple[tuple[str, ...], str]:
+    """The names in the first line of a file, and what separates them.
 
     Parameters
     ----------
@@ -99,14 +101,9 @@ def header_of(path: Path, kind: str, block_bytes: int) -> tuple[str, ...]:
         As for `text_pieces`.
     block_bytes : int
         The line must fit into it.
+    columns : sequence of str, optional
+        Must be among the names.
     """
-    return _header(path, kind, block_bytes, None)[0]
-
-
-def _header(
-    path: Path, kind: str, block_bytes: int, columns: Sequence[str] | None
-) -> tuple[tuple[str, ...], str]:
-    """The names in the first line, among which `columns` must be, and what separates them."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 

@@ -11,15 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+import numpy as np
+
 from fedcsa.core.batches import BATCH_ROWS
 from fedcsa.data.columns import require_columns, sentence_start
-from fedcsa.data.foreign_types import plain_piece
-from fedcsa.data.sqlite_rows import sqlite_reader
-from fedcsa.data.table_file import InPieces, check_file
-from fedcsa.errors import FedCSAError, MissingExtraError, ParameterError, TableError, unknown
+from fedcsa.data.table_file import AnyTable, check_file
+from fedcsa.errors import (
+    DataError,
+    FedCSAError,
+    MissingExtraError,
+    ParameterError,
+    TableError,
+    unknown,
+)
 
 if TYPE_CHECKING:
+    import sqlite3
+
     import pyarrow as pa
+
 
 #: How the address of a server begins; everything else is the path of a file.
 SERVER_SCHEMES = ("postgresql", "postgres")
@@ -66,6 +76,12 @@ _SECRET_KEY = re.compile(
 )
 _DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+#: Where a UUID's text has its hyphens.
+_HYPHENS = (8, 13, 18, 23)
+#: What SQLite calls the types of cells that are not NULL.
+_TYPES = ("integer", "real", "text", "blob")
+#: The semicolon behind a query, and comments behind it.
+_END = re.compile(r";(\s|--[^\n]*|/\*.*?\*/)*$", re.S)
 
 
 @dataclass(frozen=True)
@@ -163,7 +179,7 @@ def open_database(database: str, folder: Path = Path()) -> DatabaseFile | Server
     return Server(database) if _SCHEME.match(database) else DatabaseFile(folder / database)
 
 
-class Query(InPieces):
+class Query(AnyTable):
     """The rows that a query gives: asked anew for every pass, and never held.
 
     Parameters
@@ -276,3 +292,132 @@ def database_problem(database: str) -> str | None:
         known = unknown("kind of database", scheme[1].lower(), SERVER_SCHEMES)
         return f"'database' must be a file or an address of PostgreSQL. {known}"
     return None
+
+
+def plain_piece(piece: pa.RecordBatch, words: str) -> pa.RecordBatch:
+    """The piece of a table with the columns that only a database has brought to plain types.
+
+    A ``numeric`` becomes its text, which is read as a number to the bit; a ``uuid`` its text; a
+    ``char(n)`` loses the blanks that the database added. Other types stay: whoever reads the
+    column refuses them by name.
+
+    Parameters
+    ----------
+    piece : pyarrow.RecordBatch
+    words : str
+        What it is, for a sentence.
+    """
+    import pyarrow as pa
+
+    columns = [
+        _plain(piece.schema.field(k), piece.column(k), words) for k in range(len(piece.columns))
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=piece.schema.names)
+
+
+def _plain(field: pa.Field, column: pa.Array, words: str) -> pa.Array:
+    import pyarrow.compute as pc
+
+    kind = (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode("ascii", "replace")
+    if kind == "money":  # it arrives in cents, and its sign depends on the server
+        raise DataError(
+            f"{words} must have no column of the type money; {field.name!r} is one. Cast it to "
+            "numeric in the query."
+        )
+    if kind == "numeric":
+        return getattr(column, "storage", column)
+    if kind == "bpchar":
+        return pc.utf8_rtrim(column, characters=" ")
+    return _uuid_texts(column) if str(field.type) == "extension<arrow.uuid>" else column
+
+
+def _uuid_texts(column: pa.ExtensionArray) -> pa.StringArray:
+    import pyarrow as pa
+
+    missing = column.is_null()
+    storage = column.storage.fill_null(bytes(16))
+    digits = np.frombuffer(b"".join(storage.to_pylist()).hex().encode(), np.uint8).reshape(-1, 32)
+    texts = np.full((len(column), 36), ord("-"), np.uint8)
+    texts[:, [place for place in range(36) if place not in _HYPHENS]] = digits
+    ends = pa.array(np.arange(0, 36 * (len(column) + 1), 36), pa.int32())
+    found = pa.StringArray.from_buffers(
+        len(column), ends.buffers()[1], pa.py_buffer(texts.tobytes())
+    )
+    return pa.compute.if_else(missing, pa.scalar(None, pa.string()), found)
+
+
+def sqlite_reader(connection: sqlite3.Connection, query: str) -> pa.RecordBatchReader:
+    """The answer to a query, a batch of rows at a time.
+
+    In SQLite every cell has a type of its own. So the database is asked first which types each
+    column holds in all rows: whole numbers, numbers, or texts, if one cell is a text. In a column
+    of texts a number is its shortest text that is read as the same number.
+
+    Parameters
+    ----------
+    connection : sqlite3.Connection
+        Open for reading only, without transactions of its own.
+    query : str
+        One SELECT.
+    """
+    import pyarrow as pa
+
+    connection.execute("BEGIN")  # both questions see the same rows
+    cursor = connection.execute(query)
+    names = [column[0] for column in cursor.description]
+    kinds = [
+        _arrow_type(found, name)
+        for name, found in zip(names, _types(connection, query, len(names)), strict=True)
+    ]
+    schema = pa.schema(list(zip(names, kinds, strict=True)))
+    return pa.RecordBatchReader.from_batches(schema, _batches(cursor, schema))
+
+
+def _types(connection: sqlite3.Connection, query: str, n_columns: int) -> list[set[str]]:
+    """The types of cells in every column, over all rows."""
+    columns = ", ".join(f"c{k}" for k in range(n_columns))
+    asked = ", ".join(f"max(typeof(c{k}) = '{kind}')" for k in range(n_columns) for kind in _TYPES)
+    inner = _END.sub("", query)
+    # Only `query` was not written here, and it runs by itself, too. The line ends its comment.
+    rows = connection.execute(
+        f"WITH asked ({columns}) AS ({inner}\n) SELECT {asked} FROM asked"  # noqa: S608
+    )
+    answer = list(rows.fetchone())
+    width = len(_TYPES)
+    parts = [answer[k * width : (k + 1) * width] for k in range(n_columns)]
+    return [{kind for kind, there in zip(_TYPES, part, strict=True) if there} for part in parts]
+
+
+def _arrow_type(found: set[str], name: str) -> pa.DataType:
+    import pyarrow as pa
+
+    if "blob" in found and len(found) > 1:
+        raise DataError(
+            f"A column of a query must hold numbers or texts; {name!r} mixes them with bytes. "
+            "Cast it in the query."
+        )
+    if "text" in found:
+        return pa.large_string()
+    if "real" in found:
+        return pa.float64()
+    if "integer" in found:
+        return pa.int64()
+    return pa.binary() if found else pa.null()
+
+
+def _batches(cursor: sqlite3.Cursor, schema: pa.Schema) -> Generator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    while rows := cursor.fetchmany(BATCH_ROWS):
+        cells = zip(*rows, strict=True)
+        columns = [_column(part, kind) for part, kind in zip(cells, schema.types, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _column(cells: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Cells of one type; a whole number that no float64 holds is refused among others."""
+    import pyarrow as pa
+
+    if pa.types.is_large_string(kind):
+        cells = [cell if cell is None or isinstance(cell, str) else repr(cell) for cell in cells]
+    return pa.array(cells, kind)

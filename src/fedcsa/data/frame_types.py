@@ -128,24 +128,12 @@ def in_own_order(
     names = next(iter(map(column_names, sources.values())), None)
     if names is None:
         return list(inputs)
-    return sorted(inputs, key=lambda item: _rank(item["name"], names))
 
+    def place(item: dict[str, Any]) -> tuple[int, bool]:
+        name = item["name"]
+        return names.index(name.removesuffix(MISSING_MARK)), name not in names
 
-def _rank(name: str, names: Sequence[str]) -> float:
-    """Place of a column; of a flag of empty cells, behind its column.
-
-    Parameters
-    ----------
-    name : str
-    names : sequence of str
-        Of the frame's columns.
-    """
-    return names.index(name) if name in names else names.index(_column_of(name)) + 0.5
-
-
-def _column_of(mark: str) -> str:
-    """The column whose empty cells a flag tells."""
-    return mark.removesuffix(MISSING_MARK)
+    return sorted(inputs, key=place)
 
 
 def own_frames(inputs: Sequence[Mapping[str, Any]], sources: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,7 +155,7 @@ def own_frames(inputs: Sequence[Mapping[str, Any]], sources: Mapping[str, Any]) 
             continue
         frame = pandas_frame(X, [name for name in names if name in wanted], f"Source {site!r}")
         for mark in wanted - set(names):
-            place = list(frame.columns).index(_column_of(mark)) + 1
+            place = list(frame.columns).index(mark.removesuffix(MISSING_MARK)) + 1
             frame.insert(place, mark, 0.0)
         found[site] = frame
     return found

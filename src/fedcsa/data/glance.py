@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fedcsa.core.arrays import Array
 from fedcsa.data.cells import Cells, are_numbers, is_text
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: More different texts are no agreed levels: a matrix of as many columns says little of each.
 MOST_LEVELS = 20
@@ -131,9 +130,6 @@ def glance_at(column: pa.ChunkedArray, site: str, missing_values: Collection[str
     missing_values : collection of str
         Further spellings of a missing cell.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     cells, nothing = Cells(column, "", [], missing_values), np.empty(0)
     kind, rows = cells.kind, len(column)
     if is_text(kind):
@@ -171,9 +167,6 @@ def _of_values(values: Array, cells: CellKind, site: str, *, truths: bool = Fals
 
 
 def _glance_at_texts(cells: Cells, site: str) -> Glance:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     trimmed = cells.texts().combine_chunks()
     encoded = trimmed.dictionary_encode().dictionary
     rows, missing, distinct = len(trimmed), trimmed.null_count, len(encoded)
@@ -201,8 +194,6 @@ def _glance_at_texts(cells: Cells, site: str) -> Glance:
 
 def _looks_like(different: pa.Array) -> str:
     """What the texts are, if they are numbers or days in a way that is not read."""
-    import pyarrow.compute as pc
-
     for words, (some, every) in _FOREIGN.items():
         parts = (different[:_FEW], different)
         fits = all(pc.all(pc.match_substring_regex(part, every)).as_py() for part in parts)
@@ -220,8 +211,6 @@ def _words_of_flags(kind: str, different: pa.Array) -> tuple[tuple[str, ...], bo
 
 def _are(kind: str, texts: pa.Array) -> bool:
     """Whether all texts are of a kind."""
-    import pyarrow as pa
-
     cells = Cells(pa.chunked_array([texts]), "", [])
     cells.values(kind)
     return not cells.problems
@@ -229,9 +218,6 @@ def _are(kind: str, texts: pa.Array) -> bool:
 
 def _are_codes(texts: pa.Array) -> bool:
     """Whether few texts are whole numbers, but not spelled as such."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if len(texts) > MOST_LEVELS or pc.all(pc.match_substring_regex(texts, _PLAIN_WHOLE)).as_py():
         return False
     return bool(np.all(Cells(pa.chunked_array([texts]), "", []).values("number") % 1 == 0))

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import BATCH_ROWS, Batches, RowBatches
+from fedcsa.core.batches import BATCH_ROWS, RowBatches
 from fedcsa.data.coding import Columns, no_rows
-from fedcsa.data.tables import AnyTable, open_table
+from fedcsa.data.table_file import AnyTable
+from fedcsa.data.tables import open_table
 from fedcsa.errors import DataError, TableError
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class TableStream:
         Whose table it is, for the sentences: ``"source 'a'"``.
     with_outcome : bool
         Without, as for a target: outcomes and group are not read, and outcomes are told as zeros.
+    columns : tuple of str, optional
+        The study's names of the columns, if the table has others.
 
     Raises
     ------
@@ -64,22 +67,20 @@ class TableStream:
         *,
         where: str,
         with_outcome: bool = True,
+        columns: tuple[str, ...] = (),
     ) -> None:
         self._table = open_table(table) if isinstance(table, str | Path) else table
         self._coding = coding
         self._where = where
         self._with_outcome = with_outcome
+        #: Names of the features in the order of the matrix, and of the group behind them.
+        self.columns = columns or (coding.matrix_columns if with_outcome else coding.columns)
         coding.needed(with_outcome=with_outcome)  # a description without an outcome is refused here
         self._state = self._table.state()
         self._last: tuple[int, int] | None = None  # rows and checksum of the pass before
 
     def __repr__(self) -> str:
         return f"TableStream({self._table!r}, {len(self.columns)} columns)"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the features in the order of the matrix, and of the group behind them."""
-        return self._coding.matrix_columns if self._with_outcome else self._coding.columns
 
     def __iter__(self) -> Generator[_Batch]:
         """Start a pass."""
@@ -150,13 +151,9 @@ class DecodedOnce:
 
     def __init__(self, stream: TableStream) -> None:
         self._stream = stream
+        self.columns = stream.columns
         self._kept: list[_Batch] = []
         self._bytes = 0
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the features, and of the group behind them."""
-        return self._stream.columns
 
     def __iter__(self) -> Iterator[_Batch]:
         """Start a pass."""
@@ -181,14 +178,10 @@ class DecodedOnce:
         if kept:
             self._kept, self._bytes = kept, size
             _KEEPING.add(self)
-            _give_back()
+            import pyarrow as pa
 
-
-def _give_back() -> None:
-    """Give the system back what decoding took: pyarrow keeps it, a third of the rows' own size."""
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
+            # Give the system back what decoding took: pyarrow keeps it, a third of the rows' size.
+            pa.default_memory_pool().release_unused()
 
 
 #: Tables that are kept. One that nobody uses any more makes room for others.
@@ -290,24 +283,6 @@ class _Held:
         """All of them."""
         self._rows.resize((self._n_rows, *self._rows.shape[1:]), refcheck=False)
         return self._rows
-
-
-@dataclass(frozen=True)
-class RenamedBatches:
-    """Batches of a table, under other names of its columns.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        The study's names.
-    rows : Batches
-    """
-
-    columns: tuple[str, ...]
-    rows: Batches
-
-    def __iter__(self) -> Iterator[tuple[Array, Array]]:
-        return iter(self.rows)
 
 
 def dealt(pieces: Iterable[pa.RecordBatch]) -> Generator[pa.Table]:

@@ -1,4 +1,4 @@
-"""CSV and Parquet files as tables, through pyarrow.
+"""What a table is, and tables on disk: CSV and Parquet through pyarrow, Excel through fastexcel.
 
 Whatever is wrong with a file becomes a `TableError` that names its path; pyarrow's own texts
 quote cells, and an error text may cross from one site to another.
@@ -7,21 +7,23 @@ quote cells, and an error text may cross from one site to another.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcsa.core.batches import BATCH_ROWS
-from fedcsa.data.cells import is_text
+from fedcsa.data.cells import is_text, number_of
 from fedcsa.data.columns import require_columns
 from fedcsa.data.csv_text import BROKEN, LongRowError, empty, header_of, text_pieces
-from fedcsa.errors import DataError, TableError, unknown
+from fedcsa.errors import DataError, MissingExtraError, TableError, hint, unknown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Endings of tables; an Excel workbook is read by `fedcsa.data.excel` and never written.
+#: Endings of tables; an Excel workbook is only read, never written.
 FILE_KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".xlsx")
 #: Endings of databases, for the advice to give a query.
 _DATABASES = (".duckdb", ".ddb", ".sqlite", ".sqlite3", ".db")
@@ -31,18 +33,31 @@ _BLOCK_BYTES, _LARGE_BLOCK_BYTES = 1 << 20, 1 << 24
 _BUFFER_BYTES = 1 << 17  # of every column of a Parquet file that is read in pieces
 
 
-class InPieces:
-    """What gives its rows in pieces gives them at once, too."""
+class AnyTable(ABC):
+    """A table that is read in pieces or at once, wherever it is."""
 
-    if TYPE_CHECKING:
+    words: str
 
-        def pieces(
-            self, columns: Sequence[str] | None = None, few: Sequence[str] = ()
-        ) -> Generator[pa.RecordBatch]:
-            """The rows in their order, a piece at a time, of all columns or of `columns`."""
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in their order."""
 
-        def columns(self) -> tuple[str, ...]:
-            """Names of the columns, in their order."""
+    @abstractmethod
+    def pieces(
+        self, columns: Sequence[str] | None = None, few: Sequence[str] = ()
+    ) -> Generator[pa.RecordBatch]:
+        """The rows in their order, a piece at a time, of all columns or of `columns`.
+
+        Columns with `few` different texts may come by a dictionary.
+        """
+
+    @abstractmethod
+    def state(self) -> object:
+        """Changes if the rows do; None if nobody can say."""
+
+    def n_rows(self) -> int | None:
+        """How many rows it has, if it says so before it is read: Parquet does."""
+        return None
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """All rows at once, of all columns or of `columns`."""
@@ -55,8 +70,24 @@ class InPieces:
         return pa.table({name: pa.array([], pa.float64()) for name in names})
 
 
-class TableFile(InPieces):
-    """A table on disk.
+class _OnDisk(AnyTable):
+    """A file, which has a size and a time."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.words = f"The table {str(self.path)!r}"
+        check_file(self.path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    def state(self) -> tuple[int, int]:
+        """Size and time of the file: while they are the same, so are its rows."""
+        return file_state(self.path)
+
+
+class TableFile(_OnDisk):
+    """A table as text or Parquet.
 
     The cells of a CSV file stay texts, so that "01" remains what it is;
     `fedcsa.data.coding.Columns` makes numbers of them.
@@ -75,22 +106,13 @@ class TableFile(InPieces):
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self.kind = kind_of_table(self.path)
-        self.words = f"The table {str(self.path)!r}"
-        check_file(self.path)
-
-    def __repr__(self) -> str:
-        return f"TableFile({str(self.path)!r})"
-
-    def state(self) -> tuple[int, int]:
-        """Size and time of the file: while they are the same, so are its rows."""
-        return file_state(self.path)
+        self.kind = kind_of_table(Path(path))
+        super().__init__(path)
 
     def columns(self) -> tuple[str, ...]:
         """Names of the columns, in their order."""
         if self.kind != ".parquet":
-            return header_of(self.path, self.kind, _LARGE_BLOCK_BYTES)
+            return header_of(self.path, self.kind, _LARGE_BLOCK_BYTES)[0]
         with self._parquet(None) as (_, names):
             return tuple(names)
 
@@ -206,3 +228,107 @@ def kind_of_table(path: Path) -> str:
         )
     ending = "".join(path.suffixes[-2:] if name.endswith(".gz") else path.suffixes[-1:])
     raise TableError(f"{unknown('kind of table', ending, FILE_KINDS)} The path is {str(path)!r}.")
+
+
+class ExcelSheet(_OnDisk):
+    """A sheet whose first row has the names of its columns.
+
+    A sheet has at most 1,048,576 rows and is held while it is read. Numbers stay numbers, texts
+    texts, dates dates; a column that mixes them becomes texts.
+
+    Parameters
+    ----------
+    path : str or Path
+        Ends with .xlsx.
+    sheet : str
+        Its name; may be left out if the workbook has only one.
+    """
+
+    def __init__(self, path: str | Path, sheet: str = "") -> None:
+        super().__init__(path)
+        self._sheet = sheet
+
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in their order."""
+        return self._header
+
+    def pieces(
+        self,
+        columns: Sequence[str] | None = None,
+        few: Sequence[str] = (),  # noqa: ARG002
+    ) -> Generator[pa.RecordBatch]:
+        """The rows in their order, a piece at a time."""
+        names = list(self._header if columns is None else columns)
+        require_columns(self._header, names, f"the table {str(self.path)!r}")
+        places = sorted(self._header.index(name) for name in names)
+        # All rows tell the type of a column: a text in the last row makes it a column of texts.
+        rows = self._load(schema_sample_rows=None, use_columns=places)
+        rows = self._exact(rows, places)
+        rows = rows.rename_columns([self._header[place] for place in places]).select(names)
+        for start in range(0, rows.num_rows, BATCH_ROWS):
+            yield rows.slice(start, BATCH_ROWS)
+
+    def _exact(self, rows: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
+        """The same rows; numbers among texts, which fastexcel rounds to nine decimals, are exact.
+
+        Parameters
+        ----------
+        rows : pyarrow.RecordBatch
+        places : sequence of int
+            Which columns of the sheet these are.
+        """
+        import pyarrow as pa
+
+        mixed = [k for k in range(rows.num_columns) if is_text(rows.schema.field(k).type)]
+        if not mixed:
+            return rows
+        wanted = {places[k]: "float" for k in mixed}
+        numbers = self._load(use_columns=[places[k] for k in mixed], dtypes=wanted)
+        for k, column in zip(mixed, numbers.columns, strict=True):
+            exact = list(map(_exact_text, rows.column(k).to_pylist(), column.to_pylist()))
+            rows = rows.set_column(k, rows.schema.field(k), pa.array(exact, rows.column(k).type))
+        return rows
+
+    @cached_property
+    def _header(self) -> tuple[str, ...]:
+        """The cells of the first row; fastexcel itself would rename one that is there twice."""
+        first = self._load(header_row=None, n_rows=1, dtypes="string")
+        cells = [column[0].as_py() if first.num_rows else None for column in first.columns]
+        return tuple("" if cell is None else cell for cell in cells)
+
+    def _load(self, **options: Any) -> pa.RecordBatch:
+        try:
+            import fastexcel
+        except ImportError:
+            raise MissingExtraError("fastexcel", "excel", "Reading an Excel workbook") from None
+        try:
+            book = fastexcel.read_excel(self.path)
+            return book.load_sheet(self._chosen(book.sheet_names), eager=True, **options)
+        except DataError:
+            raise
+        except Exception:  # its text may quote a cell
+            raise TableError(
+                f"{self.words} must be a whole Excel workbook (.xlsx) with a row of names; it is "
+                "cut off, damaged, locked by a password or of another kind. Save it again."
+            ) from None
+
+    def _chosen(self, sheets: Sequence[str]) -> str:
+        if self._sheet in sheets:
+            return self._sheet
+        if self._sheet:
+            raise TableError(
+                f"{self.words} must have the sheet {self._sheet!r}. {hint(self._sheet, sheets)}"
+            )
+        if len(sheets) != 1:
+            raise TableError(
+                f"{self.words} has {len(sheets)} sheets; one must be named. "
+                f'Say sheet = "{sheets[0] if sheets else "…"}" beside it, or --sheet.'
+            )
+        return sheets[0]
+
+
+def _exact_text(text: str | None, number: float | None) -> str | None:
+    """The text of a cell, or that of its number if the text is another number: a rounded one."""
+    if text is None or number is None or number_of(text) in (None, number):
+        return text
+    return repr(number).removesuffix(".0")

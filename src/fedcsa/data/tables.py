@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from fedcsa.data.csv_text import separator_of
 from fedcsa.data.databases import Query, open_database
-from fedcsa.data.excel import ExcelSheet
-from fedcsa.data.table_file import TableFile, kind_of_table
+from fedcsa.data.table_file import AnyTable, ExcelSheet, TableFile, kind_of_table
 from fedcsa.errors import DataError, ParameterError, TableError
 
 if TYPE_CHECKING:
@@ -25,33 +24,6 @@ if TYPE_CHECKING:
 _GROUP_ROWS = 1 << 17
 #: The path of a table; or its ``table`` and ``sheet``; or its ``database`` and ``query``.
 Where = str | Path | Mapping[str, str]
-
-
-class AnyTable(Protocol):
-    """A table that is read in pieces or at once, wherever it is."""
-
-    words: str
-
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns, in their order."""
-        ...
-
-    def pieces(
-        self, columns: Sequence[str] | None = None, few: Sequence[str] = ()
-    ) -> Generator[pa.RecordBatch]:
-        """The rows in their order, a piece at a time, of all columns or of `columns`.
-
-        Columns with `few` different texts may come by a dictionary.
-        """
-        ...
-
-    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows at once, of all columns or of `columns`."""
-        ...
-
-    def state(self) -> object:
-        """Changes if the rows do; None if nobody can say."""
-        ...
 
 
 def open_table(where: Where, *, folder: Path = Path(), whose: str = "the table") -> AnyTable:
@@ -82,12 +54,6 @@ def open_table(where: Where, *, folder: Path = Path(), whose: str = "the table")
     if sheet:
         raise ParameterError(f"A sheet must be one of an Excel workbook; {str(path)!r} is none.")
     return TableFile(path)
-
-
-def n_rows_of(where: Where) -> int | None:
-    """How many rows a table has, if it says so before it is read: Parquet does."""
-    table = open_table(where)
-    return table.n_rows() if isinstance(table, TableFile) else None
 
 
 def words_of(where: Where) -> str:
@@ -179,13 +145,73 @@ class TableWriter:
             ) from None
         if self._write is None:
             self._schema = table.schema
-            begin = _begin_parquet if self._kind == ".parquet" else _begin_text
-            self._write = begin(self._stack, self._sink, self._kind, table.schema)
+            begin = self._begin_parquet if self._kind == ".parquet" else self._begin_text
+            self._write = begin(table.schema)
         self._write(table)
 
     def close(self) -> None:
         """Write what is left, and close what this writer opened."""
         self._stack.close()
+
+    def _begin_parquet(self, schema: pa.Schema) -> Callable[[pa.Table], None]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        # A dictionary of numbers, most of which come once, costs nine times as much as these.
+        texts = [field.name for field in schema if not pa.types.is_primitive(field.type)]
+        writer = self._stack.enter_context(
+            pq.ParquetWriter(
+                self._sink, schema, compression="zstd", use_dictionary=texts,
+                write_page_checksum=True,
+            )
+        )  # fmt: skip
+        held: list[pa.Table] = []
+
+        def flush() -> None:
+            if held:
+                writer.write_table(pa.concat_tables(held))
+                held.clear()
+
+        def write(table: pa.Table) -> None:
+            held.append(table)
+            if sum(piece.num_rows for piece in held) >= _GROUP_ROWS:
+                flush()
+
+        self._stack.callback(flush)  # before the file is closed
+        return write
+
+    def _begin_text(self, schema: pa.Schema) -> Callable[[pa.Table], None]:
+        """Write the header; a function that writes rows, in quotation marks where they must be."""
+        import pyarrow as pa
+        import pyarrow.csv as pa_csv
+
+        separator, sink = separator_of(self._kind), self._sink
+        if isinstance(sink, Path):
+            sink = self._stack.enter_context(sink.open("wb"))
+        if self._kind.endswith(".gz"):
+            sink = self._stack.enter_context(pa.CompressedOutputStream(sink, "gzip"))
+        header = io.StringIO(newline="")
+        # A semicolon without a mark in the only name would be taken for a separator.
+        alone = len(schema) == 1 and ";" in schema.names[0]
+        writer = csv.writer(
+            header, delimiter=separator, lineterminator="\n",
+            quoting=csv.QUOTE_ALL if alone else csv.QUOTE_MINIMAL,
+        )  # fmt: skip
+        writer.writerow(schema.names)
+        sink.write(header.getvalue().encode())
+
+        def write(table: pa.Table) -> None:
+            table = _without_blank_lines(table)
+            style = "none" if _is_plain(table, separator) else "needed"
+            options = pa_csv.WriteOptions(
+                include_header=False, delimiter=separator, quoting_style=style
+            )
+            # Not to `sink`: a pipe that nobody reads must be Python's error.
+            text = pa.BufferOutputStream()
+            pa_csv.write_csv(table, text, options)
+            sink.write(text.getvalue())
+
+        return write
 
 
 def write_table(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -221,77 +247,6 @@ def _column(cells: Any, mixed: bool) -> Any:
         if not mixed:
             raise
     return pa.array([None if cell is None else str(cell) for cell in listed])
-
-
-def _begin_parquet(
-    stack: ExitStack,
-    sink: Any,
-    kind: str,  # noqa: ARG001
-    schema: pa.Schema,
-) -> Callable[[pa.Table], None]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    # A dictionary of numbers, most of which come once, costs nine times what it is to write them.
-    texts = [field.name for field in schema if not pa.types.is_primitive(field.type)]
-    writer = stack.enter_context(
-        pq.ParquetWriter(
-            sink, schema, compression="zstd", use_dictionary=texts, write_page_checksum=True
-        )
-    )
-    held: list[pa.Table] = []
-
-    def flush() -> None:
-        if held:
-            writer.write_table(pa.concat_tables(held))
-            held.clear()
-
-    def write(table: pa.Table) -> None:
-        held.append(table)
-        if sum(piece.num_rows for piece in held) >= _GROUP_ROWS:
-            flush()
-
-    stack.callback(flush)  # before the file is closed
-    return write
-
-
-def _begin_text(
-    stack: ExitStack, sink: Any, kind: str, schema: pa.Schema
-) -> Callable[[pa.Table], None]:
-    """Write the header; a function that writes rows, in quotation marks only if one needs them."""
-    import pyarrow as pa
-    import pyarrow.csv as pa_csv
-
-    separator = separator_of(kind)
-    if isinstance(sink, Path):
-        sink = stack.enter_context(sink.open("wb"))
-    if kind.endswith(".gz"):
-        sink = stack.enter_context(pa.CompressedOutputStream(sink, "gzip"))
-    header = io.StringIO(newline="")
-    # A semicolon without a mark in the only name would be taken for a separator.
-    alone = len(schema) == 1 and ";" in schema.names[0]
-    writer = csv.writer(
-        header,
-        delimiter=separator,
-        lineterminator="\n",
-        quoting=csv.QUOTE_ALL if alone else csv.QUOTE_MINIMAL,
-    )
-    writer.writerow(schema.names)
-    sink.write(header.getvalue().encode())
-
-    def write(table: pa.Table) -> None:
-        table = _without_blank_lines(table)
-        options = pa_csv.WriteOptions(
-            include_header=False,
-            delimiter=separator,
-            quoting_style="none" if _is_plain(table, separator) else "needed",
-        )
-        # Not to `sink`: a pipe that nobody reads must be Python's error.
-        text = pa.BufferOutputStream()
-        pa_csv.write_csv(table, text, options)
-        sink.write(text.getvalue())
-
-    return write
 
 
 def _is_plain(table: pa.Table, separator: str) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
@@ -15,9 +14,10 @@ from fedcsa.core.batches import Batches
 from fedcsa.core.table import Table1
 from fedcsa.data.coding import Columns, read_predictions
 from fedcsa.data.databases import database_problem, query_problem
-from fedcsa.data.streams import DecodedOnce, RenamedBatches, TableStream, read_rows
+from fedcsa.data.streams import DecodedOnce, TableStream, read_rows
 from fedcsa.data.table1 import read_table1
-from fedcsa.data.tables import AnyTable, open_table
+from fedcsa.data.table_file import AnyTable
+from fedcsa.data.tables import open_table
 from fedcsa.errors import DataError, PolicyError, StudyError, TableError, gathered, raise_all
 from fedcsa.messages.codec import MAX_BYTES
 from fedcsa.messages.policy import Policy
@@ -143,19 +143,23 @@ class SiteFile:
         """What this site has as a target: rows without outcomes, or a Table 1."""
         if self.table1:  # it is typed in under the study's own names
             return read_table1(self.folder / self.table1, study.coding)
-        return self._read(study, with_outcome=False)[0]
+        coding = self._coding(study)
+        return read_rows(self.open_rows(), coding, _WHERE, with_outcome=False)[0]
 
     def read_outcomes(self, study: Study) -> tuple[Array, NDArray[Any]]:
         """Rows, with their group behind the features if the study has one, and outcomes."""
-        X, y = self._read(study, with_outcome=True)
-        return X, np.asarray(y)
+        coding = self._coding(study)
+        self._require_predictions(study)
+        X, y = read_rows(self.open_rows(), coding, _WHERE, with_outcome=True)
+        return X, study.outcome.labelled(y)
 
     def batches(self, study: Study) -> Batches:
         """Rows and outcomes in batches, read anew for every pass; none of a large table is held."""
         self._require_predictions(study)
-        table = self.open_rows()
-        rows = TableStream(table, self._coding(study), where=_WHERE)
-        return RenamedBatches(study.coding.matrix_columns, DecodedOnce(rows))
+        names = study.coding.matrix_columns
+        return DecodedOnce(
+            TableStream(self.open_rows(), self._coding(study), where=_WHERE, columns=names)
+        )
 
     def given(self, study: Study) -> FittedModel | Array | None:
         """As a target: the given model, or its own column of predictions; None without either."""
@@ -164,22 +168,18 @@ class SiteFile:
         column = study.coding.predictions
         if not column:
             section = dict(study.model)
+            if "formula" not in section and not self.model:
+                raise StudyError(
+                    "The target must have the given model; this site's file names none. "
+                    'Name what fedcsa convert wrote with model = "…".'
+                )
             if "formula" not in section:
-                section["file"] = self._model_path()
+                section["file"] = self.model
             return model_of_section(section, self.folder, study.coding, len(study.outcome.levels))
         if self.table1 or column not in self.predictions:
             return None
         spellings = (*study.missing_values, *self.missing_values)
-        table = self.open_rows()
-        return read_predictions(table, self.predictions[column], spellings)
-
-    def _model_path(self) -> str:
-        if not self.model:
-            raise StudyError(
-                "The target must have the given model; this site's file names none. "
-                'Name what fedcsa convert wrote with model = "…".'
-            )
-        return self.model
+        return read_predictions(self.open_rows(), self.predictions[column], spellings)
 
     def _require_predictions(self, study: Study) -> None:
         """Raise unless this site's own file names the column of predictions that is judged."""
@@ -222,14 +222,6 @@ class SiteFile:
             return Source.streaming(name, self.batches(study), policy=self.policy)
         (X, y), columns = self.read_outcomes(study), study.coding.matrix_columns
         return Source(name, X, y, features=columns, policy=self.policy)
-
-    def _read(self, study: Study, *, with_outcome: bool) -> tuple[Array, NDArray[Any] | None]:
-        coding = self._coding(study)
-        if with_outcome:
-            self._require_predictions(study)
-        table = self.open_rows()
-        X, y = read_rows(table, coding, _WHERE, with_outcome=with_outcome)
-        return X, study.outcome.labelled(y) if with_outcome else None
 
     def _coding(self, study: Study) -> Columns:
         """The study's coding, under this table's names of the columns."""

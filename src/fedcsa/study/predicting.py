@@ -13,7 +13,8 @@ from fedcsa.core.arrays import Array
 from fedcsa.data.coding import Columns, no_rows
 from fedcsa.data.columns import require_columns
 from fedcsa.data.streams import dealt, prefetched
-from fedcsa.data.tables import AnyTable, Where, open_table, words_of
+from fedcsa.data.table_file import AnyTable
+from fedcsa.data.tables import Where, open_table, words_of
 from fedcsa.errors import DataError
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from fedcsa.core.subgroups import unknown_levels
 from fedcsa.core.table import Table1
 from fedcsa.data.coding import Columns, read_predictions
 from fedcsa.data.columns import Feature, Outcome, alone_with_classes
-from fedcsa.data.streams import DecodedOnce, RenamedBatches, RowStream, TableStream, read_rows
+from fedcsa.data.streams import DecodedOnce, RowStream, TableStream, read_rows
 from fedcsa.data.table1 import read_table1
-from fedcsa.data.tables import AnyTable, Where, open_table, words_of
+from fedcsa.data.table_file import AnyTable
+from fedcsa.data.tables import Where, open_table, words_of
 from fedcsa.errors import ParameterError, StudyError, gathered, must, raise_all, unknown
 from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import TARGET, Brief
@@ -269,8 +270,10 @@ class Study:
         Classes are given by their positions in the agreed order. A file that is not large is
         decoded only once.
         """
-        rows = TableStream(self._table_of(name), self._coding_of(name), where=f"source {name!r}")
-        return RenamedBatches(self.coding.matrix_columns, DecodedOnce(rows))
+        table, coding, columns = self._table_of(name), self._coding_of(name), self.coding
+        return DecodedOnce(
+            TableStream(table, coding, where=f"source {name!r}", columns=columns.matrix_columns)
+        )
 
     def read_rows(self, where: Where) -> Array:
         """Rows of any further table, for predictions; its path is taken as it is."""
